@@ -1,0 +1,50 @@
+# Needs python3 with venv, and make. Everything else goes into .venv, pinned by hash.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: run test check format bench lock clean
+
+run: $(VENV)/core.stamp
+	@exec $(BIN)/hermes gateway run
+
+test: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/dev.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(MAKE) test
+
+format: $(VENV)/dev.stamp
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.bench $(ARGS)
+
+# Only for whoever changes dependencies; asks the package index.
+lock: $(VENV)/dev.stamp
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) pyproject.toml --extra dev -o requirements-dev.lock
+
+LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core.stamp: requirements.lock pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements-dev.lock $(VENV)/core.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@

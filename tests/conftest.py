@@ -1,0 +1,24 @@
+"""What every test gets: no network beyond loopback, and a home of its own."""
+
+import os
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_GUARD = Path(__file__).parent / "guard"
+runpy.run_path(str(_GUARD / "sitecustomize.py"))  # works from here on
+
+_OURS = ("HERMES_", "GATEWAY_", "TELEGRAM_", "DISCORD_", "SLACK_", "OPENAI_", "OPENROUTER_", "NOUS_", "NOTIFY_SOCKET")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Nothing of the developer's own Hermes reaches a test, and no test reaches it."""
+    for name in list(os.environ):
+        if name.startswith(_OURS):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHONPATH", str(_GUARD))
+    yield

@@ -1,0 +1,54 @@
+"""The project's own shape, as far as import-linter cannot see it."""
+
+import socket
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = {"hermes_cli", "gateway", "agent_core", "tools", "hermes_config"}
+
+
+def test_every_package_is_a_room_that_the_contracts_know() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    assert packages == ROOMS == set(contracts["root_packages"])
+
+
+def test_the_core_install_is_small() -> None:
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    assert sum("==" in line for line in lines) <= 45
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = {
+        "pydantic",
+        "aiosqlite",
+        "structlog",
+        "ruamel.yaml",
+        "asyncio",
+        "telegram",
+        "discord",
+        "slack_bolt",
+        "openai",
+    }
+    probe = (
+        "import sys\nfrom hermes_cli.main import hermes\n"
+        "hermes.main(['--help'], standalone_mode=False)\nprint(*sys.modules, file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert not heavy & set(run.stderr.split())
+
+
+def test_a_connection_beyond_loopback_fails_the_test() -> None:
+    with socket.socket() as peer, pytest.raises(RuntimeError, match=r"192\.0\.2\.1"):
+        peer.connect(("192.0.2.1", 80))
+
+
+def test_processes_started_by_tests_are_guarded_too() -> None:
+    probe = "import socket; socket.getaddrinfo('example.invalid', 80)"
+    run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
+    assert "a test tried to look up" in run.stderr
