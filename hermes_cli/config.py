@@ -1,0 +1,162 @@
+"""`hermes config`: look at the settings, change one, check them all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from hermes_config.keys import Key
+    from hermes_config.load import Loaded
+    from hermes_config.places import Home
+
+
+@click.group()
+def config() -> None:
+    """Show, change and check the settings."""
+
+
+@config.command()
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+def show(as_json: bool) -> None:
+    """Print every setting, its value and where that came from."""
+    from hermes_config.keys import catalogue
+
+    with _plain_errors():
+        loaded = _loaded(_home())
+    if as_json:
+        values = {
+            dotted: {
+                "value": _shown(key, loaded) if key.is_secret else _held(key, loaded),
+                "source": loaded.sources.get(dotted, "default"),
+            }
+            for dotted, key in catalogue().items()
+        }
+        click.echo(json.dumps({"settings": values, "warnings": loaded.warnings}, indent=2, ensure_ascii=False))
+        return
+    for section, members in groupby(catalogue().values(), key=lambda key: key.dotted.split(".")[0]):
+        click.echo(click.style(section, bold=True))
+        for key in members:
+            click.echo(f"  {key.dotted} = {_shown(key, loaded)}  ({loaded.sources.get(key.dotted, 'default')})")
+    _warn(loaded)
+
+
+@config.command()
+@click.argument("key")
+def get(key: str) -> None:
+    """Print one setting; a secret only by its last characters."""
+    from hermes_config import keys
+
+    with _plain_errors():
+        found = keys.find(key)
+        if found is None:
+            raise click.ClickException(keys.unknown(key))
+        loaded = _loaded(_home())
+    click.echo(_shown(found, loaded))
+    _warn(loaded)
+
+
+@config.command("set")
+@click.argument("key")
+@click.argument("value", required=False)
+def set_(key: str, value: str | None) -> None:
+    """Change one setting, or a secret by its variable's name.
+
+    Without VALUE a secret is asked for, so that it does not stay in the shell's history.
+    """
+    from hermes_config import secrets
+    from hermes_config.edit import set_value
+
+    if value is None:
+        if secrets.find(key) is None:
+            raise click.UsageError(f"Give a value: hermes config set {key} VALUE")
+        value = str(click.prompt(key, hide_input=True))
+    with _plain_errors():
+        click.echo(set_value(_home(), key, value))
+
+
+@config.command()
+def path() -> None:
+    """Print where config.yaml is, or would be."""
+    from hermes_config.places import Home
+
+    with _plain_errors():
+        click.echo(str(Home.locate().config_file))
+
+
+@config.command()
+def check() -> None:
+    """Say what is wrong, what is fine and which secrets are set; exit 1 when something is wrong."""
+    from hermes_config.secrets import SECRETS
+
+    with _plain_errors():
+        home = _home()
+        loaded = _loaded(home)
+    for file in (home.config_file, home.env_file):
+        if not file.exists():
+            click.echo(f"{file}: not there, which is fine")
+        elif not any(str(file) in warning for warning in loaded.warnings):
+            click.echo(f"{file}: fine")
+    _warn(loaded)
+    click.echo("\nSecrets:")
+    for secret in SECRETS:
+        value = getattr(loaded.settings.secrets, secret.field)
+        state = f"set, from {loaded.sources[f'secrets.{secret.field}']}" if value else "not set"
+        click.echo(f"  {secret.env}: {state}; {secret.purpose} and enables {', '.join(secret.enables)}")
+        if not value:
+            click.echo(f"    get it: {secret.where_to_get}")
+
+
+def _home() -> Home:
+    from hermes_config.places import Home
+
+    home = Home.locate()
+    home.check_ours()
+    return home
+
+
+def _loaded(home: Home) -> Loaded:
+    from hermes_config.load import load
+
+    return load(home)
+
+
+def _held(key: Key, loaded: Loaded) -> object:
+    value: object = loaded.settings
+    for name in key.dotted.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _shown(key: Key, loaded: Loaded) -> str:
+    from hermes_config import secrets
+    from hermes_config.keys import shown_plainly
+
+    value = _held(key, loaded)
+    secret = secrets.find(key.dotted) if key.is_secret else None
+    if secret is None:
+        return shown_plainly(value)
+    if value is None:
+        return "not set"
+    revealed = str(value.get_secret_value())  # type: ignore[attr-defined]
+    return secrets.mask(revealed) if secret.masked else revealed
+
+
+def _warn(loaded: Loaded) -> None:
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    from hermes_config.errors import ConfigError
+
+    try:
+        yield
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,122 @@
+"""`hermes config set`: a setting into config.yaml, a secret into .env, checked before anything is written."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hermes_config import environment, secrets
+from hermes_config.errors import ConfigError
+from hermes_config.given import read_text
+from hermes_config.keys import Key, WrongValue, find, sections, shown_plainly, unknown, variables
+from hermes_config.places import Home
+from hermes_config.secrets import Secret, mask
+from hermes_config.variables import lines_of
+from hermes_config.write import alone_in, replace_file
+from hermes_config.yaml_edit import with_value
+
+NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_.:/+=@%,-]+")
+
+
+def set_value(home: Home, key: str, text: str) -> str:
+    """What to tell the person; ConfigError means that no file has changed."""
+    secret = secrets.find(key)
+    if secret is not None:
+        return _alone(home, lambda: _set_secret(home, secret, text))
+    setting = _setting(key)
+    return _alone(home, lambda: _set_setting(home, setting, text))
+
+
+def _alone(home: Home, change: Callable[[], str]) -> str:
+    home.prepare()
+    with alone_in(home.root):
+        return change()
+
+
+def _setting(name: str) -> Key:
+    setting = find(name)
+    if setting is not None:
+        return setting
+    if name in sections():
+        raise ConfigError(f"{name} is a section; name one of its keys, see `hermes config show`.")
+    raise ConfigError(unknown(name))
+
+
+def _set_setting(home: Home, setting: Key, text: str) -> str:
+    try:
+        value = setting.check(_understood(setting, text), strict=False)
+    except WrongValue as wrong:
+        lines = [f"{setting.dotted} {reason}; nothing was changed." for reason in wrong.reasons]
+        lines[-1] += f" An example: hermes config set {setting.dotted} {setting.example}"
+        raise ConfigError("\n".join(lines)) from None
+    old = read_text(home.config_file) or ""
+    replace_file(home.config_file, with_value(old, home.config_file, setting.dotted, value))
+    told = f"{setting.dotted} is now {shown_plainly(value) or 'empty'} (in {home.config_file})."
+    return told + _overruled(home, setting.dotted)
+
+
+def _understood(setting: Key, text: str) -> object:
+    """Lists may come as YAML and text may come quoted; everything else is taken as typed."""
+    if not (setting.is_list or setting.is_text):
+        return text
+    parsed = _as_yaml(text)
+    if setting.is_list and isinstance(parsed, list):
+        return parsed
+    return parsed if setting.is_text and isinstance(parsed, str) else text
+
+
+def _as_yaml(text: str) -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except (YAMLError, ValueError, RecursionError):
+        return None
+
+
+def _overruled(home: Home, dotted: str) -> str:
+    names = [name for name, key in variables().items() if key == dotted]
+    by = [f"the environment variable {name}" for name in names if environment.has(name)]
+    written = {line.name for line in lines_of(read_text(home.env_file) or "") if line.value}
+    by += [f"{name} in {home.env_file}" for name in names if name in written]
+    return f" Mind that {by[0]} overrides it." if by else ""
+
+
+def _set_secret(home: Home, secret: Secret, text: str) -> str:
+    value = text.strip()
+    if not value:
+        raise ConfigError(f"No value given for {secret.env}; to forget it, delete its line in {home.env_file}.")
+    if not value.isprintable():
+        raise ConfigError(f"{secret.env} holds a line break or control character; copy it again, as one line.")
+    old = read_text(home.env_file) or ""
+    replace_file(home.env_file, _with_line(old, secret.env, value, home.env_file))
+    told = f"{secret.env} is now {mask(value) if secret.masked else value} (in {home.env_file})."
+    if environment.has(secret.env):
+        told += f" Mind that the environment variable {secret.env} overrides it."
+    return told
+
+
+def _with_line(text: str, name: str, value: str, path: Path) -> str:
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = lines_of(text)
+    places = [number for number, line in enumerate(lines) if line.name == name]
+    kept = [line.text.removesuffix("\r") for line in lines]
+    new = f"{name}={_quoted(value)}"
+    if places:
+        kept[places[-1]] = new
+        kept = [line for number, line in enumerate(kept) if number not in places[:-1]]
+    else:
+        kept.append(new)
+    after = newline.join(kept) + newline
+    if [line.value for line in lines_of(after) if line.name == name] != [value]:
+        raise ConfigError(f"{path} could not take {name} faithfully; nothing was changed.")
+    return after
+
+
+def _quoted(value: str) -> str:
+    if NEEDS_NO_QUOTES.fullmatch(value):
+        return value
+    if "'" not in value:
+        return f"'{value}'"
+    return '"' + re.sub(r'([\\"$`])', r"\\\1", value) + '"'

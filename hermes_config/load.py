@@ -1,0 +1,93 @@
+"""Settings from their sources: defaults, then config.yaml, .env, the environment and flags, the last one winning."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hermes_config import environment
+from hermes_config.errors import ConfigError
+from hermes_config.given import Findings, Given
+from hermes_config.keys import WrongValue, catalogue, unknown
+from hermes_config.places import Home
+from hermes_config.settings import Settings
+from hermes_config.variables import from_env_file, from_environment
+from hermes_config.yaml_file import from_config_file
+
+SHORTEST_SCRUBBED_CHARS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """`sources` says where each key that is not at its default came from, such as "config.yaml line 7"."""
+
+    settings: Settings
+    warnings: tuple[str, ...]
+    sources: dict[str, str]
+
+
+def load(home: Home, flags: Mapping[str, Any] | None = None) -> Loaded:
+    """Raise ConfigError with every problem at once; a flag of None was not given."""
+    findings = Findings()
+    given: list[Given] = []
+    for read, file in ((from_config_file, home.config_file), (from_env_file, home.env_file)):
+        try:
+            given += read(file, findings)
+        except ConfigError as error:
+            findings.errors.append(str(error))
+    given += from_environment(environment.everything(), findings)
+    given += _from_flags(flags or {}, findings)
+    settings, sources = _merge(given, findings)
+    secrets = [str(one.value) for one in given if one.key.startswith("secrets.") and one.value]
+    if findings.errors:
+        raise ConfigError("\n".join(_scrubbed(findings.errors, secrets)))
+    return Loaded(settings=settings, warnings=tuple(_scrubbed(findings.warnings, secrets)), sources=sources)
+
+
+def _from_flags(flags: Mapping[str, Any], findings: Findings) -> list[Given]:
+    for key in flags.keys() - catalogue().keys():
+        findings.errors.append(f"flag: {unknown(key)}")
+    return [
+        Given(key=key, value=value, source="flag", where=f"flag for {key}", mend="give another value")
+        for key, value in flags.items()
+        if value is not None and key in catalogue()
+    ]
+
+
+def _merge(given: list[Given], findings: Findings) -> tuple[Settings, dict[str, str]]:
+    winners = {one.key: one for one in given}
+    tree: dict[str, Any] = {}
+    for one in given:
+        winner = winners[one.key]
+        try:
+            value = None if one.value is None else catalogue()[one.key].check(one.value, strict=one.typed)
+        except WrongValue as wrong:
+            _report(one, winner, wrong, findings)
+        else:
+            if one is winner and value is not None:
+                _plant(tree, one.key, value)
+    return Settings(**tree), {key: one.source for key, one in winners.items()}
+
+
+def _report(one: Given, winner: Given, wrong: WrongValue, findings: Findings) -> None:
+    for reason in wrong.reasons:
+        line = f"{one.where}: {one.key} {reason}; {one.mend}."
+        if one is winner:
+            findings.errors.append(line)
+        else:
+            findings.warnings.append(f"{line} It does no harm now: {winner.source} has the last word.")
+
+
+def _plant(tree: dict[str, Any], dotted: str, value: object) -> None:
+    *path, leaf = dotted.split(".")
+    for name in path:
+        tree = tree.setdefault(name, {})
+    tree[leaf] = value
+
+
+def _scrubbed(lines: Iterable[str], secrets: list[str]) -> Iterable[str]:
+    """A token pasted into the wrong variable must not come back in a message about it."""
+    for line in lines:
+        for secret in secrets:
+            if len(secret) >= SHORTEST_SCRUBBED_CHARS:
+                line = line.replace(secret, "…")
+        yield line

@@ -1,0 +1,61 @@
+"""Every secret described once: the wizard, `config check`, the doctor and the docs read this table."""
+
+from dataclasses import dataclass
+
+SHOWN_CHARS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    env: str
+    field: str
+    purpose: str
+    where_to_get: str
+    enables: tuple[str, ...]
+    masked: bool = True
+
+
+def _secret(env: str, purpose: str, where_to_get: str, *enables: str, masked: bool = True) -> Secret:
+    return Secret(
+        env=env, field=env.lower(), purpose=purpose, where_to_get=where_to_get, enables=enables, masked=masked
+    )
+
+
+SECRETS: tuple[Secret, ...] = (
+    _secret("TELEGRAM_BOT_TOKEN", "signs the bot in to Telegram", "/newbot in a chat with @BotFather", "telegram"),
+    _secret("DISCORD_BOT_TOKEN", "signs the bot in to Discord", "discord.com/developers, Bot, Reset Token", "discord"),
+    _secret("SLACK_BOT_TOKEN", "lets the bot read and write in Slack", "api.slack.com/apps, OAuth (xoxb-…)", "slack"),
+    _secret("SLACK_APP_TOKEN", "opens Slack's Socket Mode", "api.slack.com/apps, Basic Information (xapp-…)", "slack"),
+    _secret("OPENROUTER_API_KEY", "pays for models at OpenRouter", "openrouter.ai/keys", "models at OpenRouter"),
+    _secret(
+        "OPENAI_API_KEY",
+        "pays for models at OpenAI or at the server in model.base_url",
+        "platform.openai.com/api-keys, or whoever runs that server",
+        "models at OpenAI and compatible servers",
+    ),
+    _secret("NOUS_API_KEY", "pays for models at Nous Research", "portal.nousresearch.com", "models at Nous"),
+    _secret("SUDO_PASSWORD", "answers sudo in the terminal tool", "your password on that machine", "sudo in terminal"),
+    _secret("FIRECRAWL_API_KEY", "reads web pages", "firecrawl.dev, API Keys", "web_extract", "web_search"),
+    _secret("PARALLEL_API_KEY", "searches the web", "platform.parallel.ai, API Keys", "web_search"),
+    _secret("BROWSERBASE_API_KEY", "drives a remote browser", "browserbase.com, Settings", "browser"),
+    _secret(
+        "BROWSERBASE_PROJECT_ID",
+        "names the project the remote browser runs in",
+        "browserbase.com, Settings",
+        "browser",
+        masked=False,
+    ),
+    _secret("FAL_KEY", "makes pictures at fal", "fal.ai/dashboard/keys", "image_generate"),
+)
+
+
+def find(name: str) -> Secret | None:
+    """By its variable, its field or its dotted key, in any case."""
+    wanted = name.strip().lower().removeprefix("secrets.")
+    return next((secret for secret in SECRETS if secret.field == wanted), None)
+
+
+def mask(value: str) -> str:
+    """Enough to tell two keys apart, never more than a quarter of one."""
+    shown = min(SHOWN_CHARS, len(value) // 4)
+    return "…" + (value[-shown:] if shown else "")

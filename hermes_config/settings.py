@@ -1,0 +1,221 @@
+"""All settings: their names, defaults, bounds and meaning. Reads nothing; `load` fills them in."""
+
+import re
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+CONFIG_VERSION = 1
+
+HOW_TO_FIND_AN_ID = (
+    "write the id that never changes, such as telegram:123456789 "
+    "(Telegram: ask @userinfobot; Discord: Developer Mode, then Copy User ID; Slack: profile, Copy member ID)"
+)
+USER_ID = re.compile(r"(?:[a-z][a-z0-9_]*:)?(?:[0-9]{1,32}|[UW](?=[A-Z]*[0-9])[A-Z0-9]{2,32})")
+TOOLSET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+
+
+def _listed(value: object) -> object:
+    """Comma-separated text, a list, and bare numbers in it all mean the same to people."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, list | tuple):
+        return tuple(str(item) if isinstance(item, int) and not isinstance(item, bool) else item for item in value)
+    return value
+
+
+def _user_id(entry: str) -> str:
+    if entry == "*":
+        raise ValueError("'*' is no id; to let everybody in, set access.allow_all_users to true")
+    if not USER_ID.fullmatch(entry):
+        raise ValueError(f"{entry[:60]!r} looks like a user name, which can change hands; {HOW_TO_FIND_AN_ID}")
+    return entry
+
+
+def _toolset(entry: str) -> str:
+    if not TOOLSET.fullmatch(entry):
+        raise ValueError(f"{entry[:60]!r} is no toolset name; names look like todo or clock")
+    return entry
+
+
+def _address(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if value and (not usable or re.search(r"\s", value)):
+        raise ValueError("must be an address starting with http:// or https://, such as https://openrouter.ai/api/v1")
+    if "@" in urlsplit(value).netloc:
+        raise ValueError("must not hold a user or password; a key belongs in .env")
+    return value
+
+
+def _timezone(value: str) -> str:
+    if value:
+        from zoneinfo import ZoneInfo
+
+        try:
+            ZoneInfo(value)
+        except (ValueError, OSError, LookupError) as error:
+            raise ValueError("must be a time zone name such as Europe/Berlin or UTC, or empty") from error
+    return value
+
+
+def _one_line(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("must be a single line of ordinary characters")
+    return value
+
+
+Line = Annotated[str, AfterValidator(_one_line)]
+UserIds = Annotated[tuple[Annotated[str, AfterValidator(_user_id)], ...], BeforeValidator(_listed)]
+Toolsets = Annotated[tuple[Annotated[str, AfterValidator(_toolset)], ...], BeforeValidator(_listed)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True)
+
+
+def _env(name: str) -> dict[str, Any]:
+    return {"env": name}
+
+
+class ModelSettings(Section):
+    name: Line = Field(
+        "demo",
+        min_length=1,
+        max_length=200,
+        description="The model to talk to; demo answers without a network.",
+        json_schema_extra=_env("HERMES_MODEL"),
+    )
+    base_url: Annotated[str, AfterValidator(_address)] = Field(
+        "",
+        max_length=2000,
+        description="Address of an OpenAI-compatible server; empty means the usual one of the key in use.",
+        json_schema_extra=_env("OPENAI_BASE_URL"),
+    )
+
+
+class AgentSettings(Section):
+    max_iterations: int = Field(
+        60,
+        ge=1,
+        le=1000,
+        description="How often one turn may ask the model.",
+        json_schema_extra=_env("HERMES_MAX_ITERATIONS"),
+    )
+    enabled_toolsets: Toolsets = Field(("todo", "clock"), description="Which toolsets the agent is offered.")
+    disabled_toolsets: Toolsets = Field((), description="Toolsets to leave out even when enabled.")
+    history_messages: int = Field(
+        400, ge=10, le=100_000, description="How many past messages of a session the model is shown."
+    )
+
+
+class GatewaySettings(Section):
+    busy_mode: Literal["queue"] = Field("queue", description="What happens to a message that arrives during a turn.")
+    drain_timeout_seconds: Number = Field(
+        60, ge=0, le=3600, description="How long running turns may go on after a stop was asked."
+    )
+    max_turns: int = Field(512, ge=1, le=100_000, description="Turns running at once, over all sessions.")
+    max_tool_runs: int = Field(32, ge=1, le=10_000, description="Tool calls running at once, over all sessions.")
+    max_waiting_per_session: int = Field(20, ge=1, le=10_000, description="Messages one session may have waiting.")
+    max_resumes: int = Field(3, ge=0, le=100, description="How often a turn is taken up again after a crash.")
+    outbox_age_limit_hours: Number = Field(24, gt=0, le=8760, description="Older undelivered replies are given up.")
+    max_sends_per_account: int = Field(32, ge=1, le=1000, description="Messages being sent at once by one bot account.")
+    send_timeout_seconds: Number = Field(60, gt=0, le=600, description="How long one send to a platform may take.")
+
+
+class AccessSettings(Section):
+    owner_users: UserIds = Field((), description="Ids of the owners, such as telegram:123456789.")
+    allowed_users: UserIds = Field(
+        (),
+        description="Ids of the people who may talk to the bot, on one platform or, without its name, on all.",
+        json_schema_extra=_env("GATEWAY_ALLOWED_USERS"),
+    )
+    allow_all_users: bool = Field(
+        False,
+        description="Let anybody at all talk to the bot in direct messages.",
+        json_schema_extra=_env("GATEWAY_ALLOW_ALL_USERS"),
+    )
+
+
+class StoreSettings(Section):
+    busy_timeout_seconds: Number = Field(5, gt=0, le=300, description="How long to wait for another process's write.")
+    backup_every_hours: Number = Field(24, gt=0, le=8760, description="Time between two backups of the database.")
+    backups_kept: int = Field(7, ge=1, le=1000, description="How many backups to keep.")
+    full_check_max_mb: int = Field(
+        256, ge=0, le=1_000_000, description="Databases up to this size are checked in full at the start."
+    )
+
+
+class SocketSettings(Section):
+    enabled: bool = Field(False, description="Let local programs talk to the bot through hermes.sock.")
+    max_line_bytes: int = Field(
+        1_000_000, ge=1024, le=100_000_000, description="The longest line accepted on the socket."
+    )
+
+
+class PlatformsSettings(Section):
+    socket: SocketSettings = Field(SocketSettings(), description="The local socket.")
+
+
+class LogSettings(Section):
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least important line shown.")
+    format: Literal["auto", "pretty", "json"] = Field(
+        "auto", description="How lines look; auto is pretty on a terminal and JSON elsewhere."
+    )
+
+
+class UserSettings(Section):
+    name: Line = Field("", max_length=200, description="What the agent calls the owner.")
+    timezone: Annotated[str, AfterValidator(_timezone)] = Field(
+        "", max_length=100, description="The owner's time zone, such as Europe/Berlin; empty means the machine's."
+    )
+
+
+class Secrets(Section):
+    """One field for each row of the table in `hermes_config.secrets`."""
+
+    telegram_bot_token: SecretStr | None = None
+    discord_bot_token: SecretStr | None = None
+    slack_bot_token: SecretStr | None = None
+    slack_app_token: SecretStr | None = None
+    openrouter_api_key: SecretStr | None = None
+    openai_api_key: SecretStr | None = None
+    nous_api_key: SecretStr | None = None
+    sudo_password: SecretStr | None = None
+    firecrawl_api_key: SecretStr | None = None
+    parallel_api_key: SecretStr | None = None
+    browserbase_api_key: SecretStr | None = None
+    browserbase_project_id: SecretStr | None = None
+    fal_key: SecretStr | None = None
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    model: ModelSettings = ModelSettings()
+    agent: AgentSettings = AgentSettings()
+    gateway: GatewaySettings = GatewaySettings()
+    access: AccessSettings = AccessSettings()
+    store: StoreSettings = StoreSettings()
+    platforms: PlatformsSettings = PlatformsSettings()
+    logs: LogSettings = LogSettings()
+    user: UserSettings = UserSettings()
+    secrets: Secrets = Secrets()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # Our own `load` does the reading: pydantic's sources know neither lines nor plain words.
+        return (init_settings,)

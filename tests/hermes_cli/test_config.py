@@ -1,0 +1,164 @@
+"""`hermes config` as a person or a script uses it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hermes_cli.config import config
+from hermes_config import environment
+from hermes_config.keys import catalogue, variables
+from hermes_config.places import Home
+
+TOKEN = "123456789:AAF-very-secret-token-wxyz"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    for name in environment.everything():
+        if name.startswith("HERMES_") or name in variables():
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    return Home(tmp_path / "home")
+
+
+def run(*arguments: str, typed: str | None = None) -> Result:
+    return CliRunner().invoke(config, arguments, input=typed)
+
+
+def test_show_names_every_setting_and_its_source(home: Home) -> None:
+    run("set", "gateway.max_turns", "12")
+    shown = run("show")
+    assert shown.exit_code == 0
+    assert "gateway.max_turns = 12  (config.yaml line 3)" in shown.stdout
+    assert "model.name = demo  (default)" in shown.stdout
+    for dotted in catalogue():
+        assert f"  {dotted} = " in shown.stdout
+
+
+def test_show_for_scripts_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
+    monkeypatch.setenv("HERMES_GATEWAY__MAX_TURN", "1")
+    shown = json.loads(run("show", "--json").stdout)
+    assert shown["settings"]["gateway.max_turns"] == {"value": 512, "source": "default"}
+    assert shown["settings"]["agent.enabled_toolsets"]["value"] == ["todo", "clock"]
+    assert shown["settings"]["secrets.telegram_bot_token"]["value"] == "…wxyz"
+    assert "did you mean gateway.max_turns?" in shown["warnings"][0]
+
+
+def test_a_secret_is_never_printed_whole(home: Home) -> None:
+    outputs = [run("set", "TELEGRAM_BOT_TOKEN", TOKEN), run("show"), run("show", "--json"), run("check")]
+    outputs += [run("get", "TELEGRAM_BOT_TOKEN"), run("get", "secrets.telegram_bot_token")]
+    for result in outputs:
+        assert result.exit_code == 0
+        assert "very-secret" not in result.output
+    assert outputs[-1].stdout == "…wxyz\n"
+    assert TOKEN in home.env_file.read_text()
+
+
+def test_a_secret_can_be_typed_unseen(home: Home) -> None:
+    result = run("set", "FAL_KEY", typed="hush-hush-hush-hush\n")
+    assert result.exit_code == 0
+    assert "hush" not in result.output.replace("…hush", "")
+    assert "hush-hush-hush-hush" in home.env_file.read_text()
+
+
+def test_what_is_no_secret_is_shown(home: Home) -> None:
+    run("set", "BROWSERBASE_PROJECT_ID", "project-1234")
+    assert run("get", "BROWSERBASE_PROJECT_ID").stdout == "project-1234\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "got"),
+    [
+        ("gateway.max_turns", "12", "12"),
+        ("HERMES_MODEL", "gpt-x", "gpt-x"),
+        ("platforms.socket.enabled", "on", "true"),
+        ("agent.enabled_toolsets", "[todo, web]", "todo,web"),
+    ],
+)
+def test_get_gives_what_set_took(key: str, text: str, got: str) -> None:
+    assert run("set", key, text).exit_code == 0
+    assert run("get", key).stdout == got + "\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (["get", "gateway.max_turn"], 1, "did you mean gateway.max_turns?"),
+        (["set", "gateway.max_turns", "many"], 1, "must be a whole number from 1"),
+        (["set", "gateway.max_turns"], 2, "Give a value"),
+        (["set"], 2, "Missing argument"),
+    ],
+)
+def test_a_mistake_is_explained_on_stderr(arguments: list[str], code: int, part: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == code
+    assert part in result.stderr
+    assert result.stdout == ""
+
+
+def test_path_answers_even_for_a_foreign_home(home: Home) -> None:
+    home.root.mkdir()
+    (home.root / "auth.json").touch()
+    assert run("path").stdout == f"{home.config_file}\n"
+    for arguments in (["show"], ["get", "model.name"], ["set", "model.name", "x"], ["check"]):
+        result = run(*arguments)
+        assert result.exit_code == 1
+        assert "another program" in result.stderr
+    assert [entry.name for entry in home.root.iterdir()] == ["auth.json"]
+
+
+def test_check_of_nothing_is_fine_and_makes_nothing(home: Home) -> None:
+    result = run("check")
+    assert result.exit_code == 0
+    assert "not there, which is fine" in result.stdout
+    assert "TELEGRAM_BOT_TOKEN: not set" in result.stdout
+    assert "enables telegram" in result.stdout
+    assert not home.root.exists()
+
+
+def test_check_tells_fine_files_from_others(home: Home) -> None:
+    run("set", "gateway.max_turns", "12")
+    run("set", "FAL_KEY", "hush-hush-hush")
+    home.env_file.chmod(0o644)
+    result = run("check")
+    assert result.exit_code == 0
+    assert f"{home.config_file}: fine" in result.stdout
+    assert f"{home.env_file}: fine" not in result.stdout
+    assert "FAL_KEY: set, from .env line 1" in result.stdout
+    assert f"chmod 600 {home.env_file}" in result.stderr
+
+
+def test_check_fails_on_a_wrong_value(home: Home) -> None:
+    home.root.mkdir()
+    home.config_file.write_text("gateway:\n  max_turns: many\nlogs: {level: loud}\n")
+    result = run("check")
+    assert result.exit_code == 1
+    assert "config.yaml line 2" in result.stderr
+    assert "config.yaml line 3" in result.stderr
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_help_imports_neither_pydantic_nor_a_yaml_parser() -> None:
+    done = python(
+        "import sys; from hermes_cli.config import config; config(['--help'], standalone_mode=False);"
+        "assert not {'pydantic', 'ruamel', 'ruamel.yaml'} & set(sys.modules)"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Show, change and check the settings." in done.stdout
+
+
+def test_a_real_process_sets_and_gets(home: Home) -> None:
+    call = "from hermes_cli.config import config; config({arguments})"
+    assert python(call.format(arguments=["set", "user.name", "Zoë"])).returncode == 0
+    assert python(call.format(arguments=["get", "user.name"])).stdout == "Zoë\n"
+    wrong = python(call.format(arguments=["set", "gateway.max_turns", "x"]))
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith("Error: gateway.max_turns is 'x', but must be a whole number")
