@@ -1,0 +1,103 @@
+"""Sums as people type them, worked out exactly and within bounds. Runs no code."""
+
+import ast
+import operator
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+MAX_CHARS = 200
+MAX_BITS = 900  # of a numerator or denominator: some 270 digits, and still a float
+
+
+class NoAnswer(Exception):
+    """It is a sum, but it cannot be worked out. The text says why, for people."""
+
+
+_QUESTION = re.compile(r"^(?:please\s+)?(?:what\s+is|what['’]?s|how\s+much\s+is|calculate|compute|evaluate)\s+", re.I)
+_WORDS = (
+    (re.compile(r"\bplus\b", re.I), "+"),
+    (re.compile(r"\bminus\b", re.I), "-"),
+    (re.compile(r"\b(?:times|multiplied\s+by)\b", re.I), "*"),
+    (re.compile(r"\b(?:divided\s+by|over)\b", re.I), "/"),
+    (re.compile(r"\b(?:to\s+the\s+power\s+of)\b", re.I), "**"),
+    (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),  # 1,000
+    (re.compile(r"(?<=[\d)\s])[xX×·](?=[\d(\s])"), "*"),
+    (re.compile(r"÷"), "/"),
+    (re.compile(r"−"), "-"),
+    (re.compile(r"\^"), "**"),
+)
+_SUM = re.compile(r"[\d\s.+\-*/%()]+")
+_OPERATOR_BETWEEN = re.compile(r"[\d).]\s*[-+*/%]+\s*[\d(.+-]")
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
+
+_OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: lambda a, b: Fraction(a // b),
+    ast.Mod: operator.mod,
+}
+
+
+def find_sum(text: str) -> str:
+    """The sum that the text asks for, in plain notation; empty when it asks for something else."""
+    if len(text) > 5 * MAX_CHARS:
+        return ""
+    found = _QUESTION.sub("", text.strip()).rstrip("?=.! \t\n")
+    for pattern, plain in _WORDS:
+        found = pattern.sub(plain, found)
+    found = " ".join(found.split())
+    is_sum = _SUM.fullmatch(found) and _OPERATOR_BETWEEN.search(found) and not _DATE.fullmatch(found)
+    return found if is_sum else ""
+
+
+def work_out(question: str) -> str:
+    """The answer in digits, "about …" when they are not all of it. Raises NoAnswer."""
+    if len(question) > MAX_CHARS:
+        raise NoAnswer("That sum is too long for me.")
+    try:
+        value = _value(ast.parse(question, mode="eval").body)
+    except ZeroDivisionError as error:
+        raise NoAnswer("Dividing by zero has no answer.") from error
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise NoAnswer("I cannot read that sum.") from error
+    if value.denominator == 1:
+        return str(value.numerator)
+    digits = f"{float(value):.10g}"
+    return digits if Fraction(digits) == value else f"about {digits}"
+
+
+def _value(node: ast.expr) -> Fraction:
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return _bounded(Fraction(str(number)))
+        case ast.UnaryOp(op=ast.USub()):
+            return -_value(node.operand)
+        case ast.UnaryOp(op=ast.UAdd()):
+            return _value(node.operand)
+        case ast.BinOp(op=ast.Pow()):
+            return _power(_value(node.left), _value(node.right))
+        case ast.BinOp() if type(node.op) in _OPERATORS:
+            return _bounded(_OPERATORS[type(node.op)](_value(node.left), _value(node.right)))
+    raise NoAnswer("I cannot read that sum.")
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    if exponent.denominator != 1:
+        raise NoAnswer("I can only raise to whole powers.")
+    # Checked before it is worked out: 9**9**9 would keep the process busy for good.
+    if _bits(base) * abs(exponent) > MAX_BITS and abs(base) not in (0, 1):
+        raise NoAnswer("That number is too large for me.")
+    return _bounded(Fraction(base ** int(exponent)))
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if _bits(value) > MAX_BITS:
+        raise NoAnswer("That number is too large for me.")
+    return value
+
+
+def _bits(value: Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())

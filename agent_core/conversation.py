@@ -1,0 +1,67 @@
+"""What was said: messages, tool calls and results, and the journal that keeps them."""
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from tools.parts import Part, Text, text_of
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    id: str
+    name: str
+    arguments: str  # JSON as the model wrote it, which may be broken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    role: Role
+    parts: tuple[Part, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()  # assistant only
+    tool_call_id: str = ""  # tool only: the call this is the result of
+    tool_name: str = ""  # tool only
+    is_error: bool = False  # tool only
+    reasoning: str = ""  # assistant only
+
+    @property
+    def text(self) -> str:
+        return text_of(self.parts)
+
+
+def user(text: str) -> Message:
+    return Message(role="user", parts=(Text(text=text),))
+
+
+def assistant(text: str = "", *, tool_calls: tuple[ToolCall, ...] = (), reasoning: str = "") -> Message:
+    parts = (Text(text=text),) if text else ()
+    return Message(role="assistant", parts=parts, tool_calls=tool_calls, reasoning=reasoning)
+
+
+def tool_result(call: ToolCall, content: str | tuple[Part, ...], *, is_error: bool = False) -> Message:
+    parts = (Text(text=content),) if isinstance(content, str) else content
+    return Message(role="tool", parts=parts, tool_call_id=call.id, tool_name=call.name, is_error=is_error)
+
+
+class Journal(Protocol):
+    """Where a turn is written down as it happens. Each call returns once it is durable."""
+
+    async def append(self, message: Message) -> None: ...
+
+    async def tool_started(self, call: ToolCall) -> None:
+        """Called before a tool runs: after a crash this call is not run again."""
+
+
+@dataclass(slots=True)
+class ListJournal:
+    """A journal in memory, for batch runs and tests."""
+
+    messages: list[Message] = field(default_factory=list)
+    started: list[str] = field(default_factory=list)
+
+    async def append(self, message: Message) -> None:
+        self.messages.append(message)
+
+    async def tool_started(self, call: ToolCall) -> None:
+        self.started.append(call.id)

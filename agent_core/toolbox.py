@@ -1,0 +1,104 @@
+"""Runs tool calls, all of a message at once, and gives each exactly one result, whatever happens."""
+
+import asyncio
+import json
+import time
+import traceback
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+import structlog
+
+from agent_core.conversation import Journal, Message, ToolCall, tool_result
+from agent_core.events import Emit, ToolFinished, ToolStarted
+from agent_core.history import interrupted_by_restart
+from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
+from tools.parts import Part
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+MAX_ERROR_CHARS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolbox:
+    tools: Mapping[str, Tool]
+    journal: Journal
+    context: ToolContext
+    emit: Emit
+    slots: asyncio.Semaphore | None
+
+    async def run(self, calls: Sequence[ToolCall], *, started: Collection[str] = ()) -> list[Message]:
+        """The results in the order of the calls; each is journalled as soon as it is there.
+
+        A call that was `started` by an earlier process is not run again.
+        """
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._leave_interrupted(call) if call.id in started else self._run(call))
+                for call in calls
+            ]
+        return [task.result() for task in tasks]
+
+    async def _leave_interrupted(self, call: ToolCall) -> Message:
+        result = interrupted_by_restart(call)
+        await self.journal.append(result)
+        return result
+
+    async def _run(self, call: ToolCall) -> Message:
+        # The mark is set with the slot in hand: a call that still waits for one has had no effect.
+        async with self.slots or nullcontext():
+            await self.journal.tool_started(call)
+            self.emit(ToolStarted(call=call))
+            began = time.monotonic()
+            result = await self._result(call)
+            seconds = time.monotonic() - began
+        await self.journal.append(result)
+        self.emit(ToolFinished(call=call, result=result, seconds=seconds))
+        return result
+
+    async def _result(self, call: ToolCall) -> Message:
+        tool = self.tools.get(call.name)
+        if tool is None:
+            return _failure(call, f"There is no tool named {call.name!r}.", **self._what_there_is(call.name))
+        try:
+            output = await tool.run(call.arguments, replace(self.context, call_id=call.id))
+            return tool_result(call, _content(output))
+        except BadArguments as error:
+            return _failure(call, str(error), **_parameters(tool))
+        except ToolFailed as error:
+            return _failure(call, str(error))
+        except asyncio.CancelledError:
+            # Ours passes. One that the tool raised by itself would end this task silently, without a result.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return _failure(call, f"{tool.name} gave up before it finished; its effect is unknown.")
+        except Exception as error:  # noqa: BLE001  # contained: one broken tool must not end the turn
+            # The frames only: the text of an exception may quote the arguments.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            log.error("tool_broke", tool=tool.name, error=type(error).__name__, frames=frames)
+            return _failure(call, f"{tool.name} broke: {type(error).__name__}: {error}"[:MAX_ERROR_CHARS])
+
+    def _what_there_is(self, name: str) -> dict[str, Any]:
+        nearest = get_close_matches(name, self.tools, n=1)
+        return {"did_you_mean": nearest[0]} if nearest else {"available_tools": sorted(self.tools)}
+
+
+def _content(output: ToolOutput) -> str | tuple[Part, ...]:
+    if isinstance(output, str | tuple):
+        return output
+    if isinstance(output, Mapping):
+        return json.dumps(dict(output), ensure_ascii=False)
+    return json.dumps(output, ensure_ascii=False)
+
+
+def _parameters(tool: Tool) -> dict[str, Any]:
+    return {"parameters": list(tool.schema.get("properties", {})), "required": list(tool.schema.get("required", []))}
+
+
+def _failure(call: ToolCall, error: str, **hints: Any) -> Message:
+    return tool_result(call, json.dumps({"error": error, **hints}, ensure_ascii=False), is_error=True)

@@ -1,0 +1,81 @@
+"""One turn: ask the model, run the tools, repeat until there is an answer."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from agent_core.conversation import Journal, Message, assistant
+from agent_core.events import Done, Emit, Event, Usage, ignore
+from agent_core.history import SUMMARY_REQUEST, arrange, iterations_used, open_calls, with_unique_ids
+from agent_core.model import Model
+from agent_core.result import TurnOutcome
+from agent_core.toolbox import Toolbox
+from tools.base import Tool, ToolContext
+
+
+async def run_turn(
+    *,
+    model: Model,
+    tools: Sequence[Tool],
+    messages: Sequence[Message],
+    journal: Journal,
+    context: ToolContext,
+    emit: Emit = ignore,
+    max_iterations: int = 60,
+    started: Collection[str] = (),
+    tool_slots: asyncio.Semaphore | None = None,
+) -> TurnOutcome:
+    """Continues the conversation to the assistant's next answer; raises ModelError.
+
+    Every message is journalled as it happens except the final answer, which the caller commits together
+    with the reply it sends. When `messages` ends in calls without results, an earlier process was cut off
+    there: calls in `started` are told to the model as interrupted, the others simply run. Cancelling is
+    safe anywhere; calls that it leaves without a result are the caller's to settle.
+    """
+    meter = _Meter(emit)
+    toolbox = Toolbox(
+        tools={tool.name: tool for tool in tools}, journal=journal, context=context, emit=emit, slots=tool_slots
+    )
+    iterations = iterations_used(messages)
+    new = await toolbox.run(open_calls(messages), started=started)
+
+    while iterations < max_iterations:
+        conversation = arrange([*messages, *new])
+        reply = with_unique_ids(await model.reply(conversation, tools, meter), conversation)
+        if not reply.tool_calls:
+            break
+        await journal.append(reply)
+        new += [reply, *await toolbox.run(reply.tool_calls)]
+        iterations += 1
+    else:
+        reply = await _summary(model, arrange([*messages, *new]), meter)
+
+    finished_naturally = iterations < max_iterations
+    emit(Done(finished_naturally=finished_naturally))
+    return TurnOutcome(
+        history=tuple(messages), messages=(*new, reply), finished_naturally=finished_naturally, usage=meter.total
+    )
+
+
+async def _summary(model: Model, conversation: Sequence[Message], emit: Emit) -> Message:
+    reply = await model.reply([*conversation, SUMMARY_REQUEST], (), emit)
+    if not reply.text:
+        return assistant("I stopped here: this took more steps than one turn may use.", reasoning=reply.reasoning)
+    return replace(reply, tool_calls=())  # some models ask for tools that they were not offered
+
+
+class _Meter:
+    """Passes events on and adds up what the model calls used."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self.total = Usage()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Usage):
+            self.total = Usage(
+                input_tokens=self.total.input_tokens + event.input_tokens,
+                output_tokens=self.total.output_tokens + event.output_tokens,
+                cached_tokens=self.total.cached_tokens + event.cached_tokens,
+            )
+        self._emit(event)

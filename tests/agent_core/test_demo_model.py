@@ -1,0 +1,169 @@
+import json
+
+import pytest
+
+from agent_core.conversation import ListJournal, Message, ToolCall, assistant, tool_result, user
+from agent_core.demo_model import DemoModel
+from agent_core.events import Event, TextDelta, Usage, ignore
+from agent_core.history import SUMMARY_REQUEST, interrupted_by_restart, stopped_by_user
+from agent_core.turn import run_turn
+from tests.agent_core.scripted import CONTEXT, answering, raising
+from tools.base import Tool, ToolFailed
+from tools.builtin import load_builtin
+from tools.todo import TodosInMemory, todo_tool
+
+
+def fresh_tools() -> list[Tool]:
+    clock = load_builtin().get("clock")
+    assert clock
+    return [clock, todo_tool(TodosInMemory())]
+
+
+async def said(*texts: str, tools: list[Tool] | None = None) -> str:
+    """What a chat would show for these messages sent together."""
+    outcome = await run_turn(
+        model=DemoModel(),
+        tools=fresh_tools() if tools is None else tools,
+        messages=[user(text) for text in texts],
+        journal=ListJournal(),
+        context=CONTEXT,
+    )
+    return outcome.final.text
+
+
+async def first_reply(*messages: Message, tools: list[Tool] | None = None) -> Message:
+    return await DemoModel().reply(messages, fresh_tools() if tools is None else tools, ignore)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hello", "Hello! I am the demo model"),
+        ("Hi Hermes!", "Hello!"),
+        ("Felix: hello", "Hello!"),
+        ("[Felix] good morning", "Hello!"),
+        ("@hermes hey", "Hello!"),
+        ("what can you do?", "demo model"),
+        ("thanks a lot", "welcome"),
+        ("what is 17 * 23?", "17 * 23 = 391"),
+        ("Felix: what is 17 * 23?", "391"),
+        ("1/3", "≈ 0.3333333333"),
+        ("what is 1/0?", "Dividing by zero"),
+        ("write me a poem", "hermes config set model.name"),
+        ("write me a poem", "demo"),
+        ("", "demo"),
+        ("run ls", "terminal, and that tool is not switched on"),
+        ("remember that I like tea", "memory, and that tool is not switched on"),
+        ("every 5 minutes say hi", "cronjob, and that tool is not switched on"),
+        ("use browser {}", "browser, and that tool is not switched on; there is clock, todo"),
+        ("use your imagination", "beyond me"),
+        ("todo: " + "?" * 100_000 + "x", "beyond me"),
+        ("what time is it in Europe/Berlin?", "(Europe/Berlin, UTC+0"),
+        ("what time is it?", "(Europe/Berlin, UTC+0"),
+        ("what is the time in Berlin", "Did you mean Europe/Berlin?"),
+        ("todo: buy milk", "Your todo list:\n1. buy milk"),
+        ("Felix: todo: buy milk", "1. buy milk"),
+        ("add a todo call mum", "1. call mum"),
+        ("add eggs to my todo list", "1. eggs"),
+        ("what is on my todo list?", "Your todo list is empty."),
+        ("complete todo 7", "todo returned: There is no todo with the id '7'"),
+        ('use todo {"action": "list"}', 'todo returned: {"todos": []}'),
+        ("use todo {broken", "todo returned: The arguments are not valid JSON"),
+        ("use todo", "'action' is missing"),
+    ],
+)
+async def test_a_plain_message_gets_a_fitting_answer(text: str, words: str) -> None:
+    assert words in await said(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "arguments"),
+    [
+        ("what time is it in Europe/Berlin?", "clock", {"timezone": "Europe/Berlin"}),
+        ("What time is it?", "clock", {}),
+        ("what's the date", "clock", {}),
+        ("todo: buy milk", "todo", {"action": "create", "content": "buy milk"}),
+        ("show my todos", "todo", {"action": "list"}),
+        ("finish todo 3", "todo", {"action": "complete", "id": "3"}),
+        ("cancel todo 3", "todo", {"action": "cancel", "id": "3"}),
+        ("run ls -l ..", "terminal", {"command": "ls -l .."}),
+        ("run `ls .`", "terminal", {"command": "ls ."}),
+        ("remember that I like tea", "memory", {"action": "set", "key": "I like tea", "value": "I like tea"}),
+        ("every 5 minutes say hi", "cronjob", {"action": "create", "schedule": "every 5 minutes", "prompt": "say hi"}),
+    ],
+)
+async def test_a_plain_request_becomes_a_real_tool_call(text: str, name: str, arguments: dict[str, str]) -> None:
+    tools = [answering(tool) for tool in ("clock", "todo", "terminal", "memory", "cronjob")]
+    (made,) = (await first_reply(user(text), tools=tools)).tool_calls
+    assert (made.name, json.loads(made.arguments)) == (name, arguments)
+
+
+async def test_use_passes_the_arguments_on_as_they_stand() -> None:
+    (made,) = (await first_reply(user('use todo {"a":  1,\n "b": [}'))).tool_calls
+    assert (made.name, made.arguments) == ("todo", '{"a":  1,\n "b": [}')
+
+
+async def test_messages_sent_together_are_all_answered_in_order() -> None:
+    answer = await said("hello", "todo: buy milk", "what is 2 + 2?", "todo: call mum", "run ls")
+    parts = ["Hello!", "1. buy milk", "2 + 2 = 4", "2. call mum", "not switched on"]
+    positions = [answer.index(part) for part in parts]
+    assert positions == sorted(positions)
+
+
+async def test_a_request_that_came_while_a_tool_ran_is_served_too() -> None:
+    first = ToolCall(id="1", name="echo", arguments="{}")
+    so_far = [user("use echo"), assistant(tool_calls=(first,)), tool_result(first, "one"), user("use echo {}")]
+    reply = await first_reply(*so_far, tools=[answering("echo")])
+    (second,) = reply.tool_calls
+    last = await first_reply(*so_far, reply, tool_result(second, "two"), tools=[answering("echo")])
+    assert last.text == "echo returned: one\n\necho returned: two"
+
+
+async def test_only_messages_since_the_last_answer_are_answered() -> None:
+    reply = await first_reply(user("what is 1 + 1?"), assistant("1 + 1 = 2"), user("what is 2 + 2?"))
+    assert reply.text == "2 + 2 = 4"
+
+
+@pytest.mark.parametrize(("settled", "words"), [(interrupted_by_restart, "interrupted"), (stopped_by_user, "stopped")])
+@pytest.mark.parametrize("text", ["todo: buy milk", 'use todo {"action": "list"}'])
+async def test_an_interrupted_call_is_told_as_such(text: str, settled: object, words: str) -> None:
+    assert callable(settled)
+    asking = await first_reply(user(text))
+    answer = await first_reply(user(text), asking, settled(asking.tool_calls[0]))
+    assert words in answer.text
+    assert "Your todo list" not in answer.text
+
+
+async def test_a_failed_tool_is_told_in_its_words() -> None:
+    assert await said("use lift", tools=[raising("lift", ToolFailed("Too heavy."))]) == "lift returned: Too heavy."
+
+
+async def test_a_tool_of_a_known_name_that_answers_otherwise_is_quoted() -> None:
+    assert await said("what time is it?", tools=[answering("clock", "late")]) == "clock returned: late"
+
+
+async def test_a_long_result_is_cut() -> None:
+    assert len(await said("use echo", tools=[answering("echo", "x" * 10_000)])) < 2_000
+
+
+async def test_at_the_limit_it_tells_what_came_back_and_nothing_else() -> None:
+    made = ToolCall(id="1", name="echo", arguments="{}")
+    done = [user("use echo"), assistant(tool_calls=(made,)), tool_result(made, "one")]
+    assert (await first_reply(*done, SUMMARY_REQUEST, tools=[])).text == "echo returned: one"
+
+
+@pytest.mark.parametrize("text", ["hello", "use todo", "use echo"])
+async def test_the_pieces_it_streams_make_up_the_text(text: str) -> None:
+    events: list[Event] = []
+    made = ToolCall(id="1", name="echo", arguments="{}")
+    echoed = [user(text), assistant(tool_calls=(made,)), tool_result(made, " two\n\nlines \n")]
+    reply = await DemoModel().reply(echoed, fresh_tools(), events.append)
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == reply.text
+    assert isinstance(events[-1], Usage)
+    assert events[-1].output_tokens > 0
+
+
+async def test_an_answer_comes_in_several_pieces() -> None:
+    events: list[Event] = []
+    await DemoModel().reply([user("hello")], [], events.append)
+    assert sum(isinstance(event, TextDelta) for event in events) > 1

@@ -1,0 +1,124 @@
+"""From the text a model wrote to the arguments of a function, with errors a model can act on."""
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from tools.base import BadArguments, ToolContext, ToolOutput
+
+Run = Callable[[str, ToolContext], Awaitable[ToolOutput]]
+
+# Keeps parameters apart from the methods of pydantic's BaseModel (`schema`, `copy`, `json`).
+_PREFIX = "argument_"
+
+
+def parse_object(arguments: str) -> dict[str, Any]:
+    """The JSON object in `arguments`; nothing at all counts as an empty one."""
+    try:
+        parsed = json.loads(arguments) if arguments.strip() else {}
+    except json.JSONDecodeError as error:
+        raise BadArguments(
+            f"The arguments are not valid JSON: {error.msg} at character {error.pos}. Send one JSON object."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise BadArguments("The arguments are not JSON that can be read. Send one plain JSON object.") from error
+    if not isinstance(parsed, dict):
+        raise BadArguments("The arguments must be one JSON object with the parameters by name.")
+    return parsed
+
+
+def from_signature(function: Callable[..., Awaitable[ToolOutput]], *, name: str) -> tuple[dict[str, Any], Run]:
+    """The JSON Schema of the function's parameters, and the function behind a check of them."""
+    hints = get_type_hints(function, include_extras=True)
+    context_name = ""
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name not in hints:
+            raise TypeError(f"Tool {name!r}: parameter {parameter.name!r} needs a type.")
+        if hints[parameter.name] is ToolContext:
+            context_name = parameter.name
+            continue
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[_PREFIX + parameter.name] = (hints[parameter.name], Field(default, alias=parameter.name))
+    model: type[BaseModel] = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+    schema = _without_titles(model.model_json_schema())
+
+    async def run(arguments: str, context: ToolContext) -> ToolOutput:
+        given = parse_object(arguments)
+        try:
+            checked = model.model_validate(given)
+        except ValidationError as error:
+            raise BadArguments(_plain_words(error, schema.get("properties", {}))) from error
+        values = {field.removeprefix(_PREFIX): getattr(checked, field) for field in fields}
+        if context_name:
+            values[context_name] = context
+        return await function(**values)
+
+    return schema, run
+
+
+def checked_by_schema(
+    schema: Mapping[str, Any], handler: Callable[[dict[str, Any], ToolContext], Awaitable[ToolOutput]]
+) -> Run:
+    """The handler behind a check that no argument is missing or unknown."""
+    known: Mapping[str, Any] = schema.get("properties", {})
+    open_ended = schema.get("additionalProperties", False) is not False
+
+    async def run(arguments: str, context: ToolContext) -> ToolOutput:
+        given = parse_object(arguments)
+        problems = [_missing(name) for name in schema.get("required", ()) if name not in given]
+        problems += [_unknown(name, known) for name in given if name not in known and not open_ended]
+        if problems:
+            raise BadArguments(_sentence(problems))
+        return await handler(given, context)
+
+    return run
+
+
+def _plain_words(error: ValidationError, known: Iterable[str]) -> str:
+    problems: dict[str, list[str]] = {}
+    for detail in error.errors(include_url=False, include_input=False, include_context=False):
+        path = _path(detail["loc"])
+        match detail["type"]:
+            case "missing":
+                problems[_missing(path)] = []
+            case "extra_forbidden":
+                problems[_unknown(path, known)] = []
+            case _:
+                # A union says no once for each of its members.
+                words = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+                problems.setdefault(f"{path!r} ", []).append(words)
+    return _sentence(label + " or ".join(dict.fromkeys(words)) for label, words in problems.items())
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """Where the error is. Without an index in it, what follows the name is only a member of a union."""
+    if not any(isinstance(step, int) for step in location):
+        location = location[:1]
+    return ".".join(map(str, location))
+
+
+def _missing(name: str) -> str:
+    return f"{name!r} is missing"
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    nearest = get_close_matches(name, list(known), n=1)
+    return f"{name!r} is not a parameter" + (f" (did you mean {nearest[0]!r}?)" if nearest else "")
+
+
+def _sentence(problems: Iterable[str]) -> str:
+    return "The arguments do not fit: " + "; ".join(problems) + "."
+
+
+def _without_titles(node: Any) -> Any:
+    """Titles repeat the names and cost tokens in every request. A property that is called title is a dict."""
+    if isinstance(node, dict):
+        return {
+            key: _without_titles(value) for key, value in node.items() if key != "title" or not isinstance(value, str)
+        }
+    return [_without_titles(item) for item in node] if isinstance(node, list) else node

@@ -1,0 +1,42 @@
+"""What a tool is: a name, typed parameters, and an async function.
+
+A tool raises `ToolFailed` for a failure it foresaw; its text goes to the model.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tools.parts import Part
+
+ToolOutput = str | Mapping[str, Any] | list[Any] | tuple[Part, ...]
+
+
+class ToolFailed(Exception):
+    """A failure to tell the model about: what was wrong and what it can do instead."""
+
+
+class BadArguments(ToolFailed):
+    """The arguments do not fit the parameters: the tool did nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What a call may know about where it runs."""
+
+    task_id: str  # the session, or the batch task: state that a tool keeps is kept per task
+    call_id: str = ""  # filled in for each call
+    timezone: str = ""  # IANA name; empty means the machine's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    name: str
+    toolset: str
+    description: str
+    schema: Mapping[str, Any]  # JSON Schema of the parameters
+    run: Callable[[str, ToolContext], Awaitable[ToolOutput]]
+    """Takes the arguments as the model wrote them; raises BadArguments or ToolFailed."""
+    unavailable: Callable[[], str] = lambda: ""
+    """Why the tool cannot be used now, in words for the operator; empty when it can."""
+    requires_env: tuple[str, ...] = ()

@@ -1,0 +1,70 @@
+"""What a message is made of: the content parts that chats, models and tools share.
+
+Bytes never travel in a part. A `Media` part names them: by the platform's own
+reference until they are fetched, by content hash afterwards.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+MediaKind = Literal["image", "audio", "video", "file"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    kind: MediaKind
+    name: str = ""
+    mime: str = "application/octet-stream"
+    size_bytes: int = 0
+    reference: str = ""  # how the platform finds the bytes
+    sha256: str = ""  # set once the bytes are ours
+    problem: str = ""  # set when they could not be had, in words for people
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    latitude: float
+    longitude: float
+    name: str = ""
+
+
+Part = Text | Media | Location
+
+_KINDS: dict[str, type[Text] | type[Media] | type[Location]] = {"text": Text, "media": Media, "location": Location}
+_NAMES = {cls: name for name, cls in _KINDS.items()}
+
+
+def dump_parts(parts: Sequence[Part]) -> str:
+    return json.dumps([{"type": _NAMES[type(part)]} | _without_defaults(part) for part in parts], ensure_ascii=False)
+
+
+def load_parts(stored: str) -> tuple[Part, ...]:
+    return tuple(_KINDS[fields.pop("type")](**fields) for fields in json.loads(stored))
+
+
+def text_of(parts: Iterable[Part]) -> str:
+    """The words among the parts, as a model without eyes or a search index sees them."""
+    return "\n".join(filter(None, map(describe, parts)))
+
+
+def describe(part: Part) -> str:
+    match part:
+        case Text():
+            return part.text
+        case Location():
+            return f"[location {part.latitude}, {part.longitude}{f' ({part.name})' if part.name else ''}]"
+        case Media(problem=""):
+            return f"[{part.kind} {part.name}]".replace(" ]", "]")
+        case Media():
+            return f"[{part.kind} {part.name} could not be read: {part.problem}]"
+
+
+def _without_defaults(part: Part) -> dict[str, Any]:
+    return {name: value for name, value in asdict(part).items() if value != ""}

@@ -1,0 +1,146 @@
+"""Where tools sign up. A tool joins when its module is imported:
+
+    @tool(toolset="dice")
+    async def roll(sides: Annotated[int, Field(description="How many sides", ge=2)] = 6) -> str:
+        \"\"\"Roll a die.\"\"\"
+        return str(random.randint(1, sides))
+
+The parameters give the schema, the docstring the description. A parameter annotated `ToolContext` is
+filled in by us and is not shown to the model.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import structlog
+
+from tools.arguments import checked_by_schema, from_signature
+from tools.base import Tool, ToolContext, ToolOutput
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+Function = TypeVar("Function", bound=Callable[..., Awaitable[ToolOutput]])
+Handler = Callable[[dict[str, Any], ToolContext], Awaitable[ToolOutput]]
+
+
+class DuplicateTool(ValueError):
+    """Two modules offer a tool of the same name."""
+
+
+class Registry:
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._modules: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[Tool]:
+        """By name, so that a prompt built from them does not change from one start to the next."""
+        return iter([self._tools[name] for name in sorted(self._tools)])
+
+    def get(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    def tool(
+        self,
+        *,
+        toolset: str,
+        name: str = "",
+        unavailable: Callable[[], str] = lambda: "",
+        requires_env: tuple[str, ...] = (),
+    ) -> Callable[[Function], Function]:
+        """Signs up the function below it, which stays callable as it is."""
+
+        def sign_up(function: Function) -> Function:
+            built = build_tool(function, toolset=toolset, name=name, unavailable=unavailable, requires_env=requires_env)
+            self.add(built, module=function.__module__)
+            return function
+
+        return sign_up
+
+    def register(
+        self,
+        name: str,
+        toolset: str,
+        schema: Mapping[str, Any],
+        handler: Handler,
+        check_fn: Callable[[], bool] | None = None,
+        requires_env: tuple[str, ...] = (),
+        *,
+        description: str = "",
+    ) -> Tool:
+        """Signs up a tool by a JSON Schema of its parameters; the handler takes them as a dict.
+
+        Only names are checked, not types: that the schema says more is between the model and the handler.
+        """
+
+        def unavailable() -> str:
+            return "" if check_fn is None or check_fn() else "its own check says that it cannot be used now"
+
+        made = Tool(
+            name=name,
+            toolset=toolset,
+            description=description or str(schema.get("description", "")) or (handler.__doc__ or "").strip(),
+            schema=schema,
+            run=checked_by_schema(schema, handler),
+            unavailable=unavailable,
+            requires_env=requires_env,
+        )
+        self.add(made, module=handler.__module__)
+        return made
+
+    def add(self, tool: Tool, *, module: str) -> None:
+        if tool.name in self._tools:
+            first = self._modules[tool.name]
+            raise DuplicateTool(f"Tool {tool.name!r} of {module} is refused: {first} offers a tool of that name.")
+        self._tools[tool.name] = tool
+        self._modules[tool.name] = module
+
+    def replace(self, tool: Tool) -> None:
+        """Puts a tool in the place of the one of its name: the same tool, handed what it needs."""
+        if tool.name not in self._tools:
+            raise KeyError(f"There is no tool named {tool.name!r} to replace.")
+        self._tools[tool.name] = tool
+
+
+registry = Registry()
+tool = registry.tool
+
+
+def build_tool(
+    function: Callable[..., Awaitable[ToolOutput]],
+    *,
+    toolset: str,
+    name: str = "",
+    unavailable: Callable[[], str] = lambda: "",
+    requires_env: tuple[str, ...] = (),
+) -> Tool:
+    """A tool from an async function with typed parameters, without signing it up."""
+    named = name or function.__name__
+    schema, run = from_signature(function, name=named)
+    return Tool(
+        name=named,
+        toolset=toolset,
+        description=_unwrapped(function.__doc__ or ""),
+        schema=schema,
+        run=run,
+        unavailable=unavailable,
+        requires_env=requires_env,
+    )
+
+
+def why_unavailable(tool: Tool) -> str:
+    """What is missing before the tool can be used, in words for the operator; empty when nothing is."""
+    from hermes_config import environment
+
+    if missing := [variable for variable in tool.requires_env if not environment.has(variable)]:
+        return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
+    try:
+        return tool.unavailable()
+    except Exception as error:
+        # Contained: a broken check takes its own tool out, not all of them.
+        log.exception("tool_check_broke", tool=tool.name)
+        return f"its own check broke ({type(error).__name__})"
+
+
+def _unwrapped(docstring: str) -> str:
+    paragraphs = docstring.strip().split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

@@ -1,0 +1,127 @@
+"""A list of tasks for each conversation, so that a long piece of work keeps its thread."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import Field
+
+from tools.base import Tool, ToolContext, ToolFailed
+from tools.registry import build_tool, registry
+
+MAX_TODOS = 100
+MAX_CONTENT_CHARS = 500
+MAX_ID_CHARS = 40
+MAX_TASKS = 1_000
+
+Action = Literal["create", "update", "complete", "cancel", "list"]
+Status = Literal["pending", "completed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Todo:
+    id: str
+    content: str
+    status: Status = "pending"
+
+
+Todos = tuple[Todo, ...]
+
+
+class TodoStore(Protocol):
+    """Keeps a list per task. `edit` is a plain function, so a store can run it inside a transaction."""
+
+    async def change(self, task_id: str, edit: Callable[[Todos], Todos]) -> Todos:
+        """Replaces the list by what `edit` makes of it and gives it back; unchanged when `edit` raises."""
+
+
+class TodosInMemory:
+    """Forgets the list that was used longest ago when there are too many, and all of them at the end."""
+
+    def __init__(self, max_tasks: int = MAX_TASKS) -> None:
+        self._max_tasks = max_tasks
+        self._lists: OrderedDict[str, Todos] = OrderedDict()
+
+    async def change(self, task_id: str, edit: Callable[[Todos], Todos]) -> Todos:
+        todos = edit(self._lists.get(task_id, ()))
+        if todos:
+            self._lists[task_id] = todos
+            self._lists.move_to_end(task_id)
+        if len(self._lists) > self._max_tasks:
+            self._lists.popitem(last=False)
+        return todos
+
+
+def todo_tool(store: TodoStore) -> Tool:
+    """The tool over a store of the caller's choice."""
+
+    async def todo(
+        context: ToolContext,
+        action: Annotated[Action, Field(description="What to do")],
+        id: Annotated[  # noqa: A002  # the name that models know
+            str | int | None, Field(description="Which todo; needed by update, complete and cancel")
+        ] = None,
+        content: Annotated[str | None, Field(description="The words; needed by create and update")] = None,
+    ) -> dict[str, Any]:
+        """Keep a list of what is to be done in this conversation. Every action gives back the whole list."""
+        which = "" if id is None else str(id).strip()
+        words = (content or "").strip()
+        todos = await store.change(context.task_id, lambda todos: _edit(todos, action, which, words))
+        return {"todos": [asdict(todo) for todo in todos]}
+
+    return build_tool(todo, toolset="todo")
+
+
+def _edit(todos: Todos, action: Action, which: str, words: str) -> Todos:
+    match action:
+        case "create":
+            return _create(todos, which, words)
+        case "update":
+            return _alter(todos, which, lambda todo: replace(todo, content=_checked(words)))
+        case "complete":
+            return _alter(todos, which, lambda todo: replace(todo, status="completed"))
+        case "cancel":
+            return _alter(todos, which, lambda todo: replace(todo, status="cancelled"))
+        case "list":
+            return todos
+
+
+def _create(todos: Todos, which: str, words: str) -> Todos:
+    taken = {todo.id for todo in todos}
+    if which in taken:
+        raise ToolFailed(f"There is a todo with the id {which!r} already. Leave the id out to get a new one.")
+    if len(which) > MAX_ID_CHARS:
+        raise ToolFailed(f"An id may have at most {MAX_ID_CHARS} characters. Leave it out to get one.")
+    created = Todo(id=which or _next_id(taken), content=_checked(words))
+    if len(todos) < MAX_TODOS:
+        return (*todos, created)
+    closed = next((todo for todo in todos if todo.status != "pending"), None)
+    if closed is None:
+        raise ToolFailed(f"The list is full: {MAX_TODOS} todos are pending. Complete or cancel some first.")
+    return (*(todo for todo in todos if todo is not closed), created)
+
+
+def _alter(todos: Todos, which: str, change: Callable[[Todo], Todo]) -> Todos:
+    if not which:
+        raise ToolFailed("Say which todo by its id.")
+    if which not in {todo.id for todo in todos}:
+        there = f"The ids are: {', '.join(todo.id for todo in todos)}." if todos else "The list is empty."
+        raise ToolFailed(f"There is no todo with the id {which!r}. {there}")
+    return tuple(change(todo) if todo.id == which else todo for todo in todos)
+
+
+def _checked(words: str) -> str:
+    if not words:
+        raise ToolFailed("A todo needs content: the words that say what is to be done.")
+    if len(words) > MAX_CONTENT_CHARS:
+        raise ToolFailed(f"The content has {len(words)} characters; a todo may have at most {MAX_CONTENT_CHARS}.")
+    return words
+
+
+def _next_id(taken: set[str]) -> str:
+    numbers = [int(todo_id) for todo_id in taken if todo_id.isascii() and todo_id.isdigit()]
+    return str(max(numbers, default=0) + 1)
+
+
+registry.add(todo_tool(TodosInMemory()), module=__name__)
