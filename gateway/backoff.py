@@ -1,0 +1,11 @@
+"""How long to wait before trying again."""
+
+import random
+
+_LONGEST_SECONDS = 60.0
+
+
+def backoff_seconds(failures: int) -> float:
+    """One second doubling to a minute, spread so that many do not try at the same moment."""
+    wait = min(2.0 ** (failures - 1), _LONGEST_SECONDS)
+    return wait * random.uniform(0.75, 1.25)  # noqa: S311 - spreads retries, guards nothing

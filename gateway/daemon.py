@@ -1,0 +1,184 @@
+"""The gateway's life: start order, signals, stop order, one TaskGroup. Starting up is recovering."""
+
+import asyncio
+import signal
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from gateway import systemd
+from gateway.backoff import backoff_seconds
+from gateway.clock import now_ms
+from gateway.errors import StoreUnavailable
+from gateway.lock import HomeLock, hold_home
+from gateway.store import outbox
+from gateway.store.backup import backup_is_due, make_backup
+from gateway.store.database import Database, open_database
+from gateway.store.prepare import prepare
+from gateway.supervisor import keep_connected
+from gateway.wiring import Gateway, build_gateway, care_for
+from hermes_config.places import Home
+from hermes_config.settings import Settings
+
+log = structlog.get_logger()
+
+_NOTICE_OTHERS_SECONDS = 0.2
+_TELL_SECONDS = 1.0
+_FLUSH_SECONDS = 5.0
+_BACKUP_CHECK_SECONDS = 600.0
+
+
+async def run_gateway(settings: Settings, home: Home, *, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Serves until SIGTERM or SIGINT; raises AlreadyRunning, StoreTooNew or ConfigError when it cannot start."""
+    stop = asyncio.Event()
+    hurry = asyncio.Event()
+    _listen_for_signals(stop, hurry)
+    with hold_home(home.lock_file) as lock:
+        db = await _open_store(settings, home, lock, stop)
+        if db is None:
+            return
+        try:
+            gateway = build_gateway(settings, home, db)
+            await _serve(gateway, settings, home, lock, stop, hurry, on_ready)
+        finally:
+            await db.close()
+
+
+def _listen_for_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
+    def asked() -> None:
+        if stop.is_set():
+            hurry.set()  # asked a second time: do not wait for running turns
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked)
+
+
+async def _open_store(settings: Settings, home: Home, lock: HomeLock, stop: asyncio.Event) -> Database | None:
+    """Waits as long as the file cannot be used; None when asked to stop meanwhile."""
+    care = care_for(settings, home.backups)
+    failures = 0
+    while not stop.is_set():
+        try:
+            for notice in await asyncio.to_thread(prepare, home.database, care, repair=True):
+                log.error("store was repaired", notice=notice)
+            db = await open_database(home.database, busy_timeout_seconds=care.busy_timeout_seconds)
+            await db.write(outbox.after_crash)
+        except StoreUnavailable as error:
+            failures += 1
+            log.error("store is unavailable", problem=str(error))
+            lock.tell({"state": "starting", "store": str(error)})
+            await _sleep_unless(stop, min(backoff_seconds(failures), 5.0))
+        else:
+            return db
+    return None
+
+
+async def _serve(
+    gateway: Gateway,
+    settings: Settings,
+    home: Home,
+    lock: HomeLock,
+    stop: asyncio.Event,
+    hurry: asyncio.Event,
+    on_ready: Callable[[], None],
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(gateway.lanes.run(), name="lanes"),
+            group.create_task(_tell(gateway, lock), name="tell"),
+            group.create_task(_notice_others(gateway), name="notice others"),
+            group.create_task(_keep_backups(settings, home), name="backups"),
+            group.create_task(systemd.feed_watchdog(), name="watchdog"),
+        ]
+        await gateway.lanes.recovered.wait()
+        for one in gateway.connected:
+            tasks.append(group.create_task(one.delivery.run(), name=f"delivery {one.platform.account}"))
+            connection = keep_connected(one.platform, one.inlet, one.hearing)
+            tasks.append(group.create_task(connection, name=f"platform {one.platform.account}"))
+        lock.tell(_state(gateway))
+        systemd.notify("READY=1", "STATUS=Serving")
+        on_ready()
+        await stop.wait()
+        await _wind_down(gateway, settings, hurry)
+        for task in tasks:
+            task.cancel()
+
+
+async def _wind_down(gateway: Gateway, settings: Settings, hurry: asyncio.Event) -> None:
+    """Takes nothing more, lets running turns finish, pauses the rest, and sends what is ready to be sent."""
+    log.info("stopping", running_turns=gateway.lanes.running)
+    systemd.notify("STOPPING=1", f"STATUS=Finishing {gateway.lanes.running} turns")
+    gateway.intake.closed = True
+    drained = asyncio.ensure_future(gateway.lanes.drain(settings.gateway.drain_timeout_seconds))
+    asked_again = asyncio.ensure_future(hurry.wait())
+    await asyncio.wait([drained, asked_again], return_when=asyncio.FIRST_COMPLETED)
+    asked_again.cancel()
+    if not drained.done():
+        drained.cancel()
+        await gateway.lanes.drain(0)
+    try:
+        async with asyncio.timeout(_FLUSH_SECONDS):
+            await asyncio.gather(*(one.delivery.flush() for one in gateway.connected if one.hearing.is_connected))
+    except TimeoutError:
+        log.warning("stopping with replies still to send; they go out after the next start")
+
+
+async def _tell(gateway: Gateway, lock: HomeLock) -> None:
+    """Keeps the state that `hermes status` reads fresh, and tries a store that failed."""
+    while True:
+        if gateway.db.problem:
+            try:
+                await gateway.db.write(lambda tx: None)
+            except StoreUnavailable as error:
+                systemd.notify(f"STATUS={error}")
+        lock.tell(_state(gateway))
+        await asyncio.sleep(_TELL_SECONDS)
+
+
+def _state(gateway: Gateway) -> dict[str, Any]:
+    return {
+        "state": "stopping" if gateway.intake.closed else "serving",
+        "told_ms": now_ms(),
+        "store": gateway.db.problem,
+        "running_turns": gateway.lanes.running,
+        "platforms": {
+            one.platform.account: {
+                "state": one.hearing.state,
+                "problem": one.hearing.problem[:200],
+                "last_heard_ms": one.hearing.last_heard_ms,
+            }
+            for one in gateway.connected
+        },
+    }
+
+
+async def _notice_others(gateway: Gateway) -> None:
+    """Another process, such as a command beside us, may write to the same database."""
+    seen = await gateway.db.version()
+    while True:
+        await asyncio.sleep(_NOTICE_OTHERS_SECONDS)
+        version = await gateway.db.version()
+        if version != seen:
+            seen = version
+            gateway.wake()
+
+
+async def _keep_backups(settings: Settings, home: Home) -> None:
+    while True:
+        if backup_is_due(home.backups, settings.store.backup_every_hours):
+            try:
+                await asyncio.to_thread(make_backup, home.database, home.backups, keep=settings.store.backups_kept)
+            except (sqlite3.Error, OSError) as error:
+                log.error("backup failed", problem=str(error))
+        await asyncio.sleep(_BACKUP_CHECK_SECONDS)
+
+
+async def _sleep_unless(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,65 @@
+"""What can go wrong, named by what the one who catches it must do.
+
+GatewayError
+├── PlatformUnavailable   supervisor and delivery: try again (after `retry_after` if given)
+├── PlatformAuthFailed    supervisor: stop this platform and ask the operator
+├── DeliveryRejected      delivery: give this message up, say why in the trail
+├── DeliveryInDoubt       delivery: it may have arrived; find out, never blindly resend
+├── MediaUnavailable      responder: tell the model and go on without the file
+├── Refused               platforms: not taken and never will be; do not send it again
+├── GatewayStopping       platforms: not taken; do not confirm, it will be offered again
+├── StoreUnavailable      whoever wrote: nothing was written; do not confirm, try again
+├── StoreCorrupt          nobody: leave, the next start repairs
+├── StoreTooNew           the start: stop with this message
+└── AlreadyRunning        the start: stop with this message
+"""
+
+
+class GatewayError(Exception):
+    """The text of every gateway error is written for the person who will read it."""
+
+
+class PlatformUnavailable(GatewayError):
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class PlatformAuthFailed(GatewayError):
+    pass
+
+
+class DeliveryRejected(GatewayError):
+    pass
+
+
+class DeliveryInDoubt(GatewayError):
+    pass
+
+
+class MediaUnavailable(GatewayError):
+    pass
+
+
+class Refused(GatewayError):
+    pass
+
+
+class GatewayStopping(GatewayError):
+    pass
+
+
+class StoreUnavailable(GatewayError):
+    pass
+
+
+class StoreCorrupt(GatewayError):
+    pass
+
+
+class StoreTooNew(GatewayError):
+    pass
+
+
+class AlreadyRunning(GatewayError):
+    pass

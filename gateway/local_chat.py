@@ -1,0 +1,81 @@
+"""A conversation in this process, for the terminal: same store, same loop, but nobody to deliver to.
+
+It has a session of its own and does not go through the inbox: whoever sits at the terminal sees for
+themselves when it ends.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_core.conversation import Message, ToolCall, user
+from agent_core.events import Emit, ignore
+from agent_core.model import Model
+from agent_core.turn import run_turn
+from gateway.clock import new_id
+from gateway.commands.registry import CommandCall, Commands, parse
+from gateway.messages import SessionKey
+from gateway.store import sessions, transcripts
+from gateway.store.connection import Transaction
+from gateway.store.database import Database
+from tools.base import Tool, ToolContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalChat:
+    db: Database
+    model: Model
+    tools: Sequence[Tool]
+    commands: Commands
+    max_iterations: int
+    history_messages: int
+    key: SessionKey
+
+    async def say(self, text: str, emit: Emit = ignore) -> str:
+        """The answer to a message or a command; raises ModelError."""
+        if command := parse(text):
+            name, arguments = command
+            call = CommandCall(key=self.key, name=name, arguments=arguments, place="cli", model=self.model.name)
+            reply = await self.db.write(lambda tx: self.commands.run(tx, call))
+            return reply.text
+        return await self._answer(user(text), emit)
+
+    async def _answer(self, message: Message, emit: Emit) -> str:
+        def begin(tx: Transaction) -> tuple[str, list[Message]]:
+            session = sessions.open_current(tx, self.key)
+            transcripts.append(tx, session.id, message)
+            sessions.set_title(tx, session.id, message.text)
+            return session.id, transcripts.recent(tx, session.id, limit=self.history_messages)
+
+        session_id, history = await self.db.write(begin)
+        outcome = await run_turn(
+            model=self.model,
+            tools=self.tools,
+            messages=history,
+            journal=_Journal(self.db, session_id),
+            context=ToolContext(task_id=session_id, call_id=""),
+            emit=emit,
+            max_iterations=self.max_iterations,
+        )
+
+        def end(tx: Transaction) -> None:
+            transcripts.append(tx, session_id, outcome.final)
+            sessions.add_usage(tx, session_id, outcome.usage)
+
+        await self.db.write(end)
+        return outcome.final.text
+
+
+def new_key() -> SessionKey:
+    return SessionKey(platform="cli", chat=new_id()[:8])
+
+
+@dataclass(frozen=True, slots=True)
+class _Journal:
+    db: Database
+    session_id: str
+
+    async def append(self, message: Message) -> None:
+        await self.db.write(lambda tx: transcripts.append(tx, self.session_id, message))
+
+    async def tool_started(self, call: ToolCall) -> None:
+        """Not kept: a turn at the terminal is never resumed, so no call could run twice."""

@@ -1,0 +1,54 @@
+"""Logs: an event and its fields; pretty on a terminal, one JSON object a line elsewhere; no secrets."""
+
+import logging
+import re
+import sys
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Any, Literal
+
+import structlog
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_HIDDEN = "[hidden]"
+
+
+def configure(*, level: str, style: Literal["auto", "pretty", "json"], secrets: Iterable[str]) -> None:
+    pretty = style == "pretty" or (style == "auto" and sys.stderr.isatty())
+    renderer: structlog.typing.Processor
+    if pretty:
+        # The default tracebacks of structlog's console print local variables, tokens among them.
+        renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    else:
+        renderer = structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S" if pretty else "iso", utc=not pretty),
+            structlog.processors.format_exc_info,
+            _hide(secrets),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _hide(secrets: Iterable[str]) -> structlog.typing.Processor:
+    values = sorted({secret for secret in secrets if len(secret) >= 4}, key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, values))) if values else None
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            return pattern.sub(_HIDDEN, value) if pattern else value
+        if isinstance(value, Mapping):
+            return {key: clean(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [clean(item) for item in value]
+        return value
+
+    def processor(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+        return {key: clean(value) for key, value in event.items()} if pattern else event
+
+    return processor

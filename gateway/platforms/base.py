@@ -1,0 +1,52 @@
+"""What a platform is: a few methods, a value that says how it differs, and the inlet it is handed."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from gateway.messages import Cursor, InboundMessage, Media, OutboundMessage, Receipt
+
+Resend = Literal["safe", "lookup", "never"]
+"""What to do with a message that may or may not have arrived: the far side drops a second copy (safe),
+`find_sent` can tell (lookup), or nobody can know (never)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    resend: Resend
+    local: bool = False  # whoever can reach this platform owns the machine account that runs us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inlet:
+    """All that an adapter may ask of the gateway."""
+
+    accept: Callable[[Sequence[InboundMessage], Cursor | None], Awaitable[None]]
+    """Takes a page of messages in one transaction, the cursor with it. Only when this returns may the
+    platform be told that they were taken; when it raises, nothing was."""
+
+    cursor: Callable[[str], Awaitable[str]]
+    """How far this channel was taken; empty at first."""
+
+    heard: Callable[[], None]
+    """Something came in, if only a heartbeat. The first call after a connect means: connected."""
+
+    reachable: Callable[[str], Awaitable[None]]
+    """A chat that could not be reached can be now: send what waits for it."""
+
+
+class Platform(Protocol):
+    account: str
+    features: Features
+
+    async def run(self, inlet: Inlet) -> None:
+        """Listens until cancelled; raises PlatformUnavailable or PlatformAuthFailed."""
+
+    async def send(self, message: OutboundMessage) -> Receipt:
+        """Raises PlatformUnavailable, DeliveryRejected or DeliveryInDoubt."""
+
+    async def fetch(self, media: Media, max_bytes: int) -> bytes:
+        """The bytes behind a reference; raises MediaUnavailable."""
+
+    async def find_sent(self, message: OutboundMessage) -> Receipt | None:
+        """Looks for an earlier copy. Asked only where `features.resend` is "lookup"."""

@@ -1,0 +1,238 @@
+"""Local scripts: JSON lines over a Unix socket in the home, both sides acking what they have taken.
+
+    them  {"type": "message", "id": "1", "chat": "build", "text": "hello"}     -> {"type": "ack", "id": "1", …}
+    them  {"type": "listen", "chat": "build"}
+    us    {"type": "message", "key": "…", "chat": "build", "text": "…"}        -> {"type": "ack", "key": "…"}
+
+What is not acked is sent again, with the same id or key: either side drops a second copy.
+"""
+
+import asyncio
+import json
+import mimetypes
+import os
+import re
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import structlog
+
+from gateway.clock import now_ms
+from gateway.errors import DeliveryInDoubt, GatewayStopping, MediaUnavailable, PlatformUnavailable, StoreUnavailable
+from gateway.messages import InboundMessage, Media, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
+from gateway.platforms.base import Features, Inlet
+from tools.parts import MediaKind
+
+log = structlog.get_logger()
+
+_CHAT_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_MAX_ID_CHARS = 200
+_ACK_TIMEOUT_SECONDS = 10.0
+
+
+class _BadLine(Exception):
+    """The text tells the other side what was wrong with its line."""
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    writer: asyncio.StreamWriter
+    chats: set[str] = field(default_factory=set)
+    unacked: dict[str, asyncio.Future[None]] = field(default_factory=dict)
+
+    def say(self, **line: Any) -> None:
+        self.writer.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+
+class SocketPlatform:
+    features = Features(resend="safe", local=True)
+
+    def __init__(self, path: Path, *, account: str = "socket", max_line_bytes: int = 1_000_000) -> None:
+        self.account = account
+        self._path = path
+        self._max_line_bytes = max_line_bytes
+        self._clients: list[_Client] = []  # the one who spoke last at the end
+
+    async def run(self, inlet: Inlet) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            client = _Client(writer)
+            self._clients.append(client)
+            try:
+                await self._converse(inlet, client, reader)
+            except ConnectionError as error:
+                log.debug("listener gone", problem=str(error))  # what it did not ack will be offered again
+            finally:
+                self._clients.remove(client)
+                for waiting in client.unacked.values():
+                    waiting.cancel()
+                writer.close()
+
+        try:
+            self._path.unlink(missing_ok=True)  # a dead gateway's; the lock on the home says that none is alive
+            server = await asyncio.start_unix_server(serve, self._path, limit=self._max_line_bytes)
+            self._path.chmod(0o600)
+        except OSError as error:
+            raise PlatformUnavailable(f"the socket {self._path.name} cannot be opened: {error.strerror}") from error
+        inlet.heard()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            # Not `async with server`: from Python 3.12 on that waits for clients who may never leave.
+            server.close()
+            for client in self._clients:
+                client.writer.close()
+            self._path.unlink(missing_ok=True)
+
+    async def send(self, message: OutboundMessage) -> Receipt:
+        chat = message.address.chat
+        client = next((client for client in reversed(self._clients) if chat in client.chats), None)
+        if client is None:
+            raise PlatformUnavailable(f"nobody listens to the chat {chat}")
+        acked = client.unacked[message.key] = asyncio.get_running_loop().create_future()
+        try:
+            client.say(
+                type="message",
+                key=message.key,
+                chat=chat,
+                text=message.text,
+                reply_to=message.address.reply_to,
+                answers=message.answers,
+                notify=message.notify,
+            )
+            async with asyncio.timeout(_ACK_TIMEOUT_SECONDS):
+                await asyncio.shield(acked)
+        except TimeoutError as error:
+            raise DeliveryInDoubt("the listener did not ack in time") from error
+        except asyncio.CancelledError:
+            if acked.cancelled():
+                raise DeliveryInDoubt("the listener went away before it acked") from None
+            raise
+        finally:
+            client.unacked.pop(message.key, None)
+        return Receipt(message_id=message.key)
+
+    async def fetch(self, media: Media, max_bytes: int) -> bytes:
+        return await asyncio.to_thread(_read_file, Path(media.reference), max_bytes)
+
+    async def find_sent(self, message: OutboundMessage) -> Receipt | None:
+        return None  # never asked: a second copy is dropped by its key
+
+    async def _converse(self, inlet: Inlet, client: _Client, reader: asyncio.StreamReader) -> None:
+        handlers: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "message": lambda line: self._take(inlet, client, line),
+            "listen": lambda line: self._listen(inlet, client, _chat(line)),
+            "ack": lambda line: _acked(client, line),
+        }
+        while True:
+            try:
+                raw = await reader.readline()
+                if not raw.endswith(b"\n"):
+                    return
+                inlet.heard()
+                line = _object(raw)
+                handle = handlers.get(str(line.get("type")))
+                if handle is None:
+                    raise _BadLine(f'"type" must be one of {", ".join(handlers)}')
+                await handle(line)
+            except _BadLine as error:
+                client.say(type="error", problem=str(error))
+            except ValueError:  # readline: the line is longer than the limit, and where the next begins is unknown
+                client.say(type="error", problem=f"a line may have {self._max_line_bytes} bytes at most; closing")
+                return
+            await client.writer.drain()
+
+    async def _take(self, inlet: Inlet, client: _Client, line: dict[str, Any]) -> None:
+        message = _inbound(line, self.account)
+        await self._listen(inlet, client, message.key.chat)
+        about = {"id": message.message_id, "chat": message.key.chat}
+        try:
+            await inlet.accept([message], None)
+        except (StoreUnavailable, GatewayStopping) as error:
+            client.say(type="retry", problem=str(error), **about)
+        else:
+            client.say(type="ack", **about)
+
+    async def _listen(self, inlet: Inlet, client: _Client, chat: str) -> None:
+        if chat not in client.chats:
+            client.chats.add(chat)
+            await inlet.reachable(chat)
+        self._clients.remove(client)
+        self._clients.append(client)
+
+
+async def _acked(client: _Client, line: dict[str, Any]) -> None:
+    waiting = client.unacked.get(str(line.get("key")))
+    if waiting is not None and not waiting.done():
+        waiting.set_result(None)
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise _BadLine("this line is not JSON; send one JSON object a line, in UTF-8") from None
+    if not isinstance(line, dict):
+        raise _BadLine("a line must be a JSON object")
+    return line
+
+
+def _inbound(line: dict[str, Any], account: str) -> InboundMessage:
+    platform, _, name = account.partition("@")
+    sender = str(line.get("sender") or "local")
+    return InboundMessage(
+        key=SessionKey(platform=platform, account=name, chat=_chat(line)),
+        message_id=_identifier(line),
+        sender=Sender(id=sender, name=sender),
+        parts=_parts(line),
+        sent_ms=now_ms(),
+    )
+
+
+def _chat(line: dict[str, Any]) -> str:
+    chat = line.get("chat", "main")
+    if not isinstance(chat, str) or not _CHAT_NAME.fullmatch(chat):
+        raise _BadLine('"chat" must be 1 to 64 letters, digits, dots, dashes or underscores')
+    return chat
+
+
+def _identifier(line: dict[str, Any]) -> str:
+    identifier = line.get("id")
+    if not isinstance(identifier, str) or not 0 < len(identifier) <= _MAX_ID_CHARS:
+        raise _BadLine('"id" must be a text of your own that names this message, 200 characters at most')
+    return identifier
+
+
+def _parts(line: dict[str, Any]) -> tuple[Part, ...]:
+    text, files = line.get("text", ""), line.get("files", [])
+    if not isinstance(text, str) or not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+        raise _BadLine('"text" must be a text and "files" a list of paths')
+    if not text.strip() and not files:
+        raise _BadLine('a message needs "text" or "files"')
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise _BadLine('"text" holds half a surrogate pair, which is not a character')
+    return (*((Text(text=text),) if text else ()), *(_media(Path(name)) for name in files))
+
+
+def _media(path: Path) -> Media:
+    mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    family = mime.partition("/")[0]
+    kind = cast(MediaKind, family if family in ("image", "audio", "video") else "file")
+    return Media(kind=kind, name=path.name, mime=mime, reference=str(path))
+
+
+def _read_file(path: Path, max_bytes: int) -> bytes:
+    try:
+        # Not blocking on a pipe that nobody writes to; what it is gets looked at before anything is read.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise MediaUnavailable("it is not a regular file")
+            content = file.read(max_bytes + 1)
+    except OSError as error:
+        raise MediaUnavailable(error.strerror or str(error)) from error
+    if len(content) > max_bytes:
+        raise MediaUnavailable(f"it is larger than {max_bytes // 1_000_000} MB")
+    return content

@@ -1,0 +1,226 @@
+"""The store's two verbs: `read` and `write`.
+
+A unit of work is a plain function over a `Transaction`, so it cannot await anything while it holds the
+database. One writer takes all waiting units to the database thread at once and commits them together:
+each is whole or not at all, a failing one does not touch its neighbours, and they share one fsync.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+
+from gateway.errors import GatewayError, StoreCorrupt, StoreUnavailable
+from gateway.store.connection import Connection, Transaction, open_connection, translated
+from gateway.store.mark import Mark
+
+T = TypeVar("T")
+Unit = Callable[[Transaction], T]
+
+_READERS = 2
+_MAX_BATCH = 1_000
+_RETRY_SECONDS = 0.5
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    unit: Unit[Any]
+    future: asyncio.Future[Any]
+
+
+class Database:
+    """Made by `open_database`; closed by `close`, which first lets what is waiting be written."""
+
+    def __init__(self, path: Path, writer: Connection, readers: Sequence[Connection], busy_timeout_seconds: float):
+        self.path = path
+        self.problem = ""  # why the last write failed; empty while all is well
+        self._busy_timeout_seconds = busy_timeout_seconds
+        self._writer = writer
+        self._readers: asyncio.Queue[Connection] = asyncio.Queue()
+        for reader in readers:
+            self._readers.put_nowait(reader)
+        self._mark = Mark(path)
+        self._waiting: list[_Waiting] = []
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._writing = asyncio.create_task(self._write_batches(), name="database writer")
+
+    async def write(self, unit: Unit[T]) -> T:
+        """Runs the unit in a transaction and returns after its commit.
+
+        Raises StoreUnavailable when nothing could be written; what the unit raises undoes the unit alone.
+        """
+        if self._closing:
+            raise StoreUnavailable(f"{self.path.name} is closed.")
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(unit, future))
+        self._wake.set()
+        return await future
+
+    async def write_when_possible(self, unit: Unit[T]) -> T:
+        """Like `write`, but waits as long as the store is unavailable: for work that is already accepted."""
+        return await self._when_possible(lambda: self.write(unit))
+
+    async def read_when_possible(self, query: Unit[T]) -> T:
+        return await self._when_possible(lambda: self.read(query))
+
+    async def read(self, query: Unit[T]) -> T:
+        """Runs the query on one snapshot. Writing in it fails."""
+        reader = await self._readers.get()
+        try:
+            return await reader.run(lambda connection: _on_snapshot(connection, query))
+        except sqlite3.Error as error:
+            raise translated(error, self.path) or error from error
+        finally:
+            self._readers.put_nowait(reader)
+
+    async def version(self) -> int:
+        """A number that changes when another process has written; -1 while it cannot be known."""
+        try:
+            return await self._writer.run(_data_version)
+        except sqlite3.Error:
+            return -1
+
+    async def close(self) -> None:
+        self._closing = True
+        self._wake.set()
+        await self._writing
+        await self._writer.close()
+        for _ in range(_READERS):
+            reader = await self._readers.get()
+            await reader.close()
+        self._mark.close()
+
+    async def _when_possible(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        while True:
+            try:
+                return await attempt()
+            except StoreUnavailable:
+                if self._closing:
+                    raise
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _write_batches(self) -> None:
+        while self._waiting or not self._closing:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                taken, self._waiting = self._waiting[:_MAX_BATCH], self._waiting[_MAX_BATCH:]
+                await self._write_batch([waiting for waiting in taken if not waiting.future.done()])
+
+    async def _write_batch(self, batch: list[_Waiting]) -> None:
+        units = [waiting.unit for waiting in batch]
+        try:
+            outcomes = await self._writer.run(lambda connection: _commit_together(connection, units, self._mark))
+        except (sqlite3.Error, OSError) as error:
+            failure = self._failed(error)
+            for waiting in batch:
+                _settle(waiting.future, failure)
+            await self._reopen()
+        else:
+            if self.problem:
+                log.info("store is back")
+                self.problem = ""
+            for waiting, outcome in zip(batch, outcomes, strict=True):
+                _settle(waiting.future, outcome)
+
+    def _failed(self, error: sqlite3.Error | OSError) -> GatewayError:
+        if isinstance(error, OSError):
+            failure: GatewayError | None = StoreUnavailable(f"{self.path.name} cannot be used: {error.strerror}.")
+        else:
+            failure = translated(error, self.path)
+        if failure is None:
+            failure = StoreCorrupt(f"{self.path.name}: {error}")
+        if not self.problem:
+            log.warning("store is unavailable", problem=str(failure))
+        self.problem = str(failure)
+        return failure
+
+    async def _reopen(self) -> None:
+        # A connection that was opened read-only, or lost its file, stays so for good.
+        try:
+            fresh = await open_connection(self.path, busy_timeout_seconds=self._busy_timeout_seconds)
+        except sqlite3.Error:
+            return  # the old one goes on failing until the file is back
+        old, self._writer = self._writer, fresh
+        await old.close()
+
+
+async def open_database(path: Path, *, busy_timeout_seconds: float = 5.0) -> Database:
+    """Opens a database that `prepare` has made ready."""
+    opened: list[Connection] = []
+    try:
+        for read_only in (False, *(True for _ in range(_READERS))):
+            connection = await open_connection(path, busy_timeout_seconds=busy_timeout_seconds, read_only=read_only)
+            opened.append(connection)
+    except sqlite3.Error as error:
+        for connection in opened:
+            await connection.close()
+        raise translated(error, path) or error from error
+    return Database(path, opened[0], opened[1:], busy_timeout_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    value: Any
+
+
+def _commit_together(
+    connection: sqlite3.Connection, units: Sequence[Unit[Any]], mark: Mark
+) -> list[_Done | BaseException]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        outcomes = [_run_contained(connection, unit) for unit in units]
+        counted = connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'commits' RETURNING value")
+        commits = counted.fetchall()[0][0]
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    mark.write(commits)
+    return outcomes
+
+
+def _run_contained(connection: sqlite3.Connection, unit: Unit[Any]) -> _Done | BaseException:
+    connection.execute("SAVEPOINT unit")
+    try:
+        outcome: _Done | BaseException = _Done(unit(Transaction(connection)))
+    except Exception as error:  # contained: it belongs to the one who brought this unit
+        if _is_of_the_file(error) or not connection.in_transaction:
+            raise
+        connection.execute("ROLLBACK TO unit")
+        outcome = error
+    connection.execute("RELEASE unit")
+    return outcome
+
+
+def _is_of_the_file(error: Exception) -> bool:
+    return isinstance(error, sqlite3.Error) and translated(error, Path()) is not None
+
+
+def _data_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _on_snapshot(connection: sqlite3.Connection, query: Unit[T]) -> T:
+    connection.execute("BEGIN")
+    try:
+        return query(Transaction(connection))
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _settle(future: asyncio.Future[Any], outcome: _Done | BaseException) -> None:
+    if future.done():  # the caller gave up waiting; the unit is written all the same
+        return
+    if isinstance(outcome, _Done):
+        future.set_result(outcome.value)
+    else:
+        future.set_exception(outcome)

@@ -1,0 +1,192 @@
+"""What we say: rows that delivery owns from the commit on, sent in order within a chat."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gateway.clock import new_id, now_ms
+from gateway.messages import Address, OutboundMessage, Receipt
+from gateway.store import trail
+from gateway.store.connection import Row, Transaction
+from tools.parts import Part, Text, dump_parts, load_parts
+
+OutboxKind = Literal["answer", "notice"]
+DEFAULT_AGE_LIMIT_MS = 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A row that delivery has claimed."""
+
+    id: int
+    kind: OutboxKind
+    attempts: int
+    unsure: bool  # an earlier try may have arrived
+    turn_id: str | None
+    message: OutboundMessage
+
+
+def add(
+    tx: Transaction,
+    address: Address,
+    parts: Sequence[Part],
+    *,
+    kind: OutboxKind = "answer",
+    answers: Sequence[str] = (),
+    topic: str = "",
+    turn_id: str | None = None,
+    notify: bool = True,
+    age_limit_ms: int = DEFAULT_AGE_LIMIT_MS,
+) -> int:
+    now = now_ms()
+    row = tx.one(
+        """INSERT INTO outbox (key, kind, account, chat, thread, reply_to, answers, parts, notify, topic, turn_id,
+                               state, expires_ms, created_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'ready', ?, ?) RETURNING id""",
+        new_id(),
+        kind,
+        address.account,
+        address.chat,
+        address.thread,
+        address.reply_to,
+        json.dumps(list(answers)),
+        dump_parts(parts),
+        notify,
+        topic,
+        turn_id,
+        now + age_limit_ms,
+        now,
+    )
+    assert row is not None
+    return int(row["id"])
+
+
+def add_notice(tx: Transaction, address: Address, text: str, *, topic: str, turn_id: str | None = None) -> int:
+    """One line about ourselves. Silent: it should not ring anybody's phone."""
+    return add(tx, address, [Text(text=text)], kind="notice", topic=topic, turn_id=turn_id, notify=False)
+
+
+def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
+    """Whether a notice on this topic is on its way to the chat already."""
+    return (
+        tx.one(
+            """SELECT 1 FROM outbox WHERE account = ? AND chat = ? AND topic = ?
+                  AND state IN ('ready', 'sending', 'unsure')""",
+            address.account,
+            address.chat,
+            topic,
+        )
+        is not None
+    )
+
+
+def after_crash(tx: Transaction) -> None:
+    """What was being sent when the last process died may have arrived."""
+    tx.execute("UPDATE outbox SET state = 'unsure' WHERE state = 'sending'")
+
+
+def claim(tx: Transaction, account: str, limit: int) -> list[Outgoing]:
+    """The oldest row of every chat in which nothing is being sent, as far as it is due."""
+    rows = tx.all(
+        """UPDATE outbox SET attempts = attempts + 1, state = 'sending', problem = state WHERE id IN (
+               SELECT id FROM (SELECT MIN(id) AS id, SUM(state = 'sending') AS busy FROM outbox
+                                WHERE account = ? AND state IN ('ready', 'sending', 'unsure') GROUP BY chat, thread)
+                JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ? ORDER BY id LIMIT ?)
+           RETURNING *""",
+        account,
+        now_ms(),
+        limit,
+    )
+    for row in rows:
+        trail.record(tx, "sending", outbox_id=row["id"], turn_id=row["turn_id"], attempt=row["attempts"])
+    return [_outgoing(row) for row in rows]
+
+
+def next_due_ms(tx: Transaction, account: str) -> int | None:
+    """When the next row that waits for its time is due."""
+    row = tx.one(
+        """SELECT MIN(not_before_ms) AS due FROM outbox
+            WHERE account = ? AND state IN ('ready', 'unsure') AND not_before_ms > ?""",
+        account,
+        now_ms(),
+    )
+    return row["due"] if row is not None else None
+
+
+def sent(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
+    tx.execute(
+        "UPDATE outbox SET state = 'sent', receipt = ?, sent_ms = ?, problem = '' WHERE id = ?",
+        receipt.message_id,
+        now_ms(),
+        row.id,
+    )
+    trail.record(tx, "sent", outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
+
+
+def retry_at(tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure: bool) -> None:
+    tx.execute(
+        "UPDATE outbox SET state = ?, not_before_ms = ?, problem = ? WHERE id = ?",
+        "unsure" if unsure else "ready",
+        at_ms,
+        problem,
+        row.id,
+    )
+    trail.record(tx, "postponed", outbox_id=row.id, turn_id=row.turn_id, problem=problem)
+
+
+def give_up(tx: Transaction, row: Outgoing, state: Literal["failed", "in_doubt"], problem: str) -> None:
+    tx.execute("UPDATE outbox SET state = ?, problem = ? WHERE id = ?", state, problem, row.id)
+    trail.record(tx, state, outbox_id=row.id, turn_id=row.turn_id, problem=problem)
+
+
+def expire(tx: Transaction, account: str) -> int:
+    """Drops what is too old to be wanted; the chat is told once, when it can be reached again."""
+    rows = tx.all(
+        """UPDATE outbox SET state = 'expired' WHERE account = ? AND state IN ('ready', 'unsure') AND expires_ms <= ?
+           RETURNING *""",
+        account,
+        now_ms(),
+    )
+    for row in rows:
+        trail.record(tx, "expired", outbox_id=row["id"], turn_id=row["turn_id"])
+        address = _address(row)
+        if row["kind"] == "answer" and not notice_waits(tx, address, "expired"):
+            text = "An answer could not be delivered for a day and was dropped. Ask again if you still need it."
+            add_notice(tx, address, text, topic="expired")
+    return len(rows)
+
+
+def make_due(tx: Transaction, account: str, chat: str) -> int:
+    """The chat can be reached again: what waits for it need not wait longer."""
+    return tx.execute(
+        """UPDATE outbox SET not_before_ms = 0
+            WHERE account = ? AND chat = ? AND state IN ('ready', 'unsure') AND not_before_ms > 0""",
+        account,
+        chat,
+    )
+
+
+def undelivered(tx: Transaction) -> int:
+    return tx.count("SELECT COUNT(*) FROM outbox WHERE state IN ('ready', 'sending', 'unsure')")
+
+
+def _outgoing(row: Row) -> Outgoing:
+    return Outgoing(
+        id=row["id"],
+        kind=row["kind"],
+        attempts=row["attempts"],
+        unsure=row["problem"] == "unsure",
+        turn_id=row["turn_id"],
+        message=OutboundMessage(
+            key=row["key"],
+            address=_address(row),
+            parts=load_parts(row["parts"]),
+            answers=tuple(json.loads(row["answers"])),
+            notify=bool(row["notify"]),
+        ),
+    )
+
+
+def _address(row: Row) -> Address:
+    return Address(account=row["account"], chat=row["chat"], thread=row["thread"], reply_to=row["reply_to"])

@@ -1,0 +1,108 @@
+"""Full-text search over all that was said. The one file that knows SQLite's FTS5."""
+
+import re
+import sqlite3
+from dataclasses import dataclass
+
+from gateway.store.connection import Row, Transaction
+
+# Written without spaces between words: each character is indexed by itself, and a word in a query
+# becomes a phrase of its characters, so that words of two characters are found (trigrams would miss them).
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
+_CJK_RUN = re.compile(f"[{_CJK}]+")
+_GAP_BETWEEN_CJK = re.compile(f"(?<=[{_CJK}]) (?=[{_CJK}])")
+_QUOTED_OR_CJK = re.compile(f'"[^"]*"|[{_CJK}]+')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    platform: str = ""
+    role: str = ""
+    since_ms: int = 0
+    until_ms: int = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    session_id: str
+    session_key: str
+    platform: str
+    display_name: str
+    role: str
+    excerpt: str
+    created_ms: int
+
+
+def searchable(text: str) -> str:
+    """The form in which a text is indexed."""
+    return _CJK_RUN.sub(lambda run: f" {' '.join(run.group())} ", text) if _CJK_RUN.search(text) else text
+
+
+def search(tx: Transaction, query: str, *, where: Filter | None = None, limit: int = 10) -> list[Hit]:
+    """The best hits first. What is not FTS5 syntax is searched as plain words, never an error."""
+    where = where or Filter()
+    try:
+        rows = _matching(tx, _QUOTED_OR_CJK.sub(_as_phrase, query), where, limit)
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_ERROR:
+            raise
+        rows = _matching(tx, _plain_words(query), where, limit)
+    return [_hit(row) for row in rows]
+
+
+def index_is_damaged(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("INSERT INTO messages_search (messages_search, rank) VALUES ('integrity-check', 0)")
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+            return True
+        raise
+    return False
+
+
+def rebuild_index(connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT INTO messages_search (messages_search) VALUES ('rebuild')")
+
+
+def _matching(tx: Transaction, expression: str, where: Filter, limit: int) -> list[Row]:
+    if not expression.strip():
+        return []
+    return tx.all(
+        """SELECT s.id, s.key, s.platform, s.display_name, m.role, m.created_ms,
+                  snippet(messages_search, 0, '', '', '…', 24) AS excerpt
+             FROM messages_search
+             JOIN messages m ON m.id = messages_search.rowid
+             JOIN sessions s ON s.id = m.session_id
+            WHERE messages_search MATCH ? AND (? = '' OR s.platform = ?) AND (? = '' OR m.role = ?)
+              AND m.created_ms BETWEEN ? AND ?
+            ORDER BY rank LIMIT ?""",
+        expression,
+        where.platform,
+        where.platform,
+        where.role,
+        where.role,
+        where.since_ms,
+        where.until_ms,
+        limit,
+    )
+
+
+def _as_phrase(found: re.Match[str]) -> str:
+    return f'"{searchable(found.group().strip(chr(34))).strip()}"'
+
+
+def _plain_words(query: str) -> str:
+    words = re.findall(r"\w+", query)
+    return " ".join(f'"{searchable(word).strip()}"' for word in words)
+
+
+def _hit(row: Row) -> Hit:
+    return Hit(
+        session_id=row["id"],
+        session_key=row["key"],
+        platform=row["platform"],
+        display_name=row["display_name"],
+        role=row["role"],
+        excerpt=_GAP_BETWEEN_CJK.sub("", row["excerpt"]).strip(),
+        created_ms=row["created_ms"],
+    )

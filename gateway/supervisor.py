@@ -1,0 +1,57 @@
+"""Keeps one platform connected: tries again, asks the operator, or lets a bug through."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import structlog
+
+from gateway.backoff import backoff_seconds
+from gateway.clock import now_ms
+from gateway.errors import PlatformAuthFailed, PlatformUnavailable
+from gateway.platforms.base import Inlet, Platform
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Hearing:
+    """Whether we can hear a platform, for delivery and the operator."""
+
+    account: str
+    on_connect: Callable[[], None]
+    state: Literal["connecting", "connected", "waiting", "needs operator"] = "connecting"
+    problem: str = ""
+    last_heard_ms: int = 0
+
+    def heard(self) -> None:
+        self.last_heard_ms = now_ms()
+        if self.state != "connected":
+            self.state, self.problem = "connected", ""
+            log.info("connected", account=self.account)
+            self.on_connect()
+
+    @property
+    def is_connected(self) -> bool:
+        return self.state == "connected"
+
+
+async def keep_connected(platform: Platform, inlet: Inlet, hearing: Hearing) -> None:
+    """Runs until cancelled. What is neither an outage nor a wrong key is a bug and ends the gateway."""
+    failures = 0
+    while True:
+        try:
+            await platform.run(inlet)
+            problem, retry_after = "it ended its connection", None
+        except PlatformUnavailable as error:
+            problem, retry_after = str(error), error.retry_after
+        except PlatformAuthFailed as error:
+            hearing.state, hearing.problem = "needs operator", str(error)
+            log.error("platform stopped", account=platform.account, problem=str(error))
+            await asyncio.Event().wait()
+        failures = 1 if hearing.is_connected else failures + 1
+        wait = retry_after if retry_after is not None else backoff_seconds(failures)
+        hearing.state, hearing.problem = "waiting", problem
+        log.warning("platform unavailable", account=platform.account, problem=problem, retry_seconds=round(wait, 1))
+        await asyncio.sleep(wait)

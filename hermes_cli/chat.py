@@ -1,0 +1,25 @@
+"""`hermes chat`, and plain `hermes`: a conversation at the terminal, line by line, or one answer for a pipe."""
+
+import asyncio
+import contextlib
+import sys
+
+import click
+
+
+@click.command()
+@click.option("-q", "--query", help="Ask one question, print the answer, leave.")
+def chat(query: str | None = None) -> None:
+    """Talk to the agent here."""
+    from gateway import logs
+    from gateway.wiring import secret_values
+    from hermes_cli.opening import open_home
+
+    opened = open_home()
+    logs.configure(level="warning", style=opened.settings.logs.format, secrets=secret_values(opened.settings))
+    if query is not None and not query.strip():
+        raise click.UsageError('Ask something: hermes chat -q "what is 17 * 23?"')
+    with contextlib.suppress(KeyboardInterrupt):
+        from hermes_cli.conversation import ask_once, converse
+
+        asyncio.run(ask_once(opened, query) if query is not None else converse(opened, sys.stdin))

@@ -1,0 +1,71 @@
+"""The terminal's side of a conversation."""
+
+import asyncio
+from typing import TextIO
+
+import click
+
+from agent_core.events import Event, ToolStarted
+from agent_core.model import ModelError
+from gateway.commands.table import all_commands
+from gateway.local_chat import LocalChat, new_key
+from gateway.store.database import Database
+from gateway.wiring import build_model, build_tools
+from hermes_cli.opening import Opened, open_store
+
+_LEAVE = {"/quit", "/exit"}
+
+
+async def ask_once(opened: Opened, question: str) -> None:
+    async with open_store(opened) as db:
+        click.echo(await _chat(opened, db).say(question))
+
+
+async def converse(opened: Opened, lines: TextIO) -> None:
+    """Reads a message a line until the end of input. Answers go to stdout, all else to stderr."""
+    interactive = lines.isatty()
+    if interactive:
+        click.echo(
+            f"Hermes with the model {opened.settings.model.name}. /help for commands, Ctrl-D to leave.", err=True
+        )
+    async with open_store(opened) as db:
+        chat = _chat(opened, db)
+        while line := await _next_line(lines, interactive):
+            text = line.strip()
+            if text in _LEAVE:
+                return
+            if text:
+                await _answer(chat, text)
+    if interactive:
+        click.echo(err=True)
+
+
+async def _answer(chat: LocalChat, text: str) -> None:
+    try:
+        click.echo(await chat.say(text, _show))
+    except ModelError as error:
+        click.echo(f"{error}", err=True)
+
+
+async def _next_line(lines: TextIO, interactive: bool) -> str:
+    if interactive:
+        click.echo("> ", nl=False, err=True)
+    return await asyncio.to_thread(lines.readline)
+
+
+def _show(event: Event) -> None:
+    if isinstance(event, ToolStarted):
+        click.echo(f"  … {event.call.name}", err=True)
+
+
+def _chat(opened: Opened, db: Database) -> LocalChat:
+    settings = opened.settings
+    return LocalChat(
+        db=db,
+        model=build_model(settings),
+        tools=build_tools(settings),
+        commands=all_commands(),
+        max_iterations=settings.agent.max_iterations,
+        history_messages=settings.agent.history_messages,
+        key=new_key(),
+    )

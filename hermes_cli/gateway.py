@@ -1,0 +1,31 @@
+"""`hermes gateway`: run the service."""
+
+import asyncio
+
+import click
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def gateway(ctx: click.Context) -> None:
+    """Run the gateway; alone it means `gateway run`."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(run)
+
+
+@gateway.command()
+def run() -> None:
+    """Serve until stopped (Ctrl-C or SIGTERM lets running turns finish; a second one does not wait)."""
+    from gateway import logs
+    from gateway.daemon import run_gateway
+    from gateway.wiring import parts, secret_values
+    from hermes_cli.opening import open_home
+
+    opened = open_home()
+    settings = opened.settings
+    logs.configure(level=settings.logs.level, style=settings.logs.format, secrets=secret_values(settings))
+    click.echo(f"Hermes, at home in {opened.home.root}")
+    for part in parts(settings):
+        click.echo(f"  {'on ' if part.on else 'off'}  {part.name:<8} {part.text}")
+        click.echo(f"                {'change' if part.on else 'turn on'}: {part.switch}")
+    asyncio.run(run_gateway(settings, opened.home, on_ready=lambda: click.echo("Ready. Ctrl-C stops it.")))

@@ -1,0 +1,75 @@
+"""The `hermes` command. Each subcommand is imported when it is used, so that help is instant."""
+
+import importlib
+import sys
+
+import click
+
+COMMANDS = {
+    "chat": ("hermes_cli.chat:chat", "Talk to the agent here (also what plain `hermes` does)."),
+    "config": ("hermes_cli.config:config", "Show and change settings."),
+    "gateway": ("hermes_cli.gateway:gateway", "Run the gateway."),
+    "sessions": ("hermes_cli.sessions:sessions", "List, read and search conversations."),
+    "status": ("hermes_cli.status:status", "Is it running, is it hearing, what is it doing."),
+    "version": ("hermes_cli.version:version", "Print the version."),
+}
+
+
+class LazyGroup(click.Group):
+    """Knows the names and one-line helps of its subcommands without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean `hermes {near[0]}`?" if near else " `hermes --help` lists the commands."
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx) from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in sorted(COMMANDS.items())])
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def hermes(ctx: click.Context) -> None:
+    """Hermes: talk to a tool-using AI agent from your chat apps."""
+    if ctx.invoked_subcommand is None:
+        command = hermes.get_command(ctx, "chat")
+        assert command is not None
+        ctx.invoke(command)
+
+
+def main() -> None:
+    """Failures we know end in one clear message and exit code 1; wrong usage in 2."""
+    try:
+        hermes.main(standalone_mode=True)
+    except Exception as error:  # the last door: a known failure is a sentence, an unknown one a traceback
+        if not _is_known(error):
+            raise
+        click.echo(f"hermes: {error}", err=True)
+        sys.exit(1)
+
+
+def _is_known(error: Exception) -> bool:
+    from agent_core.model import ModelError
+    from gateway.errors import GatewayError
+    from hermes_config.errors import ConfigError
+
+    return isinstance(error, ConfigError | GatewayError | ModelError)

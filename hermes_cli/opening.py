@@ -1,0 +1,59 @@
+"""What most commands begin with: the home, its settings, its database."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import click
+
+from gateway.store.connection import Transaction
+from gateway.store.database import Database, open_database
+from gateway.store.prepare import prepare
+from gateway.wiring import care_for
+from hermes_config.load import load
+from hermes_config.places import Home
+from hermes_config.settings import Settings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    home: Home
+    settings: Settings
+
+
+def open_home() -> Opened:
+    """Makes the home if there is none. Warnings about settings go to stderr."""
+    home = Home.locate()
+    home.prepare()
+    loaded = load(home)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return Opened(home=home, settings=loaded.settings)
+
+
+@asynccontextmanager
+async def open_store(opened: Opened) -> AsyncIterator[Database]:
+    care = care_for(opened.settings, opened.home.backups)
+    await asyncio.to_thread(prepare, opened.home.database, care, repair=False)
+    db = await open_database(opened.home.database, busy_timeout_seconds=care.busy_timeout_seconds)
+    try:
+        yield db
+    finally:
+        await db.close()
+
+
+def with_store(opened: Opened, work: Callable[[Database], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with open_store(opened) as db:
+            return await work(db)
+
+    return asyncio.run(run())
+
+
+def read_store(query: Callable[[Transaction], T]) -> T:
+    """One look into the database of the home."""
+    return with_store(open_home(), lambda db: db.read(query))

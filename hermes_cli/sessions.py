@@ -1,0 +1,110 @@
+"""`hermes sessions`: list, read and search conversations."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from agent_core.conversation import Message
+
+
+@click.group()
+def sessions() -> None:
+    """List, read and search conversations."""
+
+
+@sessions.command("list")
+@click.option("--platform", default="", help="Only those of one platform.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--json", "as_json", is_flag=True)
+def list_sessions(platform: str, limit: int, as_json: bool) -> None:
+    """The most recently used first."""
+    from gateway.clock import for_people
+    from gateway.store import sessions as store
+    from hermes_cli.opening import read_store
+
+    found = read_store(lambda tx: store.recent(tx, platform=platform, limit=limit))
+    if as_json:
+        click.echo(json.dumps([asdict(session) for session in found], ensure_ascii=False, indent=2))
+        return
+    if not found:
+        click.echo('No conversations yet. Begin one: hermes chat -q "hello"')
+    for session in found:
+        state = "" if session.ended_ms is None else f" (ended: {session.end_reason})"
+        click.echo(f"{session.id}  {for_people(session.updated_ms)}  {session.key}{state}")
+        click.echo(f"    {session.messages} messages  {session.title}")
+
+
+@sessions.command()
+@click.argument("session")
+@click.option("--limit", default=200, show_default=True, type=click.IntRange(1, 100_000), help="The last so many.")
+@click.option("--json", "as_json", is_flag=True)
+def show(session: str, limit: int, as_json: bool) -> None:
+    """Read a conversation. SESSION is an id, the beginning of one, or a key such as cli:1a2b3c4d."""
+    from agent_core.openai_format import message_to_openai
+    from gateway.clock import for_people
+    from gateway.store import sessions as store
+    from gateway.store import transcripts
+    from gateway.store.connection import Transaction
+    from hermes_cli.opening import read_store
+
+    def query(tx: Transaction) -> list[transcripts.Entry]:
+        found = store.find(tx, session)
+        if found is None:
+            raise click.ClickException(
+                f"No session is called {session!r}, or several begin like that. `hermes sessions list` shows them."
+            )
+        return transcripts.entries(tx, found.id, limit=limit)
+
+    entries = read_store(query)
+    if as_json:
+        rows = [{"created_ms": entry.created_ms} | message_to_openai(entry.message) for entry in entries]
+        click.echo(json.dumps(rows, ensure_ascii=False, indent=2))
+        return
+    for entry in entries:
+        click.echo(f"[{for_people(entry.created_ms)}] {entry.message.role}: {_readable(entry.message)}")
+
+
+@sessions.command()
+@click.argument("query", nargs=-1, required=True)
+@click.option("--platform", default="", help="Only in conversations of one platform.")
+@click.option("--role", default="", type=click.Choice(["", "user", "assistant", "tool"]), help="Only what they said.")
+@click.option("--since", type=click.DateTime(), help="Not before this time (UTC).")
+@click.option("--until", type=click.DateTime(), help="Not after this time (UTC).")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000))
+@click.option("--json", "as_json", is_flag=True)
+def search(
+    query: tuple[str, ...], platform: str, role: str, since: object, until: object, limit: int, as_json: bool
+) -> None:
+    """Search all that was said. Words, "a phrase", begin*, AND, OR, NOT; the best hits first."""
+    from gateway.clock import for_people
+    from gateway.store.search import Filter
+    from gateway.store.search import search as find
+    from hermes_cli.opening import read_store
+
+    where = Filter(
+        platform=platform, role=role, since_ms=_milliseconds(since, 0), until_ms=_milliseconds(until, Filter().until_ms)
+    )
+    hits = read_store(lambda tx: find(tx, " ".join(query), where=where, limit=limit))
+    if as_json:
+        click.echo(json.dumps([asdict(hit) for hit in hits], ensure_ascii=False, indent=2))
+        return
+    if not hits:
+        click.echo("Nothing found.")
+    for hit in hits:
+        click.echo(f"{hit.session_id}  {for_people(hit.created_ms)}  {hit.session_key}  {hit.role}")
+        click.echo(f"    {hit.excerpt}")
+
+
+def _milliseconds(moment: object, default: int) -> int:
+    from datetime import UTC, datetime
+
+    return int(moment.replace(tzinfo=UTC).timestamp() * 1000) if isinstance(moment, datetime) else default
+
+
+def _readable(message: "Message") -> str:
+    calls = [f"→ {call.name} {call.arguments}" for call in message.tool_calls]
+    name = [f"({message.tool_name})"] if message.tool_name else []
+    return " ".join(filter(None, [*name, message.text, *calls]))

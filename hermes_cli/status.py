@@ -1,0 +1,81 @@
+"""`hermes status`: is it running, is it hearing, what is it doing, what must I know."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True)
+def status(as_json: bool) -> None:
+    """Is it running, is it hearing, what is it doing. Exits with 1 when no gateway is running."""
+    from gateway.lock import read_state
+    from hermes_cli.opening import open_home
+
+    opened = open_home()
+    running = read_state(opened.home.lock_file)
+    facts: dict[str, Any] = {"home": str(opened.home.root), "gateway": running, **_from_store(opened)}
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False, indent=2))
+    else:
+        for line in _lines(facts):
+            click.echo(line)
+    if running is None:
+        raise SystemExit(1)
+
+
+def _from_store(opened: Any) -> dict[str, Any]:
+    """What the database knows; it may be the very thing that is broken."""
+    from gateway.errors import GatewayError
+    from gateway.store import inbox, notices, outbox, turns
+    from gateway.store.connection import Transaction
+    from hermes_cli.opening import with_store
+
+    def query(tx: Transaction) -> dict[str, Any]:
+        return {
+            "waiting": inbox.waiting_in_all(tx),
+            "running": turns.running(tx),
+            "undelivered": outbox.undelivered(tx),
+            "notices": [asdict(notice) for notice in notices.recent(tx)],
+        }
+
+    try:
+        return with_store(opened, lambda db: db.read(query))
+    except GatewayError as error:
+        return {"store_problem": str(error)}
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    lines = [f"Home      {facts['home']}", *_gateway_lines(facts["gateway"])]
+    if problem := facts.get("store_problem"):
+        lines.append(f"Store     {problem}")
+    else:
+        counts = f"{facts['waiting']} waiting, {facts['running']} running, {facts['undelivered']} replies to deliver"
+        lines.append(f"Messages  {counts}")
+    lines += [f"Notice    {_when(notice['at_ms'])}: {notice['text']}" for notice in facts.get("notices", ())]
+    return lines
+
+
+def _gateway_lines(running: dict[str, Any] | None) -> list[str]:
+    if running is None:
+        return ["Gateway   not running; start it: hermes gateway run"]
+    lines = [f"Gateway   {running.get('state', 'unknown')}, pid {running.get('pid')}"]
+    if store := running.get("store"):
+        lines.append(f"Store     takes nothing: {store}")
+    for account, platform in running.get("platforms", {}).items():
+        heard = f", last heard {_when(platform['last_heard_ms'])}" if platform["last_heard_ms"] else ""
+        problem = f": {platform['problem']}" if platform["problem"] else ""
+        lines.append(f"{account:<9} {platform['state']}{heard}{problem}")
+    return lines
+
+
+def _when(at_ms: int) -> str:
+    from gateway.clock import now_ms
+
+    seconds = max(0, (now_ms() - at_ms) // 1000)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
