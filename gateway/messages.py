@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.parts import Location, Media, Part, Text, text_of
+from tools.parts import Location, Media, MediaKind, Part, Text, text_of
 
 __all__ = [
     "Address",
@@ -12,6 +12,7 @@ __all__ = [
     "Kind",
     "Location",
     "Media",
+    "MediaKind",
     "OutboundMessage",
     "Part",
     "Receipt",

@@ -2,6 +2,7 @@
 
 import os
 import runpy
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,15 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHONPATH", str(_GUARD))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="fail when a test is skipped")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and item.config.getoption("--no-skips"):
+        report.outcome = "failed"
+    return report

@@ -22,9 +22,8 @@ import structlog
 
 from gateway.clock import now_ms
 from gateway.errors import DeliveryInDoubt, GatewayStopping, MediaUnavailable, PlatformUnavailable, StoreUnavailable
-from gateway.messages import InboundMessage, Media, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
+from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
 from gateway.platforms.base import Features, Inlet
-from tools.parts import MediaKind
 
 log = structlog.get_logger()
 
