@@ -22,13 +22,14 @@ from gateway.store import inbox
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
 from gateway.store.prepare import Care
+from gateway.store.todos import StoredTodos
 from gateway.supervisor import Hearing
 from hermes_config.errors import ConfigError
 from hermes_config.places import Home
 from hermes_config.settings import Settings
 from tools.base import Tool
 from tools.builtin import load_builtin
-from tools.registry import registry
+from tools.todo import todo_tool
 from tools.toolsets import select
 
 _MAX_ATTACHMENT_BYTES = 20_000_000
@@ -101,7 +102,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     responder = Responder(
         db=db,
         model=model,
-        tools=build_tools(settings),
+        tools=build_tools(settings, db),
         attachments=Attachments(db=db, files=build_media_files(home), fetch=fetch),
         tool_slots=asyncio.Semaphore(settings.gateway.max_tool_runs),
         max_iterations=settings.agent.max_iterations,
@@ -142,9 +143,11 @@ def build_model(settings: Settings) -> Model:
     return DemoModel()
 
 
-def build_tools(settings: Settings) -> list[Tool]:
-    load_builtin()
-    return select(registry, settings.agent.enabled_toolsets, settings.agent.disabled_toolsets)
+def build_tools(settings: Settings, db: Database) -> list[Tool]:
+    """The tools that are switched on, those that keep something handed the place to keep it."""
+    chosen = select(load_builtin(), settings.agent.enabled_toolsets, settings.agent.disabled_toolsets)
+    handed = {"todo": todo_tool(StoredTodos(db))}
+    return [handed.get(tool.name, tool) for tool in chosen]
 
 
 def build_rules(settings: Settings) -> Rules:

@@ -63,7 +63,7 @@ def _chat(opened: Opened, db: Database) -> LocalChat:
     return LocalChat(
         db=db,
         model=build_model(settings),
-        tools=build_tools(settings),
+        tools=build_tools(settings, db),
         commands=all_commands(),
         max_iterations=settings.agent.max_iterations,
         history_messages=settings.agent.history_messages,

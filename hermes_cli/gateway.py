@@ -14,14 +14,16 @@ def gateway(ctx: click.Context) -> None:
 
 
 @gateway.command()
-def run() -> None:
+@click.option("-m", "--model", help="Use another model this time.")
+@click.option("--log-level", help="debug, info, warning or error.")
+def run(model: str | None = None, log_level: str | None = None) -> None:
     """Serve until stopped (Ctrl-C or SIGTERM lets running turns finish; a second one does not wait)."""
     from gateway import logs
     from gateway.daemon import run_gateway
     from gateway.wiring import parts, secret_values
     from hermes_cli.opening import open_home
 
-    opened = open_home()
+    opened = open_home({"model.name": model, "logs.level": log_level})
     settings = opened.settings
     logs.configure(level=settings.logs.level, style=settings.logs.format, secrets=secret_values(settings))
     click.echo(f"Hermes, at home in {opened.home.root}")

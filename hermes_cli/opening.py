@@ -1,10 +1,10 @@
 """What most commands begin with: the home, its settings, its database."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -25,11 +25,11 @@ class Opened:
     settings: Settings
 
 
-def open_home() -> Opened:
-    """Makes the home if there is none. Warnings about settings go to stderr."""
+def open_home(flags: Mapping[str, Any] | None = None) -> Opened:
+    """Makes the home if there is none. Flags are dotted keys; warnings about settings go to stderr."""
     home = Home.locate()
     home.prepare()
-    loaded = load(home)
+    loaded = load(home, flags)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     return Opened(home=home, settings=loaded.settings)

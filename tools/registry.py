@@ -94,12 +94,6 @@ class Registry:
         self._tools[tool.name] = tool
         self._modules[tool.name] = module
 
-    def replace(self, tool: Tool) -> None:
-        """Puts a tool in the place of the one of its name: the same tool, handed what it needs."""
-        if tool.name not in self._tools:
-            raise KeyError(f"There is no tool named {tool.name!r} to replace.")
-        self._tools[tool.name] = tool
-
 
 registry = Registry()
 tool = registry.tool

@@ -112,15 +112,6 @@ def test_a_second_tool_of_the_same_name_is_refused_naming_both_modules() -> None
         registry.add(build_tool(roll, toolset="dice"), module="other.dice")
 
 
-def test_a_tool_can_be_replaced_by_one_that_has_what_it_needs() -> None:
-    registry = Registry()
-    registry.tool(toolset="dice")(roll)
-    better = build_tool(roll, toolset="casino")
-    registry.replace(better)
-    assert registry.get("roll") is better
-    with pytest.raises(KeyError):
-        registry.replace(build_tool(everything, toolset="test"))
-
 
 def test_tools_come_in_order_of_their_names() -> None:
     registry = Registry()

@@ -121,6 +121,12 @@ CREATE TABLE tool_starts (
     PRIMARY KEY (turn_id, call_id)
 );
 
+-- The agent's own lists, one a session.
+CREATE TABLE todos (
+    task_id TEXT PRIMARY KEY,
+    todos   TEXT NOT NULL
+);
+
 CREATE TABLE media (
     sha256     TEXT PRIMARY KEY,
     kind       TEXT NOT NULL,

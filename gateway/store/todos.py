@@ -1,0 +1,32 @@
+"""The agent's todo lists, one a session."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from gateway.store.connection import Transaction
+from gateway.store.database import Database
+from tools.todo import Todo, Todos
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTodos:
+    """What the `todo` tool is handed, so that a list outlives the process."""
+
+    db: Database
+
+    async def change(self, task_id: str, edit: Callable[[Todos], Todos]) -> Todos:
+        def unit(tx: Transaction) -> Todos:
+            row = tx.one("SELECT todos FROM todos WHERE task_id = ?", task_id)
+            before: Todos = tuple(Todo(**todo) for todo in json.loads(row["todos"])) if row is not None else ()
+            after = edit(before)
+            if after != before:
+                tx.execute(
+                    """INSERT INTO todos (task_id, todos) VALUES (?, ?)
+                       ON CONFLICT (task_id) DO UPDATE SET todos = excluded.todos""",
+                    task_id,
+                    json.dumps([asdict(todo) for todo in after], ensure_ascii=False),
+                )
+            return after
+
+        return await self.db.write_when_possible(unit)
