@@ -3,9 +3,10 @@
 import random
 
 _LONGEST_SECONDS = 60.0
+_DOUBLINGS = 6  # enough for the longest; 2.0 ** 1024, after a day of failures, is an OverflowError
 
 
 def backoff_seconds(failures: int) -> float:
     """One second doubling to a minute, spread so that many do not try at the same moment."""
-    wait = min(2.0 ** (failures - 1), _LONGEST_SECONDS)
+    wait = min(2.0 ** min(failures - 1, _DOUBLINGS), _LONGEST_SECONDS)
     return wait * random.uniform(0.75, 1.25)  # noqa: S311 - spreads retries, guards nothing

@@ -8,7 +8,7 @@ import structlog
 
 from gateway.backoff import backoff_seconds
 from gateway.clock import now_ms
-from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable
+from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable, StoreUnavailable
 from gateway.messages import Receipt
 from gateway.platforms.base import Platform
 from gateway.store import outbox
@@ -64,8 +64,13 @@ class Delivery:
         await self._idle.wait()
 
     async def reachable(self, chat: str) -> None:
+        """Does not wait for a store that is unavailable: whoever speaks through the platform must be told so."""
         self._reached.add(chat)
-        if await self._db.write_when_possible(lambda tx: outbox.make_due(tx, self._platform.account, chat)):
+        try:
+            due = await self._db.write(lambda tx: outbox.make_due(tx, self._platform.account, chat))
+        except StoreUnavailable:
+            return  # what waits for the chat goes out at its own time
+        if due:
             self.wake()
 
     async def _send_what_is_due(self, group: asyncio.TaskGroup) -> float:
@@ -77,7 +82,8 @@ class Delivery:
 
         def take(tx: Transaction) -> tuple[list[Outgoing], int | None]:
             outbox.expire(tx, account)
-            return outbox.claim(tx, account, free), outbox.next_due_ms(tx, account)
+            due_ms = outbox.next_due_ms(tx, account)  # first: a row that falls due between the two is in both
+            return outbox.claim(tx, account, free), due_ms
 
         rows, due_ms = await self._db.write_when_possible(take)
         for row in rows:
@@ -108,13 +114,16 @@ class Delivery:
         except PlatformUnavailable as error:
             return self._later(row, str(error), retry_after=error.retry_after, unsure=unsure)
         except (DeliveryInDoubt, TimeoutError) as error:
-            problem = str(error) or "no answer in time"
-            if resend == "never":
-                return lambda tx: self._leave_in_doubt(tx, row, problem)
-            return self._later(row, problem, retry_after=None, unsure=True)
+            return self._in_doubt(row, str(error) or "no answer in time")
         except DeliveryRejected as error:
             problem = str(error)
             return lambda tx: self._give_up(tx, row, problem)
+        except asyncio.CancelledError:
+            # Ours passes. One that an adapter raised by itself would leave the row in flight, and its chat stuck.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return self._in_doubt(row, "the connection was given up meanwhile")
         except Exception:  # contained: one message that an adapter chokes on must not stop the others
             log.exception("sending failed", outbox=row.id, account=self._platform.account)
             return lambda tx: self._give_up(tx, row, "an error inside Hermes, see its log")
@@ -126,6 +135,11 @@ class Delivery:
             if found is not None:
                 return found
         return await self._platform.send(row.message)
+
+    def _in_doubt(self, row: Outgoing, problem: str) -> Callable[[Transaction], None]:
+        if self._platform.features.resend == "never":
+            return lambda tx: self._leave_in_doubt(tx, row, problem)
+        return self._later(row, problem, retry_after=None, unsure=True)
 
     def _later(
         self, row: Outgoing, problem: str, *, retry_after: float | None, unsure: bool

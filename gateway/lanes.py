@@ -4,20 +4,23 @@ The store decides who is next. Here is only who is running, and how a running tu
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import structlog
 
-from gateway.commands.desk import Handled
-from gateway.errors import StoreCorrupt
+from gateway.commands.desk import Handled, fail_next_command
+from gateway.errors import GatewayError, StoreCorrupt
 from gateway.store import turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.turns import Turn
 
 log = structlog.get_logger()
+
+_COMMIT_SECONDS = 5.0  # how long a stop waits for a store that takes nothing
 
 
 class Worker(Protocol):
@@ -55,6 +58,7 @@ class Lanes:
         self._running: dict[str, _Running] = {}
         self._wake = asyncio.Event()
         self._draining = False
+        self._beginning = asyncio.Lock()
         self.recovered = asyncio.Event()
         self.after_commit: Callable[[], None] = lambda: None
 
@@ -83,6 +87,9 @@ class Lanes:
     async def drain(self, timeout_seconds: float) -> None:
         """Begins nothing more; lets what runs finish in time, and pauses the rest for the next start."""
         self._draining = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_COMMIT_SECONDS), self._beginning:
+                pass  # a turn that was just being begun is among the running from here on
         tasks = [running.task for running in self._running.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_seconds)
@@ -90,27 +97,41 @@ class Lanes:
         for running in rest:
             running.end("pause")
         if rest:
-            await asyncio.wait([running.task for running in rest])
+            # One that cannot be written down as paused is taken up like after a crash.
+            await asyncio.wait([running.task for running in rest], timeout=_COMMIT_SECONDS)
 
     async def _handle_commands(self) -> None:
-        while handled := await self._db.write_when_possible(self._next_command):
+        while handled := await self._handle_command():
             self.after_commit()
             if handled.stops_turn and (running := self._running.get(handled.session_key)):
                 running.end("stop")
 
-    async def _begin_turns(self, group: asyncio.TaskGroup) -> None:
-        free = self._max_turns - len(self._running)
-        if self._draining or free <= 0:
-            return
+    async def _handle_command(self) -> Handled | None:
+        while True:
+            try:
+                return await self._db.write_when_possible(self._next_command)
+            except GatewayError:
+                raise
+            except Exception:  # contained: it would end the gateway, and be the first to be handled after each start
+                log.exception("command failed")
+                await self._db.write_when_possible(fail_next_command)
+                self.after_commit()
 
+    async def _begin_turns(self, group: asyncio.TaskGroup) -> None:
+        async with self._beginning:
+            free = self._max_turns - len(self._running)
+            if not self._draining and free > 0:
+                for turn in await self._begin(free):
+                    self._start(group, turn)
+
+    async def _begin(self, free: int) -> list[Turn]:
         def begin(tx: Transaction) -> list[Turn]:
             begun: list[Turn] = []
             while len(begun) < free and (turn := turns.begin(tx)):
                 begun.append(turn)
             return begun
 
-        for turn in await self._db.write_when_possible(begin):
-            self._start(group, turn)
+        return await self._db.write_when_possible(begin)
 
     def _start(self, group: asyncio.TaskGroup, turn: Turn) -> None:
         task = group.create_task(self._carry_out(turn), name=f"turn {turn.id}")
@@ -119,25 +140,33 @@ class Lanes:
     async def _carry_out(self, turn: Turn) -> None:
         with structlog.contextvars.bound_contextvars(session=turn.session_key, turn=turn.id):
             try:
-                await self._worker.respond(turn)
+                await self._respond(turn)
             except asyncio.CancelledError:
                 await self._end_early(turn)
-            except StoreCorrupt:
-                raise
-            except Exception:  # contained on purpose: inside a TaskGroup one bug would cancel every neighbour
-                log.exception("turn failed")
-                await self._worker.failed(turn)
             finally:
                 self._running.pop(turn.session_key, None)
                 self._wake.set()
                 self.after_commit()
 
+    async def _respond(self, turn: Turn) -> None:
+        try:
+            await self._worker.respond(turn)
+        except StoreCorrupt:
+            raise
+        except Exception:  # contained on purpose: inside a TaskGroup one bug would cancel every neighbour
+            log.exception("turn failed")
+            await self._worker.failed(turn)
+
     async def _end_early(self, turn: Turn) -> None:
-        running = self._running.get(turn.session_key)
-        task = asyncio.current_task()
-        if running is None or task is None or not running.ending:
+        running = self._running[turn.session_key]
+        if not running.task.cancelling():
+            # Raised by something inside; passed on it would end this task, but never the turn.
+            log.error("turn failed", problem="cancelled from inside")
+            await self._worker.failed(turn)
+            return
+        if not running.ending:
             raise asyncio.CancelledError  # the whole gateway is going
-        task.uncancel()
+        running.task.uncancel()
         if running.ending == "stop":
             await self._worker.stopped(turn)
         else:

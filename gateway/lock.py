@@ -7,14 +7,17 @@ disk is full. Whether the writer is alive is known by the lock itself, never by 
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from gateway.errors import AlreadyRunning
 
 _BLOCK_BYTES = 4096
+_TRIES = 10
+_GLANCE_SECONDS = 0.01  # longer than `read_state` holds the lock
 
 
 class HomeLock:
@@ -27,7 +30,8 @@ class HomeLock:
         text = json.dumps({"pid": os.getpid()} | state, ensure_ascii=True)
         if len(text) > _BLOCK_BYTES:
             text = json.dumps({"pid": os.getpid(), "problem": "more to tell than fits"})
-        os.pwrite(self._handle, text.ljust(_BLOCK_BYTES).encode(), 0)
+        with suppress(OSError):  # where even a block in place needs room on the disk, we go on untold
+            os.pwrite(self._handle, text.ljust(_BLOCK_BYTES).encode(), 0)
 
 
 @contextmanager
@@ -35,7 +39,7 @@ def hold_home(path: Path) -> Iterator[HomeLock]:
     """Raises AlreadyRunning when another gateway uses this home."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if not _try_lock(handle):
+        if not _lock_patiently(handle):
             raise AlreadyRunning(
                 f"Another gateway (pid {_read(handle).get('pid', 'unknown')}) is running in {path.parent}. "
                 "Stop it first, or use another home: HERMES_HOME=… hermes gateway run"
@@ -55,14 +59,24 @@ def read_state(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     try:
-        return None if _try_lock(handle) else _read(handle)
+        # Shared: two who look at the same time must not take each other for a gateway.
+        return None if _try_lock(handle, fcntl.LOCK_SH) else _read(handle)
     finally:
         os.close(handle)
 
 
-def _try_lock(handle: int) -> bool:
+def _lock_patiently(handle: int) -> bool:
+    """Whoever looks at the state has the lock for a moment, and is no gateway."""
+    for _ in range(_TRIES):
+        if _try_lock(handle, fcntl.LOCK_EX):
+            return True
+        time.sleep(_GLANCE_SECONDS)
+    return False
+
+
+def _try_lock(handle: int, kind: int) -> bool:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

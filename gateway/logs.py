@@ -40,13 +40,14 @@ def _hide(secrets: Iterable[str]) -> structlog.typing.Processor:
     pattern = re.compile("|".join(map(re.escape, values))) if values else None
 
     def clean(value: Any) -> Any:
-        if isinstance(value, str):
-            return pattern.sub(_HIDDEN, value) if pattern else value
+        if pattern is None or value is None or isinstance(value, bool | int | float):
+            return value
         if isinstance(value, Mapping):
-            return {key: clean(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
+            return {clean(key): clean(item) for key, item in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
             return [clean(item) for item in value]
-        return value
+        # Whatever else, such as an exception, becomes text here: the renderer would do it after us.
+        return pattern.sub(_HIDDEN, value if isinstance(value, str) else repr(value))
 
     def processor(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
         return {key: clean(value) for key, value in event.items()} if pattern else event

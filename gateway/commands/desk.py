@@ -1,14 +1,14 @@
 """Carries out commands from the inbox: effect, answer and end of the row in one transaction."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import structlog
 
 from gateway.access import Role
 from gateway.commands.registry import CommandCall, CommandReply, Commands, parse
 from gateway.messages import Text
-from gateway.store import inbox, outbox, people, trail
+from gateway.store import inbox, outbox, trail
 from gateway.store.connection import Transaction
 from gateway.store.inbox import Accepted
 
@@ -32,14 +32,26 @@ class CommandDesk:
         if row is None:
             return None
         reply = self._run(tx, row)
-        outbox.add(tx, row.address, [Text(text=reply.text)], answers=[row.message_id])
-        inbox.finish(tx, row.id, "answered")
-        trail.record(tx, "answered", inbox_id=row.id)
+        _finish(tx, row, reply.text, "answered")
         return Handled(session_key=str(row.key), stops_turn=reply.stops_turn)
 
     def _run(self, tx: Transaction, row: Accepted) -> CommandReply:
         name, arguments = parse(row.text) or ("", "")
-        role = cast(Role, people.role(tx, row.person_id))
+        role = cast(Role, row.role)
         call = CommandCall(key=row.key, name=name, arguments=arguments, role=role, model=self.model_name)
         log.info("command", command=name, session=str(row.key))
         return self.commands.run(tx, call)
+
+
+def fail_next_command(tx: Transaction) -> None:
+    """Ends the oldest waiting command, whose handling broke and was undone, with an apology."""
+    row = inbox.claim_command(tx)
+    if row is not None:
+        text = "Something went wrong inside Hermes, and this command did nothing. The gateway's log has the details."
+        _finish(tx, row, text, "failed")
+
+
+def _finish(tx: Transaction, row: Accepted, text: str, outcome: Literal["answered", "failed"]) -> None:
+    outbox.add(tx, row.address, [Text(text=text)], answers=[row.message_id])
+    inbox.finish(tx, row.id, outcome)
+    trail.record(tx, outcome, inbox_id=row.id)

@@ -1,6 +1,7 @@
 """One SQLite connection as we want it, and what its errors mean to us."""
 
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, cast
@@ -22,6 +23,7 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
 }
+_LOOK_AGAIN_SECONDS = 0.01
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -64,13 +66,27 @@ def connect(path: Path, *, busy_timeout_seconds: float) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=busy_timeout_seconds, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA journal_mode = WAL")
+        _use_write_ahead_log(connection, busy_timeout_seconds)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_seconds: float) -> None:
+    # For this SQLite does not wait by itself: of two who open a new file at once, one would fail.
+    deadline = time.monotonic() + busy_timeout_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        else:
+            return
 
 
 async def open_connection(path: Path, *, busy_timeout_seconds: float, read_only: bool = False) -> Connection:
@@ -80,7 +96,12 @@ async def open_connection(path: Path, *, busy_timeout_seconds: float, read_only:
             connection.execute("PRAGMA query_only = ON")
         return connection
 
-    return cast(Connection, await Connection(connector, iter_chunk_size=64))
+    opening = Connection(connector, iter_chunk_size=64)
+    try:
+        return cast(Connection, await opening)
+    except sqlite3.Error:
+        opening._thread.join()  # at its end already; left alone, it may report to a loop that is closed by then
+        raise
 
 
 def translated(error: sqlite3.Error, path: Path) -> GatewayError | None:

@@ -46,6 +46,7 @@ class Database:
         for reader in readers:
             self._readers.put_nowait(reader)
         self._mark = Mark(path)
+        self._reopened = 0
         self._waiting: list[_Waiting] = []
         self._wake = asyncio.Event()
         self._closing = False
@@ -82,8 +83,10 @@ class Database:
 
     async def version(self) -> int:
         """A number that changes when another process has written; -1 while it cannot be known."""
+        # SQLite counts anew for every connection: by the count alone a write during a reopening would be missed.
+        reopened = self._reopened
         try:
-            return await self._writer.run(_data_version)
+            return (reopened << 32) + await self._writer.run(_data_version)
         except sqlite3.Error:
             return -1
 
@@ -118,10 +121,15 @@ class Database:
         units = [waiting.unit for waiting in batch]
         try:
             outcomes = await self._writer.run(lambda connection: _commit_together(connection, units, self._mark))
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.Error as error:
             failure = self._failed(error)
             for waiting in batch:
                 _settle(waiting.future, failure)
+            await self._reopen()
+        except Exception as error:  # contained: without its writer everybody would wait for ever
+            log.exception("writing failed")
+            for waiting in batch:
+                _settle(waiting.future, error)
             await self._reopen()
         else:
             if self.problem:
@@ -130,13 +138,8 @@ class Database:
             for waiting, outcome in zip(batch, outcomes, strict=True):
                 _settle(waiting.future, outcome)
 
-    def _failed(self, error: sqlite3.Error | OSError) -> GatewayError:
-        if isinstance(error, OSError):
-            failure: GatewayError | None = StoreUnavailable(f"{self.path.name} cannot be used: {error.strerror}.")
-        else:
-            failure = translated(error, self.path)
-        if failure is None:
-            failure = StoreCorrupt(f"{self.path.name}: {error}")
+    def _failed(self, error: sqlite3.Error) -> GatewayError:
+        failure = translated(error, self.path) or StoreCorrupt(f"{self.path.name}: {error}")
         if not self.problem:
             log.warning("store is unavailable", problem=str(failure))
         self.problem = str(failure)
@@ -149,6 +152,7 @@ class Database:
         except sqlite3.Error:
             return  # the old one goes on failing until the file is back
         old, self._writer = self._writer, fresh
+        self._reopened += 1
         await old.close()
 
 
@@ -175,8 +179,12 @@ def _commit_together(
     connection: sqlite3.Connection, units: Sequence[Unit[Any]], mark: Mark
 ) -> list[_Done | BaseException]:
     connection.execute("BEGIN IMMEDIATE")
+    before = connection.total_changes
     try:
         outcomes = [_run_contained(connection, unit) for unit in units]
+        if connection.total_changes == before:  # looked and found nothing to do: nothing to sync, nothing to count
+            connection.execute("COMMIT")
+            return outcomes
         counted = connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'commits' RETURNING value")
         commits = counted.fetchall()[0][0]
         connection.execute("COMMIT")
@@ -184,7 +192,10 @@ def _commit_together(
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    mark.write(commits)
+    try:
+        mark.write(commits)
+    except OSError as error:  # it may lag behind; and what is committed must not be reported as failed, and so repeated
+        log.warning("mark not written", problem=error.strerror)
     return outcomes
 
 
@@ -214,7 +225,8 @@ def _on_snapshot(connection: sqlite3.Connection, query: Unit[T]) -> T:
     try:
         return query(Transaction(connection))
     finally:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite has rolled back by itself when reading failed
+            connection.execute("ROLLBACK")
 
 
 def _settle(future: asyncio.Future[Any], outcome: _Done | BaseException) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.clock import now_ms
@@ -36,6 +37,18 @@ class MediaFiles:
             Path(partial).unlink(missing_ok=True)
             raise
         return sha256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    kind: MediaKind
+    mime: str
+    size_bytes: int
+
+
+def find(tx: Transaction, sha256: str) -> Kept | None:
+    row = tx.one("SELECT kind, mime, size_bytes FROM media WHERE sha256 = ?", sha256)
+    return Kept(**dict(row)) if row is not None else None
 
 
 def record(tx: Transaction, *, sha256: str, kind: MediaKind, mime: str, size_bytes: int) -> None:

@@ -1,5 +1,6 @@
 """Brings a database to the newest schema: numbered SQL files, each whole or not at all."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from importlib import resources
@@ -27,6 +28,25 @@ def check_not_newer(connection: sqlite3.Connection, newest: int) -> None:
         )
 
 
+def find_schema_damage(connection: sqlite3.Connection) -> str:
+    """How the schema differs from what its migrations make; empty when it does not, or is newer than ours.
+
+    SQLite checks its structures, not the words that define the tables: a damaged CHECK would refuse every row.
+    """
+    version, steps = schema_version(connection), migrations()
+    if version > max(steps):
+        return ""
+    expected = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        for number in range(1, version + 1):
+            for statement in _statements(steps.get(number, "")):
+                expected.execute(statement)
+        wrong = sorted(_definitions(expected) ^ _definitions(connection))
+    finally:
+        expected.close()
+    return f"the definition of the {wrong[0][0]} {wrong[0][1]} is not that of schema {version}" if wrong else ""
+
+
 def migrate(connection: sqlite3.Connection, steps: dict[int, str] | None = None) -> list[int]:
     """Applies what is missing; gives the numbers applied."""
     steps = migrations() if steps is None else steps
@@ -47,6 +67,16 @@ def migrate(connection: sqlite3.Connection, steps: dict[int, str] | None = None)
                 connection.execute("ROLLBACK")
             raise
     return applied
+
+
+def _definitions(connection: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
+    """Type, name, table and SQL of all that we defined; not of what SQLite and FTS5 add in their own words."""
+    rows = connection.execute(
+        """SELECT type, name, tbl_name, sql FROM sqlite_master
+            WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
+              AND tbl_name NOT LIKE 'messages!_search!_%' ESCAPE '!'"""
+    )
+    return {(row[0], row[1], row[2], " ".join(re.sub(r"--.*", "", row[3]).split())) for row in rows}
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -29,8 +29,3 @@ def recognise(tx: Transaction, account: str, sender: Sender, *, role: str) -> st
         name,
     )
     return person_id
-
-
-def role(tx: Transaction, person_id: str | None) -> str:
-    row = tx.one("SELECT role FROM people WHERE id = ?", person_id)
-    return str(row["role"]) if row is not None else "guest"

@@ -2,12 +2,13 @@
 
 import shutil
 import sqlite3
+import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.clock import for_people, now_ms
-from gateway.errors import StoreUnavailable
+from gateway.errors import StoreCorrupt, StoreUnavailable
 from gateway.store.backup import find_damage, make_backup, newest_sound_backup
 from gateway.store.connection import connect, translated
 from gateway.store.mark import Mark
@@ -41,54 +42,77 @@ def prepare(path: Path, care: Care, *, repair: bool) -> list[str]:
 
 
 def _prepare(path: Path, care: Care, repair: bool) -> list[str]:
-    notices: list[str] = []
     mark = Mark(path)
-    if repair:
-        notices += _restore_if_damaged(path, care, mark)
-    reached = mark.read()  # before the database is asked: another process may commit in between
-    mark.write(reached)  # first of all: by this file a database cut short while it was made is known as ours
-    path.touch(mode=0o600)
-    connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
     try:
-        _migrate_with_backup(connection, path, care)
-        if repair:
-            notices += _mend_search(connection) + _compare(connection, mark, reached)
-        with connection:
+        _open_siblings(path)
+        restored, notices = _repair(path, care, mark) if repair else _refuse_if_lost(path, mark)
+        reached = mark.read()  # before the database is asked: another process may commit in between
+        mark.write(reached)  # first of all: by this file a database cut short while it was made is known as ours
+        path.touch(mode=0o600)
+        connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
+        try:
+            _migrate_with_backup(connection, path, care)
+            commits = int(connection.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0])
+            if not restored:  # else it lags behind for a reason already told
+                notices += _compare(commits, reached)
             connection.executemany(
                 "INSERT INTO notices (at_ms, text) VALUES (?, ?)", [(now_ms(), notice) for notice in notices]
             )
+        finally:
+            connection.close()
+        mark.write(commits)  # last of all: cut short before this, the next start finds and tells the same again
     finally:
-        connection.close()
         mark.close()
     return notices
 
 
-def _restore_if_damaged(path: Path, care: Care, mark: Mark) -> list[str]:
+def _open_siblings(path: Path) -> None:
+    """What SQLite made beside a file that was read-only stays so, and the file with it, after that was mended."""
+    for sibling in _siblings(path):
+        if path.exists() and sibling.exists() and sibling.stat().st_mode != path.stat().st_mode:
+            sibling.chmod(stat.S_IMODE(path.stat().st_mode))
+
+
+def _siblings(path: Path) -> tuple[Path, Path]:
+    return Path(f"{path}-wal"), Path(f"{path}-shm")
+
+
+def _is_lost(path: Path, mark: Mark) -> bool:
+    return mark.read() > 0 and (not path.exists() or not path.stat().st_size)
+
+
+def _refuse_if_lost(path: Path, mark: Mark) -> tuple[bool, list[str]]:
+    if _is_lost(path, mark):  # going on would make an empty one, and the gateway would restore no backup
+        raise StoreCorrupt(f"{path.name} is gone. Start the gateway: it restores the newest backup.")
+    return False, []
+
+
+def _repair(path: Path, care: Care, mark: Mark) -> tuple[bool, list[str]]:
+    """Whether a backup took the file's place, and what the operator must be told."""
+    if _is_lost(path, mark):
+        for leftover in _siblings(path):
+            leftover.unlink(missing_ok=True)  # would be replayed into whatever file takes the name
+        return True, [f"state.db is gone. {_restore(path, care)}"]
     if not path.exists():
-        return _restore_if_lost(path, care, mark)
+        return False, []  # a new home
     thorough = path.stat().st_size <= care.full_check_max_mb * 1_000_000
+    mended: list[str] = []
     damage = find_damage(path, thorough=thorough)
     if not damage:
-        return []
+        damage, mended = _mend_search(path, care)
+    if not damage:
+        return False, mended
+    care.backups.mkdir(mode=0o700, exist_ok=True)
     aside = care.backups / f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%S_%f}"
-    aside.mkdir(parents=True, mode=0o700)
-    for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+    aside.mkdir(mode=0o700)
+    for file in (path, *_siblings(path)):
         if file.exists():
             shutil.move(file, aside / file.name)
-    return [f"state.db was damaged ({damage}). It was moved to backups/{aside.name}. {_restore(path, care, mark)}"]
+    return True, [f"state.db was damaged ({damage}). It was moved to backups/{aside.name}. {_restore(path, care)}"]
 
 
-def _restore_if_lost(path: Path, care: Care, mark: Mark) -> list[str]:
-    if mark.read() == 0:
-        return []  # a new home
-    for leftover in (Path(f"{path}-wal"), Path(f"{path}-shm")):
-        leftover.unlink(missing_ok=True)  # would be replayed into whatever file takes the name
-    return [f"state.db is gone. {_restore(path, care, mark)}"]
-
-
-def _restore(path: Path, care: Care, mark: Mark) -> str:
+def _restore(path: Path, care: Care) -> str:
     copy = newest_sound_backup(care.backups)
-    mark.write(0)
     if copy is None:
         return "There was no sound backup, so Hermes starts empty: earlier conversations are not there."
     restored = path.with_suffix(".db.restoring")
@@ -105,16 +129,20 @@ def _migrate_with_backup(connection: sqlite3.Connection, path: Path, care: Care)
     migrate(connection)
 
 
-def _mend_search(connection: sqlite3.Connection) -> list[str]:
-    if not index_is_damaged(connection):
-        return []
-    rebuild_index(connection)
-    return ["The search index was damaged and has been rebuilt. Nothing is missing."]
+def _mend_search(path: Path, care: Care) -> tuple[str, list[str]]:
+    """What cannot be mended, and what the operator must be told about what could."""
+    connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
+    try:
+        if not 0 < schema_version(connection) <= max(migrations()) or not index_is_damaged(connection):
+            return "", []
+        if not rebuild_index(connection):
+            return "the search index cannot be rebuilt", []
+    finally:
+        connection.close()
+    return "", ["The search index was damaged and has been rebuilt. Nothing is missing."]
 
 
-def _compare(connection: sqlite3.Connection, mark: Mark, reached: int) -> list[str]:
-    commits = int(connection.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0])
-    mark.write(commits)
+def _compare(commits: int, reached: int) -> list[str]:
     if commits >= reached:
         return []
     return [

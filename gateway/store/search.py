@@ -8,9 +8,13 @@ from gateway.store.connection import Row, Transaction
 
 # Written without spaces between words: each character is indexed by itself, and a word in a query
 # becomes a phrase of its characters, so that words of two characters are found (trigrams would miss them).
+# What parts them is invisible and is taken out of an excerpt again.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
+_RANKED = 1_000
+
 _CJK_RUN = re.compile(f"[{_CJK}]+")
-_GAP_BETWEEN_CJK = re.compile(f"(?<=[{_CJK}]) (?=[{_CJK}])")
+_GAP = "\u200b"
+_MAX_QUERY_CHARS = 1_000
 _QUOTED_OR_CJK = re.compile(f'"[^"]*"|[{_CJK}]+')
 
 
@@ -35,12 +39,14 @@ class Hit:
 
 def searchable(text: str) -> str:
     """The form in which a text is indexed."""
-    return _CJK_RUN.sub(lambda run: f" {' '.join(run.group())} ", text) if _CJK_RUN.search(text) else text
+    return _CJK_RUN.sub(lambda run: f"{_GAP}{_GAP.join(run.group())}{_GAP}", text) if _CJK_RUN.search(text) else text
 
 
 def search(tx: Transaction, query: str, *, where: Filter | None = None, limit: int = 10) -> list[Hit]:
     """The best hits first. What is not FTS5 syntax is searched as plain words, never an error."""
     where = where or Filter()
+    # A broken byte on a command line is half a character; and what FTS5 does with words grows with their square.
+    query = query[:_MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
     try:
         rows = _matching(tx, _QUOTED_OR_CJK.sub(_as_phrase, query), where, limit)
     except sqlite3.OperationalError as error:
@@ -51,31 +57,42 @@ def search(tx: Transaction, query: str, *, where: Filter | None = None, limit: i
 
 
 def index_is_damaged(connection: sqlite3.Connection) -> bool:
+    return not _succeeds(
+        connection, "INSERT INTO messages_search (messages_search, rank) VALUES ('integrity-check', 0)"
+    )
+
+
+def rebuild_index(connection: sqlite3.Connection) -> bool:
+    """False when the damage goes deeper than the index."""
+    return _succeeds(connection, "INSERT INTO messages_search (messages_search) VALUES ('rebuild')")
+
+
+def _succeeds(connection: sqlite3.Connection, order: str) -> bool:
     try:
-        connection.execute("INSERT INTO messages_search (messages_search, rank) VALUES ('integrity-check', 0)")
+        connection.execute(order)
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
-            return True
+        # FTS5 calls some damage a plain error, such as an unknown version in its own settings.
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
+            return False
         raise
-    return False
-
-
-def rebuild_index(connection: sqlite3.Connection) -> None:
-    connection.execute("INSERT INTO messages_search (messages_search) VALUES ('rebuild')")
+    return True
 
 
 def _matching(tx: Transaction, expression: str, where: Filter, limit: int) -> list[Row]:
     if not expression.strip():
         return []
+    # Ranking reads every hit, and a common word has very many: the newest are ranked, the others left out.
     return tx.all(
-        """SELECT s.id, s.key, s.platform, s.display_name, m.role, m.created_ms,
-                  snippet(messages_search, 0, '', '', '…', 24) AS excerpt
-             FROM messages_search
-             JOIN messages m ON m.id = messages_search.rowid
-             JOIN sessions s ON s.id = m.session_id
-            WHERE messages_search MATCH ? AND (? = '' OR s.platform = ?) AND (? = '' OR m.role = ?)
-              AND m.created_ms BETWEEN ? AND ?
-            ORDER BY rank LIMIT ?""",
+        """SELECT * FROM (
+               SELECT s.id, s.key, s.platform, s.display_name, m.role, m.created_ms,
+                      snippet(messages_search, 0, '', '', '…', 24) AS excerpt, bm25(messages_search) AS score
+                 FROM messages_search
+                 JOIN messages m ON m.id = messages_search.rowid
+                 JOIN sessions s ON s.id = m.session_id
+                WHERE messages_search MATCH ? AND (? = '' OR s.platform = ?) AND (? = '' OR m.role = ?)
+                  AND m.created_ms BETWEEN ? AND ?
+                ORDER BY messages_search.rowid DESC LIMIT ?)
+            ORDER BY score LIMIT ?""",
         expression,
         where.platform,
         where.platform,
@@ -83,17 +100,18 @@ def _matching(tx: Transaction, expression: str, where: Filter, limit: int) -> li
         where.role,
         where.since_ms,
         where.until_ms,
+        max(_RANKED, limit),
         limit,
     )
 
 
 def _as_phrase(found: re.Match[str]) -> str:
-    return f'"{searchable(found.group().strip(chr(34))).strip()}"'
+    return f'"{searchable(found.group().strip(chr(34)))}"'
 
 
 def _plain_words(query: str) -> str:
     words = re.findall(r"\w+", query)
-    return " ".join(f'"{searchable(word).strip()}"' for word in words)
+    return " ".join(f'"{searchable(word)}"' for word in words)
 
 
 def _hit(row: Row) -> Hit:
@@ -103,6 +121,6 @@ def _hit(row: Row) -> Hit:
         platform=row["platform"],
         display_name=row["display_name"],
         role=row["role"],
-        excerpt=_GAP_BETWEEN_CJK.sub("", row["excerpt"]).strip(),
+        excerpt=row["excerpt"].replace(_GAP, "").strip(),
         created_ms=row["created_ms"],
     )

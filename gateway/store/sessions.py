@@ -35,10 +35,11 @@ def open_current(tx: Transaction, key: SessionKey, *, display_name: str = "") ->
     if session := find_current(tx, str(key)):
         return session
     now = now_ms()
-    row = tx.one(
-        f"""INSERT INTO sessions (id, key, platform, account, kind, chat, thread, user_id, display_name,
-                                  created_ms, updated_ms)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}""",  # noqa: S608 - a constant
+    # No RETURNING: with it SQLite looks for turns and sessions that wait for this one, through all there are.
+    tx.execute(
+        """INSERT INTO sessions (id, key, platform, account, kind, chat, thread, user_id, display_name,
+                                 created_ms, updated_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         new_session_id(now),
         str(key),
         key.platform,
@@ -51,8 +52,9 @@ def open_current(tx: Transaction, key: SessionKey, *, display_name: str = "") ->
         now,
         now,
     )
-    assert row is not None
-    return Session(**dict(row))
+    session = find_current(tx, str(key))
+    assert session is not None
+    return session
 
 
 def find_current(tx: Transaction, key: str) -> Session | None:
@@ -81,6 +83,18 @@ def add_usage(tx: Transaction, session_id: str, usage: Usage) -> None:
         now_ms(),
         session_id,
     )
+
+
+def prompt(tx: Transaction, session_id: str) -> str | None:
+    """None when the session has none yet."""
+    row = tx.one("SELECT prompt FROM sessions WHERE id = ?", session_id)
+    return row["prompt"] if row is not None else None
+
+
+def fix_prompt(tx: Transaction, session_id: str, text: str) -> str:
+    """Keeps the text unless there is one already; gives the one that holds."""
+    tx.execute("UPDATE sessions SET prompt = ? WHERE id = ? AND prompt IS NULL", text, session_id)
+    return prompt(tx, session_id) or ""
 
 
 def set_title(tx: Transaction, session_id: str, title: str) -> None:

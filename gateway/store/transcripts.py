@@ -64,7 +64,11 @@ def recent(tx: Transaction, session_id: str, *, limit: int, turn_id: str | None 
     )
     first = next((place for place, row in enumerate(rows) if row["role"] == "user"), len(rows))
     before = [_message(row) for row in rows[first:] if turn_id is None or row["turn_id"] != turn_id]
-    return arrange(before) + (turn(tx, session_id, turn_id) if turn_id is not None else [])
+    if turn_id is None:
+        return arrange(before)
+    if len(rows) == limit and rows[0]["turn_id"] == turn_id:  # a turn longer than the window
+        return turn(tx, session_id, turn_id)
+    return arrange(before) + [_message(row) for row in rows if row["turn_id"] == turn_id]
 
 
 def turn(tx: Transaction, session_id: str, turn_id: str) -> list[Message]:

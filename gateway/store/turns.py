@@ -46,8 +46,8 @@ def resume_all(tx: Transaction) -> list[Turn]:
     """Turns that a dead process left behind, the oldest first. One cut by a crash has used up a try; one
     that was paused by an orderly stop has not."""
     rows = tx.all("SELECT * FROM turns WHERE state <> 'done' ORDER BY started_ms, id")
-    tx.execute("UPDATE turns SET resumes = resumes + 1 WHERE state = 'running'")
-    tx.execute("UPDATE turns SET state = 'running' WHERE state = 'paused'")
+    tx.execute("UPDATE turns SET resumes = resumes + 1 WHERE state <> 'done' AND state = 'running'")
+    tx.execute("UPDATE turns SET state = 'running' WHERE state <> 'done' AND state = 'paused'")
     for row in rows:
         trail.record(tx, "resumed", turn_id=row["id"], after="crash" if row["state"] == "running" else "stop")
     return [_turn(tx, row, resumes=row["resumes"] + (row["state"] == "running")) for row in rows]

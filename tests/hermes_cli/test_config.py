@@ -44,7 +44,7 @@ def test_show_for_scripts_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_GATEWAY__MAX_TURN", "1")
     shown = json.loads(run("show", "--json").stdout)
     assert shown["settings"]["gateway.max_turns"] == {"value": 512, "source": "default"}
-    assert shown["settings"]["agent.enabled_toolsets"]["value"] == ["todo", "clock"]
+    assert shown["settings"]["agent.enabled_toolsets"]["value"] == ["core"]
     assert shown["settings"]["secrets.telegram_bot_token"]["value"] == "…wxyz"
     assert "did you mean gateway.max_turns?" in shown["warnings"][0]
 

@@ -16,7 +16,7 @@ def test_nothing_given_means_defaults(home: Home) -> None:
     loaded = load(home)
     assert loaded.settings == Settings()
     assert loaded.settings.agent.max_iterations == 60
-    assert loaded.settings.agent.enabled_toolsets == ("todo", "clock")
+    assert loaded.settings.agent.enabled_toolsets == ("core",)
     assert (loaded.warnings, loaded.sources) == ((), {})
 
 

@@ -1,6 +1,5 @@
 """The home: found, made private, and never taken from another program."""
 
-import os
 import socket
 import sqlite3
 from pathlib import Path
@@ -9,8 +8,7 @@ import pytest
 
 from hermes_config.errors import ConfigError
 from hermes_config.places import APPLICATION_ID, MARK, ForeignHome, Home
-
-not_as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+from tests.privileges import bound_by_file_modes
 
 
 def make_database(path: Path, application_id: int) -> None:
@@ -155,10 +153,9 @@ def test_a_directory_in_place_of_the_database_is_explained(home: Home) -> None:
         home.check_ours()
 
 
-@not_as_root
 def test_an_unreadable_home_is_explained(home: Home) -> None:
     home.root.chmod(0)
-    with pytest.raises(ConfigError, match="permission denied"):
+    with bound_by_file_modes(), pytest.raises(ConfigError, match="permission denied"):
         home.check_ours()
 
 

@@ -1,12 +1,11 @@
 """Wrong files and values: each message says what is wrong, where, and how to mend it."""
 
-import os
-
 import pytest
 
 from hermes_config.errors import ConfigError
 from hermes_config.load import load
 from hermes_config.places import Home
+from tests.privileges import bound_by_file_modes
 
 SET = "hermes config set"
 
@@ -147,10 +146,9 @@ def test_a_directory_in_place_of_the_file_is_explained(home: Home) -> None:
         load(home)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_an_unreadable_file_is_explained(home: Home) -> None:
     home.config_file.touch(mode=0)
-    with pytest.raises(ConfigError, match="permission denied"):
+    with bound_by_file_modes(), pytest.raises(ConfigError, match="permission denied"):
         load(home)
 
 

@@ -81,6 +81,7 @@ CREATE TABLE inbox (
     session_key TEXT NOT NULL,
     key_parts   TEXT NOT NULL,
     person_id   TEXT REFERENCES people (id),
+    role        TEXT NOT NULL,
     sender_id   TEXT NOT NULL,
     sender_name TEXT NOT NULL,
     parts       TEXT NOT NULL,

@@ -1,0 +1,13 @@
+-- Who may open the web page: one-time links and the cookies they became, as hashes.
+CREATE TABLE web_keys (
+    hash       TEXT PRIMARY KEY,
+    kind       TEXT NOT NULL CHECK (kind IN ('link', 'cookie')),
+    created_ms BIGINT NOT NULL,
+    expires_ms BIGINT NOT NULL
+);
+
+CREATE INDEX inbox_session ON inbox (session_key, id);
+CREATE INDEX outbox_chat ON outbox (account, chat, id);
+
+-- The system prompt, fixed when the session begins.
+ALTER TABLE sessions ADD COLUMN prompt TEXT;

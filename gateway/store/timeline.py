@@ -1,0 +1,142 @@
+"""A chat as its people saw it: what they sent, what came back, and what the tools did in between.
+
+Not the model's transcript: commands, notices and explanations are in it too.
+"""
+
+import json
+from dataclasses import dataclass
+
+from gateway.store.connection import Row, Transaction
+from gateway.store.search import Filter, search
+from tools.parts import Part, load_parts, text_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """Something a person sent."""
+
+    message_id: str
+    parts: tuple[Part, ...]
+    at_ms: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUse:
+    id: str
+    name: str
+    arguments: str
+    result: str | None
+    error: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replied:
+    """Something we said."""
+
+    key: str
+    kind: str
+    parts: tuple[Part, ...]
+    at_ms: int
+    answers: tuple[str, ...]
+    tools: tuple[ToolUse, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chat:
+    id: str
+    title: str
+    updated_ms: int
+    running: bool
+    excerpt: str = ""
+
+
+def timeline(tx: Transaction, account: str, chat: str, session_key: str, *, limit: int = 500) -> list[Said | Replied]:
+    """The newest so many of each side, the oldest first."""
+    said = tx.all(
+        """SELECT message_id, parts, accepted_ms, state FROM inbox WHERE session_key = ? ORDER BY id DESC LIMIT ?""",
+        session_key,
+        limit,
+    )
+    replied = tx.all(
+        """SELECT key, kind, parts, created_ms, answers, turn_id FROM outbox WHERE account = ? AND chat = ?
+            ORDER BY id DESC LIMIT ?""",
+        account,
+        chat,
+        limit,
+    )
+    items: list[tuple[int, int, Said | Replied]] = [(row["accepted_ms"], 0, _said(row)) for row in said]
+    items += [(row["created_ms"], 1, _replied(tx, row)) for row in replied]
+    return [item for _, _, item in sorted(items, key=lambda placed: placed[:2])]
+
+
+def chats(tx: Transaction, platform: str, *, limit: int = 100) -> list[Chat]:
+    """One row a chat, the one used last first."""
+    rows = tx.all(
+        """SELECT s.chat, MAX(s.updated_ms) AS updated_ms,
+                  (SELECT title FROM sessions t WHERE t.platform = s.platform AND t.chat = s.chat AND t.title <> ''
+                    ORDER BY t.created_ms LIMIT 1) AS title,
+                  EXISTS (SELECT 1 FROM turns WHERE session_key = s.key AND state <> 'done') AS running
+             FROM sessions s WHERE s.platform = ? GROUP BY s.chat ORDER BY updated_ms DESC LIMIT ?""",
+        platform,
+        limit,
+    )
+    return [
+        Chat(id=row["chat"], title=row["title"] or "", updated_ms=row["updated_ms"], running=bool(row["running"]))
+        for row in rows
+    ]
+
+
+def find_chats(tx: Transaction, platform: str, query: str, *, limit: int = 50) -> list[Chat]:
+    """Chats in which something was said that fits, the best first."""
+    known = {chat.id: chat for chat in chats(tx, platform, limit=10_000)}
+    found: dict[str, Chat] = {}
+    for hit in search(tx, query, where=Filter(platform=platform), limit=limit * 4):
+        chat = known.get(hit.session_key.partition(":")[2])
+        if chat is not None and chat.id not in found and len(found) < limit:
+            found[chat.id] = Chat(
+                id=chat.id, title=chat.title, updated_ms=chat.updated_ms, running=chat.running, excerpt=hit.excerpt
+            )
+    return list(found.values())
+
+
+def title(tx: Transaction, session_key: str) -> str:
+    row = tx.one("SELECT title FROM sessions WHERE key = ? AND title <> '' ORDER BY created_ms LIMIT 1", session_key)
+    return str(row["title"]) if row is not None else ""
+
+
+def _said(row: Row) -> Said:
+    state = "waiting" if row["state"] == "ready" else str(row["state"])
+    return Said(message_id=row["message_id"], parts=load_parts(row["parts"]), at_ms=row["accepted_ms"], state=state)
+
+
+def _replied(tx: Transaction, row: Row) -> Replied:
+    return Replied(
+        key=row["key"],
+        kind=row["kind"],
+        parts=load_parts(row["parts"]),
+        at_ms=row["created_ms"],
+        answers=tuple(json.loads(row["answers"])),
+        tools=tools_of_turn(tx, row["turn_id"]) if row["turn_id"] and row["kind"] == "answer" else (),
+    )
+
+
+def tools_of_turn(tx: Transaction, turn_id: str) -> tuple[ToolUse, ...]:
+    rows = tx.all(
+        """SELECT role, tool_calls, tool_call_id, parts, is_error FROM messages
+            WHERE turn_id = ? AND (role = 'tool' OR tool_calls <> '') ORDER BY id""",
+        turn_id,
+    )
+    results = {row["tool_call_id"]: row for row in rows if row["role"] == "tool"}
+    return tuple(
+        ToolUse(
+            id=call["id"],
+            name=call["name"],
+            arguments=call["arguments"],
+            result=text_of(load_parts(results[call["id"]]["parts"])) if call["id"] in results else None,
+            error=bool(results[call["id"]]["is_error"]) if call["id"] in results else False,
+        )
+        for row in rows
+        if row["tool_calls"]
+        for call in json.loads(row["tool_calls"])
+    )

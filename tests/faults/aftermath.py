@@ -1,0 +1,53 @@
+"""What a run has left on the disk, looked at from outside."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+_OPEN_WORK = """SELECT (SELECT COUNT(*) FROM inbox WHERE state <> 'done')
+                     + (SELECT COUNT(*) FROM turns WHERE state <> 'done')
+                     + (SELECT COUNT(*) FROM outbox WHERE state IN ('ready', 'sending', 'unsure'))"""
+
+
+def is_at_rest(database: Path) -> bool:
+    """Whether nothing is waiting, running or still to be sent."""
+    return bool(_query(database, _OPEN_WORK)[0][0] == 0)
+
+
+def outcomes(database: Path) -> dict[str, str]:
+    return {row[0]: row[1] for row in _query(database, "SELECT message_id, outcome FROM inbox")}
+
+
+def resumes(database: Path) -> list[int]:
+    """How often each turn was taken up again after a crash, the oldest turn first."""
+    return [row[0] for row in _query(database, "SELECT resumes FROM turns ORDER BY started_ms, id")]
+
+
+def effects(file: Path) -> Counter[str]:
+    return Counter(file.read_text().splitlines() if file.exists() else [])
+
+
+def damage(database: Path) -> list[str]:
+    """What is wrong with a database that nobody uses any more, its search index included."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+        found += [f"foreign key of {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
+        try:
+            connection.execute("INSERT INTO messages_search (messages_search, rank) VALUES ('integrity-check', 1)")
+        except sqlite3.DatabaseError as error:
+            found.append(f"search index: {error}")
+    return [f"{database.name}: {problem}" for problem in found if problem != "ok"]
+
+
+def leaks(secret: str, places: Iterable[Path], *, allowed: Path) -> list[str]:
+    """Files that hold the secret, of those given and those in the folders given."""
+    files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place])]
+    return [file.name for file in files if file.is_file() and file != allowed and secret.encode() in file.read_bytes()]
+
+
+def _query(database: Path, sql: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as connection:
+        return connection.execute(sql).fetchall()

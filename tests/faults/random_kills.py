@@ -1,0 +1,145 @@
+"""Random kills under load: many sessions talk while the gateway is killed again and again.
+
+    python -m tests.faults.random_kills --kills 300 --seed 1 --sessions 20
+
+Some kills come at a random moment after the start, some at a random step, some starts are ended in an
+orderly way, and now and then a client loses its connection. The seed fixes the choices, not the timing.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import random
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGKILL
+
+from tests.faults.ledger import Verdict
+from tests.faults.points import POINTS
+from tests.faults.stage import Stage, on_stage
+
+_CLIENTS = 4
+_OUTSTANDING = 4  # what one chat has asked and not yet been told
+_PAUSE_SECONDS = 0.05
+_PATIENCE_SECONDS = 10.0
+_LONGEST_LIFE_SECONDS = 0.7
+_SETTINGS = {"HERMES_GATEWAY__MAX_TURNS": "8", "HERMES_GATEWAY__DRAIN_TIMEOUT_SECONDS": "0.1"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    kills: int = 0
+    at_points: int = 0
+    stops: int = 0
+    seconds: float = 0.0
+    verdict: Verdict
+
+
+async def kill_at_random(folder: Path, *, kills: int, seed: int, sessions: int) -> Run:
+    chances = random.Random(seed)
+    chats = [f"chat{number}" for number in range(sessions)]
+    run = Run(verdict=Verdict())
+    began = time.monotonic()
+    async with on_stage(folder, *(chats[first::_CLIENTS] for first in range(_CLIENTS)), settings=_SETTINGS) as stage:
+        async with asyncio.TaskGroup() as group:
+            talkers = [group.create_task(_talk(stage, chat, random.Random(f"{seed} {chat}"))) for chat in chats]
+            while run.kills < kills:
+                await _one_life(stage, chances, run)
+            for talker in talkers:
+                talker.cancel()
+        await stage.process.start()
+        run.verdict = await stage.finish(seconds=120)
+    run.seconds = time.monotonic() - began
+    return run
+
+
+async def _one_life(stage: Stage, chances: random.Random, run: Run) -> None:
+    """From a start to an end, most often a violent one."""
+    at_point = chances.random() < 0.4
+    point = chances.choice(POINTS) if at_point else ""
+    await stage.process.start(kill_at=point, occurrence=chances.randint(1, 6))
+    if chances.random() < 0.8:
+        await stage.process.wait_ready()
+    if chances.random() < 0.2:
+        chances.choice(stage.clients).drop()
+    try:
+        code = await stage.process.wait_end(seconds=chances.uniform(0, _LONGEST_LIFE_SECONDS * (1 + at_point)))
+    except TimeoutError:
+        if chances.random() < 0.1:
+            await stage.process.terminate()
+            run.stops += 1
+            return
+        await stage.process.kill()
+    else:
+        assert code == -SIGKILL, f"the gateway ended by itself.\n{stage.process.last_lines()}"
+        run.at_points += 1
+    run.kills += 1
+
+
+async def _talk(stage: Stage, chat: str, chances: random.Random) -> None:
+    while True:
+        # A stop may have ended all that this chat waits for; then it goes on after a while.
+        with contextlib.suppress(TimeoutError):
+            await stage.ledger.until(lambda: stage.ledger.waiting(chat) < _OUTSTANDING, seconds=_PATIENCE_SECONDS)
+        for _ in range(chances.randint(1, 3)):
+            text, expect = _something(chances)
+            stage.say(chat, text, expect=expect)
+        await asyncio.sleep(chances.expovariate(1 / _PAUSE_SECONDS))  # people think between messages
+
+
+def _something(chances: random.Random) -> tuple[str, str]:
+    left, right = chances.randint(2, 99), chances.randint(2, 99)
+    if chances.random() < 0.05:
+        return chances.choice((("/stop", ""), ("/new", "A new conversation begins")))
+    return chances.choice(
+        (
+            ("hello $id", "Hello!"),
+            (f"what is {left} * {right}?", f"{left} * {right} = {left * right}"),
+            ("/status", "Model: demo"),
+            ('use side_effect {"id": "$id"}', ""),
+            (f'use side_effect {{"id": "$id", "wait_ms": {left}}}', ""),
+        )
+    )
+
+
+def _table(run: Run) -> str:
+    verdict = run.verdict
+    rows = {
+        "kills": f"{run.kills} ({run.at_points} at a step), and {run.stops} orderly stops",
+        "accepted": verdict.accepted,
+        "answered": verdict.answered,
+        "explained": verdict.explained,
+        "lost": verdict.count("lost"),
+        "answered twice": verdict.count("answered twice"),
+        "out of order": verdict.count("out of order"),
+        "tool ran twice": verdict.count("tool ran twice"),
+        "copies dropped": verdict.copies,
+        "tool runs": verdict.effects,
+        "seconds": round(run.seconds),
+    }
+    return "\n".join(f"{name:<15} {value}" for name, value in rows.items())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sessions", type=int, default=20)
+    parser.add_argument("--keep", type=Path, help="a new folder for home, log and effects, to look at afterwards")
+    options = parser.parse_args()
+    if options.keep:
+        options.keep.mkdir()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        run = asyncio.run(kill_at_random(folder, kills=options.kills, seed=options.seed, sessions=options.sessions))
+    print(_table(run))
+    if run.verdict.offences:
+        print(run.verdict)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

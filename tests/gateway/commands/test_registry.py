@@ -1,0 +1,92 @@
+"""How a text is read as a command, and who may use which."""
+
+import pytest
+
+from gateway.access import Role
+from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec, Place, parse
+from gateway.commands.table import all_commands
+from gateway.messages import SessionKey
+from gateway.store.connection import Transaction
+from gateway.store.database import Database
+
+KEY = SessionKey(platform="telegram", kind="dm", chat="1")
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("/new", ("new", "")),
+        ("/NEW", ("new", "")),
+        ("  /new  ", ("new", "")),
+        ("/new@hermes_bot", ("new", "")),
+        ("/title  The big plan ", ("title", "The big plan")),
+        ("/title two\nlines", ("title", "two\nlines")),
+        ("/reload-mcp", ("reload-mcp", "")),
+        ("stop", ("stop", "")),
+        ("Cancel", ("stop", "")),
+        ("please stop", None),
+        ("stop!", None),
+        ("/", None),
+        ("//new", None),
+        ("/1", None),
+        ("/etc/hosts", None),
+        ("new", None),
+        ("", None),
+    ],
+)
+def test_reading_a_command(text: str, parsed: tuple[str, str] | None) -> None:
+    assert parse(text) == parsed
+
+
+def _say(text: str) -> CommandSpec:
+    return CommandSpec(name=text, description="", category="Agent", run=lambda tx, call: CommandReply(text=text))
+
+
+def _admin(tx: Transaction, call: CommandCall) -> CommandReply:
+    return CommandReply(text="done")
+
+
+COMMANDS = Commands(
+    [
+        _say("status"),
+        CommandSpec(name="restart", description="", category="Access", run=_admin, owners_only=True),
+        CommandSpec(name="clear", description="", category="Help", run=_admin, places=frozenset({"cli"})),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "place", "answer"),
+    [
+        ("status", "member", "chat", "status"),
+        ("restart", "owner", "chat", "done"),
+        ("restart", "member", "chat", "/restart is not available to you here. /help lists what is."),
+        ("clear", "owner", "cli", "done"),
+        ("clear", "owner", "chat", "/clear is not available to you here. /help lists what is."),
+        ("statsu", "member", "chat", "There is no command /statsu. Did you mean /status?"),
+        ("restrat", "owner", "chat", "There is no command /restrat. Did you mean /restart or /status?"),
+        ("restrat", "member", "chat", "There is no command /restrat. Did you mean /status?"),
+        ("qqq", "owner", "chat", "There is no command /qqq. /help lists all commands."),
+    ],
+)
+async def test_who_may_use_what_where(db: Database, name: str, role: Role, place: Place, answer: str) -> None:
+    call = CommandCall(key=KEY, name=name, role=role, place=place)
+    assert (await db.write(lambda tx: COMMANDS.run(tx, call))).text == answer
+
+
+async def test_help_lists_every_command_with_its_aliases(db: Database) -> None:
+    commands = all_commands()
+    reply = await db.write(lambda tx: commands.run(tx, CommandCall(key=KEY, name="help")))
+    assert reply.text.splitlines() == [
+        "Session",
+        "  /new, /reset: Start a new conversation",
+        "  /stop: Stop what is running",
+        "  /status: Show model, session and tokens used",
+        "Help",
+        "  /help: List the commands",
+    ]
+
+
+def test_no_name_is_used_twice() -> None:
+    names = [name for spec in all_commands().specs for name in (spec.name, *spec.aliases)]
+    assert len(names) == len(set(names))

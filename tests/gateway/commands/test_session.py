@@ -1,0 +1,108 @@
+"""Commands about the conversation itself, as a chat sees them."""
+
+import pytest
+
+from gateway.store import sessions
+from gateway.store.database import Database
+from tests.agent_core.scripted import ScriptedModel
+from tests.gateway.scene import PacedModel, inbound, make_small, rows, running, soon
+
+KEY = "pigeon:dm:home"
+
+
+@pytest.mark.parametrize("text", ["/new", "/reset"])
+async def test_new_ends_the_conversation_and_the_next_message_begins_another(db: Database, text: str) -> None:
+    model = PacedModel()
+    model.let("hello", "hello again")
+    async with running(make_small(db, model)) as small:
+        await small.say(inbound("hello"))
+        await small.answer()
+        await small.say(inbound(text, message_id="2"))
+        assert await small.answer() == (
+            "A new conversation begins with your next message. The old one can still be read and searched."
+        )
+        await small.say(inbound("hello again", message_id="3"))
+        await small.answer()
+    assert await rows(db, "SELECT end_reason FROM sessions ORDER BY created_ms, id") == [("new",), (None,)]
+    [(first, second)] = await rows(db, "SELECT MIN(session_id), MAX(session_id) FROM messages WHERE role = 'user'")
+    assert first != second
+
+
+async def test_new_without_a_conversation_says_only_what_is_true(db: Database) -> None:
+    async with running(make_small(db, PacedModel())) as small:
+        await small.say(inbound("/new"))
+        assert await small.answer() == "A new conversation begins with your next message."
+
+
+async def test_new_stops_what_is_running_in_the_old_conversation(db: Database) -> None:
+    model = PacedModel()
+    async with running(make_small(db, model)) as small:
+        await small.say(inbound("dig"))
+        await soon(model.asked.get())
+        await small.say(inbound("/new", message_id="2"))
+        await small.answer()
+        model.let("hello")
+        await small.say(inbound("hello", message_id="3"))
+        assert await small.answer() == "re: hello"
+    assert await rows(db, "SELECT outcome FROM turns ORDER BY started_ms, id") == [("stopped",), ("answered",)]
+
+
+async def test_stop_with_nothing_running(db: Database) -> None:
+    async with running(make_small(db, PacedModel())) as small:
+        await small.say(inbound("stop"))
+        assert await small.answer() == "Nothing is running."
+
+
+@pytest.mark.parametrize(
+    ("waiting", "answer"), [(0, "Stopped."), (1, "Stopped. 1 waiting message comes next."), (2, "Stopped. 2 waiting m")]
+)
+async def test_stop_says_what_comes_next(db: Database, waiting: int, answer: str) -> None:
+    model = PacedModel()
+    async with running(make_small(db, model)) as small:
+        await small.say(inbound("dig"))
+        await soon(model.asked.get())
+        await small.say(*(inbound("next", message_id=f"n{n}") for n in range(waiting)))
+        await small.say(inbound("/stop", message_id="2"))
+        assert (await small.answer()).startswith(answer)
+
+
+async def test_stop_in_one_session_leaves_the_others_alone(db: Database) -> None:
+    model = PacedModel()
+    async with running(make_small(db, model)) as small:
+        await small.say(inbound("dig", chat="office"))
+        await soon(model.asked.get())
+        await small.say(inbound("/stop", message_id="2"))
+        assert await small.answer() == "Nothing is running."
+        model.let("dig")
+        assert await small.answer() == "re: dig"
+
+
+async def test_status_at_each_stage_of_a_conversation(db: Database) -> None:
+    model = PacedModel()
+    async with running(make_small(db, model)) as small:
+        await small.say(inbound("/status"))
+        assert await small.answer() == "Model: paced\nNo conversation yet: it begins with your next message."
+        model.let("hello")
+        await small.say(inbound("hello", message_id="2"))
+        await small.answer()
+        await small.say(inbound("dig", message_id="3"))
+        assert [await soon(model.asked.get()) for _ in range(2)] == ["hello", "dig"]
+        await small.say(inbound("next", message_id="4"), inbound("/status", message_id="5"))
+        session = await db.read(lambda tx: sessions.find_current(tx, KEY))
+        assert session is not None
+        assert (await small.answer()).splitlines() == [
+            "Model: paced",
+            f"Session: {session.id}, hello",
+            "Tokens: 10 in, 1 out",
+            "A turn is running; /stop ends it.",
+            "Waiting: 1",
+        ]
+
+
+async def test_a_command_costs_no_model_call(db: Database) -> None:
+    model = ScriptedModel([])
+    async with running(make_small(db, model)) as small:
+        await small.say(*(inbound(text, message_id=text) for text in ("/help", "/status", "/nwe", "stop")))
+        for _ in range(4):
+            await small.answer()
+    assert model.asked == []

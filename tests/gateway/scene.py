@@ -1,0 +1,201 @@
+"""The cast of these tests: messages, a platform and a model that do what the test says, and a small gateway."""
+
+import asyncio
+import sqlite3
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from agent_core.conversation import Message, assistant
+from agent_core.events import Emit, Usage
+from agent_core.model import Model
+from gateway.access import Rules
+from gateway.attachments import Attachments, Fetch
+from gateway.commands.desk import CommandDesk
+from gateway.commands.registry import Commands
+from gateway.commands.table import all_commands
+from gateway.delivery import Delivery, Limits
+from gateway.errors import MediaUnavailable, StoreUnavailable
+from gateway.intake import Intake
+from gateway.lanes import Lanes
+from gateway.messages import InboundMessage, Media, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
+from gateway.platforms.base import Features, Inlet
+from gateway.responder import Responder
+from gateway.store.database import Database
+from gateway.store.media import MediaFiles
+from tools.base import Tool
+
+T = TypeVar("T")
+ACCOUNT = "pigeon"
+
+
+async def soon(awaited: Awaitable[T], *, seconds: float = 10.0) -> T:
+    async with asyncio.timeout(seconds):
+        return await awaited
+
+
+def inbound(
+    text: str = "hello",
+    *,
+    message_id: str = "1",
+    chat: str = "home",
+    kind: str = "dm",
+    user: str = "",
+    sender: str = "42",
+    name: str = "Ada",
+    parts: tuple[Part, ...] | None = None,
+    sent_ms: int = 1,
+) -> InboundMessage:
+    return InboundMessage(
+        key=SessionKey(platform=ACCOUNT, kind=kind, chat=chat, user=user),
+        message_id=message_id,
+        sender=Sender(id=sender, name=name),
+        parts=(Text(text=text),) if parts is None else parts,
+        sent_ms=sent_ms,
+    )
+
+
+async def rows(db: Database, sql: str, *values: str | int) -> list[tuple[Any, ...]]:
+    return await db.read(lambda tx: [tuple(row) for row in tx.all(sql, *values)])
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Another process is in the middle of a write that takes long."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+async def refused_twice(db: Database) -> None:
+    """Two writes in a row fail: what was handed in before the first was over has been tried by the second."""
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await db.write(lambda tx: None)
+
+
+@dataclass
+class Pigeon:
+    """A platform that keeps what it is to send, and fails as the test wishes."""
+
+    account: str = ACCOUNT
+    features: Features = field(default_factory=lambda: Features(resend="never"))
+    sent: list[OutboundMessage] = field(default_factory=list)
+    arrived: asyncio.Queue[OutboundMessage] = field(default_factory=asyncio.Queue)
+    on_send: Callable[[OutboundMessage], Awaitable[None]] | None = None
+    on_find: Callable[[OutboundMessage], Receipt | None] = lambda message: None
+
+    async def run(self, inlet: Inlet) -> None:
+        inlet.heard()
+        await asyncio.Event().wait()
+
+    async def send(self, message: OutboundMessage) -> Receipt:
+        if self.on_send is not None:
+            await self.on_send(message)
+        self.sent.append(message)
+        self.arrived.put_nowait(message)
+        return Receipt(message_id=f"receipt {len(self.sent)}")
+
+    async def fetch(self, media: Media, max_bytes: int) -> bytes:
+        raise MediaUnavailable("pigeons carry no files")
+
+    async def find_sent(self, message: OutboundMessage) -> Receipt | None:
+        return self.on_find(message)
+
+    @property
+    def texts(self) -> list[str]:
+        return [message.text for message in self.sent]
+
+
+class PacedModel:
+    """Answers a text once the test lets it."""
+
+    name = "paced"
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[str] = asyncio.Queue()
+        self._gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    def let(self, *texts: str) -> None:
+        for text in texts:
+            self._gates[text].set()
+
+    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+        text = messages[-1].text
+        self.asked.put_nowait(text)
+        await self._gates[text].wait()
+        emit(Usage(input_tokens=10, output_tokens=1))
+        return assistant(f"re: {text}")
+
+
+async def _nothing_to_fetch(account: str, media: Media) -> bytes:
+    raise MediaUnavailable("nothing is attached here")
+
+
+def make_responder(
+    db: Database, model: Model, *, tools: Sequence[Tool] = (), fetch: Fetch = _nothing_to_fetch, max_resumes: int = 3
+) -> Responder:
+    folder = db.path.parent / "cache"
+    return Responder(
+        db=db,
+        model=model,
+        tools=tools,
+        attachments=Attachments(db=db, files=MediaFiles({"image": folder, "file": folder}), fetch=fetch),
+        tool_slots=asyncio.Semaphore(4),
+        max_iterations=5,
+        max_resumes=max_resumes,
+        history_messages=100,
+        age_limit_ms=3_600_000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small:
+    """Everything between a platform and a model, without the process around it."""
+
+    db: Database
+    intake: Intake
+    lanes: Lanes
+    delivery: Delivery
+    platform: Pigeon
+
+    async def say(self, *messages: InboundMessage) -> None:
+        await self.intake.accept(messages, None, account=ACCOUNT, local=True)
+
+    async def answer(self) -> str:
+        """The next text that arrives in a chat."""
+        return (await soon(self.platform.arrived.get())).text
+
+
+def make_small(
+    db: Database,
+    model: Model,
+    *,
+    tools: Sequence[Tool] = (),
+    max_turns: int = 10,
+    max_waiting: int = 20,
+    commands: Commands | None = None,
+) -> Small:
+    desk = CommandDesk(commands=commands or all_commands(), model_name=model.name)
+    lanes = Lanes(db, make_responder(db, model, tools=tools), desk.handle_next, max_turns=max_turns)
+    intake = Intake(db=db, rules=Rules(), max_waiting_per_session=max_waiting, wake=lanes.wake)
+    platform = Pigeon()
+    delivery = Delivery(db, platform, lambda: True, Limits())
+    lanes.after_commit = delivery.wake
+    return Small(db=db, intake=intake, lanes=lanes, delivery=delivery, platform=platform)
+
+
+@asynccontextmanager
+async def running(small: Small) -> AsyncIterator[Small]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(small.lanes.run()), group.create_task(small.delivery.run())]
+        await soon(small.lanes.recovered.wait())
+        yield small
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,66 @@
+"""Short ways to put messages into a database and to look at what is in it."""
+
+import sqlite3
+from itertools import count
+from pathlib import Path
+
+from gateway.messages import Address, InboundMessage, Kind, Sender, SessionKey, Text
+from gateway.store import inbox, people
+from gateway.store.connection import Transaction
+
+ANN = Sender(id="42", name="Ann")
+KEY = SessionKey(platform="telegram", kind="dm", chat="42")
+ADDRESS = Address(account="telegram", chat="42", reply_to="1")
+
+_ids = count(1)
+
+
+def inbound(
+    text: str,
+    *,
+    key: SessionKey = KEY,
+    message_id: str = "",
+    kind: Kind = "message",
+    sent_ms: int = 0,
+    edited_ms: int = 0,
+    sender: Sender = ANN,
+) -> InboundMessage:
+    number = next(_ids)
+    return InboundMessage(
+        key=key,
+        message_id=message_id or f"m{number}",
+        kind=kind,
+        sender=sender,
+        parts=(Text(text=text),),
+        sent_ms=sent_ms or number,
+        edited_ms=edited_ms,
+    )
+
+
+def accept(tx: Transaction, message: InboundMessage) -> int | None:
+    person_id = people.recognise(tx, message.key.account_name, message.sender, role="member")
+    return inbox.insert(tx, message, person_id=person_id)
+
+
+def take(tx: Transaction, message: InboundMessage) -> int:
+    accepted = accept(tx, message)
+    assert accepted is not None
+    return accepted
+
+
+def put_note(tx: Transaction, text: str) -> None:
+    """The smallest thing that can be written."""
+    tx.execute("INSERT INTO notices (at_ms, text) VALUES (0, ?)", text)
+
+
+def notes(tx: Transaction) -> list[str]:
+    return [row["text"] for row in tx.all("SELECT text FROM notices ORDER BY id")]
+
+
+def notes_in(path: Path) -> list[str]:
+    """What a fresh connection finds."""
+    connection = sqlite3.connect(path)
+    try:
+        return [row[0] for row in connection.execute("SELECT text FROM notices ORDER BY id")]
+    finally:
+        connection.close()

@@ -1,0 +1,241 @@
+"""The inbox: who is next, what is answered together, what was seen before."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.access import Rules
+from gateway.intake import Intake
+from gateway.messages import Cursor, Media, Sender, SessionKey, Text
+from gateway.store import inbox, turns
+from gateway.store.connection import Transaction
+from gateway.store.database import Database
+from gateway.store.turns import Turn
+from tests.gateway.store.conftest import Clock
+from tests.gateway.store.rows import ANN, KEY, accept, inbound, take
+
+OTHER_KEY = SessionKey(platform="telegram", kind="group", chat="-7", thread="3")
+
+
+def begin(tx: Transaction) -> Turn:
+    turn = turns.begin(tx)
+    assert turn is not None
+    return turn
+
+
+def texts(turn: Turn) -> list[str]:
+    return [message.text for message in turn.messages]
+
+
+def test_messages_that_waited_together_are_answered_together_in_the_platforms_order(tx: Transaction) -> None:
+    take(tx, inbound("second", sent_ms=200))
+    take(tx, inbound("third", sent_ms=300))
+    take(tx, inbound("first", sent_ms=100))
+    assert texts(begin(tx)) == ["first", "second", "third"]
+
+
+def test_at_the_same_moment_the_order_of_arrival_counts(tx: Transaction) -> None:
+    for text in ("a", "b", "c"):
+        take(tx, inbound(text, sent_ms=100))
+    assert texts(begin(tx)) == ["a", "b", "c"]
+
+
+def test_a_session_has_one_turn_at_a_time(tx: Transaction) -> None:
+    take(tx, inbound("first"))
+    turn = begin(tx)
+    take(tx, inbound("second"))
+    assert turns.begin(tx) is None
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    assert texts(begin(tx)) == ["second"]
+
+
+def test_what_arrives_during_a_turn_gets_a_turn_of_its_own(tx: Transaction) -> None:
+    take(tx, inbound("first"))
+    turn = begin(tx)
+    for text in ("second", "third"):
+        take(tx, inbound(text))
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    turn = begin(tx)
+    assert texts(turn) == ["second"]
+    take(tx, inbound("fourth"))
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    turn = begin(tx)
+    assert texts(turn) == ["third"]
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    assert texts(begin(tx)) == ["fourth"]
+
+
+def test_those_for_one_turn_do_not_overtake_one_with_a_turn_of_its_own(tx: Transaction) -> None:
+    take(tx, inbound("first", sent_ms=100))
+    turn = begin(tx)
+    take(tx, inbound("own turn", sent_ms=200))
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    take(tx, inbound("after", sent_ms=300))
+    take(tx, inbound("late, but sent before", sent_ms=150))
+    seen = []
+    while turn_or_none := turns.begin(tx):
+        seen.append(texts(turn_or_none))
+        turns.finish(tx, turn_or_none.id, turn_or_none.messages, "answered")
+    assert seen == [["late, but sent before"], ["own turn"], ["after"]]
+
+
+def test_sessions_do_not_wait_for_each_other(tx: Transaction) -> None:
+    take(tx, inbound("a"))
+    take(tx, inbound("b", key=OTHER_KEY))
+    assert [begin(tx).session_key, begin(tx).session_key] == [str(KEY), str(OTHER_KEY)]
+    assert turns.begin(tx) is None
+
+
+def test_whoever_waits_longest_is_next(tx: Transaction, clock: Clock) -> None:
+    take(tx, inbound("b", key=OTHER_KEY, sent_ms=900))
+    clock.forward(seconds=1)
+    take(tx, inbound("a", sent_ms=100))
+    assert begin(tx).session_key == str(OTHER_KEY)
+
+
+@pytest.mark.parametrize(
+    ("again", "is_new"),
+    [
+        ({}, False),
+        ({"sent_ms": 999}, False),
+        ({"text": "another text"}, False),
+        ({"edited_ms": 5}, True),
+        ({"message_id": "2"}, True),
+        ({"kind": "command"}, True),
+        ({"key": SessionKey(platform="telegram", kind="dm", chat="43")}, True),
+        ({"key": SessionKey(platform="telegram", account="work", kind="dm", chat="42")}, True),
+        ({"key": SessionKey(platform="telegram", kind="dm", chat="42", thread="9")}, False),
+    ],
+)
+def test_what_was_seen_before(tx: Transaction, again: dict[str, object], is_new: bool) -> None:
+    first = {"text": "hello", "message_id": "1", "sent_ms": 100}
+    assert accept(tx, inbound(**first)) is not None  # type: ignore[arg-type]
+    assert (accept(tx, inbound(**{**first, **again})) is not None) is is_new  # type: ignore[arg-type]
+
+
+def test_a_second_copy_is_known_long_after_it_was_answered(tx: Transaction, clock: Clock) -> None:
+    take(tx, inbound("hello", message_id="1"))
+    turn = begin(tx)
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    clock.forward(hours=1000)
+    assert accept(tx, inbound("hello", message_id="1")) is None
+    assert turns.begin(tx) is None
+
+
+def test_a_row_comes_back_as_it_went_in(tx: Transaction) -> None:
+    key = SessionKey(platform="slack", account="work", kind="channel", chat="C1", thread="1.2", user="U3")
+    message = inbound("look", key=key, message_id="77", sender=Sender(id="U3", name="Bo"))
+    take(tx, message)
+    [accepted] = begin(tx).messages
+    assert accepted.key == key
+    assert accepted.kind == "message"
+    assert (accepted.sender_id, accepted.sender_name, accepted.message_id) == ("U3", "Bo", "77")
+    assert accepted.parts == (Text(text="look"),)
+    assert accepted.address == message.address
+    assert inbox.of_turn(tx, begin_id(tx)) == [accepted]
+
+
+def begin_id(tx: Transaction) -> str:
+    row = tx.one("SELECT id FROM turns")
+    assert row is not None
+    return str(row["id"])
+
+
+def test_commands_wait_for_nothing_but_earlier_commands(tx: Transaction) -> None:
+    take(tx, inbound("a question"))
+    turn = begin(tx)
+    first = take(tx, inbound("/stop", kind="command", sent_ms=900))
+    second = take(tx, inbound("/new", kind="command", sent_ms=100))
+    claimed = inbox.claim_command(tx)
+    assert claimed is not None
+    assert claimed.id == first
+    inbox.finish(tx, first, "done")
+    claimed = inbox.claim_command(tx)
+    assert claimed is not None
+    assert claimed.id == second
+    inbox.finish(tx, second, "done")
+    assert inbox.claim_command(tx) is None
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    assert turns.begin(tx) is None  # no command was taken for a message
+
+
+def test_counts(tx: Transaction) -> None:
+    take(tx, inbound("a"))
+    take(tx, inbound("b"))
+    take(tx, inbound("/help", kind="command"))
+    take(tx, inbound("c", key=OTHER_KEY))
+    assert inbox.waiting(tx, str(KEY)) == 2
+    assert inbox.waiting_in_all(tx) == 4
+    begin(tx)
+    assert inbox.waiting(tx, str(KEY)) == 0
+    assert inbox.waiting_in_all(tx) == 2
+
+
+def test_parts_can_be_replaced_once_files_are_ours(tx: Transaction) -> None:
+    row = take(tx, inbound("see this"))
+    turn = begin(tx)
+    parts = (Text(text="see this"), Media(kind="image", sha256="ab" * 32, mime="image/png"))
+    inbox.set_parts(tx, row, parts)
+    [message] = inbox.of_turn(tx, turn.id)
+    assert message.parts == parts
+
+
+def test_cursors_are_kept_by_account_and_channel(tx: Transaction) -> None:
+    assert inbox.cursor(tx, "telegram", "updates") == ""
+    inbox.set_cursor(tx, "telegram", Cursor(channel="updates", value="7"))
+    inbox.set_cursor(tx, "telegram@work", Cursor(channel="updates", value="8"))
+    inbox.set_cursor(tx, "telegram", Cursor(channel="updates", value="9"))
+    assert inbox.cursor(tx, "telegram", "updates") == "9"
+    assert inbox.cursor(tx, "telegram@work", "updates") == "8"
+    assert inbox.cursor(tx, "telegram", "other") == ""
+
+
+async def test_a_full_queue_refuses_with_one_notice_and_remembers_the_refused(db: Database) -> None:
+    intake = Intake(db=db, rules=Rules(allowed_users=frozenset({ANN.id})), max_waiting_per_session=3, wake=lambda: None)
+
+    async def send(*messages: str) -> None:
+        offered = [inbound(text, message_id=text) for text in messages]
+        await intake.accept(offered, None, account="telegram", local=False)
+
+    def look(tx: Transaction) -> tuple[int, int, int]:
+        refused = tx.count("SELECT COUNT(*) FROM inbox WHERE outcome = 'queue full'")
+        return inbox.waiting(tx, str(KEY)), refused, tx.count("SELECT COUNT(*) FROM outbox")
+
+    await send("1", "2", "3")
+    assert await db.read(look) == (3, 0, 0)
+    await send("4", "5")
+    await send("6", "4")  # one of them for the second time
+    await send("/help")  # commands pass
+    assert await db.read(look) == (3, 3, 1)
+
+    def answer(tx: Transaction) -> None:
+        turn = begin(tx)
+        turns.finish(tx, turn.id, turn.messages, "answered")
+
+    await db.write(answer)
+    await send("4")  # refused once, and so known: the sender was told to send it anew
+    assert await db.read(look) == (0, 3, 1)
+    await send("7", "8", "9", "10")
+    assert await db.read(look) == (3, 4, 2)  # full again, told again
+
+
+def test_hot_queries_read_open_rows_alone(path: Path, tx: Transaction) -> None:
+    """Without an index over the open ones each message would cost a walk over all messages ever accepted."""
+    asked: list[str] = []
+    connection = tx._connection
+    take(tx, inbound("a"))
+    take(tx, inbound("/help", kind="command"))
+    connection.set_trace_callback(asked.append)
+    inbox.waiting(tx, str(KEY))
+    inbox.waiting_in_all(tx)
+    inbox.claim_command(tx)
+    begin(tx)
+    turns.resume_all(tx)
+    turns.running(tx)
+    connection.set_trace_callback(None)
+    assert len(asked) > 5
+    for statement in asked:
+        if statement.startswith("--"):
+            continue
+        plan = [row["detail"] for row in tx.all(f"EXPLAIN QUERY PLAN {statement}")]
+        assert not [step for step in plan if step in ("SCAN inbox", "SCAN i", "SCAN turns")], (statement, plan)

@@ -1,0 +1,241 @@
+"""The outbox: in order within a chat, one in flight, and honest about what it does not know."""
+
+import pytest
+
+from gateway.messages import Address, Receipt, Text
+from gateway.store import outbox
+from gateway.store.connection import Row, Transaction
+from gateway.store.outbox import Outgoing
+from tests.gateway.store.conftest import Clock
+from tests.gateway.store.rows import ADDRESS
+
+OTHER = Address(account="telegram", chat="43")
+THREAD = Address(account="telegram", chat="42", thread="7")
+DISCORD = Address(account="discord", chat="42")
+
+
+def say(tx: Transaction, text: str, address: Address = ADDRESS) -> int:
+    return outbox.add(tx, address, [Text(text=text)], answers=["1"])
+
+
+def claim(tx: Transaction, account: str = "telegram", limit: int = 100) -> list[Outgoing]:
+    return sorted(outbox.claim(tx, account, limit), key=lambda row: row.id)
+
+
+def texts(rows: list[Outgoing]) -> list[str]:
+    return [row.message.text for row in rows]
+
+
+def row_of(tx: Transaction, row_id: int) -> Row:
+    row = tx.one("SELECT * FROM outbox WHERE id = ?", row_id)
+    assert row is not None
+    return row
+
+
+def deliver(tx: Transaction, row: Outgoing) -> None:
+    outbox.sent(tx, row, Receipt(message_id=f"r{row.id}"))
+
+
+def test_a_chat_gets_its_messages_in_order_one_at_a_time(tx: Transaction) -> None:
+    for text in ("a", "b", "c"):
+        say(tx, text)
+    for text in ("a", "b", "c"):
+        [row] = claim(tx)
+        assert row.message.text == text
+        assert claim(tx) == []  # one in flight
+        deliver(tx, row)
+    assert claim(tx) == []
+    assert outbox.undelivered(tx) == 0
+
+
+def test_chats_threads_and_accounts_do_not_wait_for_each_other(tx: Transaction) -> None:
+    for address in (ADDRESS, OTHER, THREAD, DISCORD):
+        say(tx, f"to {address.account} {address.chat} {address.thread}", address)
+    assert len(claim(tx)) == 3
+    assert texts(claim(tx, "discord")) == ["to discord 42 "]
+
+
+def test_no_more_than_asked_for_the_oldest_first(tx: Transaction) -> None:
+    for chat in range(5):
+        say(tx, str(chat), Address(account="telegram", chat=str(chat)))
+    assert texts(claim(tx, limit=2)) == ["0", "1"]
+    assert texts(claim(tx, limit=2)) == ["2", "3"]
+
+
+def test_a_row_comes_back_as_it_went_in(tx: Transaction) -> None:
+    address = Address(account="telegram", chat="42", thread="7", reply_to="55")
+    outbox.add(tx, address, [Text(text="hi"), Text(text="there")], answers=["54", "55"], turn_id="t1", notify=False)
+    [row] = claim(tx)
+    assert row.message.address == address
+    assert row.message.parts == (Text(text="hi"), Text(text="there"))
+    assert row.message.answers == ("54", "55")
+    assert (row.kind, row.attempts, row.unsure, row.turn_id, row.message.notify) == ("answer", 1, False, "t1", False)
+    assert 0 < len(row.message.key) <= 25
+
+
+def test_keys_differ(tx: Transaction) -> None:
+    for chat in range(50):
+        say(tx, "x", Address(account="telegram", chat=str(chat)))
+    assert len({row.message.key for row in claim(tx)}) == 50
+
+
+def test_what_waits_for_its_time_holds_up_its_chat_and_no_other(tx: Transaction, clock: Clock) -> None:
+    say(tx, "first")
+    say(tx, "behind it")
+    [row] = claim(tx)
+    outbox.retry_at(tx, row, clock.ms + 10_000, "rate limit", unsure=False)
+    say(tx, "elsewhere", OTHER)
+    assert texts(claim(tx)) == ["elsewhere"]
+    assert outbox.next_due_ms(tx, "telegram") == clock.ms + 10_000
+    clock.forward(seconds=10)
+    [row] = claim(tx)
+    assert (row.message.text, row.attempts, row.unsure) == ("first", 2, False)
+
+
+def test_the_same_key_is_used_for_every_try(tx: Transaction, clock: Clock) -> None:
+    say(tx, "x")
+    [first] = claim(tx)
+    outbox.retry_at(tx, first, 0, "broken pipe", unsure=True)
+    [second] = claim(tx)
+    assert first.message.key == second.message.key
+
+
+@pytest.mark.parametrize("unsure", [True, False])
+def test_whether_a_try_may_have_arrived_is_kept(tx: Transaction, unsure: bool) -> None:
+    say(tx, "x")
+    [row] = claim(tx)
+    outbox.retry_at(tx, row, 0, "timeout", unsure=unsure)
+    [row] = claim(tx)
+    assert row.unsure is unsure
+
+
+def test_after_a_crash_what_was_in_flight_is_unsure_and_still_first(tx: Transaction) -> None:
+    say(tx, "in flight")
+    say(tx, "waiting")
+    say(tx, "elsewhere", OTHER)
+    claim(tx, limit=1)
+    outbox.after_crash(tx)
+    found = {row.message.text: row.unsure for row in claim(tx)}
+    assert found == {"in flight": True, "elsewhere": False}
+
+
+def test_what_was_sent_stays_sent_through_a_crash(tx: Transaction) -> None:
+    row_id = say(tx, "x")
+    [row] = claim(tx)
+    deliver(tx, row)
+    outbox.after_crash(tx)
+    assert claim(tx) == []
+    assert (row_of(tx, row_id)["state"], row_of(tx, row_id)["receipt"]) == ("sent", f"r{row_id}")
+
+
+def test_a_chat_that_is_back_need_not_wait(tx: Transaction, clock: Clock) -> None:
+    say(tx, "x")
+    say(tx, "y", OTHER)
+    for row in claim(tx):
+        outbox.retry_at(tx, row, clock.ms + 60_000, "nobody listens", unsure=False)
+    assert outbox.make_due(tx, "telegram", "42") == 1
+    assert outbox.make_due(tx, "telegram", "42") == 0
+    assert texts(claim(tx)) == ["x"]
+    assert outbox.next_due_ms(tx, "telegram") == clock.ms + 60_000
+
+
+def test_what_is_in_flight_is_not_made_due(tx: Transaction) -> None:
+    say(tx, "x")
+    claim(tx)
+    tx.execute("UPDATE outbox SET not_before_ms = 5")
+    assert outbox.make_due(tx, "telegram", "42") == 0
+
+
+def test_nothing_is_due_later_when_nothing_waits(tx: Transaction) -> None:
+    assert outbox.next_due_ms(tx, "telegram") is None
+    say(tx, "x")
+    assert outbox.next_due_ms(tx, "telegram") is None  # due now
+
+
+def test_yesterdays_backlog_expires_with_one_notice_per_chat(tx: Transaction, clock: Clock) -> None:
+    old = [say(tx, "a"), say(tx, "b"), say(tx, "c", OTHER)]
+    clock.forward(hours=23.9)
+    assert outbox.expire(tx, "telegram") == 0
+    young = say(tx, "young")
+    clock.forward(hours=0.2)
+    assert outbox.expire(tx, "discord") == 0
+    assert outbox.expire(tx, "telegram") == 3
+    assert [row_of(tx, row_id)["state"] for row_id in [*old, young]] == ["expired"] * 3 + ["ready"]
+    notices = tx.all("SELECT * FROM outbox WHERE kind = 'notice' ORDER BY id")
+    assert [notice["chat"] for notice in notices] == ["42", "43"]
+    assert all("Ask again" in notice["parts"] and not notice["notify"] for notice in notices)
+    assert outbox.expire(tx, "telegram") == 0
+    trail = tx.all("SELECT outbox_id FROM trail WHERE event = 'expired' ORDER BY id")
+    assert sorted(row["outbox_id"] for row in trail) == old
+
+
+def test_a_notice_that_expires_makes_no_further_notice(tx: Transaction, clock: Clock) -> None:
+    outbox.add_notice(tx, ADDRESS, "by the way", topic="x")
+    clock.forward(hours=25)
+    assert outbox.expire(tx, "telegram") == 1
+    assert outbox.undelivered(tx) == 0
+
+
+def test_what_is_in_flight_does_not_expire(tx: Transaction, clock: Clock) -> None:
+    say(tx, "x")
+    [row] = claim(tx)
+    clock.forward(hours=48)
+    assert outbox.expire(tx, "telegram") == 0
+    outbox.retry_at(tx, row, 0, "later", unsure=True)
+    assert outbox.expire(tx, "telegram") == 1
+
+
+def test_an_age_limit_of_its_own(tx: Transaction, clock: Clock) -> None:
+    outbox.add(tx, ADDRESS, [Text(text="x")], age_limit_ms=1000)
+    clock.forward(seconds=1)
+    assert outbox.expire(tx, "telegram") == 1
+
+
+def test_giving_up_lets_the_next_pass(tx: Transaction) -> None:
+    first = say(tx, "rejected")
+    say(tx, "next")
+    [row] = claim(tx)
+    outbox.give_up(tx, row, "failed", "chat not found")
+    assert (row_of(tx, first)["state"], row_of(tx, first)["problem"]) == ("failed", "chat not found")
+    assert texts(claim(tx)) == ["next"]
+
+
+def test_a_notice_is_known_to_wait_until_it_is_sent(tx: Transaction) -> None:
+    assert not outbox.notice_waits(tx, ADDRESS, "full")
+    outbox.add_notice(tx, ADDRESS, "full", topic="full")
+    assert outbox.notice_waits(tx, ADDRESS, "full")
+    assert not outbox.notice_waits(tx, ADDRESS, "other")
+    assert not outbox.notice_waits(tx, OTHER, "full")
+    [row] = claim(tx)
+    assert outbox.notice_waits(tx, ADDRESS, "full")
+    deliver(tx, row)
+    assert not outbox.notice_waits(tx, ADDRESS, "full")
+
+
+def test_the_trail_tells_every_try(tx: Transaction) -> None:
+    row_id = say(tx, "x")
+    [row] = claim(tx)
+    outbox.retry_at(tx, row, 0, "rate limit", unsure=False)
+    [row] = claim(tx)
+    deliver(tx, row)
+    trail = [row["event"] for row in tx.all("SELECT event FROM trail WHERE outbox_id = ? ORDER BY id", row_id)]
+    assert trail == ["sending", "postponed", "sending", "sent"]
+
+
+def test_hot_queries_read_open_rows_alone(tx: Transaction) -> None:
+    """Without an index over the open ones each reply would cost a walk over everything ever said."""
+    asked: list[str] = []
+    connection = tx._connection
+    connection.set_trace_callback(asked.append)
+    outbox.expire(tx, "telegram")
+    outbox.claim(tx, "telegram", 5)
+    outbox.next_due_ms(tx, "telegram")
+    outbox.make_due(tx, "telegram", "42")
+    outbox.notice_waits(tx, ADDRESS, "x")
+    outbox.undelivered(tx)
+    outbox.after_crash(tx)
+    connection.set_trace_callback(None)
+    assert len(asked) == 7
+    for statement in asked:
+        plan = [row["detail"] for row in tx.all(f"EXPLAIN QUERY PLAN {statement}")]
+        assert "SCAN outbox" not in plan, (statement, plan)

@@ -1,0 +1,118 @@
+"""Sessions: one current per key, named so that people can find them again."""
+
+import re
+
+import pytest
+
+from agent_core.conversation import user
+from agent_core.events import Usage
+from gateway.messages import SessionKey
+from gateway.store import sessions, transcripts
+from gateway.store.connection import Transaction
+from tests.gateway.store.conftest import Clock
+from tests.gateway.store.rows import KEY
+
+OTHER = SessionKey(platform="discord", kind="channel", chat="9")
+
+
+def test_an_id_is_a_time_and_random_hex(tx: Transaction, clock: Clock) -> None:
+    clock.ms = 1_774_183_439_000  # 2026-03-22 12:43:59 UTC
+    session = sessions.open_current(tx, KEY)
+    assert re.fullmatch(r"20260322_124359_[0-9a-f]{8}", session.id)
+
+
+def test_a_key_has_one_current_session(tx: Transaction) -> None:
+    first = sessions.open_current(tx, KEY, display_name="Ann")
+    assert sessions.open_current(tx, KEY, display_name="Somebody else") == first
+    assert sessions.open_current(tx, OTHER).id != first.id
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        (KEY, "telegram:dm:42"),
+        (SessionKey(platform="telegram", kind="group", chat="-100", thread="77"), "telegram:group:-100:77"),
+        (SessionKey(platform="telegram", account="work", kind="dm", chat="1"), "telegram@work:dm:1"),
+        (SessionKey(platform="telegram", kind="group", chat="-1", user="5"), "telegram:group:-1:u5"),
+        (SessionKey(platform="web", chat="abc"), "web:abc"),
+    ],
+)
+def test_the_parts_are_columns_and_the_string_is_for_people(tx: Transaction, key: SessionKey, written: str) -> None:
+    session = sessions.open_current(tx, key)
+    assert session.key == written
+    row = tx.one("SELECT platform, account, kind, chat, thread, user_id FROM sessions WHERE id = ?", session.id)
+    assert row is not None
+    assert SessionKey(**{("user" if name == "user_id" else name): row[name] for name in row.keys()}) == key  # noqa: SIM118
+
+
+def test_an_ended_session_makes_room_for_the_next_and_stays_readable(tx: Transaction, clock: Clock) -> None:
+    first = sessions.open_current(tx, KEY)
+    clock.forward(seconds=5)
+    assert sessions.end_current(tx, str(KEY), reason="/new")
+    assert not sessions.end_current(tx, str(KEY), reason="/new")
+    assert sessions.find_current(tx, str(KEY)) is None
+    second = sessions.open_current(tx, KEY)
+    assert second.id != first.id
+    ended = sessions.find(tx, first.id)
+    assert ended is not None
+    assert (ended.ended_ms, ended.end_reason) == (clock.ms, "/new")
+
+
+def test_found_by_id_by_its_beginning_and_by_key(tx: Transaction, clock: Clock) -> None:
+    old = sessions.open_current(tx, KEY)
+    sessions.end_current(tx, str(KEY), reason="/new")
+    clock.forward(hours=48)
+    new = sessions.open_current(tx, KEY)
+    other = sessions.open_current(tx, OTHER)
+    for name, found in [
+        (old.id, old),
+        (old.id[:10], old),
+        (str(KEY), new),
+        (str(OTHER), other),
+        (new.id[:-1], new),
+        (new.id[:10], None),  # two begin so
+        ("nothing", None),
+        ("%", None),
+        ("_" * len(old.id), None),
+    ]:
+        result = sessions.find(tx, name)
+        assert (result.id if result else None) == (found.id if found else None), name
+
+
+def test_an_id_that_begins_another_is_found_itself(tx: Transaction) -> None:
+    first, second = sessions.open_current(tx, KEY), sessions.open_current(tx, OTHER)
+    tx.execute("UPDATE sessions SET id = 'abc' WHERE id = ?", first.id)
+    tx.execute("UPDATE sessions SET id = 'abcdef' WHERE id = ?", second.id)
+    found = sessions.find(tx, "abc")
+    assert found is not None
+    assert found.id == "abc"
+
+
+def test_recent_ones_first_with_their_size(tx: Transaction, clock: Clock) -> None:
+    first = sessions.open_current(tx, KEY)
+    clock.forward(seconds=1)
+    second = sessions.open_current(tx, OTHER)
+    clock.forward(seconds=1)
+    transcripts.append(tx, first.id, user("hello"))
+    sessions.add_usage(tx, first.id, Usage(input_tokens=10, output_tokens=2, cached_tokens=3))
+    assert [(session.id, session.messages) for session in sessions.recent(tx)] == [(first.id, 1), (second.id, 0)]
+    assert [session.id for session in sessions.recent(tx, platform="discord")] == [second.id]
+    assert [session.id for session in sessions.recent(tx, limit=1)] == [first.id]
+
+
+def test_usage_adds_up(tx: Transaction) -> None:
+    session = sessions.open_current(tx, KEY)
+    for _ in range(2):
+        sessions.add_usage(tx, session.id, Usage(input_tokens=10, output_tokens=2, cached_tokens=3))
+    found = sessions.find(tx, session.id)
+    assert found is not None
+    assert (found.input_tokens, found.output_tokens, found.cached_tokens, found.total_tokens) == (20, 4, 6, 24)
+
+
+def test_a_title_is_given_once(tx: Transaction) -> None:
+    session = sessions.open_current(tx, KEY)
+    sessions.set_title(tx, session.id, "First words")
+    sessions.set_title(tx, session.id, "Later words")
+    found = sessions.find(tx, session.id)
+    assert found is not None
+    assert found.title == "First words"

@@ -1,0 +1,125 @@
+"""The gateway's life, as far as a whole process is not needed to see it."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gateway import daemon
+from gateway.daemon import run_gateway
+from gateway.lock import read_state
+from gateway.wiring import Gateway
+from hermes_config.places import Home
+from hermes_config.settings import PlatformsSettings, Settings, SocketSettings, StoreSettings, WebSettings
+from tests.gateway.platforms.client import connect
+from tests.gateway.scene import locked, soon
+
+SETTINGS = Settings(
+    platforms=PlatformsSettings(socket=SocketSettings(enabled=True), web=WebSettings(enabled=False)),
+    store=StoreSettings(busy_timeout_seconds=0.05),
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    place = Home(tmp_path / "home")
+    place.prepare()
+    return place
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_stays_behind() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    assert {thread for thread in threading.enumerate() if not thread.name.startswith("asyncio_")} <= before
+
+
+class Life:
+    """A gateway in this process, stopped as a process is: by a signal."""
+
+    def __init__(self, home: Home) -> None:
+        self.ready = asyncio.Event()
+        self.task = asyncio.create_task(run_gateway(SETTINGS, home, on_ready=self._on_ready))
+
+    async def _on_ready(self, gateway: Gateway) -> None:
+        self.ready.set()
+
+    async def stop(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await soon(self.task)
+
+
+def tell_when_waiting(monkeypatch: pytest.MonkeyPatch, *, seconds: float) -> asyncio.Event:
+    waiting = asyncio.Event()
+
+    def backoff_seconds(failures: int) -> float:
+        waiting.set()
+        return seconds
+
+    monkeypatch.setattr(daemon, "backoff_seconds", backoff_seconds)
+    return waiting
+
+
+async def test_it_serves_until_it_is_told_to_stop(home: Home) -> None:
+    life = Life(home)
+    await soon(life.ready.wait())
+    state = read_state(home.lock_file)
+    assert state is not None
+    assert (state["pid"], state["state"]) == (os.getpid(), "serving")
+    async with connect(home.socket) as client:
+        await client.say("what is 17 * 23?", message_id="1")
+        assert "391" in (await client.hear())["text"]
+    await life.stop()
+    assert read_state(home.lock_file) is None
+
+
+async def test_it_waits_for_a_store_that_cannot_be_used_and_then_serves(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = tell_when_waiting(monkeypatch, seconds=0.01)
+    first = Life(home)
+    await soon(first.ready.wait())
+    await first.stop()
+    with locked(home.database):
+        life = Life(home)
+        await soon(waiting.wait())
+        state = read_state(home.lock_file)
+        assert state is not None
+        assert state["state"] == "starting"
+        assert "locked by another process" in state["store"]
+    await soon(life.ready.wait())
+    await life.stop()
+
+
+async def test_it_can_be_stopped_while_it_waits_for_the_store(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = tell_when_waiting(monkeypatch, seconds=1000.0)
+    first = Life(home)
+    await soon(first.ready.wait())
+    await first.stop()
+    with locked(home.database):
+        life = Life(home)
+        await soon(waiting.wait())
+        await life.stop()
+    assert not life.ready.is_set()
+
+
+async def test_a_store_that_is_lost_and_found_is_noticed(home: Home) -> None:
+    life = Life(home)
+    await soon(life.ready.wait())
+    async with connect(home.socket) as client:
+        await client.write(type="listen", chat="main")
+        with locked(home.database):
+            answer = await client.ask(type="message", id="1", text="hello")
+            assert answer is not None
+            assert answer["type"] == "retry"
+        await client.say("what is 17 * 23?", message_id="1")
+        assert "391" in (await client.hear())["text"]
+    await life.stop()
+    with closing(sqlite3.connect(home.database)) as database:
+        assert database.execute("SELECT outcome FROM inbox").fetchall() == [("answered",)]

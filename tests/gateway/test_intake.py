@@ -1,0 +1,161 @@
+"""The only door in."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from gateway.access import Rules
+from gateway.errors import GatewayStopping, StoreUnavailable
+from gateway.intake import Intake
+from gateway.messages import Cursor
+from gateway.store import inbox
+from gateway.store.database import Database
+from tests.gateway.scene import ACCOUNT, PacedModel, inbound, locked, make_small, rows, running
+
+
+class Door:
+    def __init__(self, db: Database, *, max_waiting: int = 20) -> None:
+        self.wakes = 0
+        rules = Rules(allowed_users=frozenset({"42"}))
+        self.intake = Intake(db=db, rules=rules, max_waiting_per_session=max_waiting, wake=self._wake)
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    async def accept(self, *messages: object, cursor: Cursor | None = None) -> None:
+        await self.intake.accept(messages, cursor, account=ACCOUNT, local=False)  # type: ignore[arg-type]
+
+
+async def test_a_message_is_on_disk_when_it_is_accepted(db: Database) -> None:
+    door = Door(db)
+    await door.accept(inbound("hello"))
+    assert await rows(db, "SELECT message_id, kind, state, session_key FROM inbox") == [
+        ("1", "message", "ready", "pigeon:dm:home")
+    ]
+    assert door.wakes == 1
+
+
+async def test_a_stranger_leaves_a_row_without_text_and_wakes_no_model(db: Database) -> None:
+    model = PacedModel()
+    small = make_small(db, model)
+    async with running(small):
+        await small.intake.accept([inbound("let me in", sender="666")], None, account=ACCOUNT, local=False)
+        model.let("hello")
+        await small.say(inbound("hello", message_id="2"))
+        assert await small.answer() == "re: hello"
+    [(detail, inbox_id)] = await rows(db, "SELECT detail, inbox_id FROM trail WHERE event = 'refused'")
+    assert json.loads(detail) == {
+        "account": ACCOUNT,
+        "chat": "home",
+        "sender": "666",
+        "reason": "not on an allowlist",
+    }
+    assert inbox_id is None
+    assert model.asked.get_nowait() == "hello"
+    assert model.asked.empty()
+    assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE sender_id = '666'") == [(0,)]
+    assert await rows(db, "SELECT COUNT(*) FROM people WHERE name = 'Ada'") == [(1,)]
+
+
+async def test_a_second_copy_is_taken_and_dropped(db: Database) -> None:
+    door = Door(db)
+    await door.accept(inbound("hello"))
+    await door.accept(inbound("hello"), inbound("hello"))
+    assert await rows(db, "SELECT COUNT(*) FROM inbox") == [(1,)]
+    assert await rows(db, "SELECT COUNT(*) FROM trail WHERE event = 'accepted'") == [(1,)]
+
+
+@pytest.mark.parametrize("other", [{"message_id": "2"}, {"chat": "office"}])
+async def test_another_message_is_no_copy(db: Database, other: dict[str, str]) -> None:
+    await Door(db).accept(inbound("hello"), inbound("hello", **other))  # type: ignore[arg-type]
+    assert await rows(db, "SELECT COUNT(*) FROM inbox") == [(2,)]
+
+
+async def test_an_edit_of_the_same_message_is_no_copy(db: Database) -> None:
+    await Door(db).accept(inbound("helo"), replace(inbound("hello"), edited_ms=7))
+    assert await rows(db, "SELECT COUNT(*) FROM inbox") == [(2,)]
+
+
+async def test_a_page_and_its_cursor_are_one_commit(db: Database) -> None:
+    door = Door(db)
+    page = [inbound("one", message_id="1"), inbound("two", message_id="2"), inbound("spam", sender="666")]
+    await door.accept(*page, cursor=Cursor(channel="updates", value="1002"))
+    assert await rows(db, "SELECT message_id FROM inbox ORDER BY id") == [("1",), ("2",)]
+    assert await db.read(lambda tx: inbox.cursor(tx, ACCOUNT, "updates")) == "1002"
+    await door.accept(cursor=Cursor(channel="updates", value="1003"))
+    assert await db.read(lambda tx: inbox.cursor(tx, ACCOUNT, "updates")) == "1003"
+
+
+async def test_one_message_that_cannot_be_written_leaves_the_whole_page_untaken(db: Database) -> None:
+    door = Door(db)
+    page = [inbound("fine", message_id="1"), inbound("half a pair: \ud800", message_id="2")]
+    with pytest.raises(UnicodeEncodeError):
+        await door.accept(*page, cursor=Cursor(channel="updates", value="1002"))
+    assert await rows(db, "SELECT COUNT(*) FROM inbox") == [(0,)]
+    assert await db.read(lambda tx: inbox.cursor(tx, ACCOUNT, "updates")) == ""
+    assert door.wakes == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("stop", "command"),
+        (" Cancel\n", "command"),
+        ("/new", "command"),
+        ("/status@hermes_bot now", "command"),
+        ("stop it", "message"),
+        ("/etc/passwd holds what?", "message"),
+        ("/ 2", "message"),
+        ("see /help", "message"),
+    ],
+)
+async def test_commands_and_stop_words_are_known_at_the_door(db: Database, text: str, kind: str) -> None:
+    await Door(db).accept(inbound(text))
+    assert await rows(db, "SELECT kind FROM inbox") == [(kind,)]
+
+
+async def test_a_closed_door_takes_nothing(db: Database) -> None:
+    door = Door(db)
+    door.intake.closed = True
+    with pytest.raises(GatewayStopping):
+        await door.accept(inbound("hello"))
+    assert await rows(db, "SELECT COUNT(*) FROM inbox") == [(0,)]
+
+
+async def test_a_store_that_takes_nothing_is_passed_on_to_the_platform(db: Database) -> None:
+    door = Door(db)
+    with locked(db.path), pytest.raises(StoreUnavailable):
+        await door.accept(inbound("hello"))
+    assert door.wakes == 0
+    await door.accept(inbound("hello"))
+    assert await rows(db, "SELECT COUNT(*) FROM inbox") == [(1,)]
+
+
+async def test_a_full_queue_refuses_politely_and_once(db: Database) -> None:
+    door = Door(db, max_waiting=2)
+    await door.accept(*(inbound(f"text {n}", message_id=str(n)) for n in range(5)), inbound("/status", message_id="9"))
+    assert await rows(db, "SELECT state, outcome FROM inbox WHERE kind = 'message' ORDER BY id") == [
+        ("ready", ""),
+        ("ready", ""),
+        *[("done", "queue full")] * 3,
+    ]
+    assert await rows(db, "SELECT kind, notify FROM outbox") == [("notice", 0)]
+    assert await rows(db, "SELECT state FROM inbox WHERE kind = 'command'") == [("ready",)]
+
+
+async def test_another_session_still_has_room(db: Database) -> None:
+    door = Door(db, max_waiting=1)
+    await door.accept(inbound("one"), inbound("two", message_id="2"), inbound("three", chat="office"))
+    assert await rows(db, "SELECT chat, state FROM inbox ORDER BY id") == [
+        ("home", "ready"),
+        ("home", "done"),
+        ("office", "ready"),
+    ]
+
+
+async def test_many_at_once_all_get_in(db: Database) -> None:
+    door = Door(db, max_waiting=1000)
+    await asyncio.gather(*(door.accept(inbound("x", message_id=str(n))) for n in range(200)))
+    assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE state = 'ready'") == [(200,)]

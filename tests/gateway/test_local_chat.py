@@ -1,0 +1,75 @@
+"""A conversation at the terminal: same store, same loop, nobody to deliver to."""
+
+import pytest
+
+from agent_core.conversation import assistant
+from agent_core.events import Event, ToolStarted
+from agent_core.model import ModelError
+from gateway.commands.table import all_commands
+from gateway.local_chat import LocalChat, new_key
+from gateway.prompts import Prompts
+from gateway.store.database import Database
+from tests.agent_core.scripted import ScriptedModel, answering, asks, call
+from tests.gateway.scene import rows
+from tests.gateway.test_responder import Unhappy
+
+
+def chat(db: Database, model: ScriptedModel | Unhappy) -> LocalChat:
+    folder = db.path.parent
+    return LocalChat(
+        db=db,
+        model=model,
+        tools=[answering("dig", "gold")],
+        commands=all_commands(),
+        max_iterations=5,
+        history_messages=100,
+        key=new_key(),
+        prompts=Prompts(db=db, soul=folder / "SOUL.md", project=folder, tools=["dig"], hints={}),
+    )
+
+
+async def test_a_conversation_remembers_and_shows_its_tools(db: Database) -> None:
+    model = ScriptedModel([asks(call("dig")), assistant("found gold"), assistant("as I said")])
+    talk = chat(db, model)
+    events: list[Event] = []
+    assert await talk.say("dig", events.append) == "found gold"
+    assert await talk.say("what?") == "as I said"
+    assert [event.call.name for event in events if isinstance(event, ToolStarted)] == ["dig"]
+    assert [message.role for message in model.asked[-1]] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
+    assert await rows(db, "SELECT platform, title, input_tokens FROM sessions") == [("cli", "dig", 30)]
+    assert await rows(db, "SELECT COUNT(*) FROM inbox") == await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
+
+
+async def test_a_long_question_gives_a_short_title(db: Database) -> None:
+    await chat(db, ScriptedModel([assistant("hi")])).say("first line\n" + "word " * 100)
+    [(title,)] = await rows(db, "SELECT title FROM sessions")
+    assert title.startswith("first line word")
+    assert len(title) <= 60
+
+
+async def test_commands_work_here_too(db: Database) -> None:
+    talk = chat(db, ScriptedModel([assistant("hi"), assistant("hi again")]))
+    await talk.say("hello")
+    assert (await talk.say("/new")).startswith("A new conversation begins")
+    await talk.say("hello")
+    assert await talk.say("stop") == "Nothing is running."
+    assert await rows(db, "SELECT COUNT(*) FROM sessions") == [(2,)]
+
+
+async def test_a_model_that_cannot_answer_raises_and_the_conversation_goes_on(db: Database) -> None:
+    talk = chat(db, Unhappy())
+    with pytest.raises(ModelError, match="key was refused"):
+        await talk.say("hello")
+    assert await rows(db, "SELECT role FROM messages") == [("user",)]
+
+
+def test_each_terminal_has_a_session_of_its_own() -> None:
+    assert new_key() != new_key()
+    assert str(new_key()).startswith("cli:")

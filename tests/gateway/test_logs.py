@@ -1,0 +1,136 @@
+"""Lines for machines and for people, without secrets in either."""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from gateway import logs
+
+TOKEN = "123456:AAbbCCdd-very.secret+token"
+SHORT = "abc"
+
+
+@pytest.fixture(autouse=True)
+def _structlog_as_it_was() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def lines(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    out, err = capfd.readouterr()
+    assert out == ""
+    return [json.loads(line) for line in err.splitlines()]
+
+
+def configure(style: str = "json", level: str = "info") -> Any:
+    logs.configure(level=level, style=style, secrets=[TOKEN, SHORT, ""])  # type: ignore[arg-type]
+    return structlog.get_logger()
+
+
+def test_a_line_is_one_json_object_with_its_fields(capfd: pytest.CaptureFixture[str]) -> None:
+    log = configure()
+    with structlog.contextvars.bound_contextvars(session="telegram:dm:1", turn="t1"):
+        log.info("turn resumed", resumes=2, name="Zoë\nB")
+    [line] = lines(capfd)
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "event": "turn resumed",
+        "level": "info",
+        "resumes": 2,
+        "name": "Zoë\nB",
+        "session": "telegram:dm:1",
+        "turn": "t1",
+    }
+
+
+def test_without_a_terminal_auto_means_json(capfd: pytest.CaptureFixture[str]) -> None:
+    configure("auto").info("hello")
+    assert lines(capfd)[0]["event"] == "hello"
+
+
+def test_less_important_lines_are_left_out(capfd: pytest.CaptureFixture[str]) -> None:
+    log = configure(level="warning")
+    log.info("chatter")
+    log.warning("trouble")
+    assert [line["event"] for line in lines(capfd)] == ["trouble"]
+
+
+class Odd:
+    def __repr__(self) -> str:
+        return f"Odd({TOKEN})"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"https://api.example/bot{TOKEN}/getMe",
+        {"headers": {"Authorization": f"Bearer {TOKEN}"}},
+        {TOKEN: "as a key"},
+        [f"x{TOKEN}", (TOKEN,)],
+        {TOKEN},
+        RuntimeError(f"refused {TOKEN}"),
+        Odd(),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("style", ["json", "pretty"])
+def test_a_secret_in_a_field_is_hidden(style: str, value: object, capfd: pytest.CaptureFixture[str]) -> None:
+    configure(style).info("request", value=value, count=3)
+    err = capfd.readouterr().err
+    assert TOKEN not in err
+    assert "[hidden]" in err
+    assert "3" in err
+
+
+def test_a_secret_in_the_event_itself_is_hidden(capfd: pytest.CaptureFixture[str]) -> None:
+    configure().info(f"token {TOKEN}")
+    assert lines(capfd)[0]["event"] == "token [hidden]"
+
+
+def test_what_is_too_short_for_a_secret_hides_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    configure().info("the abc of it")
+    assert lines(capfd)[0]["event"] == "the abc of it"
+
+
+def fail(password: str) -> None:
+    local = f"local {password}"
+    raise RuntimeError(f"refused {TOKEN} {len(local)}")
+
+
+@pytest.mark.parametrize("style", ["json", "pretty"])
+def test_tracebacks_show_neither_secrets_nor_local_variables(style: str, capfd: pytest.CaptureFixture[str]) -> None:
+    log = configure(style)
+    try:
+        fail("".join(["hunt", "er2"]))
+    except RuntimeError:
+        log.exception("turn failed")
+    err = capfd.readouterr().err
+    assert "Traceback" in err
+    assert "in fail" in err
+    assert "refused [hidden]" in err
+    assert TOKEN not in err
+    assert "hunter2" not in err
+
+
+def test_pretty_lines_are_for_people(capfd: pytest.CaptureFixture[str]) -> None:
+    configure("pretty").warning("platform unavailable", account="socket")
+    err = capfd.readouterr().err
+    assert "platform unavailable" in err
+    assert "socket" in err
+    assert not err.lstrip().startswith("{")
+
+
+def test_without_secrets_fields_stay_as_they_are(capfd: pytest.CaptureFixture[str]) -> None:
+    logs.configure(level="debug", style="json", secrets=[])
+    structlog.get_logger().debug("hello", fields={"a": [1, None, True, 1.5]})
+    assert lines(capfd)[0]["fields"] == {"a": [1, None, True, 1.5]}
+
+
+def test_other_libraries_keep_their_loggers() -> None:
+    before = logging.getLogger().handlers[:]
+    configure()
+    assert logging.getLogger().handlers == before

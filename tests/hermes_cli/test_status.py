@@ -1,0 +1,111 @@
+"""`hermes status` beside a gateway, and without one."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.clock import now_ms
+from gateway.lock import hold_home
+from hermes_cli.main import hermes as command
+from tests.hermes_cli.running import hermes
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, ["status", *arguments])
+
+
+def test_without_a_gateway_it_says_how_to_start_one_and_fails(home: Path) -> None:
+    shown = hermes("status")
+    assert shown.returncode == 1
+    assert shown.stdout.splitlines() == [
+        f"Home      {home}",
+        "Gateway   not running; start it: hermes gateway run",
+        "Messages  0 waiting, 0 running, 0 replies to deliver",
+    ]
+    assert shown.stderr == ""
+
+
+def test_for_scripts_without_a_gateway(home: Path) -> None:
+    shown = run("--json")
+    assert shown.exit_code == 1
+    assert json.loads(shown.stdout) == {
+        "home": str(home),
+        "gateway": None,
+        "waiting": 0,
+        "running": 0,
+        "undelivered": 0,
+        "notices": [],
+    }
+
+
+STATE = {
+    "state": "serving",
+    "store": "",
+    "platforms": {
+        "socket": {"state": "connected", "problem": "", "last_heard_ms": 0},
+        "telegram": {"state": "waiting", "problem": "no network", "last_heard_ms": 1},
+    },
+}
+
+
+def test_beside_a_gateway_it_shows_each_platform(home: Path) -> None:
+    run()
+    with hold_home(home / "gateway.lock") as lock:
+        lock.tell(STATE)
+        shown = run()
+    assert shown.exit_code == 0
+    assert "Gateway   serving, pid " in shown.stdout
+    assert "socket    connected\n" in shown.stdout
+    assert "telegram  waiting, last heard " in shown.stdout
+    assert " ago: no network\n" in shown.stdout
+
+
+def test_for_scripts_beside_a_gateway(home: Path) -> None:
+    run()
+    with hold_home(home / "gateway.lock") as lock:
+        lock.tell(STATE)
+        shown = run("--json")
+    assert shown.exit_code == 0
+    assert json.loads(shown.stdout)["gateway"]["platforms"] == STATE["platforms"]
+
+
+def test_a_gateway_that_has_told_nothing_yet(home: Path) -> None:
+    run()
+    with hold_home(home / "gateway.lock"):
+        (home / "gateway.lock").write_bytes(b"")
+        shown = run()
+    assert shown.exit_code == 0
+    assert "Gateway   unknown, pid None" in shown.stdout
+
+
+def test_a_store_that_takes_nothing_is_named(home: Path) -> None:
+    run()
+    with hold_home(home / "gateway.lock") as lock:
+        lock.tell(STATE | {"store": "state.db cannot be used: the disk is full."})
+        assert "takes nothing: state.db cannot be used: the disk is full." in run().stdout
+
+
+def test_a_damaged_store_is_said_and_the_rest_shown(home: Path) -> None:
+    run()
+    (home / "state.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    shown = run()
+    assert shown.exit_code == 1
+    assert "Store     state.db is damaged" in shown.stdout
+
+
+@pytest.mark.parametrize(("age_ms", "words"), [(5_000, "5 s"), (120_000, "2 min"), (7_200_000, "2 h"), (9e7, "1 d")])
+def test_notices_are_shown_with_their_age(home: Path, age_ms: float, words: str) -> None:
+    run()
+    with closing(sqlite3.connect(home / "state.db")) as database, database:
+        at_ms = now_ms() - int(age_ms)
+        database.execute("INSERT INTO notices (at_ms, text) VALUES (?, 'The backup was restored.')", (at_ms,))
+    assert f"Notice    {words} ago: The backup was restored." in run().stdout
