@@ -1,0 +1,119 @@
+"""The whole path of a message between a model and a platform that both answer at once."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_core.conversation import Message, assistant
+from agent_core.events import Emit, TextDelta, Usage
+from gateway.access import Rules
+from gateway.attachments import Attachments
+from gateway.commands.desk import CommandDesk
+from gateway.commands.table import all_commands
+from gateway.delivery import Delivery, Limits
+from gateway.errors import MediaUnavailable
+from gateway.intake import Intake
+from gateway.lanes import Lanes
+from gateway.messages import Media, OutboundMessage, Receipt
+from gateway.platforms.base import Features, Inlet
+from gateway.responder import Responder
+from gateway.store import outbox
+from gateway.store.database import Database
+from gateway.store.media import MediaFiles
+from hermes_config.settings import AgentSettings, GatewaySettings
+from tests.bench.scratch import ACCOUNT, inbound, scratch_store
+from tools.base import Tool
+
+ANSWER = "The build broke in the linker: a symbol was removed, and one test still used it."
+
+
+@dataclass(slots=True)
+class InstantModel:
+    name: str = "instant"
+
+    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+        emit(TextDelta(text=ANSWER))
+        emit(Usage(input_tokens=100, output_tokens=20))
+        return assistant(ANSWER)
+
+
+@dataclass(slots=True)
+class InstantPlatform:
+    account: str = ACCOUNT
+    features: Features = field(default_factory=lambda: Features(resend="safe", local=True))
+    waiting: dict[tuple[str, str], asyncio.Future[float]] = field(default_factory=dict)
+
+    async def run(self, inlet: Inlet) -> None:
+        await asyncio.Event().wait()
+
+    async def send(self, message: OutboundMessage) -> Receipt:
+        for answered in message.answers:
+            self.waiting.pop((message.address.chat, answered)).set_result(time.perf_counter())
+        return Receipt(message_id=message.key)
+
+    async def fetch(self, media: Media, max_bytes: int) -> bytes:
+        raise MediaUnavailable("nothing is attached here")
+
+    async def find_sent(self, message: OutboundMessage) -> Receipt | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallGateway:
+    db: Database
+    intake: Intake
+    platform: InstantPlatform
+    delivery: Delivery
+
+    async def ask(self, chat: str, message_id: str, text: str) -> float:
+        """Hands a message in; gives the seconds until its answer is handed to the platform."""
+        answered = asyncio.get_running_loop().create_future()
+        self.platform.waiting[chat, message_id] = answered
+        began = time.perf_counter()
+        await self.intake.accept([inbound(chat, message_id, text)], None, account=ACCOUNT, local=True)
+        sent: float = await answered
+        return sent - began
+
+    async def settle(self) -> None:
+        """Returns when every answer is marked as sent."""
+        await self.delivery.flush()
+        assert await self.db.read(outbox.undelivered) == 0
+
+
+def build_responder(db: Database, folder: Path) -> Responder:
+    async def fetch(account: str, media: Media) -> bytes:
+        raise MediaUnavailable("nothing is attached here")
+
+    agent, gateway = AgentSettings(), GatewaySettings()
+    return Responder(
+        db=db,
+        model=InstantModel(),
+        tools=(),
+        attachments=Attachments(db=db, files=MediaFiles({"file": folder / "files"}), fetch=fetch),
+        tool_slots=asyncio.Semaphore(gateway.max_tool_runs),
+        max_iterations=agent.max_iterations,
+        max_resumes=gateway.max_resumes,
+        history_messages=agent.history_messages,
+        age_limit_ms=3_600_000,
+    )
+
+
+@asynccontextmanager
+async def small_gateway(folder: Path) -> AsyncIterator[SmallGateway]:
+    settings = GatewaySettings()
+    async with scratch_store(folder) as db:
+        platform = InstantPlatform()
+        desk = CommandDesk(commands=all_commands(), model_name="instant")
+        lanes = Lanes(db, build_responder(db, folder), desk.handle_next, max_turns=settings.max_turns)
+        intake = Intake(db=db, rules=Rules(), max_waiting_per_session=settings.max_waiting_per_session, wake=lanes.wake)
+        delivery = Delivery(db, platform, lambda: True, Limits(sends_at_once=settings.max_sends_per_account))
+        lanes.after_commit = delivery.wake
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(lanes.run()), group.create_task(delivery.run())]
+            await lanes.recovered.wait()
+            yield SmallGateway(db=db, intake=intake, platform=platform, delivery=delivery)
+            for task in tasks:
+                task.cancel()
