@@ -30,6 +30,10 @@ class Message:
         return text_of(self.parts)
 
 
+def system(text: str) -> Message:
+    return Message(role="system", parts=(Text(text=text),))
+
+
 def user(text: str) -> Message:
     return Message(role="user", parts=(Text(text=text),))
 

@@ -4,10 +4,11 @@ It is honest about being one. It understands greetings, sums, a handful of plain
 into real tool calls, and `use <tool> {json}` for any other tool.
 """
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from agent_core.events import Emit, TextDelta, Usage
 from agent_core.history import SUMMARY_REQUEST
 from agent_core.result import error_of
 from tools.base import Tool
+from tools.parts import Media, text_of
 
 MAX_RESULT_CHARS = 1_500
 MAX_PHRASE_CHARS = 1_000  # what is longer is no plain request, and patterns would take long over it
@@ -41,6 +43,10 @@ class Request:
 class DemoModel:
     name = "demo"
 
+    def __init__(self, *, pace_seconds: float = 0.0) -> None:
+        """With a pace it writes word by word, as real models do."""
+        self._pace_seconds = pace_seconds
+
     async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
         """Answers every user message since its last answer, in order, once the tools they need have run."""
         unanswered = _since_last_answer(messages)
@@ -48,10 +54,17 @@ class DemoModel:
         available = sorted(tool.name for tool in tools)
         answers: list[str] = []
         calls: list[ToolCall] = []
+        received: list[Media] = []
         for message in unanswered:
             if message.role != "user" or message == SUMMARY_REQUEST:
                 continue
-            wish = understand(message.text, available)
+            if files := [part for part in message.parts if isinstance(part, Media)]:
+                received += [file for file in files if not file.problem]
+                answers.append(_acknowledged(files))
+            words = text_of(part for part in message.parts if not isinstance(part, Media))
+            if files and not words.strip():
+                continue
+            wish = understand(words, available)
             if isinstance(wish, str):
                 answers.append(wish)
             elif result := _take(done, wish.tool):
@@ -60,9 +73,30 @@ class DemoModel:
                 calls.append(ToolCall(id=f"call_{uuid4().hex}", name=wish.tool, arguments=wish.arguments))
             else:
                 answers.append(_not_switched_on(wish.tool, available))
-        reply = assistant(tool_calls=tuple(calls)) if calls else assistant(_joined(answers, available))
-        _emit(reply, messages, emit)
+        if calls:
+            reply = assistant(tool_calls=tuple(calls))
+        else:
+            reply = assistant(_joined(answers, available))
+            reply = replace(reply, parts=(*reply.parts, *received))
+        await self._emit(reply, messages, emit)
         return reply
+
+    async def _emit(self, reply: Message, messages: Sequence[Message], emit: Emit) -> None:
+        words = re.findall(r"\s*\S+", text_of(part for part in reply.parts if not isinstance(part, Media)))
+        step = 1 if self._pace_seconds else max(1, -(-len(words) // 4))
+        for start in range(0, len(words), step):
+            emit(TextDelta(text="".join(words[start : start + step])))
+            if self._pace_seconds:
+                await asyncio.sleep(self._pace_seconds)
+        read = sum(len(message.text.split()) for message in messages)
+        emit(Usage(input_tokens=read, output_tokens=len(words) or len(reply.tool_calls)))
+
+
+def _acknowledged(files: Sequence[Media]) -> str:
+    names = ", ".join(file.name or file.kind for file in files if not file.problem)
+    got = f"I got {names}. A real model would look at it; I can only send it back." if names else ""
+    lost = [f"{file.name or file.kind} could not be read: {file.problem}." for file in files if file.problem]
+    return " ".join([got, *lost]).strip()
 
 
 def understand(text: str, available: Sequence[str] = ()) -> str | Request:
@@ -232,12 +266,3 @@ def _without_author(text: str) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= MAX_RESULT_CHARS else text[:MAX_RESULT_CHARS] + "…"
-
-
-def _emit(reply: Message, messages: Sequence[Message], emit: Emit) -> None:
-    words = re.findall(r"\s*\S+", reply.text)
-    step = max(1, -(-len(words) // 4))
-    for start in range(0, len(words), step):
-        emit(TextDelta(text="".join(words[start : start + step])))
-    read = sum(len(message.text.split()) for message in messages)
-    emit(Usage(input_tokens=read, output_tokens=len(words) or len(reply.tool_calls)))

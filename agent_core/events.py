@@ -20,6 +20,11 @@ class ReasoningDelta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restarted:
+    """Forget the text of this reply so far: the model begins it again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
     call: ToolCall
 
@@ -43,7 +48,7 @@ class Done:
     finished_naturally: bool
 
 
-Event = TextDelta | ReasoningDelta | ToolStarted | ToolFinished | Usage | Done
+Event = TextDelta | ReasoningDelta | Restarted | ToolStarted | ToolFinished | Usage | Done
 Emit = Callable[[Event], None]
 
 

@@ -3,14 +3,13 @@
 import asyncio
 import signal
 import sqlite3
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import structlog
 
 from gateway import systemd
 from gateway.backoff import backoff_seconds
-from gateway.clock import now_ms
 from gateway.errors import StoreUnavailable
 from gateway.lock import HomeLock, hold_home
 from gateway.store import outbox
@@ -30,8 +29,11 @@ _FLUSH_SECONDS = 5.0
 _BACKUP_CHECK_SECONDS = 600.0
 
 
-async def run_gateway(settings: Settings, home: Home, *, on_ready: Callable[[], None] = lambda: None) -> None:
-    """Serves until SIGTERM or SIGINT; raises AlreadyRunning, StoreTooNew or ConfigError when it cannot start."""
+async def run_gateway(settings: Settings, home: Home, *, on_ready: Callable[[Gateway], Awaitable[None]]) -> None:
+    """Serves until SIGTERM or SIGINT; raises AlreadyRunning, StoreTooNew or ConfigError when it cannot start.
+
+    `on_ready` may take its time: the gateway does not wait for it.
+    """
     stop = asyncio.Event()
     hurry = asyncio.Event()
     _listen_for_signals(stop, hurry)
@@ -64,16 +66,23 @@ async def _open_store(settings: Settings, home: Home, lock: HomeLock, stop: asyn
         try:
             for notice in await asyncio.to_thread(prepare, home.database, care, repair=True):
                 log.error("store was repaired", notice=notice)
-            db = await open_database(home.database, busy_timeout_seconds=care.busy_timeout_seconds)
-            await db.write(outbox.after_crash)
+            return await _take_over(home.database, care.busy_timeout_seconds)
         except StoreUnavailable as error:
             failures += 1
             log.error("store is unavailable", problem=str(error))
             lock.tell({"state": "starting", "store": str(error)})
             await _sleep_unless(stop, min(backoff_seconds(failures), 5.0))
-        else:
-            return db
     return None
+
+
+async def _take_over(path: Path, busy_timeout_seconds: float) -> Database:
+    db = await open_database(path, busy_timeout_seconds=busy_timeout_seconds)
+    try:
+        await db.write(outbox.after_crash)
+    except BaseException:
+        await db.close()  # its threads would outlive us
+        raise
+    return db
 
 
 async def _serve(
@@ -83,7 +92,7 @@ async def _serve(
     lock: HomeLock,
     stop: asyncio.Event,
     hurry: asyncio.Event,
-    on_ready: Callable[[], None],
+    on_ready: Callable[[Gateway], Awaitable[None]],
 ) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [
@@ -93,18 +102,22 @@ async def _serve(
             group.create_task(_keep_backups(settings, home), name="backups"),
             group.create_task(systemd.feed_watchdog(), name="watchdog"),
         ]
-        await gateway.lanes.recovered.wait()
+        await _either(gateway.lanes.recovered, stop)
         for one in gateway.connected:
             tasks.append(group.create_task(one.delivery.run(), name=f"delivery {one.platform.account}"))
             connection = keep_connected(one.platform, one.inlet, one.hearing)
             tasks.append(group.create_task(connection, name=f"platform {one.platform.account}"))
-        lock.tell(_state(gateway))
+        lock.tell(gateway.state())
         systemd.notify("READY=1", "STATUS=Serving")
-        on_ready()
+        tasks.append(group.create_task(_call(on_ready, gateway), name="on ready"))
         await stop.wait()
         await _wind_down(gateway, settings, hurry)
         for task in tasks:
             task.cancel()
+
+
+async def _call(on_ready: Callable[[Gateway], Awaitable[None]], gateway: Gateway) -> None:
+    await on_ready(gateway)
 
 
 async def _wind_down(gateway: Gateway, settings: Settings, hurry: asyncio.Event) -> None:
@@ -131,28 +144,11 @@ async def _tell(gateway: Gateway, lock: HomeLock) -> None:
     while True:
         if gateway.db.problem:
             try:
-                await gateway.db.write(lambda tx: None)
+                await gateway.db.write(lambda tx: tx.execute("UPDATE meta SET value = value"))
             except StoreUnavailable as error:
                 systemd.notify(f"STATUS={error}")
-        lock.tell(_state(gateway))
+        lock.tell(gateway.state())
         await asyncio.sleep(_TELL_SECONDS)
-
-
-def _state(gateway: Gateway) -> dict[str, Any]:
-    return {
-        "state": "stopping" if gateway.intake.closed else "serving",
-        "told_ms": now_ms(),
-        "store": gateway.db.problem,
-        "running_turns": gateway.lanes.running,
-        "platforms": {
-            one.platform.account: {
-                "state": one.hearing.state,
-                "problem": one.hearing.problem[:200],
-                "last_heard_ms": one.hearing.last_heard_ms,
-            }
-            for one in gateway.connected
-        },
-    }
 
 
 async def _notice_others(gateway: Gateway) -> None:
@@ -182,3 +178,12 @@ async def _sleep_unless(stop: asyncio.Event, seconds: float) -> None:
             await stop.wait()
     except TimeoutError:
         return
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waiting:
+            one.cancel()

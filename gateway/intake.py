@@ -54,7 +54,7 @@ class Intake:
             return
         person_id = people.recognise(tx, account, message.sender, role=decision.role)
         full = message.kind == "message" and inbox.waiting(tx, str(message.key)) >= self.max_waiting_per_session
-        taken = inbox.insert(tx, message, person_id=person_id, refused=_FULL if full else "")
+        taken = inbox.insert(tx, message, person_id=person_id, role=decision.role, refused=_FULL if full else "")
         if taken is not None and full:
             self._say_full(tx, message)
 

@@ -7,16 +7,18 @@ themselves when it ends.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_core.conversation import Message, ToolCall, user
+from agent_core.conversation import Message, ToolCall, system, user
 from agent_core.events import Emit, ignore
 from agent_core.model import Model
 from agent_core.turn import run_turn
 from gateway.clock import new_id
 from gateway.commands.registry import CommandCall, Commands, parse
 from gateway.messages import SessionKey
+from gateway.prompts import Prompts
 from gateway.store import sessions, transcripts
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
+from gateway.titles import title_of
 from tools.base import Tool, ToolContext
 
 
@@ -29,6 +31,7 @@ class LocalChat:
     max_iterations: int
     history_messages: int
     key: SessionKey
+    prompts: Prompts
 
     async def say(self, text: str, emit: Emit = ignore) -> str:
         """The answer to a message or a command; raises ModelError."""
@@ -43,16 +46,18 @@ class LocalChat:
         def begin(tx: Transaction) -> tuple[str, list[Message]]:
             session = sessions.open_current(tx, self.key)
             transcripts.append(tx, session.id, message)
-            sessions.set_title(tx, session.id, message.text)
+            sessions.set_title(tx, session.id, title_of(message.text))
             return session.id, transcripts.recent(tx, session.id, limit=self.history_messages)
 
         session_id, history = await self.db.write(begin)
+        fixed = await self.db.read(lambda tx: sessions.prompt(tx, session_id))
+        prompt = fixed if fixed is not None else await self.prompts.fix(session_id, self.key.account_name)
         outcome = await run_turn(
             model=self.model,
             tools=self.tools,
-            messages=history,
+            messages=[system(prompt), *history],
             journal=_Journal(self.db, session_id),
-            context=ToolContext(task_id=session_id, call_id=""),
+            context=ToolContext(task_id=session_id),
             emit=emit,
             max_iterations=self.max_iterations,
         )

@@ -15,10 +15,12 @@ __all__ = [
     "MediaKind",
     "OutboundMessage",
     "Part",
+    "Progress",
     "Receipt",
     "Sender",
     "SessionKey",
     "Text",
+    "ToolProgress",
     "text_of",
 ]
 
@@ -106,3 +108,22 @@ class OutboundMessage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     message_id: str  # the platform's: "delivered" always means one of these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolProgress:
+    id: str
+    name: str
+    arguments: str
+    result: str | None = None  # None while it runs
+    error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What is going on in a turn, for a platform that can show it. May be lost without harm."""
+
+    turn: str
+    what: Literal["started", "text", "reasoning", "restart", "tool", "ended"]
+    text: str = ""
+    tool: ToolProgress | None = None

@@ -5,29 +5,36 @@ one transaction. Before it a crash resumes the turn; after it the outbox owns th
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import structlog
 
-from agent_core.conversation import Message, ToolCall
+from agent_core.conversation import Message, ToolCall, assistant, system
+from agent_core.events import Emit, ignore
 from agent_core.history import open_calls, stopped_by_user
 from agent_core.model import Model, ModelError
 from agent_core.result import TurnOutcome
 from agent_core.turn import run_turn
 from gateway.attachments import Attachments
-from gateway.messages import Part, Text
+from gateway.messages import Media, Part, Text, text_of
+from gateway.prompts import Prompts
 from gateway.store import outbox, sessions, trail, transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.inbox import Accepted
 from gateway.store.turns import Outcome, Turn
+from gateway.titles import title_of
 from tools.base import Tool, ToolContext
 
 log = structlog.get_logger()
 
-_TITLE_CHARS = 60
 _SHARED_KINDS = {"group", "channel", "thread"}
+
+
+def _unwatched(turn: Turn) -> AbstractContextManager[Emit]:
+    return nullcontext(ignore)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +48,8 @@ class Responder:
     max_resumes: int
     history_messages: int
     age_limit_ms: int
+    watch: Callable[[Turn], AbstractContextManager[Emit]] = _unwatched
+    prompts: Prompts | None = None
 
     async def respond(self, turn: Turn) -> None:
         if turn.resumes > self.max_resumes:
@@ -49,21 +58,23 @@ class Responder:
             return
         if turn.resumes:
             log.info("turn resumed", resumes=turn.resumes)
-        history, started, stop = await self._open(turn)
-        if stop:
+        opened = await self._open(turn)
+        if opened.stop_requested:
             await self.stopped(turn)
             return
         try:
-            outcome = await run_turn(
-                model=self.model,
-                tools=self.tools,
-                messages=history,
-                journal=_StoreJournal(self.db, turn),
-                context=ToolContext(task_id=turn.session_id, call_id=""),
-                max_iterations=self.max_iterations,
-                started=started,
-                tool_slots=self.tool_slots,
-            )
+            with self.watch(turn) as emit:
+                outcome = await run_turn(
+                    model=self.model,
+                    tools=self.tools,
+                    messages=[*await self._system(turn, opened), *opened.history],
+                    journal=_StoreJournal(self.db, turn),
+                    context=ToolContext(task_id=turn.session_id),
+                    emit=emit,
+                    max_iterations=self.max_iterations,
+                    started=opened.started,
+                    tool_slots=self.tool_slots,
+                )
         except ModelError as error:
             log.warning("model could not answer", problem=str(error))
             await self._explain(turn, "failed", str(error))
@@ -91,7 +102,7 @@ class Responder:
 
         await self.db.write_when_possible(unit)
 
-    async def _open(self, turn: Turn) -> tuple[list[Message], frozenset[str], bool]:
+    async def _open(self, turn: Turn) -> "_Opened":
         messages = [await self.attachments.bring_in(message) for message in turn.messages]
 
         def write_down(tx: Transaction) -> None:
@@ -100,12 +111,22 @@ class Responder:
                 transcripts.append(tx, turn.session_id, spoken, turn_id=turn.id, inbox_id=message.id)
             trail.record(tx, "opened", turn_id=turn.id)
 
-        def look(tx: Transaction) -> tuple[list[Message], frozenset[str], bool]:
-            history = transcripts.recent(tx, turn.session_id, limit=self.history_messages, turn_id=turn.id)
-            return history, transcripts.started_calls(tx, turn.id), turns.stop_requested(tx, turn.id)
+        def look(tx: Transaction) -> _Opened:
+            return _Opened(
+                history=transcripts.recent(tx, turn.session_id, limit=self.history_messages, turn_id=turn.id),
+                started=transcripts.started_calls(tx, turn.id),
+                stop_requested=turns.stop_requested(tx, turn.id),
+                prompt=sessions.prompt(tx, turn.session_id),
+            )
 
         await self.db.write_when_possible(write_down)
         return await self.db.read_when_possible(look)
+
+    async def _system(self, turn: Turn, opened: "_Opened") -> list[Message]:
+        prompt = opened.prompt
+        if prompt is None and self.prompts is not None:
+            prompt = await self.prompts.fix(turn.session_id, turn.messages[0].key.account_name)
+        return [system(prompt)] if prompt else []
 
     async def _answer(self, turn: Turn, outcome: TurnOutcome) -> None:
         """The commit point."""
@@ -119,7 +140,7 @@ class Responder:
                 return
             transcripts.append(tx, turn.session_id, outcome.final, turn_id=turn.id)
             sessions.add_usage(tx, turn.session_id, outcome.usage)
-            sessions.set_title(tx, turn.session_id, _title(turn))
+            sessions.set_title(tx, turn.session_id, title_of(_words(turn.messages[0])))
             self._reply(tx, turn, parts)
             turns.finish(tx, turn.id, turn.messages, "answered")
 
@@ -128,6 +149,8 @@ class Responder:
     async def _explain(self, turn: Turn, outcome: Outcome, text: str) -> None:
         def unit(tx: Transaction) -> None:
             if not turns.is_over(tx, turn.id):
+                # In the transcript too: a request left open there would be taken up with the next message.
+                transcripts.append(tx, turn.session_id, assistant(text), turn_id=turn.id)
                 self._reply(tx, turn, [Text(text=text)])
                 turns.finish(tx, turn.id, turn.messages, outcome)
 
@@ -142,6 +165,16 @@ class Responder:
             turn_id=turn.id,
             age_limit_ms=self.age_limit_ms,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """What a turn finds when it begins."""
+
+    history: list[Message]
+    started: frozenset[str]
+    stop_requested: bool
+    prompt: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +208,7 @@ def _end_stopped(tx: Transaction, turn: Turn) -> None:
         return
     for call in open_calls(transcripts.turn(tx, turn.session_id, turn.id)):
         transcripts.append(tx, turn.session_id, stopped_by_user(call), turn_id=turn.id)
+    transcripts.append(tx, turn.session_id, assistant("(Stopped by the user.)"), turn_id=turn.id)
     turns.finish(tx, turn.id, turn.messages, "stopped")
 
 
@@ -185,9 +219,9 @@ def _as_spoken(message: Accepted) -> tuple[Part, ...]:
     return (Text(text=f"{message.sender_name or message.sender_id}:"), *message.parts)
 
 
-def _title(turn: Turn) -> str:
-    words = " ".join(turn.messages[0].text.split())
-    return words if len(words) <= _TITLE_CHARS else words[: _TITLE_CHARS - 1] + "…"
+def _words(message: Accepted) -> str:
+    """What was said; the names of the files when nothing was."""
+    return text_of(part for part in message.parts if not isinstance(part, Media)) or message.text
 
 
 def _gave_up(turn: Turn) -> str:

@@ -1,22 +1,27 @@
 """The composition root: the only place that builds things from settings. Functions, no state."""
 
 import asyncio
-from collections.abc import Sequence
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agent_core.demo_model import DemoModel
 from agent_core.model import Model
 from gateway.access import Rules
 from gateway.attachments import Attachments
+from gateway.clock import now_ms
 from gateway.commands.desk import CommandDesk
 from gateway.commands.table import all_commands
 from gateway.delivery import Delivery, Limits
 from gateway.errors import MediaUnavailable
 from gateway.intake import Intake
 from gateway.lanes import Lanes
+from gateway.live_reply import LiveReply
 from gateway.messages import Cursor, InboundMessage, Media
-from gateway.platforms.base import Inlet, Platform
+from gateway.platforms.base import Inlet, Platform, ShowsProgress
+from gateway.prompts import Prompts
 from gateway.responder import Responder
 from gateway.store import inbox
 from gateway.store.database import Database
@@ -31,6 +36,9 @@ from tools.base import Tool
 from tools.builtin import load_builtin
 from tools.todo import todo_tool
 from tools.toolsets import select
+
+if TYPE_CHECKING:
+    from gateway.web.server import WebServer
 
 _MAX_ATTACHMENT_BYTES = 20_000_000
 
@@ -51,6 +59,25 @@ class Gateway:
     intake: Intake
     lanes: Lanes
     connected: tuple[Connected, ...]
+    web: "WebServer | None"
+
+    def state(self) -> dict[str, Any]:
+        """How it is going, for `hermes status` and the health checks."""
+        return {
+            "state": "stopping" if self.intake.closed else "serving",
+            "told_ms": now_ms(),
+            "store": self.db.problem,
+            "running_turns": self.lanes.running,
+            "web_port": self.web.door.port if self.web else 0,
+            "platforms": {
+                one.platform.account: {
+                    "state": one.hearing.state,
+                    "problem": one.hearing.problem[:200],
+                    "last_heard_ms": one.hearing.last_heard_ms,
+                }
+                for one in self.connected
+            },
+        }
 
     def wake(self) -> None:
         """Look again at everything: another process may have written."""
@@ -73,7 +100,7 @@ class Part:
 
 
 def parts(settings: Settings) -> list[Part]:
-    socket = settings.platforms.socket.enabled
+    socket, web = settings.platforms.socket.enabled, settings.platforms.web.enabled
     return [
         Part(
             name="model",
@@ -87,12 +114,22 @@ def parts(settings: Settings) -> list[Part]:
             text="local scripts, JSON lines over hermes.sock" if socket else "for local scripts",
             switch=f"hermes config set platforms.socket.enabled {str(not socket).lower()}",
         ),
+        Part(
+            name="web",
+            on=web,
+            text="a chat page in your browser, at the address below" if web else "a chat page in your browser",
+            switch=f"hermes config set platforms.web.enabled {str(not web).lower()}",
+        ),
     ]
 
 
 def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     platforms = {platform.account: platform for platform in build_platforms(settings, home)}
     model = build_model(settings)
+    tools = build_tools(settings, db)
+    hints = {name: one.features.hint for name, one in platforms.items()}
+    project = Path(settings.terminal.cwd).expanduser()
+    live = LiveReply({name: one.show for name, one in platforms.items() if isinstance(one, ShowsProgress)})
 
     async def fetch(account: str, media: Media) -> bytes:
         if account not in platforms:
@@ -102,13 +139,15 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     responder = Responder(
         db=db,
         model=model,
-        tools=build_tools(settings, db),
+        tools=tools,
         attachments=Attachments(db=db, files=build_media_files(home), fetch=fetch),
         tool_slots=asyncio.Semaphore(settings.gateway.max_tool_runs),
         max_iterations=settings.agent.max_iterations,
         max_resumes=settings.gateway.max_resumes,
         history_messages=settings.agent.history_messages,
         age_limit_ms=int(settings.gateway.outbox_age_limit_hours * 3_600_000),
+        watch=live.watch,
+        prompts=build_prompts(settings, home, db, tools, hints=hints, project=project),
     )
     desk = CommandDesk(commands=all_commands(), model_name=model.name)
     lanes = Lanes(db, responder, desk.handle_next, max_turns=settings.gateway.max_turns)
@@ -119,7 +158,8 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         wake=lanes.wake,
     )
     connected = tuple(_connect(platform, intake, settings) for platform in platforms.values())
-    gateway = Gateway(db=db, intake=intake, lanes=lanes, connected=connected)
+    server = _build_web(settings, home, db, platforms.get("web"), model, lambda: gateway.state())
+    gateway = Gateway(db=db, intake=intake, lanes=lanes, connected=connected, web=server)
     lanes.after_commit = gateway.wake_deliveries
     return gateway
 
@@ -131,16 +171,21 @@ def build_platforms(settings: Settings, home: Home) -> list[Platform]:
         from gateway.platforms.socket import SocketPlatform
 
         platforms.append(SocketPlatform(home.socket, max_line_bytes=settings.platforms.socket.max_line_bytes))
+    if settings.platforms.web.enabled:
+        from gateway.platforms.web import WebPlatform
+
+        platforms.append(WebPlatform())
     return platforms
 
 
-def build_model(settings: Settings) -> Model:
+def build_model(settings: Settings, *, paced: bool = True) -> Model:
+    """`paced` is for whoever watches the answer grow: only the demo model knows the difference."""
     if settings.model.name != "demo":
         raise ConfigError(
             f"model.name is {settings.model.name!r}, but this version of Hermes has only the offline model 'demo'. "
             "Set it back: hermes config set model.name demo"
         )
-    return DemoModel()
+    return DemoModel(pace_seconds=settings.model.demo_pace_ms / 1000 if paced else 0.0)
 
 
 def build_tools(settings: Settings, db: Database) -> list[Tool]:
@@ -148,6 +193,20 @@ def build_tools(settings: Settings, db: Database) -> list[Tool]:
     chosen = select(load_builtin(), settings.agent.enabled_toolsets, settings.agent.disabled_toolsets)
     handed = {"todo": todo_tool(StoredTodos(db))}
     return [handed.get(tool.name, tool) for tool in chosen]
+
+
+def build_prompts(
+    settings: Settings, home: Home, db: Database, tools: Sequence[Tool], *, hints: Mapping[str, str], project: Path
+) -> Prompts:
+    return Prompts(
+        db=db,
+        soul=home.root / "SOUL.md",
+        project=project,
+        tools=[tool.name for tool in tools],
+        hints=hints,
+        user_name=settings.user.name,
+        user_timezone=settings.user.timezone,
+    )
 
 
 def build_rules(settings: Settings) -> Rules:
@@ -180,6 +239,57 @@ def care_for(settings: Settings, backups: Path) -> Care:
 
 def secret_values(settings: Settings) -> list[str]:
     return [value.get_secret_value() for _, value in settings.secrets if value is not None]
+
+
+def _build_web(
+    settings: Settings,
+    home: Home,
+    db: Database,
+    platform: Platform | None,
+    model: Model,
+    state: Callable[[], dict[str, Any]],
+) -> "WebServer | None":
+    if platform is None:
+        return None
+    from gateway.platforms.web import WebPlatform
+    from gateway.web.door import Door
+    from gateway.web.server import WebServer
+
+    web = settings.platforms.web
+    secret = settings.secrets.hermes_web_token
+    if not secret and not is_loopback(web.host):
+        raise ConfigError(
+            f"platforms.web.host is {web.host}, which other machines can reach, but HERMES_WEB_TOKEN is not set. "
+            "Set one: hermes config set HERMES_WEB_TOKEN …; or listen here only: "
+            "hermes config set platforms.web.host 127.0.0.1"
+        )
+    assert isinstance(platform, WebPlatform)
+    door = Door(
+        db=db,
+        host=web.host,
+        allowed_hosts=web.allowed_hosts,
+        token=secret.get_secret_value() if secret else "",
+    )
+    server = WebServer(
+        platform=platform,
+        db=db,
+        media_files=build_media_files(home),
+        door=door,
+        model_name=model.name,
+        host=web.host,
+        port=web.port,
+        max_file_bytes=web.max_file_bytes,
+        state=state,
+    )
+    platform.serve = server.run
+    return server
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _connect(platform: Platform, intake: Intake, settings: Settings) -> Connected:

@@ -1,6 +1,7 @@
 """The terminal's side of a conversation."""
 
 import asyncio
+from pathlib import Path
 from typing import TextIO
 
 import click
@@ -10,7 +11,7 @@ from agent_core.model import ModelError
 from gateway.commands.table import all_commands
 from gateway.local_chat import LocalChat, new_key
 from gateway.store.database import Database
-from gateway.wiring import build_model, build_tools
+from gateway.wiring import build_model, build_prompts, build_tools
 from hermes_cli.opening import Opened, open_store
 
 _LEAVE = {"/quit", "/exit"}
@@ -60,10 +61,13 @@ def _show(event: Event) -> None:
 
 def _chat(opened: Opened, db: Database) -> LocalChat:
     settings = opened.settings
+    tools = build_tools(settings, db)
+    hints = {"cli": "Your answers are shown in a terminal: write plain text or simple Markdown."}
     return LocalChat(
         db=db,
-        model=build_model(settings),
-        tools=build_tools(settings, db),
+        model=build_model(settings, paced=False),
+        tools=tools,
+        prompts=build_prompts(settings, opened.home, db, tools, hints=hints, project=Path.cwd()),
         commands=all_commands(),
         max_iterations=settings.agent.max_iterations,
         history_messages=settings.agent.history_messages,

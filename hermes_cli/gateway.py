@@ -20,7 +20,7 @@ def run(model: str | None = None, log_level: str | None = None) -> None:
     """Serve until stopped (Ctrl-C or SIGTERM lets running turns finish; a second one does not wait)."""
     from gateway import logs
     from gateway.daemon import run_gateway
-    from gateway.wiring import parts, secret_values
+    from gateway.wiring import Gateway, parts, secret_values
     from hermes_cli.opening import open_home
 
     opened = open_home({"model.name": model, "logs.level": log_level})
@@ -30,4 +30,10 @@ def run(model: str | None = None, log_level: str | None = None) -> None:
     for part in parts(settings):
         click.echo(f"  {'on ' if part.on else 'off'}  {part.name:<8} {part.text}")
         click.echo(f"                {'change' if part.on else 'turn on'}: {part.switch}")
-    asyncio.run(run_gateway(settings, opened.home, on_ready=lambda: click.echo("Ready. Ctrl-C stops it.")))
+
+    async def announce(ready: Gateway) -> None:
+        click.echo("Ready. Ctrl-C stops it.")
+        if ready.web is not None:
+            click.echo(f"Chat here (this link works once; `hermes web` prints another): {await ready.web.link()}")
+
+    asyncio.run(run_gateway(settings, opened.home, on_ready=announce))

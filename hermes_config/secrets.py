@@ -45,6 +45,12 @@ SECRETS: tuple[Secret, ...] = (
         "browser",
         masked=False,
     ),
+    _secret(
+        "HERMES_WEB_TOKEN",
+        "opens the web page and its health checks for scripts, and from other machines",
+        "make one up, for instance with `openssl rand -hex 32`",
+        "the web page beyond this machine",
+    ),
     _secret("FAL_KEY", "makes pictures at fal", "fal.ai/dashboard/keys", "image_generate"),
 )
 

@@ -98,6 +98,7 @@ class ModelSettings(Section):
         description="Address of an OpenAI-compatible server; empty means the usual one of the key in use.",
         json_schema_extra=_env("OPENAI_BASE_URL"),
     )
+    demo_pace_ms: int = Field(15, ge=0, le=10_000, description="How long the demo model takes over a word in chats.")
 
 
 class AgentSettings(Section):
@@ -108,7 +109,7 @@ class AgentSettings(Section):
         description="How often one turn may ask the model.",
         json_schema_extra=_env("HERMES_MAX_ITERATIONS"),
     )
-    enabled_toolsets: Toolsets = Field(("todo", "clock"), description="Which toolsets the agent is offered.")
+    enabled_toolsets: Toolsets = Field(("core",), description="Which toolsets the agent is offered.")
     disabled_toolsets: Toolsets = Field((), description="Toolsets to leave out even when enabled.")
     history_messages: int = Field(
         400, ge=10, le=100_000, description="How many past messages of a session the model is shown."
@@ -159,8 +160,45 @@ class SocketSettings(Section):
     )
 
 
+def _host(value: str) -> str:
+    if not re.fullmatch(r"[0-9A-Za-z.:-]{1,255}", value):
+        raise ValueError("must be an address to listen on, such as 127.0.0.1")
+    return value
+
+
+def _proxy_host(entry: str) -> str:
+    if not re.fullmatch(r"[0-9A-Za-z.-]{1,255}(:[0-9]{1,5})?", entry):
+        raise ValueError(f"{entry[:60]!r} is no host name; write it as browsers send it, such as hermes.example.org")
+    return entry
+
+
+class WebSettings(Section):
+    enabled: bool = Field(True, description="Serve the chat page and the health checks.")
+    host: Annotated[str, AfterValidator(_host)] = Field(
+        "127.0.0.1", description="The address the page listens on; beyond loopback HERMES_WEB_TOKEN must be set."
+    )
+    port: int = Field(8642, ge=0, le=65535, description="The port the page listens on; 0 takes any free one.")
+    allowed_hosts: Annotated[tuple[Annotated[str, AfterValidator(_proxy_host)], ...], BeforeValidator(_listed)] = Field(
+        (), description="Names by which browsers reach the page through a proxy, such as hermes.example.org."
+    )
+    max_file_bytes: int = Field(
+        20_000_000, ge=1024, le=1_000_000_000, description="The largest file that can be uploaded."
+    )
+
+
 class PlatformsSettings(Section):
     socket: SocketSettings = Field(SocketSettings(), description="The local socket.")
+    web: WebSettings = Field(WebSettings(), description="The page in the browser.")
+
+
+class TerminalSettings(Section):
+    cwd: Line = Field(
+        "~",
+        min_length=1,
+        max_length=1000,
+        description="The folder in which the agent works for chats; its AGENTS.md is read.",
+        json_schema_extra=_env("MESSAGING_CWD"),
+    )
 
 
 class LogSettings(Section):
@@ -192,6 +230,7 @@ class Secrets(Section):
     parallel_api_key: SecretStr | None = None
     browserbase_api_key: SecretStr | None = None
     browserbase_project_id: SecretStr | None = None
+    hermes_web_token: SecretStr | None = None
     fal_key: SecretStr | None = None
 
 
@@ -204,6 +243,7 @@ class Settings(BaseSettings):
     access: AccessSettings = AccessSettings()
     store: StoreSettings = StoreSettings()
     platforms: PlatformsSettings = PlatformsSettings()
+    terminal: TerminalSettings = TerminalSettings()
     logs: LogSettings = LogSettings()
     user: UserSettings = UserSettings()
     secrets: Secrets = Secrets()

@@ -6,7 +6,7 @@ reference until they are fetched, by content hash afterwards.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 MediaKind = Literal["image", "audio", "video", "file"]
@@ -67,4 +67,5 @@ def describe(part: Part) -> str:
 
 
 def _without_defaults(part: Part) -> dict[str, Any]:
-    return {name: value for name, value in asdict(part).items() if value != ""}
+    # Not `asdict`, which copies deeply: this is on the way of every message.
+    return {name: value for name in part.__slots__ if (value := getattr(part, name)) != ""}

@@ -25,7 +25,7 @@ class Toolset:
 TOOLSETS: Mapping[str, Toolset] = {
     "clock": Toolset(description="the date and the time, anywhere"),
     "todo": Toolset(description="a list of tasks for each conversation"),
-    "default": Toolset(description="what is on unless you choose", includes=("clock", "todo")),
+    "core": Toolset(description="what is on unless you choose", includes=("clock", "todo")),
 }
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-from gateway.messages import Cursor, InboundMessage, Media, OutboundMessage, Receipt
+from gateway.messages import Address, Cursor, InboundMessage, Media, OutboundMessage, Progress, Receipt
 
 Resend = Literal["safe", "lookup", "never"]
 """What to do with a message that may or may not have arrived: the far side drops a second copy (safe),
@@ -14,6 +14,7 @@ Resend = Literal["safe", "lookup", "never"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
     resend: Resend
+    hint: str = ""  # what the agent should know about where it speaks
     local: bool = False  # whoever can reach this platform owns the machine account that runs us
 
 
@@ -50,3 +51,11 @@ class Platform(Protocol):
 
     async def find_sent(self, message: OutboundMessage) -> Receipt | None:
         """Looks for an earlier copy. Asked only where `features.resend` is "lookup"."""
+
+
+@runtime_checkable
+class ShowsProgress(Protocol):
+    """A platform on which one can watch a turn."""
+
+    def show(self, address: Address, progress: Progress) -> None:
+        """Shows it now or never; must not wait."""

@@ -30,6 +30,7 @@ log = structlog.get_logger()
 _CHAT_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MAX_ID_CHARS = 200
 _ACK_TIMEOUT_SECONDS = 10.0
+_MAX_UNREAD_BYTES = 1_000_000
 
 
 class _BadLine(Exception):
@@ -47,7 +48,7 @@ class _Client:
 
 
 class SocketPlatform:
-    features = Features(resend="safe", local=True)
+    features = Features(resend="safe", local=True, hint="Your answers are read by a script: write plain text.")
 
     def __init__(self, path: Path, *, account: str = "socket", max_line_bytes: int = 1_000_000) -> None:
         self.account = account
@@ -63,10 +64,13 @@ class SocketPlatform:
                 await self._converse(inlet, client, reader)
             except ConnectionError as error:
                 log.debug("listener gone", problem=str(error))  # what it did not ack will be offered again
+            except Exception:  # contained: nobody else would hear of it, and the others are served on
+                log.exception("connection failed", account=self.account)
             finally:
                 self._clients.remove(client)
                 for waiting in client.unacked.values():
-                    waiting.cancel()
+                    if not waiting.done():
+                        waiting.set_exception(DeliveryInDoubt("the listener went away before it acked"))
                 writer.close()
 
         try:
@@ -74,7 +78,9 @@ class SocketPlatform:
             server = await asyncio.start_unix_server(serve, self._path, limit=self._max_line_bytes)
             self._path.chmod(0o600)
         except OSError as error:
-            raise PlatformUnavailable(f"the socket {self._path.name} cannot be opened: {error.strerror}") from error
+            raise PlatformUnavailable(
+                f"the socket {self._path.name} cannot be opened: {error.strerror or error}"
+            ) from error
         inlet.heard()
         try:
             await asyncio.Event().wait()
@@ -90,6 +96,8 @@ class SocketPlatform:
         client = next((client for client in reversed(self._clients) if chat in client.chats), None)
         if client is None:
             raise PlatformUnavailable(f"nobody listens to the chat {chat}")
+        if client.writer.transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
+            raise PlatformUnavailable(f"the listener to the chat {chat} does not read")
         acked = client.unacked[message.key] = asyncio.get_running_loop().create_future()
         try:
             client.say(
@@ -102,13 +110,9 @@ class SocketPlatform:
                 notify=message.notify,
             )
             async with asyncio.timeout(_ACK_TIMEOUT_SECONDS):
-                await asyncio.shield(acked)
+                await acked
         except TimeoutError as error:
             raise DeliveryInDoubt("the listener did not ack in time") from error
-        except asyncio.CancelledError:
-            if acked.cancelled():
-                raise DeliveryInDoubt("the listener went away before it acked") from None
-            raise
         finally:
             client.unacked.pop(message.key, None)
         return Receipt(message_id=message.key)
@@ -128,9 +132,13 @@ class SocketPlatform:
         while True:
             try:
                 raw = await reader.readline()
-                if not raw.endswith(b"\n"):
-                    return
-                inlet.heard()
+            except ValueError:  # it is longer than the limit, and where the next begins is unknown
+                client.say(type="error", problem=f"a line may have {self._max_line_bytes} bytes at most; closing")
+                return
+            if not raw.endswith(b"\n"):
+                return
+            inlet.heard()
+            try:
                 line = _object(raw)
                 handle = handlers.get(str(line.get("type")))
                 if handle is None:
@@ -138,9 +146,6 @@ class SocketPlatform:
                 await handle(line)
             except _BadLine as error:
                 client.say(type="error", problem=str(error))
-            except ValueError:  # readline: the line is longer than the limit, and where the next begins is unknown
-                client.say(type="error", problem=f"a line may have {self._max_line_bytes} bytes at most; closing")
-                return
             await client.writer.drain()
 
     async def _take(self, inlet: Inlet, client: _Client, line: dict[str, Any]) -> None:
@@ -171,6 +176,9 @@ async def _acked(client: _Client, line: dict[str, Any]) -> None:
 def _object(raw: bytes) -> dict[str, Any]:
     try:
         line = json.loads(raw)
+        json.dumps(line, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _BadLine("this line holds half a surrogate pair, which is not a character") from None
     except (ValueError, RecursionError):
         raise _BadLine("this line is not JSON; send one JSON object a line, in UTF-8") from None
     if not isinstance(line, dict):
@@ -210,8 +218,8 @@ def _parts(line: dict[str, Any]) -> tuple[Part, ...]:
         raise _BadLine('"text" must be a text and "files" a list of paths')
     if not text.strip() and not files:
         raise _BadLine('a message needs "text" or "files"')
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise _BadLine('"text" holds half a surrogate pair, which is not a character')
+    if any("\0" in name for name in files):
+        raise _BadLine('a path in "files" cannot hold a zero character')
     return (*((Text(text=text),) if text else ()), *(_media(Path(name)) for name in files))
 
 

@@ -1,0 +1,184 @@
+"""The web page's chat channel: what is said goes to every open page; the page reads the rest from the store.
+
+The server in `gateway/web` speaks HTTP; this only knows who is watching and what is being written right now.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.clock import now_ms
+from gateway.errors import MediaUnavailable, PlatformUnavailable
+from gateway.messages import (
+    Address,
+    InboundMessage,
+    Media,
+    OutboundMessage,
+    Part,
+    Progress,
+    Receipt,
+    Sender,
+    SessionKey,
+    ToolProgress,
+    text_of,
+)
+from gateway.platforms.base import Features, Inlet
+
+Line = dict[str, Any]
+Serve = Callable[[Callable[[], None]], Awaitable[None]]
+"""Runs the HTTP server; calls back once it listens. Raises PlatformUnavailable when it cannot."""
+
+_MAX_WAITING_LINES = 2_000
+
+
+@dataclass(slots=True)
+class Draft:
+    """The answer being written, for a page that is opened in the middle of it."""
+
+    turn: str
+    pieces: list[str] = field(default_factory=list)
+    tools: dict[str, ToolProgress] = field(default_factory=dict)
+    ended: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class Page:
+    """One open page. A page that does not read fast enough is dropped; it comes back and reads the store."""
+
+    def __init__(self) -> None:
+        self.lines: asyncio.Queue[Line | None] = asyncio.Queue(_MAX_WAITING_LINES)
+
+    def tell(self, line: Line) -> None:
+        if self.lines.qsize() >= _MAX_WAITING_LINES - 1:
+            while not self.lines.empty():
+                self.lines.get_nowait()
+            self.lines.put_nowait(None)
+        else:
+            self.lines.put_nowait(line)
+
+
+class WebPlatform:
+    account = "web"
+    # Every page drops what it has seen, by its key.
+    features = Features(resend="safe", local=True, hint="Your answers are shown on a web page that renders Markdown.")
+
+    def __init__(self) -> None:
+        self.serve: Serve | None = None  # set by the wiring: the server needs us, and we need it
+        self.pages: set[Page] = set()
+        self.drafts: dict[str, Draft] = {}
+        self._inlet: Inlet | None = None
+
+    async def run(self, inlet: Inlet) -> None:
+        assert self.serve is not None
+        self._inlet = inlet
+        try:
+            await self.serve(inlet.heard)
+        finally:
+            self._inlet = None
+
+    async def accept(self, message_id: str, chat: str, parts: Sequence[Part]) -> None:
+        """Takes what a page sent; raises StoreUnavailable or GatewayStopping when it could not be taken."""
+        if self._inlet is None:
+            raise PlatformUnavailable("the gateway is not ready yet")
+        at_ms = now_ms()
+        message = InboundMessage(
+            key=key_of(chat),
+            message_id=message_id,
+            sender=Sender(id="owner"),
+            parts=tuple(parts),
+            sent_ms=at_ms,
+        )
+        self._inlet.heard()
+        await self._inlet.accept([message], None)
+        item = {"kind": "user", "id": message_id, "text": words(parts), "files": files(parts), "at_ms": at_ms}
+        self._tell({"type": "user", "chat": chat, "item": item | {"state": "waiting"}})
+
+    async def send(self, message: OutboundMessage) -> Receipt:
+        """The row that is being sent is the delivery: pages read it from the store, open ones are told at once."""
+        chat = message.address.chat
+        draft = self.drafts.get(chat)
+        tools: list[Line] = []
+        if draft is not None and draft.ended and message.notify:
+            tools = [tool_line(tool) for tool in draft.tools.values()]
+            del self.drafts[chat]
+        item: Line = {
+            "kind": "answer" if message.notify else "notice",
+            "key": message.key,
+            "text": words(message.parts),
+            "files": files(message.parts),
+            "at_ms": now_ms(),
+            "answers": list(message.answers),
+            "tools": tools,
+        }
+        self._tell({"type": "message", "chat": chat, "item": item})
+        self._tell({"type": "chats"})
+        return Receipt(message_id=message.key)
+
+    async def fetch(self, media: Media, max_bytes: int) -> bytes:
+        raise MediaUnavailable("it was not uploaded")  # what a page sends is in our caches before it is accepted
+
+    async def find_sent(self, message: OutboundMessage) -> Receipt | None:
+        return None  # never asked
+
+    def show(self, address: Address, progress: Progress) -> None:
+        draft = self._keep(address.chat, progress)
+        line: Line = {"type": progress.what, "chat": address.chat, "turn": progress.turn}
+        if progress.tool is not None:
+            line["tool"] = tool_line(progress.tool)
+        elif progress.text:
+            line["text"] = progress.text
+        if draft:
+            self._tell(line)
+
+    def _keep(self, chat: str, progress: Progress) -> Draft:
+        draft = self.drafts.get(chat)
+        if draft is None or draft.turn != progress.turn:
+            draft = self.drafts[chat] = Draft(progress.turn)
+        if progress.what == "text":
+            draft.pieces.append(progress.text)
+        elif progress.what == "restart":
+            draft.pieces.clear()
+        elif progress.tool is not None:
+            draft.tools[progress.tool.id] = progress.tool
+        draft.ended = progress.what == "ended"
+        return draft
+
+    def _tell(self, line: Line) -> None:
+        for page in self.pages:
+            page.tell(line)
+
+
+def key_of(chat: str) -> SessionKey:
+    return SessionKey(platform="web", chat=chat)
+
+
+def words(parts: Sequence[Part]) -> str:
+    return text_of(part for part in parts if not isinstance(part, Media))
+
+
+def files(parts: Sequence[Part]) -> list[Line]:
+    return [
+        {
+            "name": part.name,
+            "mime": part.mime,
+            "size": part.size_bytes,
+            "url": f"/media/{part.sha256}" if part.sha256 else "",
+            "problem": part.problem,
+        }
+        for part in parts
+        if isinstance(part, Media)
+    ]
+
+
+def tool_line(tool: ToolProgress) -> Line:
+    return {
+        "id": tool.id,
+        "name": tool.name,
+        "arguments": tool.arguments,
+        "result": tool.result,
+        "error": tool.error,
+    }

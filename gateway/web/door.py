@@ -1,0 +1,119 @@
+"""Who may use the page: checked on every request and socket before anything else happens.
+
+Three questions, in this order. Was it addressed to us (Host: a foreign name pointing at this machine is not)?
+Does it come from our own page (Origin)? Does it bring a cookie or token that we gave out?
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from aiohttp import hdrs, web
+
+from gateway.store import web_keys
+from gateway.store.database import Database
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_NO_KEY = (
+    "This page needs a link of its own. Run `hermes web` on the machine where Hermes runs and open what it prints."
+)
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+        "font-src 'self'; manifest-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Door:
+    db: Database
+    host: str  # what we listen on
+    allowed_hosts: tuple[str, ...] = ()  # names by which a proxy in front of us is reached
+    token: str = ""  # the operator's own, for scripts and for machines beyond this one
+    port: int = 0  # known once the server listens
+
+    @property
+    def cookie_name(self) -> str:
+        return f"hermes_{self.port}"  # browsers share cookies between the ports of a host
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            response = await self._check(request, handler)
+        except web.HTTPException as error:
+            error.headers.update(_HEADERS)
+            raise
+        if not response.prepared:
+            for name, value in _HEADERS.items():
+                response.headers.setdefault(name, value)
+        return response
+
+    async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.host.lower() not in self._hosts():
+            raise web.HTTPMisdirectedRequest(text="This address does not belong to Hermes.")
+        if not self._is_own_origin(request):
+            raise web.HTTPForbidden(text="Only Hermes' own page may do this.")
+        link = request.query.get("token", "")
+        if request.path == "/" and link:
+            return await self._let_in(request, link)
+        if not await self._is_known(request):
+            raise _locked(request, _NO_KEY)
+        return await handler(request)
+
+    async def _let_in(self, request: web.Request, link: str) -> web.StreamResponse:
+        if self.token and hmac.compare_digest(link.encode(), self.token.encode()):
+            cookie: str | None = await self.db.write(web_keys.new_cookie)
+        else:
+            cookie = await self.db.write(lambda tx: web_keys.exchange(tx, link))
+        if cookie is None and not await self._is_known(request):
+            raise _locked(request, f"This link was used already or is too old. {_NO_KEY}")
+        response = web.Response(status=303, headers={hdrs.LOCATION: "/"})
+        if cookie is not None:
+            response.set_cookie(
+                self.cookie_name,
+                cookie,
+                max_age=web_keys.COOKIE_LIFE_MS // 1000,
+                httponly=True,
+                samesite="Strict",
+                secure=request.headers.get("X-Forwarded-Proto") == "https",
+                path="/",
+            )
+        return response
+
+    async def _is_known(self, request: web.Request) -> bool:
+        scheme, _, bearer = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+        if self.token and scheme.lower() == "bearer":
+            return hmac.compare_digest(bearer.strip().encode(), self.token.encode())
+        cookie = request.cookies.get(self.cookie_name, "")
+        return bool(cookie) and await self.db.read(lambda tx: web_keys.is_valid(tx, cookie))
+
+    def _hosts(self) -> set[str]:
+        names = {*_LOOPBACK, f"[{self.host}]" if ":" in self.host else self.host}
+        return {f"{name}:{self.port}" for name in names} | {host.lower() for host in self.allowed_hosts}
+
+    def _is_own_origin(self, request: web.Request) -> bool:
+        origin = request.headers.get(hdrs.ORIGIN)
+        if origin is not None:
+            return urlsplit(origin).netloc.lower() == request.host.lower()
+        # A browser sends an Origin with everything that writes and with every socket; a script sends none.
+        return request.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
+
+
+def _locked(request: web.Request, text: str) -> web.HTTPUnauthorized:
+    if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
+        return web.HTTPUnauthorized(text=text)
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Hermes</title>'
+        '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
+        f"<h1>Hermes</h1><p>{text.replace('`hermes web`', '<code>hermes web</code>')}</p></html>"
+    )
+    return web.HTTPUnauthorized(text=page, content_type="text/html")

@@ -1,0 +1,225 @@
+"""The one HTTP server: the page, its chat socket, what it reads, and health."""
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from importlib.metadata import version
+from typing import Any, cast
+from urllib.parse import quote, unquote
+
+from aiohttp import hdrs, web
+
+from gateway.errors import PlatformUnavailable
+from gateway.messages import MediaKind
+from gateway.platforms.web import WebPlatform, files, key_of, tool_line, words
+from gateway.store import media, timeline, web_keys
+from gateway.store.connection import Transaction
+from gateway.store.database import Database
+from gateway.store.media import MediaFiles
+from gateway.store.timeline import Said
+from gateway.web.door import Door
+from gateway.web.socket import PageSocket
+
+_CHAT = re.compile(r"[a-z0-9]{8,32}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SAFE_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"}
+_STATIC_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebServer:
+    platform: WebPlatform
+    db: Database
+    media_files: MediaFiles
+    door: Door
+    model_name: str
+    host: str
+    port: int
+    max_file_bytes: int
+    state: Callable[[], dict[str, Any]]
+    listening: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def link(self) -> str:
+        """An address that lets one browser in; waits until there is one."""
+        await self.listening.wait()
+        token = await self.db.write(web_keys.new_link)
+        return login_address(self.host, self.door.port, token)
+
+    async def run(self, listening: Callable[[], None]) -> None:
+        runner = web.AppRunner(self._app(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, self.host, self.port)
+            try:
+                await site.start()
+            except OSError as error:
+                raise PlatformUnavailable(
+                    f"the web page cannot listen on {self.host}:{self.port} ({error.strerror}); "
+                    "choose another port: hermes config set platforms.web.port …"
+                ) from error
+            self.door.port = runner.addresses[0][1]
+            self.listening.set()
+            listening()
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+    def _app(self) -> web.Application:
+        app = web.Application(middlewares=[self.door.middleware], client_max_size=self.max_file_bytes)
+        app.add_routes(
+            [
+                web.get("/", self._page),
+                web.get("/static/{name}", self._static),
+                web.get("/api/about", self._about),
+                web.get("/api/chats", self._chats),
+                web.get("/api/chats/{chat}", self._chat),
+                web.post("/api/files", self._upload),
+                web.get("/media/{sha256}", self._media),
+                web.get("/ws", self._socket),
+                web.get("/health", self._health),
+                web.get("/ready", self._ready),
+            ]
+        )
+        return app
+
+    async def _page(self, request: web.Request) -> web.Response:
+        return _static_file("index.html")
+
+    async def _static(self, request: web.Request) -> web.Response:
+        return _static_file(request.match_info["name"])
+
+    async def _about(self, request: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "version": version("hermes-gateway"),
+                "model": self.model_name,
+                "max_file_bytes": self.max_file_bytes,
+            }
+        )
+
+    async def _chats(self, request: web.Request) -> web.Response:
+        query = request.query.get("query", "").strip()[:200]
+
+        def look(tx: Transaction) -> list[timeline.Chat]:
+            return timeline.find_chats(tx, "web", query) if query else timeline.chats(tx, "web")
+
+        return web.json_response({"chats": [asdict(chat) for chat in await self.db.read(look)]})
+
+    async def _chat(self, request: web.Request) -> web.Response:
+        chat = request.match_info["chat"]
+        if not _CHAT.fullmatch(chat):
+            raise _problem(web.HTTPNotFound, "There is no such chat.")
+        key = str(key_of(chat))
+
+        def look(tx: Transaction) -> tuple[str, list[dict[str, Any]]]:
+            return timeline.title(tx, key), [_item(item) for item in timeline.timeline(tx, "web", chat, key)]
+
+        title, items = await self.db.read(look)
+        return web.json_response({"id": chat, "title": title, "items": items, "draft": self._draft(chat)})
+
+    def _draft(self, chat: str) -> dict[str, Any] | None:
+        draft = self.platform.drafts.get(chat)
+        if draft is None or draft.ended:
+            return None
+        return {"turn": draft.turn, "text": draft.text, "tools": [tool_line(tool) for tool in draft.tools.values()]}
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        try:
+            content = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            megabytes = self.max_file_bytes // 1_000_000
+            raise _problem(_TooLarge, f"A file may have {megabytes} MB at most.") from None
+        if not content:
+            raise _problem(web.HTTPBadRequest, "The file is empty.")
+        name = _file_name(request.headers.get("X-File-Name", ""))
+        mime = request.content_type if hdrs.CONTENT_TYPE in request.headers else "application/octet-stream"
+        family = mime.partition("/")[0]
+        kind = cast(MediaKind, family if family in ("image", "audio", "video") else "file")
+        sha256 = await asyncio.to_thread(self.media_files.save, kind, content)
+        await self.db.write(lambda tx: media.record(tx, sha256=sha256, kind=kind, mime=mime, size_bytes=len(content)))
+        facts = {"name": name, "mime": mime, "size": len(content)}
+        reference = base64.urlsafe_b64encode(json.dumps([sha256, kind, *facts.values()]).encode()).decode()
+        return web.json_response({"file": reference, **facts})
+
+    async def _media(self, request: web.Request) -> web.StreamResponse:
+        sha256 = request.match_info["sha256"]
+        known = await self.db.read(lambda tx: media.find(tx, sha256)) if _SHA256.fullmatch(sha256) else None
+        if known is None:
+            raise _problem(web.HTTPNotFound, "There is no such file.")
+        path = self.media_files.path(known.kind, sha256)
+        if not path.exists():
+            raise _problem(web.HTTPNotFound, "This file is no longer kept.")
+        inline = known.mime in _SAFE_INLINE
+        disposition = "inline" if inline else "attachment"
+        headers = {
+            hdrs.CONTENT_TYPE: known.mime if inline else "application/octet-stream",
+            hdrs.CONTENT_DISPOSITION: f"{disposition}; filename*=UTF-8''{_quoted(request.query.get('name', sha256))}",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+            hdrs.CACHE_CONTROL: "private, max-age=31536000, immutable",
+        }
+        return web.FileResponse(path, headers=headers)
+
+    async def _socket(self, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(heartbeat=25.0, max_msg_size=1_000_000)
+        await socket.prepare(request)
+        page = PageSocket(socket=socket, platform=self.platform, db=self.db)
+        await page.run()
+        return socket
+
+    async def _health(self, request: web.Request) -> web.Response:
+        state = self.state()
+        troubled = bool(state["store"]) or any(one["problem"] for one in state["platforms"].values())
+        return web.json_response({"status": "degraded" if troubled else "ok", **state})
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        state = self.state()
+        ready = state["state"] == "serving" and not state["store"]
+        return web.json_response({"ready": ready}, status=200 if ready else 503)
+
+
+def login_address(host: str, port: int, token: str) -> str:
+    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - told apart, not bound
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}/?token={token}"
+
+
+class _TooLarge(web.HTTPClientError):
+    status_code = 413
+
+
+def _item(item: Said | timeline.Replied) -> dict[str, Any]:
+    common = {"text": words(item.parts), "files": files(item.parts), "at_ms": item.at_ms}
+    if isinstance(item, Said):
+        return {"kind": "user", "id": item.message_id, "state": item.state, **common}
+    tools = [asdict(tool) for tool in item.tools]
+    return {"kind": item.kind, "key": item.key, "answers": list(item.answers), "tools": tools, **common}
+
+
+def _static_file(name: str) -> web.Response:
+    suffix = name[name.rfind(".") :]
+    file = resources.files("gateway.web") / "static" / name
+    if "/" in name or suffix not in _STATIC_TYPES or not file.is_file():
+        raise _problem(web.HTTPNotFound, "There is no such page.")
+    return web.Response(
+        body=file.read_bytes(),
+        content_type=_STATIC_TYPES[suffix],
+        charset="utf-8",
+        headers={hdrs.CACHE_CONTROL: "no-cache"},
+    )
+
+
+def _file_name(header: str) -> str:
+    """The last part of the name alone, without what could make it look like something else."""
+    name = unquote(header).replace("\\", "/").rsplit("/", 1)[-1]
+    return "".join(character for character in name if character.isprintable())[:200] or "file"
+
+
+def _quoted(name: str) -> str:
+    return quote(_file_name(quote(name)), safe="")
+
+
+def _problem(kind: type[web.HTTPException], text: str) -> web.HTTPException:
+    return kind(text=json.dumps({"problem": text}), content_type="application/json")

@@ -1,0 +1,126 @@
+"""One open page's socket: what it sends is accepted and acked, what happens is told."""
+
+import asyncio
+import base64
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+from gateway.errors import GatewayStopping, PlatformUnavailable, StoreUnavailable
+from gateway.messages import Media, Part, Text
+from gateway.platforms.web import Line, Page, WebPlatform
+from gateway.store import media
+from gateway.store.database import Database
+
+_CHAT = re.compile(r"[a-z0-9]{8,32}")
+_MAX_ID_CHARS = 100
+_MAX_FILES = 10
+
+
+class _BadLine(Exception):
+    """The text tells the page what was wrong."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PageSocket:
+    socket: web.WebSocketResponse
+    platform: WebPlatform
+    db: Database
+    page: Page = field(default_factory=Page)
+
+    async def run(self) -> None:
+        """Until either side closes."""
+        self.platform.pages.add(self.page)
+        try:
+            async with asyncio.TaskGroup() as group:
+                telling = group.create_task(self._tell())
+                await self._listen()
+                telling.cancel()
+        finally:
+            self.platform.pages.discard(self.page)
+
+    async def _tell(self) -> None:
+        while True:
+            lines = [await self.page.lines.get()]
+            while not self.page.lines.empty():
+                lines.append(self.page.lines.get_nowait())
+            for line in _joined(lines):
+                if line is None:
+                    await self.socket.close(message=b"too slow")
+                    return
+                try:
+                    await self.socket.send_str(json.dumps(line, ensure_ascii=False))
+                except ConnectionError:
+                    return  # closed meanwhile; `_listen` ends by itself
+
+    async def _listen(self) -> None:
+        async for received in self.socket:
+            if received.type is not WSMsgType.TEXT:
+                continue
+            line: Any = None
+            try:
+                line = json.loads(received.data)
+                await self._take(line)
+            except _BadLine as error:
+                self.page.tell({"type": "error", "problem": str(error), "id": _identifier(line)})
+            except (ValueError, RecursionError):
+                self.page.tell({"type": "error", "problem": "this is not JSON"})
+
+    async def _take(self, line: Any) -> None:
+        if not isinstance(line, dict) or line.get("type") != "send":
+            raise _BadLine('only lines of the type "send" are taken here')
+        chat, message_id = line.get("chat"), _identifier(line)
+        if not isinstance(chat, str) or not _CHAT.fullmatch(chat) or not message_id:
+            raise _BadLine('"chat" must be 8 to 32 of a-z and 0-9, and "id" a text that names the message')
+        about: Line = {"id": message_id, "chat": chat}
+        parts = await self._parts(line)
+        try:
+            await self.platform.accept(message_id, chat, parts)
+        except (StoreUnavailable, GatewayStopping, PlatformUnavailable) as error:
+            self.page.tell({"type": "retry", "problem": str(error), **about})
+        else:
+            self.page.tell({"type": "ack", **about})
+
+    async def _parts(self, line: dict[str, Any]) -> list[Part]:
+        text, references = line.get("text", ""), line.get("files", [])
+        if not isinstance(text, str) or any("\ud800" <= character <= "\udfff" for character in text):
+            raise _BadLine('"text" must be a text')
+        if not isinstance(references, list) or len(references) > _MAX_FILES:
+            raise _BadLine(f"a message may have {_MAX_FILES} files at most")
+        parts: list[Part] = [Text(text=text)] if text.strip() else []
+        parts += [await self._uploaded(reference) for reference in references]
+        if not parts:
+            raise _BadLine("the message is empty")
+        return parts
+
+    async def _uploaded(self, reference: Any) -> Media:
+        try:
+            sha256, kind, name, mime, size = json.loads(base64.urlsafe_b64decode(reference))
+            part = Media(
+                kind=kind, name=str(name)[:200], mime=str(mime)[:100], size_bytes=int(size), sha256=str(sha256)
+            )
+        except (ValueError, TypeError):
+            raise _BadLine("this file was not uploaded here") from None
+        if await self.db.read(lambda tx: media.find(tx, part.sha256)) is None:
+            raise _BadLine(f"{part.name} is not here any more; please attach it again")
+        return part
+
+
+def _identifier(line: Any) -> str:
+    identifier = line.get("id") if isinstance(line, dict) else None
+    return identifier if isinstance(identifier, str) and len(identifier) <= _MAX_ID_CHARS else ""
+
+
+def _joined(lines: list[Line | None]) -> list[Line | None]:
+    """Neighbouring pieces of the same text become one: a page that is behind catches up in one step."""
+    joined: list[Line | None] = []
+    for line in lines:
+        last = joined[-1] if joined else None
+        if line and last and line["type"] == last["type"] == "text" and line["turn"] == last["turn"]:
+            joined[-1] = last | {"text": last["text"] + line["text"]}
+        else:
+            joined.append(line)
+    return joined
