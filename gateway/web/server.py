@@ -27,6 +27,7 @@ from gateway.web.socket import PageSocket
 _CHAT = re.compile(r"[a-z0-9]{8,32}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAFE_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"}
+_MAX_CHATS = 500
 _STATIC_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -103,9 +104,13 @@ class WebServer:
 
     async def _chats(self, request: web.Request) -> web.Response:
         query = request.query.get("query", "").strip()[:200]
+        asked = request.query.get("limit", "")
+        limit = min(int(asked), _MAX_CHATS) if asked.isascii() and asked.isdigit() else _MAX_CHATS
 
         def look(tx: Transaction) -> list[timeline.Chat]:
-            return timeline.find_chats(tx, "web", query) if query else timeline.chats(tx, "web")
+            if query:
+                return timeline.find_chats(tx, "web", query, limit=limit)
+            return timeline.chats(tx, "web", limit=limit)
 
         return web.json_response({"chats": [asdict(chat) for chat in await self.db.read(look)]})
 

@@ -1,0 +1,125 @@
+// Where a message is written: grows with it, keeps it per chat, takes files by button, paste and drop.
+
+import { Attachments } from "./attachments.js";
+import { byId, debounce } from "./dom.js";
+import { forget, load, save } from "./storage.js";
+
+export class Composer {
+  constructor({ onSend, onStop, onProblem }) {
+    this.onSend = onSend;
+    this.chat = "";
+    this.sendsWhenUploaded = false;
+    this.box = byId("message");
+    this.hint = byId("hint");
+    this.attachments = new Attachments({ onProblem, onChange: () => this.filesChanged() });
+    this.keepSoon = debounce(() => this.keep(), 250);
+    this.box.addEventListener("input", () => this.changed());
+    this.box.addEventListener("keydown", (event) => this.onKey(event));
+    this.box.addEventListener("paste", (event) => this.onPaste(event));
+    byId("composer").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.send();
+    });
+    byId("stop").addEventListener("click", onStop);
+    byId("attach").addEventListener("click", () => byId("picker").click());
+    byId("picker").addEventListener("change", (event) => {
+      this.attachments.add(event.target.files);
+      event.target.value = ""; // the same file can be chosen again
+      this.changed();
+    });
+    window.addEventListener("pagehide", () => this.keep());
+    this.acceptDrops();
+  }
+
+  open(chat) {
+    if (this.chat) this.keep();
+    this.chat = chat;
+    this.sendsWhenUploaded = false;
+    const draft = load(`draft.${chat}`) ?? { text: "", files: [] };
+    this.box.value = draft.text;
+    this.attachments.open(chat, draft.files);
+    this.changed();
+  }
+
+  setBusy(busy) {
+    byId("stop").hidden = !busy;
+  }
+
+  write(text) {
+    this.box.value = text;
+    this.changed();
+    this.box.focus();
+  }
+
+  keep() {
+    const text = this.box.value;
+    const files = this.attachments.ready.map(({ file, name, mime, size }) => ({ file, name, mime, size }));
+    if (text || files.length) save(`draft.${this.chat}`, { text, files });
+    else forget(`draft.${this.chat}`);
+  }
+
+  send() {
+    const text = this.box.value.trim();
+    if (this.attachments.isUploading) {
+      this.sendsWhenUploaded = true;
+      this.changed();
+      return;
+    }
+    const files = this.attachments.ready.map(({ file, name, mime, size }) => ({ file, name, mime, size }));
+    this.sendsWhenUploaded = false;
+    if (!text && !files.length) return;
+    this.box.value = "";
+    this.attachments.clear();
+    this.keep();
+    this.changed();
+    this.onSend(text, files);
+  }
+
+  filesChanged() {
+    if (this.sendsWhenUploaded && !this.attachments.isUploading) this.send();
+    this.changed();
+  }
+
+  changed() {
+    this.box.style.height = "auto";
+    this.box.style.height = `${Math.min(this.box.scrollHeight, window.innerHeight * 0.4)}px`;
+    byId("send").disabled = !this.box.value.trim() && !this.attachments.files.some((file) => file.state !== "failed");
+    this.hint.textContent = this.sendsWhenUploaded ? "Sends when the files are there." : "";
+    this.keepSoon();
+  }
+
+  onKey(event) {
+    // While a word is being composed (Japanese, Chinese, …), Enter chooses it.
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    this.send();
+  }
+
+  onPaste(event) {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (!files.length) return;
+    event.preventDefault();
+    this.attachments.add(files);
+    this.changed();
+  }
+
+  acceptDrops() {
+    const zone = byId("main");
+    const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+    let depth = 0; // entering a child comes before leaving its parent
+    const over = (change) => zone.classList.toggle("dropping", (depth = Math.max(0, depth + change)) > 0);
+    zone.addEventListener("dragenter", (event) => hasFiles(event) && over(1));
+    zone.addEventListener("dragleave", (event) => hasFiles(event) && over(-1));
+    // Everywhere: a file dropped beside the page must not replace it.
+    window.addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());
+    window.addEventListener("drop", (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      depth = 0;
+      zone.classList.remove("dropping");
+      this.attachments.add(event.dataTransfer.files);
+      this.changed();
+      this.box.focus();
+    });
+  }
+}

@@ -1,0 +1,136 @@
+// Everything around the conversation: drawer, title, theme, banner, toasts, help, the locked screen, shortcuts.
+
+import { byId } from "./dom.js";
+
+const PATIENCE_MS = 800; // a hiccup is not worth a banner
+const TOAST_MS = 6_000;
+const NARROW = window.matchMedia("(max-width: 820px)");
+
+export class Panels {
+  constructor({ onNew, onStop, onUnlock }) {
+    this.onNew = onNew;
+    this.onStop = onStop;
+    this.onUnlock = onUnlock;
+    this.title = "";
+    this.hasNews = false;
+    byId("new").addEventListener("click", onNew);
+    byId("new-bar").addEventListener("click", onNew);
+    byId("menu").addEventListener("click", () => this.setDrawer(true));
+    byId("veil").addEventListener("click", () => this.closeDrawer());
+    byId("side-close").addEventListener("click", () => this.closeDrawer());
+    byId("help-open").addEventListener("click", () => byId("help").showModal());
+    byId("skip").addEventListener("click", () => byId("message").focus());
+    byId("theme").addEventListener("click", () => this.showTheme(window.hermesTheme.next()));
+    for (const dialog of document.querySelectorAll("dialog")) {
+      dialog.querySelector(".close").addEventListener("click", () => dialog.close());
+    }
+    document.addEventListener("keydown", (event) => this.onKey(event));
+    document.addEventListener("visibilitychange", () => document.hidden || this.seen());
+    window.addEventListener("focus", () => byId("locked").hidden || this.onUnlock());
+    NARROW.addEventListener("change", () => this.setDrawer(false));
+    this.showTheme(window.hermesTheme.current());
+    this.setDrawer(false);
+  }
+
+  // Shortcuts
+
+  onKey(event) {
+    const command = event.ctrlKey || event.metaKey;
+    const writing = event.target.closest?.("input, textarea");
+    if (command && !event.shiftKey && event.key.toLowerCase() === "k") this.search(event);
+    else if (command && event.shiftKey && event.key.toLowerCase() === "o") {
+      event.preventDefault();
+      this.onNew();
+    } else if (event.key === "?" && !writing && !command) byId("help").showModal();
+    else if (event.key === "Escape") this.escape();
+  }
+
+  search(event) {
+    event.preventDefault();
+    this.setDrawer(true);
+    byId("search").focus();
+    byId("search").select();
+  }
+
+  escape() {
+    if (document.querySelector("dialog[open]")) return;
+    if (document.body.classList.contains("drawer")) this.closeDrawer();
+    else this.onStop();
+  }
+
+  // Drawer
+
+  setDrawer(open) {
+    const narrow = NARROW.matches;
+    document.body.classList.toggle("drawer", narrow && open);
+    byId("side").inert = narrow && !open;
+    byId("main").inert = narrow && open;
+    byId("menu").setAttribute("aria-expanded", String(narrow && open));
+    if (narrow && open) byId("side-close").focus();
+  }
+
+  closeDrawer() {
+    const wasOpen = document.body.classList.contains("drawer");
+    this.setDrawer(false);
+    if (wasOpen) byId("menu").focus();
+  }
+
+  /** Not on a touch screen, where it would bring up the keyboard. */
+  focusComposer() {
+    if (!window.matchMedia("(pointer: coarse)").matches) byId("message").focus({ preventScroll: true });
+  }
+
+  // Title and news
+
+  setTitle(title) {
+    this.title = title;
+    byId("title").textContent = title || "New chat";
+    this.showTitle();
+  }
+
+  showTitle() {
+    document.title = `${this.hasNews ? "• " : ""}${this.title ? `${this.title} – Hermes` : "Hermes"}`;
+  }
+
+  noticeAnswer() {
+    this.hasNews = document.hidden;
+    this.showTitle();
+  }
+
+  seen() {
+    this.hasNews = false;
+    this.showTitle();
+  }
+
+  setAbout({ version, model }) {
+    byId("about").textContent = `${model} · ${version}`;
+    byId("demo").hidden = model !== "demo";
+  }
+
+  showTheme(theme) {
+    const words = { system: "Auto", light: "Light", dark: "Dark" }[theme];
+    byId("theme-word").textContent = words;
+    byId("theme").setAttribute("aria-label", `Colours: ${words}. Change`);
+  }
+
+  // How things stand
+
+  setAway(away) {
+    clearTimeout(this.awayTimer);
+    if (away) this.awayTimer = setTimeout(() => (byId("away").hidden = false), PATIENCE_MS);
+    else byId("away").hidden = true;
+  }
+
+  setLocked(locked) {
+    byId("locked").hidden = !locked;
+    byId("app").hidden = locked;
+    if (locked) byId("locked").focus();
+  }
+
+  toast(text) {
+    byId("toast").textContent = text;
+    byId("toast").hidden = false;
+    clearTimeout(this.toastTimer);
+    this.toastTimer = setTimeout(() => (byId("toast").hidden = true), TOAST_MS);
+  }
+}

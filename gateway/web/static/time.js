@@ -1,0 +1,37 @@
+// Times as people say them, in the reader's language and zone.
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const weekday = new Intl.DateTimeFormat(undefined, { weekday: "long" });
+const shortWeekday = new Intl.DateTimeFormat(undefined, { weekday: "short" });
+const date = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long", year: "numeric" });
+const shortDate = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
+
+const midnight = (ms) => new Date(ms).setHours(0, 0, 0, 0);
+
+/** Whole days between then and now, by the calendar; rounded because days with a clock change are not 24 hours. */
+const daysAgo = (ms) => Math.round((midnight(Date.now()) - midnight(ms)) / 86_400_000);
+
+export const timeOfDay = (ms) => clock.format(ms);
+export const exactly = (ms) => full.format(ms);
+export const sameDay = (a, b) => midnight(a) === midnight(b);
+
+export function dayName(ms) {
+  const days = daysAgo(ms);
+  if (days === 0) return "Today";
+  if (days === 1) return "Yesterday";
+  return days > 1 && days < 7 ? weekday.format(ms) : date.format(ms);
+}
+
+export function briefly(ms) {
+  const days = daysAgo(ms);
+  if (days <= 0) return Date.now() - ms < 60_000 ? "now" : clock.format(ms);
+  return days < 7 ? shortWeekday.format(ms) : shortDate.format(ms);
+}
+
+export function periodOf(ms) {
+  const days = daysAgo(ms);
+  if (days <= 0) return "Today";
+  if (days === 1) return "Yesterday";
+  return days < 7 ? "This week" : days < 31 ? "This month" : "Earlier";
+}

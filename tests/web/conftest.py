@@ -1,0 +1,128 @@
+"""One browser and one gateway for all tests here; each test gets a tab with a chat of its own."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.web.browser import Browser, Page, open_browser
+
+ROOT = Path(__file__).parents[2]
+LINK = re.compile(r"http://127\.0\.0\.1:\d+/\?token=\S+")
+_OURS = ("HERMES_", "GATEWAY_", "TELEGRAM_", "DISCORD_", "SLACK_", "OPENAI_", "OPENROUTER_", "NOUS_", "NOTIFY_SOCKET")
+
+
+class Site:
+    """A gateway with the page, on one port through all its lives."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.address = f"http://127.0.0.1:{_free_port()}/"
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[bytes] | None = None
+
+    async def start(self) -> str:
+        """Returns the link it printed."""
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-W", "error", "-m", "tests.web.echo_hermes", "gateway", "run"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=ROOT,
+            env=self._environment(),
+        )
+        link = await self._printed_link(self._process)
+        assert self._process.stdout is not None
+        self._reading = asyncio.create_task(self._process.stdout.read())  # a full pipe would hold it up
+        return link
+
+    async def kill(self) -> None:
+        """As the kernel would: no goodbye."""
+        assert self._process is not None
+        assert self._reading is not None
+        self._process.send_signal(signal.SIGKILL)
+        await self._reading
+        await self._process.wait()
+
+    async def new_link(self) -> str:
+        """What `hermes web` prints."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hermes_cli", "web"),
+            stdout=asyncio.subprocess.PIPE,
+            cwd=ROOT,
+            env=self._environment(),
+        )
+        return await self._printed_link(process)
+
+    def go(self, go: bool = True) -> None:
+        """Lets the model go on with what it holds, or makes it hold the next."""
+        if go:
+            (self.home / "go").touch()
+        else:
+            (self.home / "go").unlink(missing_ok=True)
+
+    async def _printed_link(self, process: asyncio.subprocess.Process) -> str:
+        assert process.stdout is not None
+        printed = ""
+        async with asyncio.timeout(30):
+            while line := (await process.stdout.readline()).decode():
+                printed += line
+                if found := LINK.search(line):
+                    return found[0]
+        raise AssertionError(f"no link was printed: {printed}")
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        port = self.address.rstrip("/").rpartition(":")[2]
+        ours = {"HERMES_HOME": str(self.home), "HERMES_PLATFORMS__WEB__PORT": port}
+        return {**kept, **ours, "PYTHONPATH": str(ROOT / "tests" / "guard")}
+
+
+def _free_port() -> int:
+    """Fixed before the start: a page finds a restarted gateway only where it was."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    async with open_browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> AsyncIterator[Site]:
+    """Running, and with the browser let in."""
+    running = Site(tmp_path_factory.mktemp("site") / "home")
+    link = await running.start()
+    try:
+        first = await browser.new_page()
+        await first.go(link)
+        await first.wait_for("document.querySelector('#about').textContent")
+        await first.close()
+        yield running
+    finally:
+        await running.kill()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(site: Site, browser: Browser) -> AsyncIterator[Page]:
+    """A new chat, connected. Nothing may have gone wrong on it by the end of the test."""
+    site.go()
+    opened = await browser.new_page()
+    await opened.go(site.address)
+    await opened.wait_for("document.querySelector('#about').textContent")
+    await opened.wait_for("!document.querySelector('#empty').hidden")
+    yield opened
+    problems, dialogs = opened.problems, opened.dialogs
+    await opened.close()
+    assert problems == []
+    assert dialogs == []

@@ -1,0 +1,51 @@
+"""`hermes` with a model that says what it is told: `say …` at once, `hold …` half of it until the file `go` is there.
+
+Everything else it leaves to the demo model, tools included.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_core.conversation import Message, assistant
+from agent_core.demo_model import DemoModel
+from agent_core.events import Emit, TextDelta
+from gateway import wiring
+from hermes_cli.main import main
+from hermes_config.places import Home
+from tools.base import Tool
+
+_PIECE_CHARS = 7
+
+
+class EchoModel:
+    name = "echo"
+
+    def __init__(self, home: Path) -> None:
+        self._go = home / "go"
+        self._demo = DemoModel()
+
+    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+        order, _, text = messages[-1].text.partition(" ")
+        if messages[-1].role != "user" or order not in ("say", "hold"):
+            return await self._demo.reply(messages, tools, emit)
+        await self._write(text[: len(text) // 2], emit)
+        while order == "hold" and not self._go.exists():
+            await asyncio.sleep(0.01)  # another process decides
+        await self._write(text[len(text) // 2 :], emit)
+        return assistant(text)
+
+    async def _write(self, text: str, emit: Emit) -> None:
+        for start in range(0, len(text), _PIECE_CHARS):
+            emit(TextDelta(text=text[start : start + _PIECE_CHARS]))
+            await asyncio.sleep(0)  # so that pieces travel one by one
+
+
+def _build_model(*_: Any, **__: Any) -> EchoModel:
+    return EchoModel(Home.locate().root)
+
+
+if __name__ == "__main__":
+    wiring.build_model = _build_model
+    main()

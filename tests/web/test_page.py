@@ -1,0 +1,364 @@
+"""The chat page in a real browser, against a real gateway."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.web.browser import Browser, Page, needs_chromium
+from tests.web.conftest import Site
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_chromium]
+
+
+async def send(page: Page, text: str) -> None:
+    await page.type(text, into="#message")
+    await page.press("Enter")
+
+
+async def ask(page: Page, text: str) -> str:
+    """The visible text of the answer, once it is complete."""
+    before = await page.count(".answer:not(.draft)")
+    await send(page, text)
+    await page.wait_for(f"document.querySelectorAll('.answer:not(.draft)').length > {before}")
+    return str(await page.run("[...document.querySelectorAll('.answer:not(.draft) .prose')].at(-1).innerText"))
+
+
+# Being let in
+
+
+async def test_the_link_works_once_and_leaves_no_token_behind(site: Site, browser: Browser) -> None:
+    link = await site.new_link()
+    page = await browser.new_page(apart=True)
+    await page.go(link)
+    await page.wait_for("document.querySelector('#about')?.textContent")
+    assert "token" not in await page.run("location.href + document.referrer")
+    await page.close()
+    stranger = await browser.new_page(apart=True)
+    await stranger.go(link)
+    assert "hermes web" in await stranger.text("body")
+    assert await stranger.count("#composer") == 0
+    await stranger.close()
+
+
+async def test_a_page_whose_key_has_gone_says_how_to_get_a_new_one(site: Site, browser: Browser) -> None:
+    page = await browser.new_page(apart=True)
+    await page.go(await site.new_link())
+    await page.wait_for("document.querySelector('#about')?.textContent")
+    await page.type("not lost", into="#message")
+    await page.call("Network.clearBrowserCookies")
+    await page.press("k", "Control")
+    await page.type("anything")
+    await page.wait_for("!document.querySelector('#locked').hidden")
+    assert "hermes web" in await page.text("#locked")
+    assert not await page.run("document.querySelector('#composer').checkVisibility()")
+    # Once a new link was opened in the same browser, it goes on where it was.
+    await page.run(f"fetch('{await site.new_link()}').then(() => dispatchEvent(new Event('focus')))")
+    await page.wait_for("document.querySelector('#locked').hidden")
+    assert await page.run("document.querySelector('#message').value") == "not lost"
+    await ask(page, ", any of it")
+    assert await page.text(".bubble") == "not lost, any of it"
+    await page.close()
+
+
+# Talking
+
+
+async def test_a_question_gets_its_answer_and_the_chat_its_name(page: Page) -> None:
+    assert "391" in await ask(page, "what is 17 * 23?")
+    await page.wait_for("document.title === 'what is 17 * 23? – Hermes'")
+    await page.wait_for("document.querySelector('.chat[aria-current]')?.innerText.includes('what is 17 * 23?')")
+    assert await page.run("document.querySelector('#message').value") == ""
+    assert await page.run("document.activeElement.id") == "message"
+    assert "391" in await page.run("document.querySelector('#spoken').textContent")
+
+
+async def test_the_examples_of_an_empty_chat_work(page: Page) -> None:
+    await page.click(".example:nth-child(2)")
+    await page.wait_for("document.querySelector('.answer:not(.draft)')?.innerText.includes('water the plants')")
+    assert await page.run("document.querySelector('#empty').hidden")
+
+
+async def test_tool_activity_unfolds(page: Page) -> None:
+    await ask(page, "what time is it in Asia/Tokyo?")
+    assert await page.text(".answer .tool-name") == "clock"
+    assert not await page.run("document.querySelector('.answer details').open")
+    await page.click(".answer summary")
+    await page.wait_for("document.querySelector('.tool-body')?.innerText.includes('\"timezone\": \"Asia/Tokyo\"')")
+    assert await page.count(".tool-body section") == 2
+    assert await page.count(".tool-state.done") == 1
+
+
+async def test_an_answer_is_shown_while_it_is_written(page: Page, site: Site) -> None:
+    site.go(False)
+    await send(page, "hold The first half is here, **and bold. The second half** comes later.")
+    await page.wait_for("document.querySelector('.draft .streaming')?.innerText.includes('first half')")
+    assert "second half" not in await page.text(".draft")
+    assert await page.count(".draft strong") == 1  # what is still open is shown as it will be
+    assert await page.run("document.querySelector('#stop').checkVisibility()")
+    assert await page.run("document.querySelector('#spoken').textContent") == ""
+    site.go()
+    await page.wait_for("document.querySelector('.answer:not(.draft)')?.innerText.includes('comes later')")
+    assert await page.count(".draft") == 0
+    await page.wait_for("document.querySelector('#stop').hidden")
+
+
+@pytest.mark.parametrize("how", ["button", "key"])
+async def test_an_answer_can_be_stopped(page: Page, site: Site, how: str) -> None:
+    site.go(False)
+    await send(page, "hold This will never be finished, will it?")
+    await page.wait_for("document.querySelector('.draft .streaming')?.innerText.includes('This will')")
+    await (page.click("#stop") if how == "button" else page.press("Escape"))
+    await page.wait_for("document.querySelector('#timeline').innerText.includes('Stopped')")
+    await page.wait_for("document.querySelector('#stop').hidden && !document.querySelector('.draft')")
+    assert "finished, will it" not in await page.text(".answer .prose")
+    site.go()
+    assert "391" in await ask(page, "what is 17 * 23?")
+
+
+async def test_two_tabs_see_the_same(page: Page, site: Site, browser: Browser) -> None:
+    site.go(False)
+    other = await browser.new_page()
+    await other.go(site.address + await page.run("location.hash"))
+    await send(page, "hold Both of us can read this.")
+    await other.wait_for("document.querySelector('.draft .streaming')?.innerText.includes('Both of')")
+    site.go()
+    for tab in (page, other):
+        await tab.wait_for("document.querySelector('.answer:not(.draft)')?.innerText.includes('read this')")
+        assert await tab.count(".entry.user") == 1
+    await ask(other, "what is 2 + 3?")
+    await page.wait_for("document.querySelector('#timeline').innerText.includes('2 + 3 = 5')")
+    assert other.problems == []
+    await other.close()
+
+
+# Keeping
+
+
+async def test_a_reload_keeps_everything(page: Page) -> None:
+    await ask(page, "what time is it in Asia/Tokyo?")
+    await ask(page, "say **kept**, and `code`")
+    await page.click("#theme")
+    await page.type("half a thou", into="#message")
+    await page.press("Enter", "Shift")
+    await page.type("ght")
+    before = await page.run("[...document.querySelectorAll('.entry')].map((one) => one.textContent)")
+    await page.reload()
+    await page.wait_for("document.querySelectorAll('.entry').length === 4")
+    assert await page.run("[...document.querySelectorAll('.entry')].map((one) => one.textContent)") == before
+    assert await page.run("document.querySelector('#message').value") == "half a thou\nght"
+    assert await page.run("document.documentElement.dataset.theme") == "light"
+    await page.click("#theme")
+    await page.click("#theme")
+
+
+async def test_chats_are_apart_and_back_goes_back(page: Page) -> None:
+    await ask(page, "say This one is about herons.")
+    first = await page.run("location.hash")
+    await page.type("a draft here", into="#message")
+    await page.press("O", "Control", "Shift")
+    await page.wait_for(f"location.hash !== '{first}' && !document.querySelector('#empty').hidden")
+    assert await page.run("document.querySelector('#message').value") == ""
+    await page.run("history.back()")
+    await page.wait_for("document.querySelector('.answer')?.innerText.includes('herons')")
+    assert await page.run("document.querySelector('#message').value") == "a draft here"
+
+
+async def test_search_finds_a_word_in_another_chat(page: Page) -> None:
+    await ask(page, "say The password of the day is xylophone.")
+    await page.click("#new")
+    await page.wait_for("!document.querySelector('#empty').hidden")
+    await page.press("k", "Control")
+    await page.type("xylophone")
+    await page.wait_for("document.querySelector('.chat .excerpt mark')?.textContent === 'xylophone'")
+    await page.press("ArrowDown")
+    await page.press("Enter")
+    await page.wait_for("document.querySelector('.answer')?.innerText.includes('xylophone')")
+
+
+async def test_kill_nine_mid_answer_and_the_answer_arrives_by_itself(page: Page, site: Site) -> None:
+    site.go(False)
+    await send(page, "hold The answer to this survives, whatever happens.")
+    await page.wait_for("document.querySelector('.draft .streaming')?.innerText.includes('The answer')")
+    await site.kill()
+    await page.wait_for("!document.querySelector('#away').hidden")
+    await send(page, "what is 17 * 23?")  # nobody is there to take it
+    await page.wait_for("document.querySelector('.unsent')?.innerText.includes('Waiting to be sent')")
+    site.go()
+    await site.start()
+    await page.wait_for("document.querySelector('#timeline').innerText.includes('whatever happens.')", seconds=30)
+    await page.wait_for("document.querySelector('#timeline').innerText.includes('17 * 23 = 391')", seconds=30)
+    assert await page.run("document.querySelector('#away').hidden")
+    assert await page.count(".unsent") == 0
+    shown = await page.run("[...document.querySelectorAll('.entry .bubble')].map((one) => one.innerText)")
+    assert shown == ["hold The answer to this survives, whatever happens.", "what is 17 * 23?"]
+    page.problems.clear()  # connections that were refused meanwhile
+
+
+# Files
+
+
+async def test_a_picture_travels_both_ways_and_enlarges(page: Page, tmp_path: Path) -> None:
+    picture = tmp_path / "dot.png"
+    picture.write_bytes(PNG)
+    await page.choose_files("#picker", picture)
+    await page.wait_for("document.querySelector('.chip.ready img')")
+    await send(page, "say Nice picture.")
+    await page.wait_for("document.querySelector('.user .picture img')?.naturalWidth === 1")
+    await page.click(".user .picture")
+    await page.wait_for("document.querySelector('#viewer').open")
+    await page.press("Escape")
+    await page.wait_for("!document.querySelector('#viewer').open && document.querySelector('.answer:not(.draft)')")
+
+
+async def test_a_pasted_file_can_be_removed_and_an_empty_one_is_refused(page: Page) -> None:
+    await page.run(
+        "(() => { const files = new DataTransfer(); files.items.add(new File(['notes'], 'notes.txt'));"
+        "files.items.add(new File([], 'nothing.txt'));"
+        "document.querySelector('#message').dispatchEvent("
+        "new ClipboardEvent('paste', {clipboardData: files, bubbles: true, cancelable: true})) })()"
+    )
+    await page.wait_for("document.querySelectorAll('.chip').length === 2 && document.querySelector('.chip.ready')")
+    assert "empty" in await page.text(".chip.failed")
+    await page.click(".chip.ready button")
+    await page.click(".chip.failed button")
+    await page.wait_for("document.querySelector('#tray').hidden")
+
+
+# Markup
+
+
+NASTY = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)><iframe srcdoc='<script>alert(1)</script>'></iframe></svg>",
+    "[click](javascript:alert(1)) [tab](java\tscript:alert(1)) [caps](JaVaScRiPt:alert(1))",
+    "[html](data:text/html,<script>alert(1)</script>) [vb](vbscript:x) [blob](blob:null/1) [file](file:///etc/passwd)",
+    '<javascript:alert(1)> <https://example.org/"onmouseover=alert(1)>',
+    "![out](https://tracker.invalid/pixel.png) ![data](data:image/svg+xml,<svg/onload=alert(1)>)",
+    "![up](/media/../api/about) ![own](/media/x.svg) [two](//example.org) [here](/api/chats)",
+    '[a](https://example.org/"onclick="alert(1)) [b](<https://example.org/ onclick=alert(1)>)',
+    "`<script>alert(1)</script>` **<b onclick=alert(1)>x</b>**",
+    '```"><script>alert(1)</script>\n</code></pre><script>alert(1)</script>\n```',
+    "| <img src=x onerror=alert(1)> | b |\n|--|--|\n| <script>alert(1)</script> | [x](javascript:alert(1)) |",
+    "> # <details open ontoggle=alert(1)>\n> - <input autofocus onfocus=alert(1)>",
+    "</li></ol></main><h1>out of the box</h1>",
+]
+SAFE = """(() => {
+  const elements = [...document.querySelectorAll('#timeline *, #chats *, #title, #tray *')];
+  return elements.flatMap((one) => [
+    ...(/^(SCRIPT|IFRAME|OBJECT|EMBED|STYLE|LINK|FORM|BASE|META)$/.test(one.tagName) ? [one.tagName] : []),
+    ...one.getAttributeNames().filter((name) => name.startsWith('on') || name === 'style' || name === 'srcdoc'),
+    ...(one.tagName === 'A' && !/^(https?:|mailto:)/.test(one.href) ? [one.href] : []),
+    ...(one.tagName === 'A' && one.target && !one.rel.includes('noopener') ? ['opener'] : []),
+    ...(one.tagName === 'IMG' && !one.src.startsWith(`${location.origin}/media/`) && !one.src.startsWith('blob:')
+      ? [one.src] : []),
+  ])
+})()"""
+
+
+async def test_markup_in_messages_answers_and_titles_is_only_text(page: Page) -> None:
+    for text in NASTY:
+        await ask(page, f"say {text}")
+        assert await page.run(SAFE) == [], text
+    assert await page.count("main h1") == 1
+    shown = await page.text("#timeline")
+    assert shown.count("<script>alert(1)</script>") >= 6  # not swallowed either
+    await page.click("#new")
+    await ask(page, "<img src=x onerror=alert(1)>")
+    await page.wait_for("document.querySelector('#title').textContent.includes('onerror')")
+    await page.reload()
+    await page.wait_for("document.querySelector('.answer')")
+    assert await page.run(SAFE) == []
+
+
+async def test_markup_in_a_file_name_is_only_text(page: Page, tmp_path: Path) -> None:
+    for name in ("<img src=x onerror=alert(1)>.png", '"><script>alert(1)<script>.txt', "\u202egnp.exe"):
+        (tmp_path / name).write_bytes(b"<script>alert(1)</script>")
+        await page.choose_files("#picker", tmp_path / name)
+    await page.wait_for("document.querySelectorAll('.chip.ready').length === 3")
+    assert await page.run(SAFE) == []
+    await send(page, "say thanks")
+    await page.wait_for("document.querySelector('.answer:not(.draft)')")
+    await page.wait_for("document.querySelectorAll('.user .file').length === 3")  # what is no picture becomes a card
+    assert await page.run(SAFE) == []
+    assert "onerror" in await page.text(".user .files")
+
+
+async def test_markup_in_a_tool_result_is_only_text(page: Page) -> None:
+    await ask(page, "todo: <img src=x onerror=alert(1)>")
+    await page.click(".answer summary")
+    await page.wait_for("document.querySelector('.tool-body')?.innerText.includes('onerror')")
+    assert await page.run(SAFE) == []
+
+
+# Looks and reach
+
+
+LONG = "say " + "\n\n".join(
+    [
+        "x" * 400,
+        "`" + "y" * 300 + "`",
+        "```\n" + "z" * 300 + "\n```",
+        "| " + " | ".join("abcdefgh") + " |\n" + "|--" * 8 + "|",
+    ]
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_a_phone_shows_everything_without_scrolling_sideways(page: Page, scheme: str) -> None:
+    await page.set_viewport(390, 844, phone=True)
+    await page.set_colours(scheme)
+    await ask(page, LONG)
+    await ask(page, "what time is it in Asia/Tokyo?")
+    await page.click(".answer summary")
+    assert await page.run("document.documentElement.scrollWidth") == 390
+    assert await page.run("document.querySelector('#scroll').scrollWidth <= 390")
+    assert await page.run("document.querySelector('#side').inert")
+    await page.click("#menu")
+    await page.wait_for("document.querySelector('#side').getBoundingClientRect().x === 0")
+    await page.click(".chat[aria-current]")
+    paper = await page.run("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (sum(paper) > 600) == (scheme == "light")
+
+
+async def test_who_reads_above_is_not_dragged_down(page: Page) -> None:
+    await ask(page, "say " + "\n\n".join(f"Line {number}" for number in range(60)))
+    await page.wait_for("document.querySelector('#scroll').scrollTop > 500 && document.querySelector('#jump').hidden")
+    await page.run("document.querySelector('#scroll').scrollTo(0, 100)")
+    await page.wait_for("!document.querySelector('#jump').hidden")
+    await page.run("document.querySelector('.answer .prose').append('one more line')")
+    assert await page.run("document.querySelector('#scroll').scrollTop") == 100
+    await page.click("#jump")
+    await page.wait_for("document.querySelector('#jump').hidden && document.querySelector('#scroll').scrollTop > 500")
+
+
+async def test_everything_that_can_be_used_has_a_name(page: Page) -> None:
+    await ask(page, "say ```python\nprint(1)\n```")
+    await ask(page, "what time is it in Asia/Tokyo?")
+    tree = (await page.call("Accessibility.getFullAXTree"))["nodes"]
+    used = [node for node in tree if node.get("role", {}).get("value") in ("button", "link", "textbox", "searchbox")]
+    assert len(used) > 8
+    assert [node for node in used if not node.get("name", {}).get("value")] == []
+    roles = {node.get("role", {}).get("value") for node in tree}
+    assert {"main", "navigation", "banner", "search", "form"} & roles >= {"main", "navigation", "search", "form"}
+
+
+async def test_a_question_mark_shows_the_shortcuts(page: Page) -> None:
+    await page.run("document.querySelector('#scroll').focus()")
+    await page.press("?", "Shift")
+    await page.wait_for("document.querySelector('#help').open")
+    await page.press("Escape")
+    await page.wait_for("!document.querySelector('#help').open")
+
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc000000301010018dd8db00000000049454e44ae426082"
+)
+
+
+async def test_no_file_of_the_page_names_another_machine() -> None:
+    static = Path(__file__).parents[2] / "gateway" / "web" / "static"
+    for file in static.iterdir():
+        named = set(re.findall(r"https?://[\w.-]+", file.read_text()))
+        assert named <= {"http://www.w3.org"}, file.name  # the name of SVG, which nobody asks
