@@ -39,7 +39,16 @@ def _api_name(name: str) -> str:
 def _api_arguments(arguments: str) -> str:
     """Many servers parse old arguments again and refuse the whole history when they are broken."""
     try:
-        parsed = json.loads(arguments or "{}")
+        parsed = json.loads(arguments or "{}", parse_constant=_refuse)
+        json.dumps(parsed, ensure_ascii=False).encode()  # fails on half of a surrogate pair
     except (ValueError, RecursionError):
         parsed = None
-    return (arguments or "{}") if isinstance(parsed, dict) else json.dumps({"invalid_arguments": arguments})
+    return (arguments or "{}") if isinstance(parsed, dict) else json.dumps({"invalid_arguments": _whole(arguments)})
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is Python's, not JSON's")
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

@@ -43,7 +43,10 @@ async def run_gateway(settings: Settings, home: Home, *, on_ready: Callable[[Gat
             return
         try:
             gateway = build_gateway(settings, home, db)
-            await _serve(gateway, settings, home, lock, stop, hurry, on_ready)
+            try:
+                await _serve(gateway, settings, home, lock, stop, hurry, on_ready)
+            finally:
+                await gateway.model.aclose()
         finally:
             await db.close()
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_core.demo_model import DemoModel
 from agent_core.model import Model
+from agent_core.models import open_model
 from gateway.access import Rules
 from gateway.attachments import Attachments
 from gateway.clock import now_ms
@@ -16,6 +16,7 @@ from gateway.commands.desk import CommandDesk
 from gateway.commands.table import all_commands
 from gateway.delivery import Delivery, Limits
 from gateway.errors import MediaUnavailable
+from gateway.heard_model import HeardModel
 from gateway.intake import Intake
 from gateway.lanes import Lanes
 from gateway.live_reply import LiveReply
@@ -60,6 +61,7 @@ class Gateway:
     lanes: Lanes
     connected: tuple[Connected, ...]
     web: "WebServer | None"
+    model: HeardModel
 
     def state(self) -> dict[str, Any]:
         """How it is going, for `hermes status` and the health checks."""
@@ -68,6 +70,7 @@ class Gateway:
             "told_ms": now_ms(),
             "store": self.db.problem,
             "running_turns": self.lanes.running,
+            "model": self.model.state(),
             "web_port": self.web.door.port if self.web else 0,
             "platforms": {
                 one.platform.account: {
@@ -100,12 +103,13 @@ class Part:
 
 
 def parts(settings: Settings) -> list[Part]:
+    name = settings.model.name
     socket, web = settings.platforms.socket.enabled, settings.platforms.web.enabled
     return [
         Part(
             name="model",
             on=True,
-            text="demo: offline and rule-based, to try things out",
+            text="demo: offline and rule-based, to try things out" if name == "demo" else name,
             switch="hermes config set model.name …",
         ),
         Part(
@@ -125,7 +129,7 @@ def parts(settings: Settings) -> list[Part]:
 
 def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     platforms = {platform.account: platform for platform in build_platforms(settings, home)}
-    model = build_model(settings)
+    model = build_model(settings, home)
     tools = build_tools(settings, db)
     hints = {name: one.features.hint for name, one in platforms.items()}
     project = Path(settings.terminal.cwd).expanduser()
@@ -159,7 +163,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     )
     connected = tuple(_connect(platform, intake, settings) for platform in platforms.values())
     server = _build_web(settings, home, db, platforms.get("web"), model, lambda: gateway.state())
-    gateway = Gateway(db=db, intake=intake, lanes=lanes, connected=connected, web=server)
+    gateway = Gateway(db=db, intake=intake, lanes=lanes, connected=connected, web=server, model=model)
     lanes.after_commit = gateway.wake_deliveries
     return gateway
 
@@ -178,14 +182,18 @@ def build_platforms(settings: Settings, home: Home) -> list[Platform]:
     return platforms
 
 
-def build_model(settings: Settings, *, paced: bool = True) -> Model:
+def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardModel:
     """`paced` is for whoever watches the answer grow: only the demo model knows the difference."""
-    if settings.model.name != "demo":
-        raise ConfigError(
-            f"model.name is {settings.model.name!r}, but this version of Hermes has only the offline model 'demo'. "
-            "Set it back: hermes config set model.name demo"
-        )
-    return DemoModel(pace_seconds=settings.model.demo_pace_ms / 1000 if paced else 0.0)
+    media_files = build_media_files(home)
+    model = open_model(
+        settings.model.name,
+        base_url=settings.model.base_url,
+        keys={name.upper(): value.get_secret_value() for name, value in settings.secrets if value is not None},
+        fallbacks=settings.model.fallbacks,
+        load_media=media_files.load,
+        demo_pace_seconds=settings.model.demo_pace_ms / 1000 if paced else 0.0,
+    )
+    return HeardModel(model)
 
 
 def build_tools(settings: Settings, db: Database) -> list[Tool]:

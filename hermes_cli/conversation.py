@@ -1,13 +1,14 @@
 """The terminal's side of a conversation."""
 
 import asyncio
+from contextlib import aclosing
 from pathlib import Path
 from typing import TextIO
 
 import click
 
 from agent_core.events import Event, ToolStarted
-from agent_core.model import ModelError
+from agent_core.model import Model, ModelError
 from gateway.commands.table import all_commands
 from gateway.local_chat import LocalChat, new_key
 from gateway.store.database import Database
@@ -18,8 +19,8 @@ _LEAVE = {"/quit", "/exit"}
 
 
 async def ask_once(opened: Opened, question: str) -> None:
-    async with open_store(opened) as db:
-        click.echo(await _chat(opened, db).say(question))
+    async with open_store(opened) as db, aclosing(build_model(opened.settings, opened.home, paced=False)) as model:
+        click.echo(await _chat(opened, db, model).say(question))
 
 
 async def converse(opened: Opened, lines: TextIO) -> None:
@@ -29,8 +30,8 @@ async def converse(opened: Opened, lines: TextIO) -> None:
         click.echo(
             f"Hermes with the model {opened.settings.model.name}. /help for commands, Ctrl-D to leave.", err=True
         )
-    async with open_store(opened) as db:
-        chat = _chat(opened, db)
+    async with open_store(opened) as db, aclosing(build_model(opened.settings, opened.home, paced=False)) as model:
+        chat = _chat(opened, db, model)
         while line := await _next_line(lines, interactive):
             text = line.strip()
             if text in _LEAVE:
@@ -59,13 +60,13 @@ def _show(event: Event) -> None:
         click.echo(f"  … {event.call.name}", err=True)
 
 
-def _chat(opened: Opened, db: Database) -> LocalChat:
+def _chat(opened: Opened, db: Database, model: Model) -> LocalChat:
     settings = opened.settings
     tools = build_tools(settings, db)
     hints = {"cli": "Your answers are shown in a terminal: write plain text or simple Markdown."}
     return LocalChat(
         db=db,
-        model=build_model(settings, paced=False),
+        model=model,
         tools=tools,
         prompts=build_prompts(settings, opened.home, db, tools, hints=hints, project=Path.cwd()),
         commands=all_commands(),

@@ -5,6 +5,14 @@ import asyncio
 import click
 
 
+async def suggest_local_models() -> None:
+    from agent_core.local_servers import find_local_servers
+
+    for server in await find_local_servers():
+        for name in server.models[:3]:
+            click.echo(f"{server.title} runs on this machine. To talk to it: hermes config set model.name {name}")
+
+
 @click.group(invoke_without_command=True)
 @click.pass_context
 def gateway(ctx: click.Context) -> None:
@@ -35,5 +43,7 @@ def run(model: str | None = None, log_level: str | None = None) -> None:
         click.echo("Ready. Ctrl-C stops it.")
         if ready.web is not None:
             click.echo(f"Chat here (this link works once; `hermes web` prints another): {await ready.web.link()}")
+        if settings.model.name == "demo":
+            await suggest_local_models()
 
     asyncio.run(run_gateway(settings, opened.home, on_ready=announce))

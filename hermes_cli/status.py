@@ -64,6 +64,8 @@ def _gateway_lines(running: dict[str, Any] | None) -> list[str]:
     lines = [f"Gateway   {running.get('state', 'unknown')}, pid {running.get('pid')}"]
     if store := running.get("store"):
         lines.append(f"Store     takes nothing: {store}")
+    if problem := running.get("model", {}).get("problem"):
+        lines.append(f"Model     {problem}")
     for account, platform in running.get("platforms", {}).items():
         heard = f", last heard {_when(platform['last_heard_ms'])}" if platform["last_heard_ms"] else ""
         problem = f": {platform['problem']}" if platform["problem"] else ""

@@ -34,6 +34,8 @@ SECRETS: tuple[Secret, ...] = (
         "models at OpenAI and compatible servers",
     ),
     _secret("NOUS_API_KEY", "pays for models at Nous Research", "portal.nousresearch.com", "models at Nous"),
+    _secret("ANTHROPIC_API_KEY", "pays for models at Anthropic", "console.anthropic.com, API Keys", "Claude models"),
+    _secret("GEMINI_API_KEY", "pays for models at Google", "aistudio.google.com, Get API key", "Gemini models"),
     _secret("SUDO_PASSWORD", "answers sudo in the terminal tool", "your password on that machine", "sudo in terminal"),
     _secret("FIRECRAWL_API_KEY", "reads web pages", "firecrawl.dev, API Keys", "web_extract", "web_search"),
     _secret("PARALLEL_API_KEY", "searches the web", "platform.parallel.ai, API Keys", "web_search"),

@@ -73,6 +73,7 @@ def _one_line(value: str) -> str:
 Line = Annotated[str, AfterValidator(_one_line)]
 UserIds = Annotated[tuple[Annotated[str, AfterValidator(_user_id)], ...], BeforeValidator(_listed)]
 Toolsets = Annotated[tuple[Annotated[str, AfterValidator(_toolset)], ...], BeforeValidator(_listed)]
+Models = Annotated[tuple[Annotated[str, AfterValidator(_one_line)], ...], BeforeValidator(_listed)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -98,6 +99,7 @@ class ModelSettings(Section):
         description="Address of an OpenAI-compatible server; empty means the usual one of the key in use.",
         json_schema_extra=_env("OPENAI_BASE_URL"),
     )
+    fallbacks: Models = Field((), description="Models to ask, in this order, when the first cannot answer.")
     demo_pace_ms: int = Field(15, ge=0, le=10_000, description="How long the demo model takes over a word in chats.")
 
 
@@ -225,6 +227,8 @@ class Secrets(Section):
     openrouter_api_key: SecretStr | None = None
     openai_api_key: SecretStr | None = None
     nous_api_key: SecretStr | None = None
+    anthropic_api_key: SecretStr | None = None
+    gemini_api_key: SecretStr | None = None
     sudo_password: SecretStr | None = None
     firecrawl_api_key: SecretStr | None = None
     parallel_api_key: SecretStr | None = None

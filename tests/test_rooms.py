@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = {"hermes_cli", "gateway", "agent_core", "tools", "hermes_config"}
+ROOMS = {"hermes_cli", "gateway", "agent_core", "tools", "hermes_config", "playground"}
 
 
 def test_every_package_is_a_room_that_the_contracts_know() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gateway.clock import now_ms
 from gateway.store.connection import Transaction
-from tools.parts import MediaKind
+from tools.parts import Media, MediaKind
 
 
 class MediaFiles:
@@ -18,6 +18,13 @@ class MediaFiles:
 
     def path(self, kind: MediaKind, sha256: str) -> Path:
         return self._folders[kind] / sha256
+
+    def load(self, part: Media) -> bytes | None:
+        """The bytes of a part, None when they are not here. Blocks: call it in a thread."""
+        try:
+            return self.path(part.kind, part.sha256).read_bytes() if part.sha256 else None
+        except OSError:
+            return None
 
     def save(self, kind: MediaKind, content: bytes) -> str:
         """Writes the bytes whole or not at all and gives their hash. Blocks: call it in a thread."""

@@ -50,8 +50,9 @@ def _answer_many(tx: Transaction, answered: int) -> None:
         session.id,
     )
     tx.execute(
-        f"""{_NUMBERS} INSERT INTO inbox (account, chat, message_id, kind, thread, session_key, key_parts, person_id, role,
-                   sender_id, sender_name, parts, sent_ms, accepted_ms, own_turn, state, outcome, turn_id)
+        f"""{_NUMBERS} INSERT INTO inbox (account, chat, message_id, kind, thread, session_key, key_parts,
+                   person_id, role, sender_id, sender_name, parts, sent_ms, accepted_ms, own_turn, state, outcome,
+                   turn_id)
             SELECT ?, n / 100, 'm' || n, 'message', '', '{ACCOUNT}:dm:' || n / 100, '{{}}', ?, 'owner',
                    '1', 'Ada', '[]', n, n, 0, 'done', 'answered', 't' || n FROM old""",
         answered,

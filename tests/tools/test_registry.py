@@ -112,7 +112,6 @@ def test_a_second_tool_of_the_same_name_is_refused_naming_both_modules() -> None
         registry.add(build_tool(roll, toolset="dice"), module="other.dice")
 
 
-
 def test_tools_come_in_order_of_their_names() -> None:
     registry = Registry()
     for name in ("b", "c", "a"):

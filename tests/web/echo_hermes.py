@@ -12,6 +12,7 @@ from agent_core.conversation import Message, assistant
 from agent_core.demo_model import DemoModel
 from agent_core.events import Emit, TextDelta
 from gateway import wiring
+from gateway.heard_model import HeardModel
 from hermes_cli.main import main
 from hermes_config.places import Home
 from tools.base import Tool
@@ -42,8 +43,8 @@ class EchoModel:
             await asyncio.sleep(0)  # so that pieces travel one by one
 
 
-def _build_model(*_: Any, **__: Any) -> EchoModel:
-    return EchoModel(Home.locate().root)
+def _build_model(*_: Any, **__: Any) -> HeardModel:
+    return HeardModel(EchoModel(Home.locate().root))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,81 @@
+"""Several models in order of preference: when one is out, the next answers, until the first is back."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from agent_core.conversation import Message
+from agent_core.events import Emit
+from agent_core.model import Model
+from agent_core.model_errors import KeyRefused, ModelUnknown, NoCredit, ProviderError
+from agent_core.restartable import RestartableEmit
+from tools.base import Tool
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class FallbackModel:
+    """Implements `Model` over a chain.
+
+    The next model is asked when one is overloaded, unreachable, out of credit or answers nonsense, and also
+    when its key is refused or its name unknown: a chain is there so that people get answers while the
+    operator sleeps, so those are logged as errors. A conversation that is too long, filtered content and a
+    request that is called wrong are raised at once (see `model_errors` for why).
+
+    A failed model rests for `cooldown_seconds`, or as long as it asked for, and is then preferred again.
+    Resting models are asked last rather than not at all. When all fail, the error is that of the first
+    model asked.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Model],
+        *,
+        cooldown_seconds: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not models:
+            raise ValueError("a chain needs at least one model")
+        self.name = models[0].name
+        self._models = tuple(models)
+        self._cooldown_seconds = cooldown_seconds
+        self._clock = clock
+        self._rests_until: dict[int, float] = {}  # by position in the chain
+
+    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+        telling = RestartableEmit(emit)
+        first_error: ProviderError | None = None
+        for position in self._order():
+            try:
+                message = await self._models[position].reply(messages, tools, telling)
+            except ProviderError as error:
+                if not error.falls_over:
+                    raise
+                self._rest(position, error)
+                first_error = first_error or error
+                telling.restart()
+                continue
+            telling.settle()
+            self._rests_until.pop(position, None)
+            return message
+        assert first_error is not None
+        raise first_error
+
+    async def aclose(self) -> None:
+        for model in self._models:
+            if close := getattr(model, "aclose", None):
+                await close()
+
+    def _order(self) -> list[int]:
+        now = self._clock()
+        waits = {position: self._rests_until.get(position, 0.0) - now for position in range(len(self._models))}
+        return sorted(waits, key=lambda position: max(0.0, waits[position]))
+
+    def _rest(self, position: int, error: ProviderError) -> None:
+        seconds = error.retry_after_seconds if error.retry_after_seconds is not None else self._cooldown_seconds
+        self._rests_until[position] = self._clock() + seconds
+        needs_the_operator = isinstance(error, KeyRefused | NoCredit | ModelUnknown)
+        (log.error if needs_the_operator else log.warning)(
+            "model_out", model=self._models[position].name, error=type(error).__name__, rests_seconds=round(seconds)
+        )

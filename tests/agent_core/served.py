@@ -1,0 +1,102 @@
+"""The real client against the strict model server, through real turns."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_core.conversation import ListJournal, Message, user
+from agent_core.events import Event, ReasoningDelta, Restarted, TextDelta, Usage
+from agent_core.openai_model import OpenAIModel
+from agent_core.providers import Endpoint
+from agent_core.result import TurnOutcome
+from agent_core.retries import Patience, Retries
+from agent_core.turn import run_turn
+from playground.model_server import ModelServer
+from tests.agent_core.scripted import CONTEXT
+from tools.base import Tool
+from tools.parts import Text
+
+SYSTEM = Message(role="system", parts=(Text(text="You are a test."),))
+SHORT = Patience(connect_seconds=2, first_byte_seconds=0.2, idle_seconds=0.2, whole_seconds=0.2)
+AMPLE = Patience(connect_seconds=5, first_byte_seconds=20, idle_seconds=20, whole_seconds=20)
+
+
+@dataclass
+class Chat:
+    """One session: what is said, what a screen shows of it, and what the waits would have been."""
+
+    model: OpenAIModel
+    tools: Sequence[Tool] = ()
+    history: list[Message] = field(default_factory=lambda: [SYSTEM])
+    events: list[Event] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+
+    async def say(self, text: str) -> TurnOutcome:
+        self.events.clear()
+        self.history.append(user(text))
+        journal = ListJournal()
+        try:
+            outcome = await run_turn(
+                model=self.model,
+                tools=self.tools,
+                messages=self.history,
+                journal=journal,
+                context=CONTEXT,
+                emit=self.events.append,
+            )
+        except BaseException:
+            self.history += journal.messages
+            raise
+        self.history += outcome.messages
+        return outcome
+
+    @property
+    def shown(self) -> str:
+        """What somebody sees who follows the events of the last turn's last reply."""
+        text = ""
+        for event in self.events:
+            match event:
+                case TextDelta():
+                    text += event.text
+                case Restarted():
+                    text = ""
+        return text
+
+    @property
+    def thoughts(self) -> str:
+        return "".join(event.text for event in self.events if isinstance(event, ReasoningDelta))
+
+    @property
+    def usages(self) -> list[Usage]:
+        return [event for event in self.events if isinstance(event, Usage)]
+
+
+def endpoint(server: ModelServer, **changes: Any) -> Endpoint:
+    known = {"provider": "Playground", "model": server.models[0], "base_url": server.url, "key": server.api_key}
+    return Endpoint(**(known | changes))
+
+
+@asynccontextmanager
+async def chatting(
+    server: ModelServer,
+    *,
+    stream: bool = True,
+    tools: Sequence[Tool] = (),
+    patience: Patience = AMPLE,
+    retries: Retries | None = None,
+    at: Endpoint | None = None,
+    **options: Any,
+) -> AsyncGenerator[Chat]:
+    waits: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+
+    model = OpenAIModel(
+        at or endpoint(server), stream=stream, patience=patience, retries=retries, sleep=note, **options
+    )
+    try:
+        yield Chat(model=model, tools=tools, waits=waits)
+    finally:
+        await model.aclose()

@@ -1,0 +1,253 @@
+"""Answers: text, tools, thoughts, images, usage; each through a turn, and a second turn on the same history."""
+
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from agent_core.conversation import Message
+from agent_core.events import Usage
+from playground.model_script import Call, ask_for, say
+from playground.model_server import ModelServer
+from tests.agent_core.scripted import answering, raising
+from tests.agent_core.served import chatting, endpoint
+from tools.base import ToolFailed
+from tools.parts import Media, Text
+
+STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+@pytest.fixture
+async def server() -> AsyncGenerator[ModelServer]:
+    async with ModelServer() as running:
+        yield running
+        assert not running.refusals
+        assert not running.left
+
+
+@STREAMED
+async def test_text_is_told_as_it_comes_and_usage_at_the_end(server: ModelServer, stream: bool) -> None:
+    server.script(say("Hel", "lo ", "wörld"), say("Again"))
+    async with chatting(server, stream=stream) as chat:
+        outcome = await chat.say("hi")
+        assert outcome.final.text == chat.shown == "Hello wörld"
+        assert chat.usages == [Usage(input_tokens=12, output_tokens=3, cached_tokens=4)]
+        await chat.say("and?")
+    assert [message["role"] for message in server.bodies[1]["messages"]] == ["system", "user", "assistant", "user"]
+    assert len({asked.connection for asked in server.requests}) == 1, "the connection is used again"
+
+
+@STREAMED
+async def test_missing_usage_is_no_usage(server: ModelServer, stream: bool) -> None:
+    server.script(say("Hello", usage=None))
+    async with chatting(server, stream=stream) as chat:
+        assert (await chat.say("hi")).final.text == "Hello"
+        assert not chat.usages
+
+
+@STREAMED
+async def test_parallel_tool_calls_in_split_pieces(server: ModelServer, stream: bool) -> None:
+    server.script(
+        ask_for(
+            Call(name="look", arguments='{"where": "hére"}', id="call_a", pieces=5),
+            Call(name="hear", arguments='{"what": 1}', id="call_b"),
+            text=("Let me see.",),
+        ),
+        say("Both done"),
+        say("Sure"),
+    )
+    async with chatting(server, stream=stream, tools=[answering("look"), answering("hear", "heard")]) as chat:
+        outcome = await chat.say("go")
+        assert outcome.final.text == "Both done"
+        first = outcome.messages[0]
+        assert [(call.name, json.loads(call.arguments)) for call in first.tool_calls] == [
+            ("look", {"where": "hére"}),
+            ("hear", {"what": 1}),
+        ]
+        await chat.say("thanks")
+    assert [message.get("tool_call_id") for message in server.bodies[1]["messages"][3:]] == ["call_a", "call_b"]
+
+
+@STREAMED
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (Call(name="look", arguments='{"where": '), "broke"),
+        (Call(name="look", arguments='["no object"]'), "broke"),
+        (Call(name="look", arguments=""), "broke"),
+        (Call(name="functions.look at/that!", id="functions.look:0"), "There is no tool named"),
+        (Call(name="", id=""), "There is no tool named"),
+        (Call(name="fail", id="x" * 100), "not today"),
+    ],
+    ids=["cut JSON", "no object", "empty", "unknown tool", "no name", "failing"],
+)
+async def test_a_bad_call_becomes_an_error_that_the_model_reads(
+    server: ModelServer, stream: bool, call: Call, told: str
+) -> None:
+    server.script(ask_for(call), say("I see"), say("Fine"))
+    tools = [raising("look", ValueError("bad")), raising("fail", ToolFailed("not today"))]
+    async with chatting(server, stream=stream, tools=tools) as chat:
+        outcome = await chat.say("go")
+        assert outcome.final.text == "I see"
+        assert told in outcome.messages[1].text
+        assert outcome.messages[1].is_error
+        assert (await chat.say("ok")).final.text == "Fine"
+
+
+async def test_calls_that_share_one_index_stay_apart(server: ModelServer) -> None:
+    calls = [
+        {"index": 0, "id": name, "type": "function", "function": {"name": name, "arguments": "{}"}} for name in "ab"
+    ]
+    chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in calls]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    raw = b"".join(b"data: " + json.dumps(chunk).encode() + b"\r\n\r\n" for chunk in chunks)
+    server.script(say(raw=b": keep-alive\r\n\r\n" + raw + b"data: [DONE]"), say("Done"))
+    async with chatting(server, tools=[answering("a"), answering("b")]) as chat:
+        outcome = await chat.say("go")
+        assert [call.name for call in outcome.messages[0].tool_calls] == ["a", "b"]
+
+
+@STREAMED
+@pytest.mark.parametrize("spelling", ["reasoning_content", "reasoning", "reasoning_details"])
+async def test_thoughts_are_kept_and_passed_back_in_the_providers_spelling(stream: bool, spelling: Any) -> None:
+    async with ModelServer(extra_fields=[spelling]) as server:
+        server.script(
+            ask_for(Call(name="look"), reasoning="I must look.", reasoning_field=spelling), say("Done"), say("Yes")
+        )
+        at = endpoint(server, reasoning=spelling)
+        async with chatting(server, stream=stream, tools=[answering("look")], at=at) as chat:
+            outcome = await chat.say("go")
+            assert outcome.messages[0].reasoning == chat.thoughts == "I must look."
+            await chat.say("sure?")
+        assert not server.refusals
+        back = server.bodies[2]["messages"][2][spelling]
+        if spelling != "reasoning_details":
+            assert back == "I must look."
+            return
+        assert [block["text"] for block in back] == ["I must look."], "pieces of one block are joined"
+        assert back[0]["signature"] == ("sig1" if stream else "sig0")
+
+
+async def test_thoughts_are_not_passed_to_a_provider_that_refuses_them(server: ModelServer) -> None:
+    server.script(say("Done", reasoning="Hm."), say("Yes"))
+    async with chatting(server) as chat:
+        await chat.say("go")
+        await chat.say("sure?")
+    assert not any("reasoning" in field for message in server.bodies[1]["messages"] for field in message)
+
+
+@STREAMED
+async def test_signed_calls_come_back_with_their_signature(stream: bool) -> None:
+    signed = {"extra_content": {"google": {"thought_signature": "abc"}}}
+    async with ModelServer(extra_fields=["extra_content"]) as server:
+        server.script(ask_for(Call(name="look", extra=signed)), say("Done"), say("Again"))
+        at = endpoint(server, signs_calls=True)
+        async with chatting(server, stream=stream, tools=[answering("look")], at=at) as chat:
+            await chat.say("go")
+            assert server.bodies[1]["messages"][2]["tool_calls"][0]["extra_content"] == signed["extra_content"]
+            history = chat.history
+        async with chatting(server, stream=stream, tools=[answering("look")], at=at) as restarted:
+            restarted.history = history
+            await restarted.say("still there?")
+        stand_in = server.bodies[2]["messages"][2]["tool_calls"][0]["extra_content"]
+        assert stand_in["google"]["thought_signature"] == "skip_thought_signature_validator"
+        assert not server.refusals
+
+
+IMAGE = Media(kind="image", name="cat.png", mime="image/png", size_bytes=3, sha256="ab" * 32)
+
+
+def _with_image(role: Any = "user") -> Message:
+    return Message(role=role, parts=(Text(text="What is this?"), IMAGE))
+
+
+async def test_a_model_that_sees_is_shown_the_image(server: ModelServer) -> None:
+    server.script(say("A cat"))
+    at = endpoint(server, sees_images=True)
+    async with chatting(server, at=at, load_media=lambda part: b"png") as chat:
+        chat.history.append(_with_image())
+        await chat.say("Well?")
+    content = server.bodies[0]["messages"][1]["content"]
+    assert content == [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},
+        {"type": "text", "text": "Well?"},
+    ]
+
+
+async def test_an_image_from_a_tool_is_shown_behind_its_result(server: ModelServer) -> None:
+    server.script(ask_for(Call(name="draw")), say("Nice"))
+    tools = [answering("draw", (Text(text="drawn"), IMAGE))]
+    at = endpoint(server, sees_images=True)
+    async with chatting(server, at=at, tools=tools, load_media=lambda part: b"png") as chat:
+        await chat.say("draw a cat")
+    result, shown = server.bodies[1]["messages"][-2:]
+    assert result["content"] == "drawn\n[image cat.png]"
+    assert [part["type"] for part in shown["content"]] == ["text", "image_url"]
+
+
+@pytest.mark.parametrize(
+    ("sees", "content", "limit"),
+    [(False, b"png", 100), (True, None, 100), (True, b"a png of great size", 4)],
+    ids=["blind", "lost", "too large"],
+)
+async def test_an_image_that_cannot_be_shown_is_described(
+    server: ModelServer, sees: bool, content: bytes | None, limit: int
+) -> None:
+    server.script(say("I see"))
+    at = endpoint(server, sees_images=sees)
+    async with chatting(server, at=at, load_media=lambda part: content, max_image_bytes=limit) as chat:
+        chat.history.append(_with_image())
+        await chat.say("Well?")
+    assert server.bodies[0]["messages"][1]["content"] == "What is this?\n[image cat.png]\nWell?"
+
+
+async def test_only_the_latest_images_are_shown(server: ModelServer) -> None:
+    server.script(say("Many"))
+    at = endpoint(server, sees_images=True)
+    async with chatting(server, at=at, load_media=lambda part: b"png", max_images=1) as chat:
+        other = Media(kind="image", name="old.png", mime="image/png", sha256="cd" * 32)
+        chat.history += [Message(role="user", parts=(other,)), _with_image()]
+        await chat.say("Well?")
+    content = server.bodies[0]["messages"][1]["content"]
+    assert content[0]["text"].startswith("[image old.png]")
+    assert sum(part["type"] == "image_url" for part in content) == 1
+
+
+async def test_cache_breakpoints_are_set_where_they_are_wanted(server: ModelServer) -> None:
+    server.script(say("Hello"))
+    async with chatting(server, at=endpoint(server, cache_breakpoints=True)) as chat:
+        await chat.say("hi")
+    marked = [message["content"][-1].get("cache_control") for message in server.bodies[0]["messages"]]
+    assert marked == [{"type": "ephemeral"}] * 2
+
+
+async def test_half_a_surrogate_pair_does_not_break_the_request(server: ModelServer) -> None:
+    server.script(say("Odd"), say("Fine"))
+    async with chatting(server) as chat:
+        await chat.say("bad \ud83d emoji")
+        await chat.say("ok")
+    assert server.bodies[0]["messages"][1]["content"] == "bad ? emoji"
+
+
+@STREAMED
+async def test_a_refusal_is_an_answer(server: ModelServer, stream: bool) -> None:
+    server.script(say(refusal="I would rather not."), say("Fine"))
+    async with chatting(server, stream=stream) as chat:
+        assert (await chat.say("hi")).final.text == "I would rather not."
+        await chat.say("ok")
+
+
+async def test_parameters_go_into_every_request(server: ModelServer) -> None:
+    server.script(say("Hello"))
+    async with chatting(server, parameters={"temperature": 0.5}) as chat:
+        await chat.say("hi")
+    assert server.bodies[0]["temperature"] == 0.5
+
+
+async def test_a_whole_answer_to_a_wish_for_a_stream_is_taken(server: ModelServer) -> None:
+    whole = say("All at once").whole("playground")
+    server.script(say(raw=whole, content_type="application/json"))
+    async with chatting(server) as chat:
+        assert (await chat.say("hi")).final.text == "All at once"
