@@ -5,6 +5,7 @@ Nothing heavy is imported here: the client of real models is loaded by the first
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from agent_core.conversation import Message
@@ -13,10 +14,22 @@ from agent_core.events import Emit
 from agent_core.fallback import FallbackModel
 from agent_core.model import Model, ModelError
 from agent_core.providers import Endpoint, NoEndpoint, choose
+from agent_core.retries import Patience, Retries
 from tools.base import Tool
 from tools.parts import Media
 
 LoadMedia = Callable[[Media], bytes | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How real models are asked."""
+
+    stream: bool = True
+    patience: Patience = field(default_factory=Patience)
+    retries: Retries = field(default_factory=Retries)
+    cooldown_seconds: float = 60.0  # how long a model that failed is left alone when there is another
+    load_media: LoadMedia | None = None
 
 
 def open_model(
@@ -25,7 +38,7 @@ def open_model(
     base_url: str = "",
     keys: Mapping[str, str],
     fallbacks: Sequence[str] = (),
-    load_media: LoadMedia | None = None,
+    manner: Manner | None = None,
     demo_pace_seconds: float = 0.0,
 ) -> Model:
     """The model of that name, and behind it those to fall back on. `keys` holds what is set, by environment name.
@@ -34,13 +47,16 @@ def open_model(
     """
     if name == "demo":
         return DemoModel(pace_seconds=demo_pace_seconds)
-    chain = [_one(name, base_url, keys, load_media), *(_one(other, "", keys, load_media) for other in fallbacks)]
-    return FallbackModel(chain) if len(chain) > 1 else chain[0]
+    manner = manner or Manner()
+    chain = [_one(name, base_url, keys, manner), *(_one(other, "", keys, manner) for other in fallbacks)]
+    return FallbackModel(chain, cooldown_seconds=manner.cooldown_seconds) if len(chain) > 1 else chain[0]
 
 
-def _one(name: str, base_url: str, keys: Mapping[str, str], load_media: LoadMedia | None) -> Model:
+def _one(name: str, base_url: str, keys: Mapping[str, str], manner: Manner) -> Model:
+    if name == "demo":
+        return DemoModel()
     try:
-        return RealModel(choose(name, base_url, keys), load_media=load_media)
+        return RealModel(choose(name, base_url, keys), manner)
     except NoEndpoint as error:
         return NoModel(name, error)
 
@@ -59,10 +75,10 @@ class NoModel:
 class RealModel:
     """A model behind an endpoint, whose client is loaded in a thread when it is first asked."""
 
-    def __init__(self, endpoint: Endpoint, *, load_media: LoadMedia | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, manner: Manner) -> None:
         self.name = endpoint.model
         self._endpoint = endpoint
-        self._load_media = load_media
+        self._manner = manner
         self._loading = asyncio.Lock()
         self._model: Model | None = None
 
@@ -77,6 +93,15 @@ class RealModel:
         async with self._loading:
             if self._model is None:
                 module = await asyncio.to_thread(import_module, "agent_core.openai_model")
-                opened: Model = module.OpenAIModel(self._endpoint, load_media=self._load_media)
-                self._model = opened
+                self._model = self._open(module.OpenAIModel)
             return self._model
+
+    def _open(self, build: Callable[..., Model]) -> Model:
+        manner = self._manner
+        return build(
+            self._endpoint,
+            stream=manner.stream,
+            patience=manner.patience,
+            retries=manner.retries,
+            load_media=manner.load_media,
+        )

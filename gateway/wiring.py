@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_core.model import Model
-from agent_core.models import open_model
+from agent_core.models import Manner, open_model
+from agent_core.retries import Patience, Retries
 from gateway.access import Rules
 from gateway.attachments import Attachments
 from gateway.clock import now_ms
@@ -184,14 +185,26 @@ def build_platforms(settings: Settings, home: Home) -> list[Platform]:
 
 def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardModel:
     """`paced` is for whoever watches the answer grow: only the demo model knows the difference."""
-    media_files = build_media_files(home)
+    chosen = settings.model
+    manner = Manner(
+        stream=chosen.stream,
+        patience=Patience(
+            connect_seconds=chosen.connect_timeout_seconds,
+            first_byte_seconds=chosen.first_byte_timeout_seconds,
+            idle_seconds=chosen.idle_timeout_seconds,
+            whole_seconds=chosen.total_timeout_seconds,
+        ),
+        retries=Retries(attempts=chosen.attempts),
+        cooldown_seconds=chosen.fallback_cooldown_seconds,
+        load_media=build_media_files(home).load,
+    )
     model = open_model(
-        settings.model.name,
-        base_url=settings.model.base_url,
+        chosen.name,
+        base_url=chosen.base_url,
         keys={name.upper(): value.get_secret_value() for name, value in settings.secrets if value is not None},
-        fallbacks=settings.model.fallbacks,
-        load_media=media_files.load,
-        demo_pace_seconds=settings.model.demo_pace_ms / 1000 if paced else 0.0,
+        fallbacks=chosen.fallbacks,
+        manner=manner,
+        demo_pace_seconds=chosen.demo_pace_ms / 1000 if paced else 0.0,
     )
     return HeardModel(model)
 

@@ -100,6 +100,19 @@ class ModelSettings(Section):
         json_schema_extra=_env("OPENAI_BASE_URL"),
     )
     fallbacks: Models = Field((), description="Models to ask, in this order, when the first cannot answer.")
+    fallback_cooldown_seconds: Number = Field(
+        60, ge=0, le=86_400, description="How long a model that failed is left alone when there is another."
+    )
+    stream: bool = Field(True, description="Let answers grow word by word; off for servers that cannot.")
+    connect_timeout_seconds: Number = Field(10, gt=0, le=600, description="How long connecting to it may take.")
+    first_byte_timeout_seconds: Number = Field(
+        120, gt=0, le=3600, description="How long it may think before a streamed answer begins."
+    )
+    idle_timeout_seconds: Number = Field(
+        60, gt=0, le=3600, description="How long a streamed answer may pause before it is asked for again."
+    )
+    total_timeout_seconds: Number = Field(900, gt=0, le=86_400, description="How long one answer may take in all.")
+    attempts: int = Field(4, ge=1, le=20, description="How often it is asked before the chat is told that it failed.")
     demo_pace_ms: int = Field(15, ge=0, le=10_000, description="How long the demo model takes over a word in chats.")
 
 
