@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -66,6 +67,8 @@ def connect(path: Path, *, busy_timeout_seconds: float) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=busy_timeout_seconds, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
+        # One damaged character must not make its row, and with it the whole inbox, impossible to read.
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         _use_write_ahead_log(connection, busy_timeout_seconds)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")

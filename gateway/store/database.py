@@ -6,6 +6,7 @@ each is whole or not at all, a failing one does not touch its neighbours, and th
 """
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ Unit = Callable[[Transaction], T]
 _READERS = 2
 _MAX_BATCH = 1_000
 _RETRY_SECONDS = 0.5
+_ROOM_BYTES = 1_000_000
 
 log = structlog.get_logger()
 
@@ -40,6 +42,7 @@ class Database:
     def __init__(self, path: Path, writer: Connection, readers: Sequence[Connection], busy_timeout_seconds: float):
         self.path = path
         self.problem = ""  # why the last write failed; empty while all is well
+        self._full = False  # whether that was for want of room
         self._busy_timeout_seconds = busy_timeout_seconds
         self._writer = writer
         self._readers: asyncio.Queue[Connection] = asyncio.Queue()
@@ -132,7 +135,7 @@ class Database:
                 _settle(waiting.future, error)
             await self._reopen()
         else:
-            if self.problem:
+            if self.problem and not self._is_still_full():
                 log.info("store is back")
                 self.problem = ""
             for waiting, outcome in zip(batch, outcomes, strict=True):
@@ -143,7 +146,18 @@ class Database:
         if not self.problem:
             log.warning("store is unavailable", problem=str(failure))
         self.problem = str(failure)
+        self._full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
         return failure
+
+    def _is_still_full(self) -> bool:
+        """On a full disk something small may find room in the log while every message is refused."""
+        if not self._full:
+            return False
+        try:
+            disk = os.statvfs(self.path.parent)
+        except OSError:
+            return False
+        return disk.f_bavail * disk.f_frsize < _ROOM_BYTES
 
     async def _reopen(self) -> None:
         # A connection that was opened read-only, or lost its file, stays so for good.

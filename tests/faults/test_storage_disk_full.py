@@ -23,7 +23,7 @@ MANY = 10_000
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    with small_disk(tmp_path / "disk", megabytes=2) as disk:
+    with small_disk(tmp_path / "disk", megabytes=4) as disk:
         yield disk
 
 
@@ -97,6 +97,19 @@ async def test_a_page_of_messages_is_taken_whole_or_not_at_all(disk: SmallDisk, 
     assert not await offer(intake, *(str(number) for number in range(200)))
     assert await db.read(accepted) == []
     assert await db.read(lambda tx: inbox.cursor(tx, "telegram", "updates")) == ""
+
+
+async def test_something_small_that_still_fits_does_not_hide_a_full_disk(
+    disk: SmallDisk, db: Database, intake: Intake
+) -> None:
+    """The gateway tries a store that failed with the smallest of writes."""
+    disk.fill(leave_bytes=100 * 1024)
+    assert not await offer(intake, *(str(number) for number in range(200)))
+    await db.write(lambda tx: None)
+    assert "the disk is full" in db.problem
+    disk.free()
+    await db.write(lambda tx: None)
+    assert db.problem == ""
 
 
 async def test_work_that_was_accepted_waits_for_room(

@@ -141,6 +141,12 @@ def begin_id(tx: Transaction) -> str:
     return str(row["id"])
 
 
+def test_a_damaged_character_costs_itself_and_no_more(tx: Transaction) -> None:
+    row = take(tx, inbound("hello"))
+    tx.execute("UPDATE inbox SET parts = CAST(replace(CAST(parts AS BLOB), 'll', x'f0ff') AS TEXT) WHERE id = ?", row)
+    assert texts(begin(tx)) == ["he\ufffd\ufffdo"]
+
+
 def test_commands_wait_for_nothing_but_earlier_commands(tx: Transaction) -> None:
     take(tx, inbound("a question"))
     turn = begin(tx)
