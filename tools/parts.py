@@ -14,7 +14,7 @@ MediaKind = Literal["image", "audio", "video", "file"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    text: str
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,11 @@ def dump_parts(parts: Sequence[Part]) -> str:
 
 
 def load_parts(stored: str) -> tuple[Part, ...]:
-    return tuple(_KINDS[fields.pop("type")](**fields) for fields in json.loads(stored))
+    """What `dump_parts` wrote. A row that the disk has damaged is read as such: it must not stop all others."""
+    try:
+        return tuple(_KINDS[fields.pop("type")](**fields) for fields in json.loads(stored))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return (Text(text="[this message was damaged on the disk and cannot be read]"),)
 
 
 def text_of(parts: Iterable[Part]) -> str:

@@ -1,5 +1,6 @@
 """The schema: each step whole or not at all, also when somebody pulls the plug or starts twice."""
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -185,3 +186,15 @@ def test_comments_and_spaces_are_no_part_of_a_definition(connection: sqlite3.Con
     connection.execute("PRAGMA writable_schema = ON")
     connection.execute("UPDATE sqlite_master SET sql = replace(sql, '(', ' (  -- of course\n') WHERE name = 'media'")
     assert find_schema_damage(connection) == ""
+
+
+RELEASED = {
+    1: "2dad5aedc083f08b",
+    2: "5930d58ab517fa4b",
+}
+
+
+def test_a_migration_that_was_released_is_never_edited() -> None:
+    """A database made by the old text would be taken for damaged. Add a new file instead."""
+    texts = migrations()
+    assert {number: hashlib.sha256(texts[number].encode()).hexdigest()[:16] for number in RELEASED} == RELEASED
