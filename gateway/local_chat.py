@@ -32,6 +32,7 @@ class LocalChat:
     history_messages: int
     key: SessionKey
     prompts: Prompts
+    timezone: str = ""
 
     async def say(self, text: str, emit: Emit = ignore) -> str:
         """The answer to a message or a command; raises ModelError."""
@@ -57,7 +58,7 @@ class LocalChat:
             tools=self.tools,
             messages=[system(prompt), *history],
             journal=_Journal(self.db, session_id),
-            context=ToolContext(task_id=session_id),
+            context=ToolContext(task_id=session_id, timezone=self.timezone),
             emit=emit,
             max_iterations=self.max_iterations,
         )

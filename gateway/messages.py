@@ -42,6 +42,9 @@ class SessionKey:
     def account_name(self) -> str:
         return f"{self.platform}@{self.account}" if self.account else self.platform
 
+    def reply_address(self, message_id: str) -> "Address":
+        return Address(account=self.account_name, chat=self.chat, thread=self.thread, reply_to=message_id)
+
     def __str__(self) -> str:
         user = f"u{self.user}" if self.user else ""
         return ":".join(filter(None, (self.account_name, self.kind, self.chat, self.thread, user)))
@@ -79,9 +82,7 @@ class InboundMessage:
 
     @property
     def address(self) -> Address:
-        return Address(
-            account=self.key.account_name, chat=self.key.chat, thread=self.key.thread, reply_to=self.message_id
-        )
+        return self.key.reply_address(self.message_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,7 @@ class Responder:
     age_limit_ms: int
     watch: Callable[[Turn], AbstractContextManager[Emit]] = _unwatched
     prompts: Prompts | None = None
+    timezone: str = ""
 
     async def respond(self, turn: Turn) -> None:
         if turn.resumes > self.max_resumes:
@@ -69,7 +70,7 @@ class Responder:
                     tools=self.tools,
                     messages=[*await self._system(turn, opened), *opened.history],
                     journal=_StoreJournal(self.db, turn),
-                    context=ToolContext(task_id=turn.session_id),
+                    context=ToolContext(task_id=turn.session_id, timezone=self.timezone),
                     emit=emit,
                     max_iterations=self.max_iterations,
                     started=opened.started,

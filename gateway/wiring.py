@@ -36,8 +36,9 @@ from hermes_config.places import Home
 from hermes_config.settings import Settings
 from tools.base import Tool
 from tools.builtin import load_builtin
+from tools.dropins import load_folder
 from tools.todo import todo_tool
-from tools.toolsets import select
+from tools.toolsets import ToolsetError, select
 
 if TYPE_CHECKING:
     from gateway.web.server import WebServer
@@ -131,7 +132,7 @@ def parts(settings: Settings) -> list[Part]:
 def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     platforms = {platform.account: platform for platform in build_platforms(settings, home)}
     model = build_model(settings, home)
-    tools = build_tools(settings, db)
+    tools = build_tools(settings, home, db)
     hints = {name: one.features.hint for name, one in platforms.items()}
     project = Path(settings.terminal.cwd).expanduser()
     live = LiveReply({name: one.show for name, one in platforms.items() if isinstance(one, ShowsProgress)})
@@ -152,6 +153,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         history_messages=settings.agent.history_messages,
         age_limit_ms=int(settings.gateway.outbox_age_limit_hours * 3_600_000),
         watch=live.watch,
+        timezone=settings.user.timezone,
         prompts=build_prompts(settings, home, db, tools, hints=hints, project=project),
     )
     desk = CommandDesk(commands=all_commands(), model_name=model.name)
@@ -209,9 +211,14 @@ def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardM
     return HeardModel(model)
 
 
-def build_tools(settings: Settings, db: Database) -> list[Tool]:
+def build_tools(settings: Settings, home: Home, db: Database) -> list[Tool]:
     """The tools that are switched on, those that keep something handed the place to keep it."""
-    chosen = select(load_builtin(), settings.agent.enabled_toolsets, settings.agent.disabled_toolsets)
+    known = load_builtin()
+    load_folder(home.root / "tools")
+    try:
+        chosen = select(known, settings.agent.enabled_toolsets, settings.agent.disabled_toolsets)
+    except ToolsetError as error:
+        raise ConfigError(f"agent.enabled_toolsets or agent.disabled_toolsets: {error}") from error
     handed = {"todo": todo_tool(StoredTodos(db))}
     return [handed.get(tool.name, tool) for tool in chosen]
 

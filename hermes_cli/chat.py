@@ -12,12 +12,9 @@ import click
 @click.option("-m", "--model", help="Use another model this time.")
 def chat(query: str | None = None, model: str | None = None) -> None:
     """Talk to the agent here."""
-    from gateway import logs
-    from gateway.wiring import secret_values
     from hermes_cli.opening import open_home
 
     opened = open_home({"model.name": model})
-    logs.configure(level="warning", style=opened.settings.logs.format, secrets=secret_values(opened.settings))
     if query is not None and not query.strip():
         raise click.UsageError('Ask something: hermes chat -q "what is 17 * 23?"')
     with contextlib.suppress(KeyboardInterrupt):

@@ -62,12 +62,13 @@ def _show(event: Event) -> None:
 
 def _chat(opened: Opened, db: Database, model: Model) -> LocalChat:
     settings = opened.settings
-    tools = build_tools(settings, db)
+    tools = build_tools(settings, opened.home, db)
     hints = {"cli": "Your answers are shown in a terminal: write plain text or simple Markdown."}
     return LocalChat(
         db=db,
         model=model,
         tools=tools,
+        timezone=settings.user.timezone,
         prompts=build_prompts(settings, opened.home, db, tools, hints=hints, project=Path.cwd()),
         commands=all_commands(),
         max_iterations=settings.agent.max_iterations,

@@ -11,6 +11,7 @@ COMMANDS = {
     "gateway": ("hermes_cli.gateway:gateway", "Run the gateway."),
     "sessions": ("hermes_cli.sessions:sessions", "List, read and search conversations."),
     "status": ("hermes_cli.status:status", "Is it running, is it hearing, what is it doing."),
+    "tools": ("hermes_cli.tools:tools", "List the agent's tools, and why some are off."),
     "web": ("hermes_cli.web:web", "Print a link that opens the chat page."),
     "version": ("hermes_cli.version:version", "Print the version."),
 }

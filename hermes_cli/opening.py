@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
+from gateway import logs
 from gateway.store.connection import Transaction
 from gateway.store.database import Database, open_database
 from gateway.store.prepare import prepare
-from gateway.wiring import care_for
+from gateway.wiring import care_for, secret_values
 from hermes_config.load import load
 from hermes_config.places import Home
 from hermes_config.settings import Settings
@@ -32,7 +33,10 @@ def open_home(flags: Mapping[str, Any] | None = None) -> Opened:
     loaded = load(home, flags)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
-    return Opened(home=home, settings=loaded.settings)
+    settings = loaded.settings
+    # Always: structlog's own default shows local variables, and those may hold secrets.
+    logs.configure(level="warning", style=settings.logs.format, secrets=secret_values(settings))
+    return Opened(home=home, settings=settings)
 
 
 @asynccontextmanager

@@ -121,7 +121,7 @@ class AgentSettings(Section):
         60,
         ge=1,
         le=1000,
-        description="How often one turn may ask the model.",
+        description="How often one turn may use tools before it must sum up.",
         json_schema_extra=_env("HERMES_MAX_ITERATIONS"),
     )
     enabled_toolsets: Toolsets = Field(("core",), description="Which toolsets the agent is offered.")

@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from hermes_config.keys import variables
+
 _GUARD = Path(__file__).parent / "guard"
 runpy.run_path(str(_GUARD / "sitecustomize.py"))  # works from here on
 
-_OURS = ("HERMES_", "GATEWAY_", "TELEGRAM_", "DISCORD_", "SLACK_", "OPENAI_", "OPENROUTER_", "NOUS_", "NOTIFY_SOCKET")
+_OURS = ("HERMES_", "NOTIFY_SOCKET", "WATCHDOG_")
 
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing of the developer's own Hermes reaches a test, and no test reaches it."""
     for name in list(os.environ):
-        if name.startswith(_OURS):
+        if name.startswith(_OURS) or name in variables():
             monkeypatch.delenv(name)
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHONPATH", str(_GUARD))

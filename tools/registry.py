@@ -94,6 +94,13 @@ class Registry:
         self._tools[tool.name] = tool
         self._modules[tool.name] = module
 
+    def snapshot(self) -> dict[str, Tool]:
+        """What has joined so far, for `restore` when a file turns out to be broken half way."""
+        return dict(self._tools)
+
+    def restore(self, tools: dict[str, Tool]) -> None:
+        self._tools = dict(tools)
+
 
 registry = Registry()
 tool = registry.tool

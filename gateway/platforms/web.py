@@ -38,6 +38,7 @@ class Draft:
 
     turn: str
     pieces: list[str] = field(default_factory=list)
+    chars: int = 0  # what the pieces have in all
     tools: dict[str, ToolProgress] = field(default_factory=dict)
     ended: bool = False
 
@@ -129,10 +130,11 @@ class WebPlatform:
         line: Line = {"type": progress.what, "chat": address.chat, "turn": progress.turn}
         if progress.tool is not None:
             line["tool"] = tool_line(progress.tool)
+        elif progress.what == "text":
+            line |= {"text": progress.text, "at": draft.chars - len(progress.text)}
         elif progress.text:
             line["text"] = progress.text
-        if draft:
-            self._tell(line)
+        self._tell(line)
 
     def _keep(self, chat: str, progress: Progress) -> Draft:
         draft = self.drafts.get(chat)
@@ -140,8 +142,10 @@ class WebPlatform:
             draft = self.drafts[chat] = Draft(progress.turn)
         if progress.what == "text":
             draft.pieces.append(progress.text)
+            draft.chars += len(progress.text)
         elif progress.what == "restart":
             draft.pieces.clear()
+            draft.chars = 0
         elif progress.tool is not None:
             draft.tools[progress.tool.id] = progress.tool
         draft.ended = progress.what == "ended"

@@ -35,9 +35,7 @@ class Accepted:
 
     @property
     def address(self) -> Address:
-        return Address(
-            account=self.key.account_name, chat=self.key.chat, thread=self.key.thread, reply_to=self.message_id
-        )
+        return self.key.reply_address(self.message_id)
 
 
 def insert(

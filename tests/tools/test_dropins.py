@@ -1,0 +1,60 @@
+"""Files that users drop in."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.dropins import load_folder
+from tools.registry import registry
+
+GOOD = '''
+from tools.registry import tool
+
+
+@tool(toolset="dice")
+async def {name}(sides: int = 6) -> str:
+    """Roll a die."""
+    return str(sides)
+'''
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    before = registry.snapshot()
+    yield
+    registry.restore(before)
+
+
+def test_a_dropped_in_tool_joins(tmp_path: Path) -> None:
+    (tmp_path / "dice_one.py").write_text(GOOD.format(name="roll_one"))
+    assert load_folder(tmp_path) == {}
+    assert load_folder(tmp_path) == {}  # a second start in the same process
+    assert "roll_one" in {tool.name for tool in registry}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("def broken(:", "SyntaxError"),
+        ("raise RuntimeError('no')", "RuntimeError: no"),
+        ("import sys; sys.exit(3)", "SystemExit"),
+        (GOOD.format(name="half") + "\n1 / 0", "ZeroDivisionError"),
+        (GOOD.format(name="clock"), "DuplicateTool"),
+        ("import nothing_of_that_name", "ModuleNotFoundError"),
+    ],
+)
+def test_a_broken_file_is_left_out_with_the_reason(tmp_path: Path, text: str, reason: str) -> None:
+    from tools.builtin import load_builtin
+
+    load_builtin()
+    names = {tool.name for tool in registry}
+    (tmp_path / "broken_file.py").write_text(text)
+    (tmp_path / "dice_two.py").write_text(GOOD.format(name="roll_two"))
+    problems = load_folder(tmp_path)
+    assert reason in problems["broken_file.py"]
+    assert {tool.name for tool in registry} == names | {"roll_two"}
+
+
+def test_no_folder_is_no_problem(tmp_path: Path) -> None:
+    assert load_folder(tmp_path / "nothing") == {}
