@@ -1,4 +1,4 @@
-# Needs python3 with venv, and make. Everything else goes into .venv, pinned by hash.
+# Needs python3 with venv, and make. Everything else goes into .venv; dependencies are pinned by hash.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin

@@ -1,16 +1,22 @@
 """The agent for scripts: `AIAgent` with toolset names in, answers out. Needs no gateway and no store."""
 
+import asyncio
 import json
+import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import dropwhile
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from agent_core.conversation import ListJournal, Message, user
 from agent_core.conversation import system as system_message
 from agent_core.events import Emit, Event, ToolStarted, ignore
 from agent_core.model import Model
+from agent_core.openai_format import conversation_from_openai
 from agent_core.prompt import Layers, build_prompt
 from agent_core.result import AgentResult, TurnOutcome, final_text
 from agent_core.trajectory import Turn, to_sharegpt
@@ -27,7 +33,9 @@ ToolProgress = Callable[[str, str], None]
 class AIAgent:
     """`model` is a name, looked up like the gateway's, or a Model of your own.
 
-    Without one it is the offline demo model. `quiet_mode` keeps events from `on_event`; the results are the same.
+    Without one it is the offline demo model. Keys come from `api_key`, else from the settings, .env included.
+    `quiet_mode` keeps events from `on_event`; the results are the same. `async with` or `aclose` ends the
+    connections of a model that was given by name.
     """
 
     model: str | Model = "demo"
@@ -42,6 +50,21 @@ class AIAgent:
     save_trajectories: bool = False
     trajectories_dir: Path | None = None
     _last: "_Last | None" = field(default=None, init=False, repr=False)
+    _opened: "_Opened | None" = field(default=None, init=False, repr=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Ends the connections; the next question opens new ones."""
+        opened, self._opened = self._opened, None
+        if opened and opened.loop is asyncio.get_running_loop() and (close := getattr(opened.model, "aclose", None)):
+            await close()
 
     async def chat(self, text: str) -> str:
         """One question, one answer."""
@@ -49,26 +72,33 @@ class AIAgent:
 
     async def run(
         self,
-        messages: str | Iterable[Message],
+        messages: str | Iterable[Message | Mapping[str, Any]],
         *,
-        history: Sequence[Message] = (),
+        history: Iterable[Message | Mapping[str, Any]] = (),
         system: str | None = None,
         task_id: str | None = None,
     ) -> AgentResult:
-        """Raises ModelError. Tools keep their state per `task_id`; without one every run is a task of its own."""
+        """Raises ModelError. Tools keep their state per `task_id`; without one every run is a task of its own.
+
+        Messages are ours or dicts in OpenAI format, so that the `messages` of a result are the next `history`.
+        System messages at its beginning are left out: `system`, or the prompt we build, takes their place.
+        """
         tools = select(load_builtin(), self.enabled_toolsets, self.disabled_toolsets)
         prompt = build_prompt(Layers(tools=tuple(tool.name for tool in tools))) if system is None else system
         asked = [user(messages)] if isinstance(messages, str) else list(messages)
+        before = dropwhile(lambda message: message.role == "system", conversation_from_openai(history))
+        said = conversation_from_openai([*before, *asked])
+        model = await self._model()
         outcome = await run_turn(
-            model=self._model(),
+            model=model,
             tools=tools,
-            messages=[*([system_message(prompt)] if prompt else []), *history, *asked],
+            messages=[*([system_message(prompt)] if prompt else []), *said],
             journal=ListJournal(),
             context=ToolContext(task_id=task_id or uuid.uuid4().hex),
             emit=self._emit,
             max_iterations=self.max_iterations,
         )
-        self._last = _Last(outcome=outcome, tools=tools, system=prompt)
+        self._last = _Last(outcome=outcome, tools=tools, system=prompt, model=model.name)
         if self.save_trajectories:
             self._save()
         return outcome.result
@@ -79,17 +109,31 @@ class AIAgent:
             raise ValueError("There is no trajectory yet: run something first.")
         return to_sharegpt(self._last.outcome.conversation, self._last.tools, system=self._last.system)
 
-    def _model(self) -> Model:
+    async def _model(self) -> Model:
         if not isinstance(self.model, str):
             return self.model
         from agent_core.models import open_model
-        from agent_core.providers import PRESETS
-        from hermes_config import environment
 
-        names = {preset.key_env for preset in PRESETS if preset.key_env}
-        keys = {name: self.api_key or environment.get(name) for name in names}
-        opened = self.model = open_model(self.model, base_url=self.base_url, keys=keys)
-        return opened
+        wanted = (self.model, self.base_url, self.api_key)
+        # Connections belong to the loop that made them: a script's second `asyncio.run` needs new ones.
+        loop = asyncio.get_running_loop()
+        if self._opened is None or self._opened.loop is not loop or self._opened.wanted != wanted:
+            await self.aclose()
+            opened = open_model(self.model, base_url=self.base_url, keys=self._keys())
+            self._opened = _Opened(model=opened, loop=loop, wanted=wanted)
+        return self._opened.model
+
+    def _keys(self) -> dict[str, str]:
+        from agent_core.providers import PRESETS
+        from hermes_config.load import load
+        from hermes_config.places import Home
+
+        if self.model == "demo":
+            return {}
+        if self.api_key:
+            return {preset.key_env: self.api_key for preset in PRESETS}
+        secrets = load(Home.locate()).settings.secrets
+        return {name.upper(): value.get_secret_value() for name, value in secrets if value is not None}
 
     def _emit(self, event: Event) -> None:
         if self.quiet_mode:
@@ -108,11 +152,12 @@ class AIAgent:
         name = "trajectories.jsonl" if outcome.finished_naturally else "failed_trajectories.jsonl"
         row = {
             "conversations": self.trajectory(),
-            "model": self._model().name,
+            "model": self._last.model,
             "timestamp": datetime.now(UTC).isoformat(),
             "completed": outcome.finished_naturally,
         }
-        with (folder / name).open("a", encoding="utf-8") as file:
+        # Conversations are nobody else's business, whatever the umask says.
+        with open(folder / name, "a", encoding="utf-8", opener=_privately) as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
@@ -121,3 +166,17 @@ class _Last:
     outcome: TurnOutcome
     tools: Sequence[Tool]
     system: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    model: Model
+    loop: asyncio.AbstractEventLoop
+    wanted: tuple[str, str, str]
+
+
+def _privately(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)  # also of a file from before
+    return descriptor

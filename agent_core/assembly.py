@@ -120,13 +120,12 @@ class Assembly:
     def _call_for(self, piece: Mapping[str, Any]) -> CallPieces:
         """The call that a piece belongs to. Servers leave the index out, or give every call the same one."""
         index, call_id = piece.get("index"), _text(piece.get("id"))
-        if isinstance(index, int):
-            known = self._by_index.get(index)
-            goes_on = not call_id
-        else:
-            known = self._calls[-1] if self._calls else None
-            goes_on = not call_id and not _mapping(piece.get("function")).get("name")
-        if known is not None and (goes_on or call_id == known.id != ""):
+        latest = self._calls[-1] if self._calls else None
+        known = self._by_index.get(index) if isinstance(index, int) else latest
+        named = bool(_mapping(piece.get("function")).get("name"))
+        # A call begins with its name. An id alone begins none: some servers send it late, or a new one in each piece.
+        goes_on = not named or (isinstance(index, int) and not call_id) or (known and call_id == known.id != "")
+        if known is not None and goes_on:
             return known
         fresh = CallPieces()
         self._calls.append(fresh)

@@ -24,6 +24,7 @@ class Message:
     tool_name: str = ""  # tool only
     is_error: bool = False  # tool only
     reasoning: str = ""  # assistant only
+    provider_data: str = ""  # assistant only: JSON that only the client of its provider reads
 
     @property
     def text(self) -> str:

@@ -47,11 +47,13 @@ class DemoModel:
         """With a pace it writes word by word, as real models do."""
         self._pace_seconds = pace_seconds
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         """Answers every user message since its last answer, in order, once the tools they need have run."""
         unanswered = _since_last_answer(messages)
         done = _finished_calls(unanswered)
-        available = sorted(tool.name for tool in tools)
+        available = sorted(tool.name for tool in tools) if may_call else []
         answers: list[str] = []
         calls: list[ToolCall] = []
         received: list[Media] = []

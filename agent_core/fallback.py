@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from agent_core.conversation import Message
-from agent_core.events import Emit
+from agent_core.events import Emit, RestartableEmit
 from agent_core.model import Model
-from agent_core.model_errors import KeyRefused, ModelUnknown, NoCredit, ProviderError
-from agent_core.restartable import RestartableEmit
+from agent_core.model_errors import KeyRefused, ModelUnknown, NoCredit, NoEndpoint, ProviderError
 from tools.base import Tool
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -19,7 +18,7 @@ class FallbackModel:
     """Implements `Model` over a chain.
 
     The next model is asked when one is overloaded, unreachable, out of credit or answers nonsense, and also
-    when its key is refused or its name unknown: a chain is there so that people get answers while the
+    when its key is missing or refused or its name unknown: a chain is there so that people get answers while the
     operator sleeps, so those are logged as errors. A conversation that is too long, filtered content and a
     request that is called wrong are raised at once (see `model_errors` for why).
 
@@ -43,12 +42,14 @@ class FallbackModel:
         self._clock = clock
         self._rests_until: dict[int, float] = {}  # by position in the chain
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         telling = RestartableEmit(emit)
         first_error: ProviderError | None = None
         for position in self._order():
             try:
-                message = await self._models[position].reply(messages, tools, telling)
+                message = await self._models[position].reply(messages, tools, telling, may_call=may_call)
             except ProviderError as error:
                 if not error.falls_over:
                     raise
@@ -75,7 +76,7 @@ class FallbackModel:
     def _rest(self, position: int, error: ProviderError) -> None:
         seconds = error.retry_after_seconds if error.retry_after_seconds is not None else self._cooldown_seconds
         self._rests_until[position] = self._clock() + seconds
-        needs_the_operator = isinstance(error, KeyRefused | NoCredit | ModelUnknown)
+        needs_the_operator = isinstance(error, NoEndpoint | KeyRefused | NoCredit | ModelUnknown)
         (log.error if needs_the_operator else log.warning)(
             "model_out", model=self._models[position].name, error=type(error).__name__, rests_seconds=round(seconds)
         )

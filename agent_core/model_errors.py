@@ -1,6 +1,7 @@
 """How a model can fail, by what the catcher must do.
 
     ModelError
+    ├── NoEndpoint        the operator must set a key or a model      falls over
     ├── KeyRefused        the operator must fix the key               falls over
     ├── NoCredit          the operator must pay                       falls over
     ├── ModelUnknown      the operator must choose another            falls over
@@ -31,6 +32,12 @@ class ProviderError(ModelError):
     def __init__(self, words: str, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(words)
         self.retry_after_seconds = retry_after_seconds  # as the provider asked for
+
+
+class NoEndpoint(ProviderError):
+    """The settings name no model that can be asked. The text says what to set."""
+
+    falls_over = True
 
 
 class KeyRefused(ProviderError):

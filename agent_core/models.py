@@ -12,13 +12,11 @@ from agent_core.conversation import Message
 from agent_core.demo_model import DemoModel
 from agent_core.events import Emit
 from agent_core.fallback import FallbackModel
-from agent_core.model import Model, ModelError
-from agent_core.providers import Endpoint, NoEndpoint, choose
+from agent_core.model import LoadMedia, Model
+from agent_core.model_errors import NoEndpoint
+from agent_core.providers import Endpoint, choose
 from agent_core.retries import Patience, Retries
 from tools.base import Tool
-from tools.parts import Media
-
-LoadMedia = Callable[[Media], bytes | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +56,20 @@ def _one(name: str, base_url: str, keys: Mapping[str, str], manner: Manner) -> M
     try:
         return RealModel(choose(name, base_url, keys), manner)
     except NoEndpoint as error:
-        return NoModel(name, error)
+        return NoModel(name, str(error))
 
 
 class NoModel:
     """Stands where a model should be, and says why there is none."""
 
-    def __init__(self, name: str, problem: ModelError) -> None:
+    def __init__(self, name: str, problem: str) -> None:
         self.name = name
         self._problem = problem
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
-        raise self._problem
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
+        raise NoEndpoint(self._problem)  # a new one each time: a raised error holds on to its frames
 
 
 class RealModel:
@@ -82,8 +82,10 @@ class RealModel:
         self._loading = asyncio.Lock()
         self._model: Model | None = None
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
-        return await (await self._loaded()).reply(messages, tools, emit)
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
+        return await (await self._loaded()).reply(messages, tools, emit, may_call=may_call)
 
     async def aclose(self) -> None:
         if close := getattr(self._model, "aclose", None):

@@ -2,10 +2,13 @@
 
 import json
 import re
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, cast
 
-from agent_core.conversation import Message, ToolCall
+from agent_core.conversation import Message, Role, ToolCall
 from tools.base import Tool
+from tools.parts import Part, Text
 
 
 def message_to_openai(message: Message, *, with_reasoning: bool = False) -> dict[str, Any]:
@@ -21,6 +24,40 @@ def message_to_openai(message: Message, *, with_reasoning: bool = False) -> dict
     return wire
 
 
+def message_from_openai(wire: Mapping[str, Any]) -> Message:
+    """The reverse, for what scripts kept or wrote themselves; raises ValueError for what is no such message.
+
+    Images become a line of text, and whether a result was an error is not told in this format.
+    """
+    role = {"developer": "system"}.get(wire.get("role", ""), wire.get("role"))
+    if role not in ("system", "user", "assistant", "tool"):
+        raise ValueError(f"A message needs a role of system, user, assistant or tool, not {role!r}.")
+    try:
+        return Message(
+            role=cast(Role, role),
+            parts=_parts(wire.get("content")),
+            tool_calls=tuple(map(_call_from_openai, wire.get("tool_calls") or ())),
+            tool_call_id=wire["tool_call_id"] if role == "tool" else "",
+            tool_name=wire.get("name", "") if role == "tool" else "",
+            reasoning=wire.get("reasoning_content") or wire.get("reasoning") or "",
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"This is no message in OpenAI format: {dict(wire)!r:.200}") from error
+
+
+def conversation_from_openai(messages: Iterable[Message | Mapping[str, Any]]) -> list[Message]:
+    """Many, some of them ours already; results are given the names of their tools."""
+    names: dict[str, str] = {}
+    conversation: list[Message] = []
+    for given in messages:
+        message = given if isinstance(given, Message) else message_from_openai(given)
+        names |= {call.id: call.name for call in message.tool_calls}
+        if message.role == "tool" and not message.tool_name:
+            message = replace(message, tool_name=names.get(message.tool_call_id, ""))
+        conversation.append(message)
+    return conversation
+
+
 def tool_to_openai(tool: Tool) -> dict[str, Any]:
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}
     return {"type": "function", "function": function}
@@ -29,6 +66,19 @@ def tool_to_openai(tool: Tool) -> dict[str, Any]:
 def _call_to_openai(call: ToolCall) -> dict[str, Any]:
     function = {"name": _api_name(call.name), "arguments": _api_arguments(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}
+
+
+def _call_from_openai(wire: Mapping[str, Any]) -> ToolCall:
+    function = wire["function"]
+    return ToolCall(id=wire["id"], name=function["name"], arguments=function["arguments"])
+
+
+def _parts(content: object) -> tuple[Part, ...]:
+    if isinstance(content, str) or content is None:
+        return (Text(text=content),) if content else ()
+    if not isinstance(content, list):
+        raise TypeError("content is neither text nor a list of parts")
+    return tuple(Text(text=part["text"] if part["type"] == "text" else f"[{part['type']}]") for part in content)
 
 
 def _api_name(name: str) -> str:

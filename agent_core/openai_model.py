@@ -13,6 +13,7 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -23,24 +24,21 @@ import structlog
 from agent_core import provider_words as words
 from agent_core.assembly import Assembly, ErrorInStream
 from agent_core.conversation import Message
-from agent_core.events import Emit
-from agent_core.keepsakes import Keepsake, Keepsakes
+from agent_core.events import Emit, RestartableEmit
+from agent_core.model import LoadMedia
 from agent_core.model_errors import OutOfRoom, ProviderError
-from agent_core.openai_request import build_request, encode, images_to_show
+from agent_core.openai_request import build_request, encode, images_to_show, provider_data
 from agent_core.providers import Endpoint
-from agent_core.restartable import RestartableEmit
 from agent_core.retries import Patience, Retries
-from agent_core.sse import EventReader
+from agent_core.sse import EventReader, EventTooLarge
 from tools.base import Tool
-from tools.parts import Media
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
-MAX_WHOLE_BYTES = 64_000_000
+MAX_ANSWER_BYTES = 64_000_000
+TOO_LARGE = "sent an answer of absurd size"
 AFTER_DONE_SECONDS = 0.1  # for the end of the body, without which the connection cannot be used again
 NO_KEY = "none"  # the package insists on one; servers at home do not look
-
-LoadMedia = Callable[[Media], bytes | None]
 
 
 class OpenAIModel:
@@ -56,10 +54,8 @@ class OpenAIModel:
         load_media: LoadMedia | None = None,
         max_images: int = 8,
         max_image_bytes: int = 5_000_000,
-        parameters: Mapping[str, Any] | None = None,
         sleep: Callable[[float], Any] = asyncio.sleep,
     ) -> None:
-        """`load_media` is called in a thread; `parameters` go into every request as they are."""
         self.name = endpoint.model
         self.endpoint = endpoint
         self._stream = stream
@@ -68,22 +64,21 @@ class OpenAIModel:
         self._load_media = load_media
         self._max_images = max_images
         self._max_image_bytes = max_image_bytes
-        self._parameters = dict(parameters or {})
         self._sleep = sleep
-        self._keepsakes = Keepsakes()
         self._tells_usage = True  # until the server says that it cannot
         self._connecting = asyncio.Lock()
         self._client: openai.AsyncOpenAI | None = None
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         body = build_request(
             self.endpoint,
             messages,
             tools,
             images=await self._images(messages),
-            keepsakes=self._keepsakes,
             stream=self._stream,
-            parameters=self._parameters,
+            may_call=may_call,
         )
         if not self._tells_usage:
             body.pop("stream_options", None)
@@ -139,6 +134,8 @@ class OpenAIModel:
             raise words.unreachable(self.endpoint) from error
         except ErrorInStream as error:
             raise words.refusal(self.endpoint, status=error.status, body=error.body) from error
+        except EventTooLarge as error:
+            raise words.broken(self.endpoint, TOO_LARGE) from error
         except httpx2.HTTPError as error:
             if not assembly.finish_reason:  # all of the answer was there
                 raise words.cut_off(self.endpoint) from error
@@ -167,9 +164,13 @@ class OpenAIModel:
         clock = asyncio.get_running_loop().time
         patience = self._patience.first_byte_seconds
         done = False
+        left = MAX_ANSWER_BYTES
         try:
             async with asyncio.timeout(patience) as limit:
                 async for received in response.aiter_bytes():
+                    left -= len(received)
+                    if left < 0:
+                        raise words.broken(self.endpoint, TOO_LARGE)
                     if not done:
                         done = self._take(reader.feed(received), assembly)
                         limit.reschedule(clock() + (AFTER_DONE_SECONDS if done else self._patience.idle_seconds))
@@ -191,8 +192,8 @@ class OpenAIModel:
         received = bytearray()
         async for piece in response.aiter_bytes():
             received += piece
-            if len(received) > MAX_WHOLE_BYTES:
-                raise words.broken(self.endpoint, "sent an answer of absurd size")
+            if len(received) > MAX_ANSWER_BYTES:
+                raise words.broken(self.endpoint, TOO_LARGE)
         if received.lstrip()[:1] == b"<" or "html" in response.headers.get("content-type", ""):
             raise words.not_a_model_server(self.endpoint)
         assembly.add(self._parsed(bytes(received)))
@@ -219,10 +220,8 @@ class OpenAIModel:
             )
         if assembly.is_empty:
             raise words.broken(self.endpoint, "sent an empty answer")
-        message = assembly.message()
-        extras = tuple(assembly.call_extras)
-        self._keepsakes.keep(message, Keepsake(reasoning_details=tuple(assembly.reasoning_details), call_extras=extras))
-        return message
+        kept = provider_data(self.endpoint, assembly.reasoning_details, assembly.call_extras)
+        return replace(assembly.message(), provider_data=kept)
 
     def _refusal(self, error: openai.APIStatusError) -> ProviderError:
         return words.refusal(

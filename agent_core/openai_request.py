@@ -7,7 +7,6 @@ from typing import Any
 
 from agent_core.conversation import Message
 from agent_core.history import arrange
-from agent_core.keepsakes import Keepsakes
 from agent_core.openai_format import message_to_openai, tool_to_openai
 from agent_core.providers import Endpoint
 from agent_core.repair import repair
@@ -25,21 +24,32 @@ def build_request(
     tools: Sequence[Tool],
     *,
     images: Mapping[str, str],
-    keepsakes: Keepsakes,
     stream: bool,
-    parameters: Mapping[str, Any],
+    may_call: bool = True,
 ) -> dict[str, Any]:
     """`images` are data URLs by content hash; an image that is not among them is described in words."""
     shown = _with_tool_images(messages, images) if images else messages
-    wire = [_message(message, endpoint, images, keepsakes) for message in repair(shown)]
+    wire = [_message(message, endpoint, images) for message in repair(shown)]
     if endpoint.cache_breakpoints:
         _mark_for_caching(wire)
-    body: dict[str, Any] = {"model": endpoint.model, "messages": wire, **parameters}
-    if tools:
-        body["tools"] = [tool_to_openai(tool) for tool in tools]
+    body: dict[str, Any] = {"model": endpoint.model, "messages": wire}
+    if offered := [tool_to_openai(tool) for tool in tools] or _called_before(wire):
+        body["tools"] = offered
+        if not tools or not may_call:
+            body["tool_choice"] = "none"
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     return body
+
+
+def provider_data(
+    endpoint: Endpoint, reasoning_details: Sequence[Mapping[str, Any]], call_extras: Sequence[Mapping[str, Any]]
+) -> str:
+    """What the provider wants back unchanged with this message, signed thoughts and calls; empty when nothing."""
+    if not reasoning_details and not any(call_extras):
+        return ""
+    kept = {"of": _kind(endpoint), "reasoning_details": list(reasoning_details), "call_extras": list(call_extras)}
+    return json.dumps(kept, separators=(",", ":"))
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
@@ -79,23 +89,51 @@ def _with_tool_images(messages: Sequence[Message], images: Mapping[str, str]) ->
     return [*shown, Message(role="user", parts=tuple(waiting))] if waiting else shown
 
 
-def _message(message: Message, endpoint: Endpoint, images: Mapping[str, str], keepsakes: Keepsakes) -> dict[str, Any]:
+def _message(message: Message, endpoint: Endpoint, images: Mapping[str, str]) -> dict[str, Any]:
     wire = message_to_openai(message)
     if message.role == "user" and any(isinstance(part, Media) and part.sha256 in images for part in message.parts):
         wire["content"] = _content(message.parts, images)
     if message.role != "assistant":
         return wire
-    kept = keepsakes.of(message)
+    details, extras = _kept(message, endpoint)
     if endpoint.reasoning == "reasoning_details":
-        if kept.reasoning_details:
-            wire["reasoning_details"] = list(kept.reasoning_details)
+        if details:
+            wire["reasoning_details"] = details
         elif message.reasoning:
             wire["reasoning"] = message.reasoning
     elif endpoint.reasoning and message.reasoning:
         wire[endpoint.reasoning] = message.reasoning
     if endpoint.signs_calls and message.tool_calls:
-        _sign(wire["tool_calls"], kept.call_extras)
+        _sign(wire["tool_calls"], extras)
     return wire
+
+
+def _kept(message: Message, endpoint: Endpoint) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Details and call extras, if they are this model's own: another would refuse signatures it did not write."""
+    try:
+        kept = json.loads(message.provider_data or "null")
+    except (ValueError, RecursionError):
+        return [], []
+    match kept:
+        case {"of": of, "reasoning_details": list(details), "call_extras": list(extras)} if of == _kind(endpoint):
+            return details, extras
+    return [], []
+
+
+def _kind(endpoint: Endpoint) -> str:
+    return f"{endpoint.provider}/{endpoint.model}"
+
+
+def _called_before(wire: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Stand-ins for the tools of earlier calls when none is offered: some providers refuse calls of unknown tools."""
+    names = dict.fromkeys(call["function"]["name"] for message in wire for call in message.get("tool_calls") or ())
+    return [
+        {
+            "type": "function",
+            "function": {"name": name, "description": "Not available now.", "parameters": {"type": "object"}},
+        }
+        for name in names
+    ]
 
 
 def _sign(calls: list[dict[str, Any]], extras: Sequence[Mapping[str, Any]]) -> None:
@@ -104,7 +142,7 @@ def _sign(calls: list[dict[str, Any]], extras: Sequence[Mapping[str, Any]]) -> N
             if extra:
                 call["extra_content"] = dict(extra)
     else:
-        # Another model's calls, or from before a restart: without any signature all later requests would fail.
+        # Another model's calls: without any signature all later requests would fail.
         calls[0]["extra_content"] = UNSIGNED
 
 

@@ -31,7 +31,7 @@ _TOO_LONG = re.compile(
 )
 _NO_CREDIT = re.compile(
     r"insufficient[ _](quota|credits?|balance|funds)|credit balance is too low|(out of|more|no) credits?\b"
-    r"|exceeded your current quota|billing (hard )?limit|payment required",
+    r"|exceeded your current quota|billing (hard )?limit|key limit exceeded|payment required",
     re.I,
 )
 _NOT_ABOUT_MONEY = re.compile(r"resource[ _]?exhausted|per[ _-](second|minute|day)", re.I)  # Gemini calls both “quota”
@@ -43,7 +43,9 @@ _UNKNOWN_MODEL = re.compile(
 )
 _FILTERED = re.compile(r"content_filter|content[ _]policy|moderation|flagged|safety (system|filter)|blocked by", re.I)
 _WRONG_KEY = re.compile(
-    r"(incorrect|invalid|missing|no)[ _](auth|api)[ _-]?(credentials|key)|api[ _]key not valid", re.I
+    r"(incorrect|invalid|missing|no|expired|revoked)[ _](auth|api|access|bearer)[ _-]?(credentials|key|token)"
+    r"|api[ _-]?key[^.]{0,20}(not valid|invalid|expired|revoked|disabled|not found|leaked)|unregistered callers",
+    re.I,
 )
 _BUSY = re.compile(
     r"overloaded|rate[ _-]?limit|too many requests|resource[ _]?exhausted|at capacity|try again later", re.I
@@ -56,7 +58,7 @@ def refusal(
     """The error for a status that is no success, or for an error inside a stream (its code as the status)."""
     code, words = _read(body)
     said = f"{code} {words}"
-    if status in (401, 403) and not _FILTERED.search(said):
+    if status == 401 or (status == 403 and (not endpoint.key or _WRONG_KEY.search(said))):
         return wrong_key(endpoint)
     if status == 429 and _NOT_ABOUT_MONEY.search(said):
         return overloaded(endpoint, status, retry_after_seconds)
@@ -84,6 +86,8 @@ def _of_the_request(
 ) -> ProviderError:
     if _WRONG_KEY.search(said):
         return wrong_key(endpoint)
+    if status == 403 and not _FILTERED.search(said):
+        return not_for_us(endpoint, words)
     if _UNKNOWN_MODEL.search(said) or (status == 404 and not _LACKS_SOMETHING.search(said)):
         return ModelUnknown(
             f"{endpoint.provider} does not know the model “{endpoint.model}” at {endpoint.base_url}. "
@@ -93,11 +97,24 @@ def _of_the_request(
         return filtered(endpoint)
     if _BUSY.search(said):
         return overloaded(endpoint, status, retry_after_seconds)
-    quoted = f": {quote(words, endpoint)}" if words else "."
-    return RequestRefused(f"{endpoint.provider} refused the request ({status}){quoted}")
+    return RequestRefused(f"{endpoint.provider} refused the request ({status}){_quoted(words, endpoint)}")
+
+
+def not_for_us(endpoint: Endpoint, words: str) -> ModelUnknown:
+    """The key is fine; the account, its country or its plan is not."""
+    return ModelUnknown(
+        f"{endpoint.provider} does not let this account use {endpoint.model} (403){_quoted(words, endpoint)} "
+        "Ask for access there, or choose another model."
+    )
 
 
 def wrong_key(endpoint: Endpoint) -> KeyRefused:
+    if not endpoint.key_env and endpoint.key:
+        return KeyRefused(f"{endpoint.provider} at {endpoint.base_url} does not accept the key that was given.")
+    if not endpoint.key_env:
+        return KeyRefused(
+            f"{endpoint.provider} at {endpoint.base_url} wants a key, and it is sent none. Start it without one."
+        )
     if not endpoint.key:
         return KeyRefused(f"{endpoint.provider} wants a key and none is set. Put {endpoint.key_env} into .env.")
     return KeyRefused(f"{endpoint.provider} does not accept the key. Check {endpoint.key_env} in .env.")
@@ -146,6 +163,10 @@ def quote(words: str, endpoint: Endpoint) -> str:
     line = " ".join(words.split())
     line = line.replace(endpoint.key, "…") if endpoint.key else line
     return line if len(line) <= MAX_QUOTED_CHARS else line[:MAX_QUOTED_CHARS] + "…"
+
+
+def _quoted(words: str, endpoint: Endpoint) -> str:
+    return f": {quote(words, endpoint)}" if words else "."
 
 
 def _in(seconds: float | None) -> str:

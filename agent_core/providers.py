@@ -10,13 +10,9 @@ from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
-from agent_core.model import ModelError
+from agent_core.model_errors import NoEndpoint
 
 ReasoningSpelling = Literal["", "reasoning_content", "reasoning", "reasoning_details"]
-
-
-class NoEndpoint(ModelError):
-    """The settings name no model that can be asked. The text says what to set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +38,11 @@ class Endpoint:
     model: str  # as its server calls it
     base_url: str
     key: str = field(default="", repr=False)
-    key_env: str = "OPENAI_API_KEY"
+    key_env: str = "OPENAI_API_KEY"  # empty: no variable holds a key for it
     reasoning: ReasoningSpelling = ""
     cache_breakpoints: bool = False
     signs_calls: bool = False
     sees_images: bool = False
-    context_tokens: int | None = None  # None: not known
 
     @property
     def is_local(self) -> bool:
@@ -105,21 +100,13 @@ _SEES = re.compile(
     r"|gemma-?3|llama-?4|grok-4|mistral-(small|medium)-3|moondream|minicpm-v",
     re.I,
 )
-_WINDOWS: tuple[tuple[str, int], ...] = (
-    (r"gpt-5", 400_000),
-    (r"gpt-4\.1", 1_047_576),
-    (r"gpt-4o|gpt-4-turbo|o1-mini", 128_000),
-    (r"gpt-3\.5", 16_385),
-    (r"\bo[134]\b", 200_000),
-    (r"claude", 200_000),
-    (r"gemini", 1_048_576),
-    (r"hermes-[34]|llama-?3\.[123]|deepseek|qwen3|mistral-(small|medium|large)|devstral", 131_072),
-    (r"kimi-k2|grok-4|glm-4\.[56]", 200_000),
-)
+_WANTS_THOUGHTS_BACK = re.compile(r"deepseek|kimi|glm|qwen3", re.I)
 
 
 def choose(model_name: str, base_url: str, keys: Mapping[str, str]) -> Endpoint:
     """The endpoint for a model's name; `keys` holds what is set, by environment name. Raises NoEndpoint.
+
+    A key under the empty name goes to servers that need none, for callers who give one for this very server.
 
     An address that is given always wins, and the name goes there as it is. Otherwise the part before the
     first slash may name a provider: it is taken when its key is set or it needs none. If not, OpenRouter
@@ -153,17 +140,18 @@ def sees_images(model_name: str) -> bool:
     return bool(_SEES.search(model_name))
 
 
-def context_tokens(model_name: str) -> int | None:
-    """The model's window as its maker states it, None when it is not known."""
-    return next((tokens for pattern, tokens in _WINDOWS if re.search(pattern, model_name, re.I)), None)
-
-
 def _at(base_url: str, name: str, keys: Mapping[str, str]) -> Endpoint:
     address = base_url.rstrip("/")
     preset = next((preset for preset in PRESETS if _same_server(preset.base_url, address)), None)
     if preset is None:
         host = urlsplit(address).netloc
-        preset = Preset(name="", title=f"the server at {host}", base_url=address, key_env="OPENAI_API_KEY")
+        preset = Preset(
+            name="",
+            title=f"the server at {host}",
+            base_url=address,
+            key_env=OPENAI.key_env,
+            reasoning="reasoning_content" if _WANTS_THOUGHTS_BACK.search(name) else "",
+        )
     own_prefix = f"{preset.name}/"
     model = name.removeprefix(own_prefix) if preset.name else name
     return _endpoint(preset, model, keys, base_url=address)
@@ -171,21 +159,17 @@ def _at(base_url: str, name: str, keys: Mapping[str, str]) -> Endpoint:
 
 def _endpoint(preset: Preset, model: str, keys: Mapping[str, str], *, base_url: str = "") -> Endpoint:
     address = base_url or preset.base_url
-    key_env = preset.key_env or "OPENAI_API_KEY"
-    # A key for OpenAI proper is not shown to a local server that never asked for one.
-    key = keys.get(preset.key_env, "") or (keys.get("OPENAI_API_KEY", "") if base_url else "")
     return Endpoint(
         provider=preset.title,
         model=model,
         base_url=address,
-        key=key,
-        key_env=key_env,
+        # Each server is shown its own key only; a local one that never asked for any is shown none.
+        key=keys.get(preset.key_env, ""),
+        key_env=preset.key_env,
         reasoning=preset.reasoning,
         cache_breakpoints=bool(re.search(preset.cache_breakpoints, model, re.I)),
         signs_calls=preset.signs_calls,
         sees_images=sees_images(model),
-        # What a server at home can hold depends on how it was started, not on the model's name.
-        context_tokens=None if _is_local(address) else context_tokens(model),
     )
 
 

@@ -16,7 +16,7 @@ from agent_core.conversation import Journal, Message, ToolCall, tool_result
 from agent_core.events import Emit, ToolFinished, ToolStarted
 from agent_core.history import interrupted_by_restart
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
-from tools.parts import Part
+from tools.parts import Part, Text
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -30,6 +30,7 @@ class Toolbox:
     context: ToolContext
     emit: Emit
     slots: asyncio.Semaphore | None
+    max_result_chars: int
 
     async def run(self, calls: Sequence[ToolCall], *, started: Collection[str] = ()) -> list[Message]:
         """The results in the order of the calls; each is journalled as soon as it is there.
@@ -54,7 +55,7 @@ class Toolbox:
             await self.journal.tool_started(call)
             self.emit(ToolStarted(call=call))
             began = time.monotonic()
-            result = await self._result(call)
+            result = _capped(await self._result(call), self.max_result_chars)
             seconds = time.monotonic() - began
         await self.journal.append(result)
         self.emit(ToolFinished(call=call, result=result, seconds=seconds))
@@ -77,7 +78,7 @@ class Toolbox:
             if task is None or task.cancelling():
                 raise
             return _failure(call, f"{tool.name} gave up before it finished; its effect is unknown.")
-        except Exception as error:  # noqa: BLE001  # contained: one broken tool must not end the turn
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # contained: one broken tool must end neither turn nor process
             # The frames only: the text of an exception may quote the arguments.
             frames = "".join(traceback.format_tb(error.__traceback__))
             log.error("tool_broke", tool=tool.name, error=type(error).__name__, frames=frames)
@@ -94,6 +95,25 @@ def _content(output: ToolOutput) -> str | tuple[Part, ...]:
     if isinstance(output, Mapping):
         return json.dumps(dict(output), ensure_ascii=False)
     return json.dumps(output, ensure_ascii=False)
+
+
+def _capped(result: Message, limit: int) -> Message:
+    """One result must not fill the model's window: when it is too long its middle is left out, and the text says so."""
+    total = sum(len(part.text) for part in result.parts if isinstance(part, Text))
+    if total <= limit:
+        return result
+    parts = (
+        Text(text=_cut(part.text, limit * len(part.text) // total)) if isinstance(part, Text) else part
+        for part in result.parts
+    )
+    return replace(result, parts=tuple(parts))
+
+
+def _cut(text: str, limit: int) -> str:
+    tail = limit // 2
+    head = limit - tail
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[… {left_out:,} characters are left out here …]\n{text[len(text) - tail :]}"
 
 
 def _parameters(tool: Tool) -> dict[str, Any]:

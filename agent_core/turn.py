@@ -24,17 +24,24 @@ async def run_turn(
     max_iterations: int = 60,
     started: Collection[str] = (),
     tool_slots: asyncio.Semaphore | None = None,
+    max_result_chars: int = 100_000,
 ) -> TurnOutcome:
     """Continues the conversation to the assistant's next answer; raises ModelError.
 
     Every message is journalled as it happens except the final answer, which the caller commits together
     with the reply it sends. When `messages` ends in calls without results, an earlier process was cut off
     there: calls in `started` are told to the model as interrupted, the others simply run. Cancelling is
-    safe anywhere; calls that it leaves without a result are the caller's to settle.
+    safe anywhere; calls that it leaves without a result are the caller's to settle. A result longer than
+    `max_result_chars` loses its middle.
     """
     meter = _Meter(emit)
     toolbox = Toolbox(
-        tools={tool.name: tool for tool in tools}, journal=journal, context=context, emit=emit, slots=tool_slots
+        tools={tool.name: tool for tool in tools},
+        journal=journal,
+        context=context,
+        emit=emit,
+        slots=tool_slots,
+        max_result_chars=max_result_chars,
     )
     iterations = iterations_used(messages)
     new = await toolbox.run(open_calls(messages), started=started)
@@ -48,7 +55,7 @@ async def run_turn(
         new += [reply, *await toolbox.run(reply.tool_calls)]
         iterations += 1
     else:
-        reply = await _summary(model, arrange([*messages, *new]), meter)
+        reply = await _summary(model, tools, arrange([*messages, *new]), meter)
 
     finished_naturally = iterations < max_iterations
     emit(Done(finished_naturally=finished_naturally))
@@ -57,11 +64,12 @@ async def run_turn(
     )
 
 
-async def _summary(model: Model, conversation: Sequence[Message], emit: Emit) -> Message:
-    reply = await model.reply([*conversation, SUMMARY_REQUEST], (), emit)
+async def _summary(model: Model, tools: Sequence[Tool], conversation: Sequence[Message], emit: Emit) -> Message:
+    # The tools are shown all the same: some providers refuse a history with calls of tools they are not told about.
+    reply = await model.reply([*conversation, SUMMARY_REQUEST], tools, emit, may_call=False)
     if not reply.text:
         return assistant("I stopped here: this took more steps than one turn may use.", reasoning=reply.reasoning)
-    return replace(reply, tool_calls=())  # some models ask for tools that they were not offered
+    return replace(reply, tool_calls=())  # some models ask for tools all the same
 
 
 class _Meter:

@@ -27,7 +27,7 @@ def decide(message: InboundMessage, rules: Rules, *, local: bool) -> Decision:
     """The default is no."""
     names = {message.sender.id, f"{message.key.platform}:{message.sender.id}"}
     if local:
-        return Decision(role="owner", reason="reached us through a file that only the owner can open")
+        return Decision(role="owner", reason="reached us in a way that only the owner has")
     if names & rules.owner_users:
         return Decision(role="owner", reason="listed in access.owner_users")
     if names & rules.allowed_users:

@@ -10,7 +10,7 @@ import structlog
 
 from gateway import systemd
 from gateway.backoff import backoff_seconds
-from gateway.errors import StoreUnavailable
+from gateway.errors import GatewayError, StoreUnavailable
 from gateway.lock import HomeLock, hold_home
 from gateway.store import outbox
 from gateway.store.backup import backup_is_due, make_backup
@@ -112,15 +112,18 @@ async def _serve(
             tasks.append(group.create_task(connection, name=f"platform {one.platform.account}"))
         lock.tell(gateway.state())
         systemd.notify("READY=1", "STATUS=Serving")
-        tasks.append(group.create_task(_call(on_ready, gateway), name="on ready"))
+        tasks.append(group.create_task(_announce(on_ready, gateway), name="on ready"))
         await stop.wait()
         await _wind_down(gateway, settings, hurry)
         for task in tasks:
             task.cancel()
 
 
-async def _call(on_ready: Callable[[Gateway], Awaitable[None]], gateway: Gateway) -> None:
-    await on_ready(gateway)
+async def _announce(on_ready: Callable[[Gateway], Awaitable[None]], gateway: Gateway) -> None:
+    try:
+        await on_ready(gateway)
+    except (GatewayError, OSError) as error:  # contained: telling people is not worth the service
+        log.warning("could not announce", problem=str(error))
 
 
 async def _wind_down(gateway: Gateway, settings: Settings, hurry: asyncio.Event) -> None:

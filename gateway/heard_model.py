@@ -17,9 +17,11 @@ class HeardModel:
         self._answered_ms = 0
         self._problem = ""
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         try:
-            message = await self._model.reply(messages, tools, emit)
+            message = await self._model.reply(messages, tools, emit, may_call=may_call)
         except ModelError as error:
             self._problem = str(error)
             raise

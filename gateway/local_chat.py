@@ -33,6 +33,7 @@ class LocalChat:
     key: SessionKey
     prompts: Prompts
     timezone: str = ""
+    max_tool_result_chars: int = 100_000
 
     async def say(self, text: str, emit: Emit = ignore) -> str:
         """The answer to a message or a command; raises ModelError."""
@@ -61,6 +62,7 @@ class LocalChat:
             context=ToolContext(task_id=session_id, timezone=self.timezone),
             emit=emit,
             max_iterations=self.max_iterations,
+            max_result_chars=self.max_tool_result_chars,
         )
 
         def end(tx: Transaction) -> None:

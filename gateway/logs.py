@@ -33,6 +33,16 @@ def configure(*, level: str, style: Literal["auto", "pretty", "json"], secrets: 
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
+    # What libraries log goes the same way, and so past the same filter.
+    logging.basicConfig(level=logging.WARNING, handlers=[_Forwarding()], force=True)
+
+
+class _Forwarding(logging.Handler):
+    """Hands a record of the standard library to structlog."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        getattr(structlog.get_logger(), level)(record.getMessage(), logger=record.name, exc_info=record.exc_info)
 
 
 def _hide(secrets: Iterable[str]) -> structlog.typing.Processor:

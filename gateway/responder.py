@@ -51,6 +51,7 @@ class Responder:
     watch: Callable[[Turn], AbstractContextManager[Emit]] = _unwatched
     prompts: Prompts | None = None
     timezone: str = ""
+    max_tool_result_chars: int = 100_000
 
     async def respond(self, turn: Turn) -> None:
         if turn.resumes > self.max_resumes:
@@ -73,6 +74,7 @@ class Responder:
                     context=ToolContext(task_id=turn.session_id, timezone=self.timezone),
                     emit=emit,
                     max_iterations=self.max_iterations,
+                    max_result_chars=self.max_tool_result_chars,
                     started=opened.started,
                     tool_slots=self.tool_slots,
                 )

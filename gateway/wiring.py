@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from gateway.web.server import WebServer
 
 _MAX_ATTACHMENT_BYTES = 20_000_000
+_SHORTEST_TOKEN_CHARS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ class Part:
     switch: str  # the command that turns it on or changes it
 
 
-def parts(settings: Settings) -> list[Part]:
+def parts(settings: Settings, *, command: str = "hermes") -> list[Part]:
     name = settings.model.name
     socket, web = settings.platforms.socket.enabled, settings.platforms.web.enabled
     return [
@@ -112,19 +113,19 @@ def parts(settings: Settings) -> list[Part]:
             name="model",
             on=True,
             text="demo: offline and rule-based, to try things out" if name == "demo" else name,
-            switch="hermes config set model.name …",
+            switch=f"{command} config set model.name …",
         ),
         Part(
             name="socket",
             on=socket,
             text="local scripts, JSON lines over hermes.sock" if socket else "for local scripts",
-            switch=f"hermes config set platforms.socket.enabled {str(not socket).lower()}",
+            switch=f"{command} config set platforms.socket.enabled {str(not socket).lower()}",
         ),
         Part(
             name="web",
             on=web,
             text="a chat page in your browser, at the address below" if web else "a chat page in your browser",
-            switch=f"hermes config set platforms.web.enabled {str(not web).lower()}",
+            switch=f"{command} config set platforms.web.enabled {str(not web).lower()}",
         ),
     ]
 
@@ -154,6 +155,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         age_limit_ms=int(settings.gateway.outbox_age_limit_hours * 3_600_000),
         watch=live.watch,
         timezone=settings.user.timezone,
+        max_tool_result_chars=settings.agent.max_tool_result_chars,
         prompts=build_prompts(settings, home, db, tools, hints=hints, project=project),
     )
     desk = CommandDesk(commands=all_commands(), model_name=model.name)
@@ -288,8 +290,13 @@ def _build_web(
     if not secret and not is_loopback(web.host):
         raise ConfigError(
             f"platforms.web.host is {web.host}, which other machines can reach, but HERMES_WEB_TOKEN is not set. "
-            "Set one: hermes config set HERMES_WEB_TOKEN …; or listen here only: "
+            "Set one, it asks for it: hermes config set HERMES_WEB_TOKEN; or listen here only: "
             "hermes config set platforms.web.host 127.0.0.1"
+        )
+    if secret and len(secret.get_secret_value()) < _SHORTEST_TOKEN_CHARS:
+        raise ConfigError(
+            f"HERMES_WEB_TOKEN is too short: it must have {_SHORTEST_TOKEN_CHARS} characters or more, such as from "
+            "`openssl rand -base64 24`."
         )
     assert isinstance(platform, WebPlatform)
     door = Door(

@@ -1,7 +1,6 @@
 """`hermes chat`, and plain `hermes`: a conversation at the terminal, line by line, or one answer for a pipe."""
 
 import asyncio
-import contextlib
 import sys
 
 import click
@@ -17,7 +16,9 @@ def chat(query: str | None = None, model: str | None = None) -> None:
     opened = open_home({"model.name": model})
     if query is not None and not query.strip():
         raise click.UsageError('Ask something: hermes chat -q "what is 17 * 23?"')
-    with contextlib.suppress(KeyboardInterrupt):
-        from hermes_cli.conversation import ask_once, converse
+    from hermes_cli.conversation import ask_once, converse
 
+    try:
         asyncio.run(ask_once(opened, query) if query is not None else converse(opened, sys.stdin))
+    except KeyboardInterrupt:
+        raise SystemExit(130 if query is not None else 0) from None  # leaving a conversation is no failure

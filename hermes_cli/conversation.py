@@ -52,7 +52,20 @@ async def _answer(chat: LocalChat, text: str) -> None:
 async def _next_line(lines: TextIO, interactive: bool) -> str:
     if interactive:
         click.echo("> ", nl=False, err=True)
+        await _typed(lines)
+        return lines.readline()
     return await asyncio.to_thread(lines.readline)
+
+
+async def _typed(lines: TextIO) -> None:
+    """Until a line is there. Not in a thread: asyncio.run waits for its threads, so Ctrl-C would wait for Enter."""
+    there = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(lines.fileno(), there.set)
+    try:
+        await there.wait()
+    finally:
+        loop.remove_reader(lines.fileno())
 
 
 def _show(event: Event) -> None:
@@ -69,6 +82,7 @@ def _chat(opened: Opened, db: Database, model: Model) -> LocalChat:
         model=model,
         tools=tools,
         timezone=settings.user.timezone,
+        max_tool_result_chars=settings.agent.max_tool_result_chars,
         prompts=build_prompts(settings, opened.home, db, tools, hints=hints, project=Path.cwd()),
         commands=all_commands(),
         max_iterations=settings.agent.max_iterations,

@@ -1,8 +1,16 @@
 """`hermes gateway`: run the service."""
 
 import asyncio
+import os
+import shutil
+import sys
 
 import click
+
+
+def _own_name() -> str:
+    """How the user can call us from here: `make run` does not put us on the path."""
+    return "hermes" if shutil.which("hermes") else os.path.relpath(sys.argv[0])
 
 
 async def suggest_local_models() -> None:
@@ -30,18 +38,21 @@ def run(model: str | None = None, log_level: str | None = None) -> None:
     from gateway.daemon import run_gateway
     from gateway.wiring import Gateway, parts, secret_values
     from hermes_cli.opening import open_home
+    from hermes_config import environment
 
     opened = open_home({"model.name": model, "logs.level": log_level})
     settings = opened.settings
     logs.configure(level=settings.logs.level, style=settings.logs.format, secrets=secret_values(settings))
     click.echo(f"Hermes, at home in {opened.home.root}")
-    for part in parts(settings):
+    for part in parts(settings, command=_own_name()):
         click.echo(f"  {'on ' if part.on else 'off'}  {part.name:<8} {part.text}")
         click.echo(f"                {'change' if part.on else 'turn on'}: {part.switch}")
 
     async def announce(ready: Gateway) -> None:
         click.echo("Ready. Ctrl-C stops it.")
-        if ready.web is not None:
+        if ready.web is not None and environment.notify_socket():
+            click.echo("The chat page is on; `hermes web` prints a link to it.")  # a journal is no place for a token
+        elif ready.web is not None:
             click.echo(f"Chat here (this link works once; `hermes web` prints another): {await ready.web.link()}")
         if settings.model.name == "demo":
             await suggest_local_models()

@@ -26,10 +26,13 @@ class Opened:
     settings: Settings
 
 
-def open_home(flags: Mapping[str, Any] | None = None) -> Opened:
-    """Makes the home if there is none. Flags are dotted keys; warnings about settings go to stderr."""
+def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> Opened:
+    """Makes the home if there is none, unless told not to. Flags are dotted keys; warnings go to stderr."""
     home = Home.locate()
-    home.prepare()
+    if make:
+        home.prepare()
+    else:
+        home.check_ours()
     loaded = load(home, flags)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)

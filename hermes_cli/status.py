@@ -14,7 +14,7 @@ def status(as_json: bool) -> None:
     from gateway.lock import read_state
     from hermes_cli.opening import open_home
 
-    opened = open_home()
+    opened = open_home(make=False)  # a question changes nothing
     running = read_state(opened.home.lock_file)
     facts: dict[str, Any] = {"home": str(opened.home.root), "gateway": running, **_from_store(opened)}
     if as_json:
@@ -32,6 +32,9 @@ def _from_store(opened: Any) -> dict[str, Any]:
     from gateway.store import inbox, notices, outbox, turns
     from gateway.store.connection import Transaction
     from hermes_cli.opening import with_store
+
+    if not opened.home.database.exists():
+        return {"waiting": 0, "running": 0, "undelivered": 0, "notices": []}
 
     def query(tx: Transaction) -> dict[str, Any]:
         return {

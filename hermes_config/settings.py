@@ -126,6 +126,9 @@ class AgentSettings(Section):
     )
     enabled_toolsets: Toolsets = Field(("core",), description="Which toolsets the agent is offered.")
     disabled_toolsets: Toolsets = Field((), description="Toolsets to leave out even when enabled.")
+    max_tool_result_chars: int = Field(
+        100_000, ge=1_000, le=10_000_000, description="Longer results of tools are cut in the middle."
+    )
     history_messages: int = Field(
         400, ge=10, le=100_000, description="How many past messages of a session the model is shown."
     )

@@ -147,6 +147,10 @@ def _pairing_problem(messages: Sequence[Mapping[str, Any]]) -> str:
 def _tools_problem(body: Mapping[str, Any]) -> str:
     if "stream_options" in body and not body.get("stream"):
         return "stream_options is only allowed when stream is enabled."
+    if "tools" not in body and any(message.get("tool_calls") for message in body["messages"]):
+        return "'tools' must be given when the messages hold tool calls."
+    if "tool_choice" in body and "tools" not in body:
+        return "tool_choice is only allowed when tools are specified."
     tools = body.get("tools", [{}])
     if not isinstance(tools, list) or not tools:
         return "'tools' must be a list that is not empty."

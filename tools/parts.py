@@ -53,6 +53,15 @@ def load_parts(stored: str) -> tuple[Part, ...]:
         return (Text(text="[this message was damaged on the disk and cannot be read]"),)
 
 
+def loads_list(stored: str) -> tuple[Any, ...]:
+    """A stored list; empty when the disk has damaged it."""
+    try:
+        loaded = json.loads(stored)
+    except ValueError:
+        return ()
+    return tuple(loaded) if isinstance(loaded, list) else ()
+
+
 def text_of(parts: Iterable[Part]) -> str:
     """The words among the parts, as a model without eyes or a search index sees them."""
     return "\n".join(filter(None, map(describe, parts)))

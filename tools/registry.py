@@ -36,9 +36,6 @@ class Registry:
         """By name, so that a prompt built from them does not change from one start to the next."""
         return iter([self._tools[name] for name in sorted(self._tools)])
 
-    def get(self, name: str) -> Tool | None:
-        return self._tools.get(name)
-
     def tool(
         self,
         *,
@@ -132,7 +129,7 @@ def why_unavailable(tool: Tool) -> str:
     """What is missing before the tool can be used, in words for the operator; empty when nothing is."""
     from hermes_config import environment
 
-    if missing := [variable for variable in tool.requires_env if not environment.has(variable)]:
+    if missing := [variable for variable in tool.requires_env if not environment.lookup(variable)]:
         return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
     try:
         return tool.unavailable()

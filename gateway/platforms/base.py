@@ -15,7 +15,7 @@ Resend = Literal["safe", "lookup", "never"]
 class Features:
     resend: Resend
     hint: str = ""  # what the agent should know about where it speaks
-    local: bool = False  # whoever can reach this platform owns the machine account that runs us
+    local: bool = False  # whoever can reach this platform is the owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ log = structlog.get_logger()
 _CHAT_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MAX_ID_CHARS = 200
 _ACK_TIMEOUT_SECONDS = 10.0
+_MAX_UNACKED = 16  # of one listener: it must not take all the places in which messages are sent
 _MAX_UNREAD_BYTES = 1_000_000
 
 
@@ -96,6 +97,8 @@ class SocketPlatform:
         client = next((client for client in reversed(self._clients) if chat in client.chats), None)
         if client is None:
             raise PlatformUnavailable(f"nobody listens to the chat {chat}")
+        if len(client.unacked) >= _MAX_UNACKED:
+            raise PlatformUnavailable(f"the listener to the chat {chat} does not ack")
         if client.writer.transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
             raise PlatformUnavailable(f"the listener to the chat {chat} does not read")
         acked = client.unacked[message.key] = asyncio.get_running_loop().create_future()

@@ -163,11 +163,11 @@ class Database:
         # A connection that was opened read-only, or lost its file, stays so for good.
         try:
             fresh = await open_connection(self.path, busy_timeout_seconds=self._busy_timeout_seconds)
-        except sqlite3.Error:
-            return  # the old one goes on failing until the file is back
-        old, self._writer = self._writer, fresh
-        self._reopened += 1
-        await old.close()
+            old, self._writer = self._writer, fresh
+            self._reopened += 1
+            await old.close()
+        except Exception:  # contained: without its writer everybody would wait for ever
+            log.exception("store not reopened")
 
 
 async def open_database(path: Path, *, busy_timeout_seconds: float = 5.0) -> Database:

@@ -4,7 +4,6 @@ Queries for open rows say `state <> 'done'` in these words: only then does SQLit
 open ones instead of reading every message ever accepted.
 """
 
-import json
 from dataclasses import dataclass
 from typing import cast
 
@@ -48,9 +47,10 @@ def insert(
     """
     session_key = str(message.key)
     row = tx.one(
-        """INSERT INTO inbox (account, chat, message_id, kind, edited_ms, thread, session_key, key_parts, person_id,
-                              role, sender_id, sender_name, parts, sent_ms, accepted_ms, own_turn, state, outcome)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+        """INSERT INTO inbox (account, chat, message_id, kind, edited_ms, thread, session_key, chat_kind, user_id,
+                              person_id, role, sender_id, sender_name, parts, sent_ms, accepted_ms, own_turn,
+                              state, outcome)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
                    EXISTS (SELECT 1 FROM turns WHERE session_key = ? AND state <> 'done'), ?, ?)
            ON CONFLICT DO NOTHING RETURNING id""",
         message.key.account_name,
@@ -60,7 +60,8 @@ def insert(
         message.edited_ms,
         message.key.thread,
         session_key,
-        json.dumps({part: getattr(message.key, part) for part in message.key.__slots__}),
+        message.key.kind,
+        message.key.user,
         person_id,
         role,
         message.sender.id,
@@ -163,7 +164,7 @@ def set_cursor(tx: Transaction, account: str, cursor: Cursor) -> None:
 def _accepted(row: Row) -> Accepted:
     return Accepted(
         id=row["id"],
-        key=SessionKey(**json.loads(row["key_parts"])),
+        key=_key(row),
         kind=cast(Kind, row["kind"]),
         message_id=row["message_id"],
         sender_id=row["sender_id"],
@@ -171,4 +172,16 @@ def _accepted(row: Row) -> Accepted:
         person_id=row["person_id"],
         role=row["role"],
         parts=load_parts(row["parts"]),
+    )
+
+
+def _key(row: Row) -> SessionKey:
+    platform, _, account = row["account"].partition("@")
+    return SessionKey(
+        platform=platform,
+        account=account,
+        kind=row["chat_kind"],
+        chat=row["chat"],
+        thread=row["thread"],
+        user=row["user_id"],
     )

@@ -13,7 +13,7 @@ from gateway.clock import new_id, now_ms
 from gateway.messages import Address, OutboundMessage, Receipt
 from gateway.store import trail
 from gateway.store.connection import Row, Transaction
-from tools.parts import Part, Text, dump_parts, load_parts
+from tools.parts import Part, Text, dump_parts, load_parts, loads_list
 
 OutboxKind = Literal["answer", "notice"]
 DEFAULT_AGE_LIMIT_MS = 24 * 3_600_000
@@ -27,6 +27,7 @@ class Outgoing:
     kind: OutboxKind
     attempts: int
     unsure: bool  # an earlier try may have arrived
+    problem: str  # of the last try
     turn_id: str | None
     message: OutboundMessage
 
@@ -91,19 +92,23 @@ def after_crash(tx: Transaction) -> None:
 
 
 def claim(tx: Transaction, account: str, limit: int) -> list[Outgoing]:
-    """The oldest row of every chat in which nothing is being sent, as far as it is due."""
+    """The oldest row of every chat in which nothing is being sent, as far as it is due.
+
+    Fewer attempts come first: chats that cannot be reached must not keep the others waiting.
+    """
     rows = tx.all(
-        """UPDATE outbox SET attempts = attempts + 1, state = 'sending', problem = state WHERE id IN (
+        """UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure'), state = 'sending' WHERE id IN (
                SELECT id FROM (SELECT MIN(id) AS id, SUM(state = 'sending') AS busy FROM outbox
                                 WHERE account = ? AND state IN ('ready', 'sending', 'unsure') GROUP BY chat, thread)
-                JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ? ORDER BY id LIMIT ?)
+                JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ? ORDER BY attempts, id LIMIT ?)
            RETURNING *""",
         account,
         now_ms(),
         limit,
     )
     for row in rows:
-        trail.record(tx, "sending", outbox_id=row["id"], turn_id=row["turn_id"], attempt=row["attempts"])
+        if row["attempts"] == 1 or row["unsure"]:
+            trail.record(tx, "sending", outbox_id=row["id"], turn_id=row["turn_id"], attempt=row["attempts"])
     return [_outgoing(row) for row in rows]
 
 
@@ -137,7 +142,8 @@ def retry_at(tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure
         problem,
         row.id,
     )
-    trail.record(tx, "postponed", outbox_id=row.id, turn_id=row.turn_id, problem=problem)
+    if problem != row.problem:  # a chat that stays away for a day would fill the trail with the same line
+        trail.record(tx, "postponed", outbox_id=row.id, turn_id=row.turn_id, problem=problem)
 
 
 def give_up(tx: Transaction, row: Outgoing, state: Literal["failed", "in_doubt"], problem: str) -> None:
@@ -183,13 +189,14 @@ def _outgoing(row: Row) -> Outgoing:
         id=row["id"],
         kind=row["kind"],
         attempts=row["attempts"],
-        unsure=row["problem"] == "unsure",
+        unsure=bool(row["unsure"]),
+        problem=row["problem"],
         turn_id=row["turn_id"],
         message=OutboundMessage(
             key=row["key"],
             address=_address(row),
             parts=load_parts(row["parts"]),
-            answers=tuple(json.loads(row["answers"])),
+            answers=loads_list(row["answers"]),
             notify=bool(row["notify"]),
         ),
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from agent_core.events import Usage
 from gateway.clock import new_session_id, now_ms
 from gateway.messages import SessionKey
-from gateway.store.connection import Row, Transaction
+from gateway.store.connection import Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,10 @@ _COLUMNS = """id, key, platform, title, display_name, created_ms, updated_ms, en
 
 def open_current(tx: Transaction, key: SessionKey, *, display_name: str = "") -> Session:
     """The current session of a key, begun if there is none."""
-    if session := find_current(tx, str(key)):
-        return session
     now = now_ms()
+    if session := find_current(tx, str(key)):
+        tx.execute("UPDATE sessions SET updated_ms = ? WHERE id = ?", now, session.id)
+        return session
     # No RETURNING: with it SQLite looks for turns and sessions that wait for this one, through all there are.
     tx.execute(
         """INSERT INTO sessions (id, key, platform, account, kind, chat, thread, user_id, display_name,
@@ -109,7 +110,7 @@ def recent(tx: Transaction, *, platform: str = "", limit: int = 20) -> list[Sess
         platform,
         limit,
     )
-    return [_counted(row) for row in rows]
+    return [Session(**dict(row)) for row in rows]
 
 
 def find(tx: Transaction, name: str) -> Session | None:
@@ -127,7 +128,3 @@ def find(tx: Transaction, name: str) -> Session | None:
     if not rows or (len(rows) > 1 and name not in (rows[0]["id"], rows[0]["key"])):
         return None
     return Session(**dict(rows[0]))
-
-
-def _counted(row: Row) -> Session:
-    return Session(**dict(row))

@@ -3,12 +3,13 @@
 Not the model's transcript: commands, notices and explanations are in it too.
 """
 
-import json
 from dataclasses import dataclass
 
 from gateway.store.connection import Row, Transaction
 from gateway.store.search import Filter, search
-from tools.parts import Part, load_parts, text_of
+from tools.parts import Part, load_parts, loads_list, text_of
+
+_SHOWN_CHARS = 20_000  # of a tool's result: more is for models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +117,7 @@ def _replied(tx: Transaction, row: Row) -> Replied:
         kind=row["kind"],
         parts=load_parts(row["parts"]),
         at_ms=row["created_ms"],
-        answers=tuple(json.loads(row["answers"])),
+        answers=loads_list(row["answers"]),
         tools=tools_of_turn(tx, row["turn_id"]) if row["turn_id"] and row["kind"] == "answer" else (),
     )
 
@@ -133,10 +134,10 @@ def tools_of_turn(tx: Transaction, turn_id: str) -> tuple[ToolUse, ...]:
             id=call["id"],
             name=call["name"],
             arguments=call["arguments"],
-            result=text_of(load_parts(results[call["id"]]["parts"])) if call["id"] in results else None,
+            result=text_of(load_parts(results[call["id"]]["parts"]))[:_SHOWN_CHARS] if call["id"] in results else None,
             error=bool(results[call["id"]]["is_error"]) if call["id"] in results else False,
         )
         for row in rows
         if row["tool_calls"]
-        for call in json.loads(row["tool_calls"])
+        for call in loads_list(row["tool_calls"])
     )

@@ -9,7 +9,7 @@ from agent_core.history import arrange
 from gateway.clock import now_ms
 from gateway.store.connection import Row, Transaction
 from gateway.store.search import searchable
-from tools.parts import dump_parts, load_parts
+from tools.parts import dump_parts, load_parts, loads_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,8 @@ def append(
     """Adds a message at the end. A second copy of the same inbox row or of the same call's result is left out."""
     tx.execute(
         """INSERT INTO messages (session_id, turn_id, inbox_id, role, parts, tool_calls, tool_call_id, tool_name,
-                                 is_error, reasoning, search_text, created_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING""",
+                                 is_error, reasoning, provider_data, search_text, created_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING""",
         session_id,
         turn_id,
         inbox_id,
@@ -38,6 +38,7 @@ def append(
         message.tool_name,
         message.is_error,
         message.reasoning,
+        message.provider_data,
         searchable(message.text),
         now_ms(),
     )
@@ -89,9 +90,17 @@ def _message(row: Row) -> Message:
     return Message(
         role=cast(Role, row["role"]),
         parts=load_parts(row["parts"]),
-        tool_calls=tuple(ToolCall(**call) for call in json.loads(row["tool_calls"])) if row["tool_calls"] else (),
+        tool_calls=_calls(row["tool_calls"]),
         tool_call_id=row["tool_call_id"],
         tool_name=row["tool_name"],
         is_error=bool(row["is_error"]),
         reasoning=row["reasoning"],
+        provider_data=row["provider_data"],
     )
+
+
+def _calls(stored: str) -> tuple[ToolCall, ...]:
+    try:
+        return tuple(ToolCall(**call) for call in loads_list(stored)) if stored else ()
+    except TypeError:  # damaged on the disk; their results are then dropped as nobody's
+        return ()

@@ -18,7 +18,6 @@ class Turn:
     session_key: str
     session_id: str
     resumes: int = 0
-    stop_requested: bool = False
     messages: tuple[Accepted, ...]
 
 
@@ -96,6 +95,5 @@ def _turn(tx: Transaction, row: Row, *, resumes: int) -> Turn:
         session_key=row["session_key"],
         session_id=row["session_id"],
         resumes=resumes,
-        stop_requested=bool(row["stop_requested"]),
         messages=tuple(inbox.of_turn(tx, row["id"])),
     )

@@ -49,4 +49,4 @@ def _new(tx: Transaction, kind: Literal["link", "cookie"], life_ms: int) -> str:
 
 
 def _hash(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()

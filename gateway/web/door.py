@@ -7,10 +7,10 @@ Does it come from our own page (Origin)? Does it bring a cookie or token that we
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
+from gateway.errors import StoreUnavailable
 from gateway.store import web_keys
 from gateway.store.database import Database
 
@@ -52,6 +52,8 @@ class Door:
         except web.HTTPException as error:
             error.headers.update(_HEADERS)
             raise
+        except StoreUnavailable as error:
+            response = web.json_response({"problem": str(error)}, status=503)
         if not response.prepared:
             for name, value in _HEADERS.items():
                 response.headers.setdefault(name, value)
@@ -70,7 +72,7 @@ class Door:
         return await handler(request)
 
     async def _let_in(self, request: web.Request, link: str) -> web.StreamResponse:
-        if self.token and hmac.compare_digest(link.encode(), self.token.encode()):
+        if self._is_own_token(link):
             cookie: str | None = await self.db.write(web_keys.new_cookie)
         else:
             cookie = await self.db.write(lambda tx: web_keys.exchange(tx, link))
@@ -91,19 +93,26 @@ class Door:
 
     async def _is_known(self, request: web.Request) -> bool:
         scheme, _, bearer = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-        if self.token and scheme.lower() == "bearer":
-            return hmac.compare_digest(bearer.strip().encode(), self.token.encode())
+        if scheme.lower() == "bearer":
+            return self._is_own_token(bearer.strip())
         cookie = request.cookies.get(self.cookie_name, "")
         return bool(cookie) and await self.db.read(lambda tx: web_keys.is_valid(tx, cookie))
 
+    def _is_own_token(self, given: str) -> bool:
+        # Headers may hold bytes that are no text; they are wrong, not an error.
+        return bool(self.token) and hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.token.encode())
+
     def _hosts(self) -> set[str]:
         names = {*_LOOPBACK, f"[{self.host}]" if ":" in self.host else self.host}
-        return {f"{name}:{self.port}" for name in names} | {host.lower() for host in self.allowed_hosts}
+        ours = names if self.port == 80 else {f"{name}:{self.port}" for name in names}  # browsers leave out :80
+        return ours | {host.lower() for host in self.allowed_hosts}
 
     def _is_own_origin(self, request: web.Request) -> bool:
         origin = request.headers.get(hdrs.ORIGIN)
         if origin is not None:
-            return urlsplit(origin).netloc.lower() == request.host.lower()
+            return origin.lower() in {f"{scheme}://{request.host.lower()}" for scheme in ("http", "https")}
+        if request.path == "/" and request.headers.get("Sec-Fetch-Mode") == "navigate":
+            return True  # a link on another page; our cookie is not sent with it, so this alone opens nothing
         # A browser sends an Origin with everything that writes and with every socket; a script sends none.
         return request.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
 

@@ -47,7 +47,7 @@ class WebServer:
     async def link(self) -> str:
         """An address that lets one browser in; waits until there is one."""
         await self.listening.wait()
-        token = await self.db.write(web_keys.new_link)
+        token = await self.db.write_when_possible(web_keys.new_link)
         return login_address(self.host, self.door.port, token)
 
     async def run(self, listening: Callable[[], None]) -> None:
@@ -144,11 +144,13 @@ class WebServer:
         mime = request.content_type if hdrs.CONTENT_TYPE in request.headers else "application/octet-stream"
         family = mime.partition("/")[0]
         kind = cast(MediaKind, family if family in ("image", "audio", "video") else "file")
-        sha256 = await asyncio.to_thread(self.media_files.save, kind, content)
+        try:
+            sha256 = await asyncio.to_thread(self.media_files.save, kind, content)
+        except OSError as error:
+            raise _problem(web.HTTPInsufficientStorage, f"The file cannot be kept: {error.strerror}.") from error
         await self.db.write(lambda tx: media.record(tx, sha256=sha256, kind=kind, mime=mime, size_bytes=len(content)))
-        facts = {"name": name, "mime": mime, "size": len(content)}
-        reference = base64.urlsafe_b64encode(json.dumps([sha256, kind, *facts.values()]).encode()).decode()
-        return web.json_response({"file": reference, **facts})
+        reference = base64.urlsafe_b64encode(json.dumps([sha256, name]).encode()).decode()
+        return web.json_response({"file": reference, "name": name, "mime": mime, "size": len(content)})
 
     async def _media(self, request: web.Request) -> web.StreamResponse:
         sha256 = request.match_info["sha256"]

@@ -76,8 +76,8 @@ class PageSocket:
         if not isinstance(chat, str) or not _CHAT.fullmatch(chat) or not message_id:
             raise _BadLine('"chat" must be 8 to 32 of a-z and 0-9, and "id" a text that names the message')
         about: Line = {"id": message_id, "chat": chat}
-        parts = await self._parts(line)
         try:
+            parts = await self._parts(line)
             await self.platform.accept(message_id, chat, parts)
         except (StoreUnavailable, GatewayStopping, PlatformUnavailable) as error:
             self.page.tell({"type": "retry", "problem": str(error), **about})
@@ -98,20 +98,19 @@ class PageSocket:
 
     async def _uploaded(self, reference: Any) -> Media:
         try:
-            sha256, kind, name, mime, size = json.loads(base64.urlsafe_b64decode(reference))
-            part = Media(
-                kind=kind, name=str(name)[:200], mime=str(mime)[:100], size_bytes=int(size), sha256=str(sha256)
-            )
+            sha256, name = map(str, json.loads(base64.urlsafe_b64decode(reference)))
         except (ValueError, TypeError):
             raise _BadLine("this file was not uploaded here") from None
-        if await self.db.read(lambda tx: media.find(tx, part.sha256)) is None:
-            raise _BadLine(f"{part.name} is not here any more; please attach it again")
-        return part
+        kept = await self.db.read(lambda tx: media.find(tx, sha256))
+        if kept is None:
+            raise _BadLine("a file is not here any more; please attach it again")
+        return Media(kind=kept.kind, name=name[:200], mime=kept.mime, size_bytes=kept.size_bytes, sha256=sha256)
 
 
 def _identifier(line: Any) -> str:
     identifier = line.get("id") if isinstance(line, dict) else None
-    return identifier if isinstance(identifier, str) and len(identifier) <= _MAX_ID_CHARS else ""
+    usable = isinstance(identifier, str) and len(identifier) <= _MAX_ID_CHARS and identifier.isprintable()
+    return str(identifier) if usable else ""
 
 
 def _joined(lines: list[Line | None]) -> list[Line | None]:

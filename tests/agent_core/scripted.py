@@ -16,10 +16,14 @@ class ScriptedModel:
     name: str = "scripted"
     asked: list[tuple[Message, ...]] = field(default_factory=list)
     offered: list[tuple[str, ...]] = field(default_factory=list)
+    free: list[bool] = field(default_factory=list)  # whether it might call them
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         self.asked.append(tuple(messages))
         self.offered.append(tuple(tool.name for tool in tools))
+        self.free.append(may_call)
         reply = self.replies.pop(0)
         emit(TextDelta(text=reply.text))
         emit(Usage(input_tokens=10, output_tokens=1, cached_tokens=5))

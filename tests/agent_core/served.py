@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_core.conversation import ListJournal, Message, user
@@ -18,8 +18,11 @@ from tools.base import Tool
 from tools.parts import Text
 
 SYSTEM = Message(role="system", parts=(Text(text="You are a test."),))
-SHORT = Patience(connect_seconds=2, first_byte_seconds=0.2, idle_seconds=0.2, whole_seconds=0.2)
-AMPLE = Patience(connect_seconds=5, first_byte_seconds=20, idle_seconds=20, whole_seconds=20)
+AMPLE = Patience(connect_seconds=5, first_byte_seconds=60, idle_seconds=60, whole_seconds=60)
+# Each short at one stage only, so that no other clock can do its work.
+QUIET = replace(AMPLE, first_byte_seconds=0.2)
+STALLING = replace(AMPLE, idle_seconds=0.2)
+SLOW = replace(AMPLE, whole_seconds=0.3)
 
 
 @dataclass
@@ -31,6 +34,7 @@ class Chat:
     history: list[Message] = field(default_factory=lambda: [SYSTEM])
     events: list[Event] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
+    max_iterations: int = 60
 
     async def say(self, text: str) -> TurnOutcome:
         self.events.clear()
@@ -44,6 +48,7 @@ class Chat:
                 journal=journal,
                 context=CONTEXT,
                 emit=self.events.append,
+                max_iterations=self.max_iterations,
             )
         except BaseException:
             self.history += journal.messages

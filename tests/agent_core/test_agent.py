@@ -1,15 +1,24 @@
 """The agent as a script uses it."""
 
+import asyncio
+import gc
 import json
+import os
+import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent_core import providers
 from agent_core.agent import AIAgent
 from agent_core.conversation import ToolCall, assistant, tool_result, user
 from agent_core.events import Event, TextDelta
 from agent_core.result import tool_names
 from agent_core.trajectory import to_sharegpt
+from hermes_config import environment
+from playground.model_script import say
+from playground.model_server import ModelServer
 from tests.agent_core.scripted import ScriptedModel
 from tools.toolsets import ToolsetError
 
@@ -26,6 +35,80 @@ async def test_run_takes_history_system_and_task() -> None:
     assert [message["role"] for message in result.messages] == ["system", "user", "assistant", "user", "assistant"]
     assert result.messages[0]["content"] == "Be brief."
     assert result.finished_naturally
+
+
+async def test_the_messages_of_a_result_are_the_next_history() -> None:
+    agent = AIAgent()
+    first = await agent.run("what time is it?")
+    model = ScriptedModel([assistant("fine")])
+    second = await AIAgent(model=model).run("and now?", history=first.messages, system="Be brief.")
+    assert [message["role"] for message in second.messages] == [
+        *("system", "user", "assistant", "tool", "assistant"),
+        *("user", "assistant"),
+    ]
+    assert second.messages[0]["content"] == "Be brief."
+    assert second.messages[1:5] == first.messages[1:]
+    assert [message.tool_name for message in model.asked[0] if message.role == "tool"] == ["clock"]
+
+
+async def test_a_system_message_among_the_new_ones_is_kept() -> None:
+    model = ScriptedModel([assistant("fine")])
+    await AIAgent(model=model).run([{"role": "system", "content": "Hurry."}, {"role": "user", "content": "hi"}])
+    assert [message.text for message in model.asked[0][1:]] == ["Hurry.", "hi"]
+
+
+@pytest.mark.parametrize("key_in", ["argument", "env file"])
+async def test_a_real_model_is_asked_with_the_key_that_is_there(key_in: str) -> None:
+    home = Path(os.environ["HERMES_HOME"])
+    home.mkdir(mode=0o700)
+    async with ModelServer() as server:
+        in_file = "sk-wrong" if key_in == "argument" else server.api_key
+        (home / ".env").touch(0o600)
+        (home / ".env").write_text(f"OPENAI_API_KEY={in_file}\n")
+        server.script(say("Hello"), say("Again"))
+        api_key = server.api_key if key_in == "argument" else ""
+        async with AIAgent(model="playground", base_url=server.url, api_key=api_key, enabled_toolsets=[]) as agent:
+            assert await agent.chat("hi") == "Hello"
+            assert await agent.chat("hi") == "Again"
+            assert agent.model == "playground"
+        assert not server.refusals
+        assert len({asked.connection for asked in server.requests}) == 1
+
+
+async def test_a_key_that_is_given_reaches_a_server_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ModelServer() as server:
+        server.script(say("Hello"))
+        monkeypatch.setattr(providers, "PRESETS", (replace(providers.OLLAMA, base_url=server.url),))
+        async with AIAgent(model="playground", base_url=server.url, api_key=server.api_key) as agent:
+            assert await agent.chat("hi") == "Hello"
+
+
+async def test_a_closed_agent_opens_again() -> None:
+    async with ModelServer() as server:
+        server.script(say("Hello"), say("Again"))
+        agent = AIAgent(model="playground", base_url=server.url, api_key=server.api_key, enabled_toolsets=[])
+        assert await agent.chat("hi") == "Hello"
+        await agent.aclose()
+        await agent.aclose()
+        assert await agent.chat("hi") == "Again"
+        await agent.aclose()
+
+
+@pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning", "ignore:unclosed:ResourceWarning")
+def test_one_agent_serves_several_loops_even_when_it_is_never_closed() -> None:
+    async def ask(agent: AIAgent | None, port: int) -> AIAgent:
+        async with ModelServer(port=port) as server:
+            server.script(say("Hello"))
+            agent = agent or AIAgent(
+                model="playground", base_url=server.url, api_key=server.api_key, enabled_toolsets=[]
+            )
+            assert await agent.chat("hi") == "Hello"
+        return agent
+
+    agent = asyncio.run(ask(None, 0))
+    asyncio.run(ask(agent, int(agent.base_url.split(":")[2].split("/")[0])))
+    del agent
+    gc.collect()  # here, where its warnings are expected
 
 
 async def test_todos_are_kept_per_task() -> None:
@@ -62,6 +145,31 @@ async def test_trajectories_are_saved_as_they_were(tmp_path: Path) -> None:
     assert row["conversations"] == agent.trajectory()
     assert [turn["from"] for turn in row["conversations"]] == ["system", "human", "gpt", "tool", "gpt"]
     assert (row["model"], row["completed"]) == ("demo", True)
+
+
+async def test_trajectories_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        (tmp_path / "trajectories.jsonl").touch(0o644)
+        await AIAgent(save_trajectories=True, trajectories_dir=tmp_path).chat("hello")
+        await AIAgent(save_trajectories=True, trajectories_dir=tmp_path, max_iterations=0).chat("hello")
+    finally:
+        os.umask(before)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir() if file.suffix == ".jsonl"}
+    assert modes == {"trajectories.jsonl": 0o600, "failed_trajectories.jsonl": 0o600}
+
+
+def test_a_name_is_looked_up_in_the_environment_and_then_in_the_env_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Path(os.environ["HERMES_HOME"])
+    monkeypatch.delenv("DICE_KEY", raising=False)
+    assert environment.lookup("DICE_KEY") == ""
+    home.mkdir(mode=0o700)
+    (home / ".env").write_text("DICE_KEY='from file'\nBROKEN\n")
+    assert environment.lookup("DICE_KEY") == "from file"
+    monkeypatch.setenv("DICE_KEY", "from environment")
+    assert environment.lookup("DICE_KEY") == "from environment"
+    monkeypatch.setenv("DICE_KEY", "")
+    assert environment.lookup("DICE_KEY") == ""
 
 
 def test_a_trajectory_before_the_first_run_is_refused_clearly() -> None:

@@ -14,8 +14,7 @@ from tools.todo import TodosInMemory, todo_tool
 
 
 def fresh_tools() -> list[Tool]:
-    clock = load_builtin().get("clock")
-    assert clock
+    [clock] = [tool for tool in load_builtin() if tool.name == "clock"]
     return [clock, todo_tool(TodosInMemory())]
 
 

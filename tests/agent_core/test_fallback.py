@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from structlog.testing import capture_logs
 
 from agent_core.conversation import Message, assistant, user
 from agent_core.events import Emit, Event, Restarted, TextDelta, Usage, ignore
@@ -15,6 +16,7 @@ from agent_core.model_errors import (
     KeyRefused,
     ModelUnknown,
     NoCredit,
+    NoEndpoint,
     Overloaded,
     ProviderError,
     RequestRefused,
@@ -33,7 +35,9 @@ class Flaky:
     half: str = ""  # told before it fails
     asked: int = 0
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         self.asked += 1
         error = self.errors.pop(0) if self.errors else None
         if error:
@@ -57,11 +61,20 @@ async def _ask(chain: FallbackModel, emit: Emit = ignore) -> str:
     return (await chain.reply([user("hi")], (), emit)).text
 
 
-@pytest.mark.parametrize("kind", [Overloaded, Unreachable, NoCredit, KeyRefused, ModelUnknown, BrokenAnswer])
+@pytest.mark.parametrize(
+    "kind", [Overloaded, Unreachable, NoCredit, KeyRefused, ModelUnknown, BrokenAnswer, NoEndpoint]
+)
 async def test_what_fails_the_model_falls_over(kind: type[ProviderError]) -> None:
     chain = FallbackModel([Flaky("a", [kind("no")]), Flaky("b")])
     assert await _ask(chain) == "from b"
     assert chain.name == "a"
+
+
+@pytest.mark.parametrize(("kind", "level"), [(NoEndpoint, "error"), (KeyRefused, "error"), (Overloaded, "warning")])
+async def test_what_only_the_operator_can_mend_is_logged_as_an_error(kind: type[ProviderError], level: str) -> None:
+    with capture_logs() as logs:
+        await _ask(FallbackModel([Flaky("a", [kind("no")]), Flaky("b")]))
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [("model_out", level)]
 
 
 @pytest.mark.parametrize("kind", [ContextTooLong, Filtered, RequestRefused])

@@ -20,6 +20,22 @@ async def test_a_model_without_a_key_says_which_one_is_missing_when_asked() -> N
         await model.reply([user("hello")], (), ignore)
 
 
+async def test_each_question_gets_an_error_of_its_own() -> None:
+    model = open_model("gpt-4o", keys={})
+    errors: list[ModelError] = []
+    for _ in range(2):
+        with pytest.raises(ModelError) as caught:
+            await model.reply([user("hello")], (), ignore)
+        errors.append(caught.value)
+    assert errors[0] is not errors[1]
+    assert str(errors[0]) == str(errors[1])
+
+
+async def test_a_model_without_a_key_leaves_the_answer_to_the_next_one() -> None:
+    model = open_model("gpt-4o", keys={}, fallbacks=["demo"])
+    assert (await model.reply([user("what is 17 * 23?")], (), ignore)).text == "17 * 23 = 391"
+
+
 async def test_the_real_client_answers() -> None:
     async with ModelServer() as server:
         server.script(say("hello yourself"))

@@ -2,16 +2,17 @@
 
 import json
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from agent_core.conversation import Message
+from agent_core.conversation import Message, assistant, user
 from agent_core.events import Usage
 from playground.model_script import Call, ask_for, say
 from playground.model_server import ModelServer
 from tests.agent_core.scripted import answering, raising
-from tests.agent_core.served import chatting, endpoint
+from tests.agent_core.served import Chat, chatting, endpoint
 from tools.base import ToolFailed
 from tools.parts import Media, Text
 
@@ -141,18 +142,47 @@ async def test_thoughts_are_not_passed_to_a_provider_that_refuses_them(server: M
 async def test_signed_calls_come_back_with_their_signature(stream: bool) -> None:
     signed = {"extra_content": {"google": {"thought_signature": "abc"}}}
     async with ModelServer(extra_fields=["extra_content"]) as server:
-        server.script(ask_for(Call(name="look", extra=signed)), say("Done"), say("Again"))
+        server.script(ask_for(Call(name="look", extra=signed)), say("Done"), say("Again"), say("Again"))
         at = endpoint(server, signs_calls=True)
         async with chatting(server, stream=stream, tools=[answering("look")], at=at) as chat:
             await chat.say("go")
             assert server.bodies[1]["messages"][2]["tool_calls"][0]["extra_content"] == signed["extra_content"]
             history = chat.history
         async with chatting(server, stream=stream, tools=[answering("look")], at=at) as restarted:
-            restarted.history = history
+            restarted.history = list(history)
             await restarted.say("still there?")
-        stand_in = server.bodies[2]["messages"][2]["tool_calls"][0]["extra_content"]
+        assert server.bodies[2]["messages"][2]["tool_calls"][0]["extra_content"] == signed["extra_content"]
+        other = endpoint(server, signs_calls=True, provider="Another")
+        async with chatting(server, stream=stream, tools=[answering("look")], at=other) as elsewhere:
+            elsewhere.history = list(history)
+            await elsewhere.say("still there?")
+        stand_in = server.bodies[3]["messages"][2]["tool_calls"][0]["extra_content"]
         assert stand_in["google"]["thought_signature"] == "skip_thought_signature_validator"
         assert not server.refusals
+
+
+@STREAMED
+async def test_one_persons_thoughts_never_reach_anothers_request(stream: bool) -> None:
+    async with ModelServer(extra_fields=["reasoning_details"]) as server:
+        thoughts = {"reasoning_field": "reasoning_details", "usage": None}
+        server.script(say("Yes", reasoning="Ann's secret is 42.", **thoughts), say("Yes"), say("Good"), say("Good"))
+        at = endpoint(server, reasoning="reasoning_details")
+        async with chatting(server, stream=stream, at=at) as ann:
+            bob = Chat(model=ann.model)
+            await ann.say("may I?")
+            await bob.say("may I?")
+            await bob.say("thanks")
+            await ann.say("thanks")
+        assert "secret" not in json.dumps(server.bodies[2])
+        assert "secret" in json.dumps(server.bodies[3])
+
+
+async def test_damaged_provider_data_does_no_harm(server: ModelServer) -> None:
+    server.script(say("Fine"), say("Fine"), say("Fine"))
+    for damaged in ("{", "[]", '{"of": "Playground/playground"}'):
+        async with chatting(server, at=endpoint(server, reasoning="reasoning_details")) as chat:
+            chat.history += [user("hi"), replace(assistant("hello"), provider_data=damaged)]
+            assert (await chat.say("go on")).final.text == "Fine"
 
 
 IMAGE = Media(kind="image", name="cat.png", mime="image/png", size_bytes=3, sha256="ab" * 32)
@@ -239,11 +269,22 @@ async def test_a_refusal_is_an_answer(server: ModelServer, stream: bool) -> None
         await chat.say("ok")
 
 
-async def test_parameters_go_into_every_request(server: ModelServer) -> None:
-    server.script(say("Hello"))
-    async with chatting(server, parameters={"temperature": 0.5}) as chat:
-        await chat.say("hi")
-    assert server.bodies[0]["temperature"] == 0.5
+async def test_at_the_end_of_the_budget_the_tools_are_shown_and_may_not_be_called(server: ModelServer) -> None:
+    server.script(ask_for(Call(name="look")), say("So far so good"))
+    async with chatting(server, tools=[answering("look")]) as chat:
+        chat.max_iterations = 1
+        assert (await chat.say("go")).final.text == "So far so good"
+    assert [body.get("tool_choice") for body in server.bodies] == [None, "none"]
+    assert server.bodies[0]["tools"] == server.bodies[1]["tools"]
+
+
+async def test_calls_of_tools_that_are_switched_off_by_now_are_still_taken(server: ModelServer) -> None:
+    server.script(ask_for(Call(name="look")), say("Seen"), say("Fine"))
+    async with chatting(server, tools=[answering("look")]) as chat:
+        await chat.say("go")
+        chat.tools = ()
+        await chat.say("and now?")
+    assert server.bodies[2]["tool_choice"] == "none"
 
 
 async def test_a_whole_answer_to_a_wish_for_a_stream_is_taken(server: ModelServer) -> None:

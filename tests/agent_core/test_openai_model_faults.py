@@ -1,17 +1,19 @@
 """Every way in which a model server fails: one clear error or one whole answer, and a history that stays valid."""
 
+import asyncio
 from collections.abc import AsyncGenerator
+from types import ModuleType
 
 import pytest
 
-from agent_core import model_errors
+from agent_core import model_errors, openai_model, sse
 from agent_core.assembly import CUT_SHORT
 from agent_core.model_errors import ProviderError
-from agent_core.retries import Retries
+from agent_core.retries import Patience, Retries
 from playground.model_script import Answer, Call, HangUp, Refusal, Silence, Step, ask_for, say
 from playground.model_server import ModelServer
 from tests.agent_core.scripted import answering
-from tests.agent_core.served import SHORT, chatting, endpoint
+from tests.agent_core.served import QUIET, SLOW, STALLING, chatting, endpoint
 
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 
@@ -30,7 +32,22 @@ def _context(message: str, **details: str) -> Refusal:
 
 REFUSED: dict[str, tuple[Refusal, type[ProviderError], str]] = {
     "401": (Refusal(status=401, code="invalid_api_key"), model_errors.KeyRefused, "OPENAI_API_KEY"),
-    "403": (Refusal(status=403, message="Country not supported"), model_errors.KeyRefused, "OPENAI_API_KEY"),
+    "403 about the key": (
+        Refusal(status=403, message="API key expired. Please renew it."),
+        model_errors.KeyRefused,
+        "OPENAI_API_KEY",
+    ),
+    "403 about the country": (
+        Refusal(status=403, message="Country, region, or territory not supported."),
+        model_errors.ModelUnknown,
+        "does not let this account use playground (403): Country, region, or territory not supported. Ask",
+    ),
+    "403 about the model": (
+        Refusal(status=403, message="Project p does not have access to model m.", code="model_not_found"),
+        model_errors.ModelUnknown,
+        "does not let this account use playground",
+    ),
+    "403 without a word": (Refusal(status=403, body=b""), model_errors.ModelUnknown, "playground (403). Ask"),
     "Gemini's wrong key": (
         Refusal(
             status=400, body=b'[{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}]'
@@ -186,21 +203,41 @@ async def test_retries_end_when_their_time_is_up(server: ModelServer) -> None:
             await chat.say("hi")
 
 
-@STREAMED
-async def test_a_server_that_says_nothing_is_given_up(server: ModelServer, stream: bool) -> None:
-    server.script(Silence(), say("Awake"), Silence(), Silence())
-    async with chatting(server, stream=stream, patience=SHORT, retries=Retries(attempts=2)) as chat:
+SAYS_NOTHING: dict[str, tuple[bool, Step, Patience]] = {
+    "streamed": (True, Silence(), QUIET),
+    "streamed, after the headers": (True, say("Hello", stops_after_bytes=0, ending="hang"), QUIET),
+    "streamed, in all": (True, Silence(), SLOW),
+    "whole": (False, Silence(), SLOW),
+}
+
+
+@pytest.mark.parametrize("case", SAYS_NOTHING)
+async def test_a_server_that_says_nothing_is_given_up(server: ModelServer, case: str) -> None:
+    stream, silence, patience = SAYS_NOTHING[case]
+    server.script(silence, say("Awake"), silence, silence)
+    async with (
+        asyncio.timeout(10),
+        chatting(server, stream=stream, patience=patience, retries=Retries(attempts=2)) as chat,
+    ):
         assert (await chat.say("hi")).final.text == "Awake"
         with pytest.raises(model_errors.Unreachable, match="took too long"):
             await chat.say("hi?")
 
 
-@STREAMED
-async def test_an_answer_that_stalls_is_asked_for_again_without_doubling(server: ModelServer, stream: bool) -> None:
+@pytest.mark.parametrize(("stream", "patience"), [(True, STALLING), (False, SLOW)], ids=["streamed", "whole"])
+async def test_an_answer_that_stalls_is_asked_for_again_without_doubling(
+    server: ModelServer, stream: bool, patience: Patience
+) -> None:
     server.script(say("Hel", "lo ", "world", stops_before="world", ending="hang"), say("Hello there"))
-    async with chatting(server, stream=stream, patience=SHORT) as chat:
+    async with asyncio.timeout(10), chatting(server, stream=stream, patience=patience) as chat:
         outcome = await chat.say("hi")
         assert outcome.final.text == chat.shown == "Hello there"
+
+
+async def test_an_answer_that_trickles_on_is_given_up(server: ModelServer) -> None:
+    server.script(say(*["and so on "] * 1000, delay_seconds=0.05), say("Done"))
+    async with asyncio.timeout(10), chatting(server, patience=SLOW) as chat:
+        assert (await chat.say("hi")).final.text == chat.shown == "Done"
 
 
 async def test_nobody_is_there(server: ModelServer) -> None:
@@ -281,6 +318,21 @@ async def test_nonsense_is_asked_for_again(server: ModelServer, stream: bool, st
     server.script(step, say("Sense"))
     async with chatting(server, stream=stream) as chat:
         assert (await chat.say("hi")).final.text == "Sense"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(sse, "MAX_EVENT_BYTES"), (openai_model, "MAX_ANSWER_BYTES")], ids=["one event", "in all"]
+)
+async def test_an_answer_of_absurd_size_is_given_up(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
+) -> None:
+    monkeypatch.setattr(module, name, 2_000)
+    server.script(say(*["x" * 1_500] * 2) if module is openai_model else say("x" * 3_000), say("Short"))
+    async with chatting(server) as chat:
+        assert (await chat.say("hi")).final.text == chat.shown == "Short"
+        server.script(*[say("x" * 3_000)] * 4)
+        with pytest.raises(model_errors.BrokenAnswer, match="absurd size"):
+            await chat.say("hi?")
 
 
 @STREAMED

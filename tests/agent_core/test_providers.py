@@ -5,7 +5,9 @@ import socket
 import pytest
 
 from agent_core.local_servers import LocalServer, find_local_servers
-from agent_core.providers import PRESETS, NoEndpoint, Preset, choose, context_tokens, sees_images
+from agent_core.model_errors import NoEndpoint
+from agent_core.provider_words import wrong_key
+from agent_core.providers import PRESETS, Preset, choose, sees_images
 from playground.model_server import ModelServer
 
 KEYS = {preset.key_env: f"key-of-{preset.name}" for preset in PRESETS if preset.key_env}
@@ -82,27 +84,43 @@ def test_a_key_is_not_printed_with_its_endpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "sees", "window"),
+    ("name", "sees"),
     [
-        ("gpt-4o-mini", True, 128_000),
-        ("openai/gpt-5", True, 400_000),
-        ("o3-mini", False, 200_000),
-        ("claude-sonnet-4", True, 200_000),
-        ("google/gemini-2.5-pro", True, 1_048_576),
-        ("qwen2.5-vl-7b", True, None),
-        ("qwen2.5vl:7b", True, None),
-        ("gpt-3.5-turbo", False, 16_385),
-        ("Hermes-4-405B", False, 131_072),
-        ("mystery", False, None),
+        ("gpt-4o-mini", True),
+        ("openai/gpt-5", True),
+        ("o3-mini", False),
+        ("claude-sonnet-4", True),
+        ("google/gemini-2.5-pro", True),
+        ("qwen2.5-vl-7b", True),
+        ("qwen2.5vl:7b", True),
+        ("gpt-3.5-turbo", False),
+        ("mystery", False),
     ],
 )
-def test_what_a_name_tells_about_a_model(name: str, sees: bool, window: int | None) -> None:
+def test_what_a_name_tells_about_a_model(name: str, sees: bool) -> None:
     assert sees_images(name) == sees
-    assert context_tokens(name) == window
 
 
-def test_a_local_servers_window_is_not_guessed() -> None:
-    assert choose("ollama/llama3.1", "", {}).context_tokens is None
+@pytest.mark.parametrize("address", ["http://localhost:11434/v1", "https://api.anthropic.com/v1"])
+def test_the_key_for_openai_is_not_shown_to_a_server_with_a_name_of_its_own(address: str) -> None:
+    assert choose("some-model", address, {"OPENAI_API_KEY": "secret"}).key == ""
+
+
+def test_the_variable_named_is_the_one_that_is_used() -> None:
+    assert choose("some-model", "https://api.anthropic.com/v1", {}).key_env == "ANTHROPIC_API_KEY"
+    ollama = choose("some-model", "http://localhost:11434/v1", {})
+    assert ollama.key_env == ""
+    assert str(wrong_key(ollama)) == (
+        "Ollama at http://localhost:11434/v1 wants a key, and it is sent none. Start it without one."
+    )
+    given = choose("some-model", "http://localhost:11434/v1", {"": "given"})
+    assert str(wrong_key(given)) == "Ollama at http://localhost:11434/v1 does not accept the key that was given."
+
+
+@pytest.mark.parametrize("name", ["deepseek-reasoner", "moonshotai/Kimi-K2-Thinking", "glm-4.6", "Qwen3-32B"])
+def test_models_that_want_their_thoughts_back_get_them_at_any_address(name: str) -> None:
+    assert choose(name, "https://models.example.org/v1", KEYS).reasoning == "reasoning_content"
+    assert choose("mistral-large", "https://models.example.org/v1", KEYS).reasoning == ""
 
 
 async def test_local_servers_are_found_with_their_models() -> None:

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_core.conversation import Message, ToolCall, assistant, tool_result, user
-from agent_core.keepsakes import Keepsakes
 from agent_core.openai_request import build_request, encode
 from agent_core.providers import Endpoint
 from agent_core.repair import EMPTY, GO_ON, LEFT_OUT, NO_OUTPUT, repair
@@ -48,11 +47,9 @@ def request(history: list[Message], **options: Any) -> Any:
     body = build_request(
         options.pop("endpoint", ENDPOINT),
         history,
-        [answering("look")],
+        options.pop("tools", [answering("look")]),
         images=IMAGES,
-        keepsakes=Keepsakes(),
         stream=True,
-        parameters={},
     )
     return json.loads(encode(body))
 
@@ -61,6 +58,7 @@ def request(history: list[Message], **options: Any) -> Any:
 @settings(max_examples=400, deadline=None)
 def test_any_history_at_all_becomes_one_that_the_strictest_server_accepts(history: list[Message]) -> None:
     assert complaint(request(history)) == ""
+    assert complaint(request(history, tools=[])) == ""
 
 
 @given(st.lists(messages, max_size=8))

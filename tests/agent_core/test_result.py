@@ -1,10 +1,14 @@
 from dataclasses import fields
+from typing import Any
+
+import pytest
 
 from agent_core.conversation import Message, ToolCall, assistant, tool_result, user
 from agent_core.events import Usage
-from agent_core.openai_format import message_to_openai, tool_to_openai
+from agent_core.openai_format import conversation_from_openai, message_from_openai, message_to_openai, tool_to_openai
 from agent_core.result import AgentResult, ToolError, TurnOutcome, final_text, tool_names
 from tests.agent_core.scripted import answering, asks, call
+from tools.parts import Text
 
 LOOK = call("look", '{"at": "it"}')
 OUTCOME = TurnOutcome(
@@ -82,6 +86,52 @@ def test_broken_arguments_and_names_are_made_fit_for_the_api() -> None:
 
 def test_reasoning_is_left_out_unless_it_is_asked_for() -> None:
     assert "reasoning_content" not in message_to_openai(assistant("hi", reasoning="hm"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        user("hi"),
+        Message(role="system", parts=(Text(text="be good"),)),
+        assistant("hello", reasoning="hm"),
+        asks(LOOK, reasoning="let me see"),
+        assistant("looking", tool_calls=(LOOK, call("hear"))),
+        Message(role="tool", parts=(Text(text="dark"),), tool_call_id="call_look"),
+        assistant(),
+    ],
+)
+def test_a_message_comes_back_from_openai_format_as_it_was(message: Message) -> None:
+    assert message_from_openai(message_to_openai(message, with_reasoning=True)) == message
+
+
+def test_a_conversation_comes_back_with_the_names_of_its_tools() -> None:
+    back = conversation_from_openai(OUTCOME.result.messages)
+    assert [(message.role, message.tool_name) for message in back][2] == ("tool", "look")
+    assert TurnOutcome(history=tuple(back), messages=(), finished_naturally=True, usage=Usage()).result.messages == (
+        OUTCOME.result.messages
+    )
+
+
+def test_parts_of_openai_format_are_read_as_words() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    read = message_from_openai({"role": "user", "content": [{"type": "text", "text": "look"}, image]})
+    assert read.text == "look\n[image_url]"
+    assert message_from_openai({"role": "developer", "content": "be good"}).role == "system"
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        {},
+        {"role": "robot", "content": "hi"},
+        {"role": "user", "content": 7},
+        {"role": "tool", "content": "no call"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+    ],
+)
+def test_what_is_no_message_is_refused(wire: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"role|OpenAI format"):
+        message_from_openai(wire)
 
 
 def test_a_tool_is_offered_as_a_function() -> None:

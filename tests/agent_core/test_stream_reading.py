@@ -100,12 +100,19 @@ def test_no_shape_of_answer_breaks_the_reader(piece: Any) -> None:
         [{"function": {"name": "look", "arguments": {}}}],
         [{"index": 0, "id": "1", "function": {"name": "lo"}}, {"index": 0, "function": {"name": "ok"}}],
         [{"index": 0, "id": "1", "function": {"name": "look"}}, {"index": 0, "id": "1", "function": {"name": "look"}}],
+        [{"index": 0, "function": {"name": "look"}}, {"index": 0, "id": "1", "function": {"arguments": "{}"}}],
+        [
+            {"index": 0, "id": "1", "function": {"name": "look"}},
+            {"index": 0, "id": "2", "function": {"arguments": "{}"}},
+        ],
+        [{"id": "1", "function": {"name": "look"}}, {"id": "2", "function": {"arguments": "{}"}}],
     ],
-    ids=["no index", "parsed arguments", "split name", "repeated name"],
+    ids=["no index", "parsed arguments", "split name", "repeated name", "late id", "new id", "new id, no index"],
 )
 def test_one_call_in_odd_pieces(pieces: list[Any]) -> None:
     message = _assembled(*[_delta(tool_calls=[piece]) for piece in pieces]).message()
     assert [(call.name, call.arguments) for call in message.tool_calls] == [("look", "{}")]
+    assert message.tool_calls[0].id in ("", "1")
 
 
 def test_whole_calls_without_ids_stay_apart() -> None:

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,9 +115,11 @@ async def test_tools_wait_for_a_slot_unmarked_and_the_model_needs_none() -> None
         return "done"
 
     class Watching(ScriptedModel):
-        async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+        async def reply(
+            self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+        ) -> Message:
             assert not slots.locked()
-            return await super().reply(messages, tools, emit)
+            return await super().reply(messages, tools, emit, may_call=may_call)
 
     model = Watching([asks(call("a"), call("b")), ANSWER])
     await turn(model, [plain_tool("a", run), plain_tool("b", run)], journal=journal, tool_slots=slots)
@@ -135,11 +138,12 @@ async def test_a_tool_is_told_its_task_and_its_call() -> None:
     assert seen == [ToolContext(task_id=CONTEXT.task_id, timezone=CONTEXT.timezone, call_id="call_look")]
 
 
-async def test_at_the_limit_the_model_sums_up_without_tools() -> None:
+async def test_at_the_limit_the_model_sums_up_and_may_call_no_tools() -> None:
     journal = ListJournal()
     model = ScriptedModel([asks(call("look", call_id="1")), asks(call("look", call_id="2")), ANSWER])
     outcome = await turn(model, [answering("look")], journal=journal, max_iterations=2)
-    assert model.offered == [("look",), ("look",), ()]
+    assert model.offered == [("look",)] * 3, "the history holds calls of it"
+    assert model.free == [True, True, False]
     assert model.asked[2][-1] == SUMMARY_REQUEST
     assert SUMMARY_REQUEST not in (*outcome.messages, *journal.messages)
     assert outcome.final == ANSWER
@@ -165,7 +169,9 @@ async def test_tool_calls_in_the_summary_are_dropped() -> None:
 
 async def test_a_model_error_reaches_the_caller() -> None:
     class Refusing(ScriptedModel):
-        async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+        async def reply(
+            self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+        ) -> Message:
             raise ModelError("The key is wrong.")
 
     with pytest.raises(ModelError, match="key is wrong"):
@@ -234,6 +240,44 @@ async def test_a_broken_tool_is_contained_and_logged_without_the_arguments() -> 
     assert [(entry["event"], entry["tool"]) for entry in logs] == [("tool_broke", "todo")]
     assert "password" not in str(logs)
     assert "ZeroDivisionError('sesame')" not in str(logs)
+
+
+@pytest.mark.parametrize("error", [SystemExit(2), SystemExit()])
+async def test_a_tool_that_wants_to_end_the_process_is_contained(error: BaseException) -> None:
+    with capture_logs():
+        result = await the_result(raising("todo", error))
+    assert "SystemExit" in json.loads(result.text)["error"]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        answering("look", "a" * 60 + "x" * 1000 + "z" * 60),
+        answering("look", {"seen": "a" * 60 + "x" * 1000 + "z" * 60}),
+        answering("look", (Text(text="a" * 60 + "x" * 1000 + "z" * 60), Media(kind="image", sha256="ab"))),
+        raising("look", ToolFailed("a" * 60 + "x" * 1000 + "z" * 60)),
+    ],
+    ids=["text", "data", "parts", "failure"],
+)
+async def test_a_result_that_is_too_long_keeps_its_head_and_tail_and_says_so(tool: Tool) -> None:
+    journal = ListJournal()
+    model = ScriptedModel([asks(call("look")), ANSWER])
+    result = (await turn(model, [tool], journal=journal, max_result_chars=100)).messages[1]
+    (text, *others) = result.parts
+    assert isinstance(text, Text)
+    head, line, tail = text.text.split("\n")
+    assert (len(head), len(tail)) == (50, 50)
+    assert "aaaa" in head
+    assert "zzzz" in tail
+    assert re.fullmatch(r"\[… 1,0\d\d characters are left out here …\]", line)
+    assert all(isinstance(part, Media) for part in others)
+    assert result in journal.messages
+
+
+async def test_a_result_of_the_longest_length_is_left_as_it_is() -> None:
+    model = ScriptedModel([asks(call("look")), ANSWER])
+    outcome = await turn(model, [answering("look", "x" * 100)], max_result_chars=100)
+    assert outcome.messages[1].text == "x" * 100
 
 
 async def test_a_result_that_is_no_json_is_contained() -> None:
@@ -359,7 +403,7 @@ async def test_a_message_that_came_after_the_cut_stays_behind_the_results() -> N
 async def test_a_resumed_turn_does_not_get_a_new_budget() -> None:
     model = ScriptedModel([ANSWER])
     await turn(model, [answering("a"), answering("b")], (QUESTION, TWO_CALLS), max_iterations=1)
-    assert model.offered == [()]
+    assert model.free == [False]
 
 
 async def test_a_started_mark_of_the_past_does_not_stop_a_new_call() -> None:

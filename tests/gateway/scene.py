@@ -126,7 +126,9 @@ class PacedModel:
         for text in texts:
             self._gates[text].set()
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         text = messages[-1].text
         self.asked.put_nowait(text)
         await self._gates[text].wait()

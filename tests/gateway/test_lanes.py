@@ -84,7 +84,9 @@ class Breaking:
 
     name = "breaking"
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         match messages[-1].text:
             case "break":
                 raise RuntimeError("a bug")
@@ -110,7 +112,9 @@ async def test_a_turn_that_fails_is_answered_and_disturbs_nobody(db: Database, h
 
 async def test_a_damaged_store_ends_the_gateway(db: Database) -> None:
     class Damaged(Breaking):
-        async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+        async def reply(
+            self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+        ) -> Message:
             raise StoreCorrupt("state.db is damaged")
 
     small = make_small(db, Damaged())

@@ -130,7 +130,12 @@ def test_without_secrets_fields_stay_as_they_are(capfd: pytest.CaptureFixture[st
     assert lines(capfd)[0]["fields"] == {"a": [1, None, True, 1.5]}
 
 
-def test_other_libraries_keep_their_loggers() -> None:
-    before = logging.getLogger().handlers[:]
+def test_what_libraries_log_passes_the_same_filter(capfd: pytest.CaptureFixture[str]) -> None:
     configure()
-    assert logging.getLogger().handlers == before
+    try:
+        raise ValueError(f"the key {TOKEN} is wrong")
+    except ValueError:
+        logging.getLogger("aiohttp.server").exception("no luck with %s", TOKEN)
+    [line] = lines(capfd)
+    assert (line["level"], line["logger"], line["event"]) == ("error", "aiohttp.server", "no luck with [hidden]")
+    assert "the key [hidden] is wrong" in line["exception"]

@@ -152,7 +152,9 @@ async def test_an_empty_answer_is_not_silence(db: Database) -> None:
 class Unhappy:
     name = "unhappy"
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         raise ModelError("The key was refused. Check it with `hermes config check`.")
 
 

@@ -10,13 +10,21 @@ from click.testing import CliRunner, Result
 
 from gateway.clock import now_ms
 from gateway.lock import hold_home
+from gateway.store.prepare import Care, prepare
 from hermes_cli.main import hermes as command
+from hermes_config.places import Home
 from tests.hermes_cli.running import hermes
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
+
+
+@pytest.fixture
+def made(home: Path) -> None:
+    Home(home).prepare()
+    prepare(home / "state.db", Care(backups=home / "backups"), repair=False)
 
 
 def run(*arguments: str) -> Result:
@@ -47,6 +55,11 @@ def test_for_scripts_without_a_gateway(home: Path) -> None:
     }
 
 
+def test_asking_makes_no_home(home: Path) -> None:
+    run()
+    assert not home.exists()
+
+
 STATE = {
     "state": "serving",
     "store": "",
@@ -57,6 +70,7 @@ STATE = {
 }
 
 
+@pytest.mark.usefixtures("made")
 def test_beside_a_gateway_it_shows_each_platform(home: Path) -> None:
     run()
     with hold_home(home / "gateway.lock") as lock:
@@ -69,6 +83,7 @@ def test_beside_a_gateway_it_shows_each_platform(home: Path) -> None:
     assert " ago: no network\n" in shown.stdout
 
 
+@pytest.mark.usefixtures("made")
 def test_for_scripts_beside_a_gateway(home: Path) -> None:
     run()
     with hold_home(home / "gateway.lock") as lock:
@@ -78,6 +93,7 @@ def test_for_scripts_beside_a_gateway(home: Path) -> None:
     assert json.loads(shown.stdout)["gateway"]["platforms"] == STATE["platforms"]
 
 
+@pytest.mark.usefixtures("made")
 def test_a_gateway_that_has_told_nothing_yet(home: Path) -> None:
     run()
     with hold_home(home / "gateway.lock"):
@@ -87,6 +103,7 @@ def test_a_gateway_that_has_told_nothing_yet(home: Path) -> None:
     assert "Gateway   unknown, pid None" in shown.stdout
 
 
+@pytest.mark.usefixtures("made")
 def test_a_store_that_takes_nothing_is_named(home: Path) -> None:
     run()
     with hold_home(home / "gateway.lock") as lock:
@@ -94,6 +111,7 @@ def test_a_store_that_takes_nothing_is_named(home: Path) -> None:
         assert "takes nothing: state.db cannot be used: the disk is full." in run().stdout
 
 
+@pytest.mark.usefixtures("made")
 def test_a_damaged_store_is_said_and_the_rest_shown(home: Path) -> None:
     run()
     (home / "state.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
@@ -102,6 +120,7 @@ def test_a_damaged_store_is_said_and_the_rest_shown(home: Path) -> None:
     assert "Store     state.db is damaged" in shown.stdout
 
 
+@pytest.mark.usefixtures("made")
 @pytest.mark.parametrize(("age_ms", "words"), [(5_000, "5 s"), (120_000, "2 min"), (7_200_000, "2 h"), (9e7, "1 d")])
 def test_notices_are_shown_with_their_age(home: Path, age_ms: float, words: str) -> None:
     run()

@@ -20,7 +20,9 @@ class PatientModel:
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         (self._home / "logs").mkdir(exist_ok=True)
         (self._home / "logs" / "thinking").touch()
         while not (self._home / "logs" / "go").exists():

@@ -31,7 +31,8 @@ def _body(*messages: Any, **more: Any) -> dict[str, Any]:
     [
         _body(USER),
         _body({"role": "system", "content": "be good"}, USER, tools=[TOOL], stream=True),
-        _body(USER, ASKED, RESULT, {"role": "assistant", "content": "done"}, USER),
+        _body(USER, ASKED, RESULT, {"role": "assistant", "content": "done"}, USER, tools=[TOOL]),
+        _body(USER, ASKED, RESULT, tools=[TOOL], tool_choice="none"),
         _body({"role": "user", "content": [{"type": "text", "text": "look"}, IMAGE]}),
     ],
 )
@@ -47,6 +48,8 @@ def test_good_requests_pass(body: Any) -> None:
         (_body(USER, best_of=3), "best_of"),
         (_body(USER, stream_options={}), "stream_options"),
         (_body(USER, tools=[]), "'tools'"),
+        (_body(USER, ASKED, RESULT), "'tools' must be given"),
+        (_body(USER, tool_choice="none"), "tool_choice"),
         (_body(USER, tools=[{"type": "function"}]), "A tool needs"),
         (_body(USER, tools=[TOOL, TOOL]), "unique"),
         (_body(USER, tools=[TOOL | {"function": TOOL["function"] | {"name": "a b"}}]), "tool name"),  # type: ignore[operator]
@@ -83,7 +86,7 @@ def test_bad_requests_are_refused_by_name(body: Any, words: str) -> None:
 
 def test_lenient_servers_can_be_played_too() -> None:
     assert complaint(_body(USER, USER), strict_alternation=False) == ""
-    assert complaint(_body(USER, ASKED | {"reasoning": "hm"}, RESULT), extra_fields=["reasoning"]) == ""
+    assert complaint(_body(USER, ASKED | {"reasoning": "hm"}, RESULT, tools=[TOOL]), extra_fields=["reasoning"]) == ""
     assert "not allowed" in complaint(_body(USER | {"content": [IMAGE]}), sees_images=False)
 
 

@@ -253,6 +253,15 @@ class Page:
             "DOM.setFileInputFiles", files=[str(path) for path in paths], objectId=found["result"]["objectId"]
         )
 
+    async def drag_files(self, kind: str, *paths: Path) -> None:
+        """From outside over the middle of the page: `dragEnter`, `dragOver`, `drop`."""
+        data: Reply = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+        await self.call("Input.dispatchDragEvent", type=kind, x=640, y=400, data=data)
+
+    async def compose(self, text: str) -> None:
+        """What an input method shows before a word is chosen."""
+        await self.call("Input.imeSetComposition", text=text, selectionStart=len(text), selectionEnd=len(text))
+
     async def set_viewport(self, width: int, height: int, *, phone: bool = False) -> None:
         await self.call(
             "Emulation.setDeviceMetricsOverride",

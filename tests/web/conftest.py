@@ -68,6 +68,13 @@ class Site:
         else:
             (self.home / "go").unlink(missing_ok=True)
 
+    def refuse(self, words: str = "") -> None:
+        """Messages with these words are not taken for now; without words, everything is again."""
+        if words:
+            (self.home / "refused").write_text(words)
+        else:
+            (self.home / "refused").unlink(missing_ok=True)
+
     async def _printed_link(self, process: asyncio.subprocess.Process) -> str:
         assert process.stdout is not None
         printed = ""
@@ -117,6 +124,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> As
 async def page(site: Site, browser: Browser) -> AsyncIterator[Page]:
     """A new chat, connected. Nothing may have gone wrong on it by the end of the test."""
     site.go()
+    site.refuse("")
     opened = await browser.new_page()
     await opened.go(site.address)
     await opened.wait_for("document.querySelector('#about').textContent")

@@ -1,6 +1,7 @@
 """`hermes` with a model that says what it is told: `say …` at once, `hold …` half of it until the file `go` is there.
 
-Everything else it leaves to the demo model, tools included.
+Everything else it leaves to the demo model, tools included. A message with the words in the file `refused` is not taken
+while that file is there.
 """
 
 import asyncio
@@ -12,7 +13,10 @@ from agent_core.conversation import Message, assistant
 from agent_core.demo_model import DemoModel
 from agent_core.events import Emit, TextDelta
 from gateway import wiring
+from gateway.errors import StoreUnavailable
 from gateway.heard_model import HeardModel
+from gateway.messages import Part
+from gateway.platforms import web
 from hermes_cli.main import main
 from hermes_config.places import Home
 from tools.base import Tool
@@ -27,7 +31,9 @@ class EchoModel:
         self._go = home / "go"
         self._demo = DemoModel()
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         order, _, text = messages[-1].text.partition(" ")
         if messages[-1].role != "user" or order not in ("say", "hold"):
             return await self._demo.reply(messages, tools, emit)
@@ -47,6 +53,15 @@ def _build_model(*_: Any, **__: Any) -> HeardModel:
     return HeardModel(EchoModel(Home.locate().root))
 
 
+class RefusingPlatform(web.WebPlatform):
+    async def accept(self, message_id: str, chat: str, parts: Sequence[Part]) -> None:
+        refused = Home.locate().root / "refused"
+        if refused.exists() and refused.read_text() in web.words(parts):
+            raise StoreUnavailable("there is no room just now")
+        await super().accept(message_id, chat, parts)
+
+
 if __name__ == "__main__":
     wiring.build_model = _build_model
+    web.WebPlatform = RefusingPlatform  # type: ignore[misc]
     main()

@@ -52,6 +52,11 @@ async def test_a_page_whose_key_has_gone_says_how_to_get_a_new_one(site: Site, b
     await page.wait_for("!document.querySelector('#locked').hidden")
     assert "hermes web" in await page.text("#locked")
     assert not await page.run("document.querySelector('#composer').checkVisibility()")
+    # Who looks at it again does not make it knock on a door that stays shut.
+    await page.run("window.Real = WebSocket; window.WebSocket = function () { window.knocked = true }; null")
+    await page.run("document.dispatchEvent(new Event('visibilitychange')); dispatchEvent(new Event('online')); null")
+    assert not await page.run("window.knocked")
+    await page.run("window.WebSocket = window.Real; null")
     # Once a new link was opened in the same browser, it goes on where it was.
     await page.run(f"fetch('{await site.new_link()}').then(() => dispatchEvent(new Event('focus')))")
     await page.wait_for("document.querySelector('#locked').hidden")
@@ -114,6 +119,17 @@ async def test_an_answer_can_be_stopped(page: Page, site: Site, how: str) -> Non
     assert "finished, will it" not in await page.text(".answer .prose")
     site.go()
     assert "391" in await ask(page, "what is 17 * 23?")
+
+
+async def test_escape_while_a_word_is_composed_does_not_stop_the_answer(page: Page, site: Site) -> None:
+    site.go(False)
+    await send(page, "hold This goes on to its very end.")
+    await page.wait_for("document.querySelector('.draft .streaming')?.innerText.includes('This goes')")
+    await page.compose("にほん")
+    await page.press("Escape")
+    site.go()
+    await page.wait_for("document.querySelector('.answer:not(.draft)')?.innerText.includes('very end')")
+    assert await page.count(".entry.user") == 1  # no "/stop"
 
 
 async def test_two_tabs_see_the_same(page: Page, site: Site, browser: Browser) -> None:
@@ -195,6 +211,66 @@ async def test_kill_nine_mid_answer_and_the_answer_arrives_by_itself(page: Page,
     page.problems.clear()  # connections that were refused meanwhile
 
 
+async def test_a_message_that_is_put_off_is_not_overtaken(page: Page, site: Site) -> None:
+    site.refuse("first")
+    await send(page, "say The first.")
+    await page.wait_for("document.querySelector('.unsent')?.innerText.includes('Waiting: there is no room just now')")
+    await send(page, "say The second.")
+    await page.wait_for("document.querySelectorAll('.entry.user').length === 2")
+    await ask_elsewhere(page)
+    assert await page.count(".unsent") == 2
+    site.refuse("")
+    await page.wait_for("document.querySelector('#timeline').innerText.includes('The second.')")
+    await page.wait_for("!document.querySelector('.unsent')")
+    await page.reload()
+    await page.wait_for("document.querySelectorAll('.bubble').length === 2")
+    shown = await page.run("[...document.querySelectorAll('.bubble')].map((one) => one.innerText)")
+    assert shown == ["say The first.", "say The second."]
+
+
+async def ask_elsewhere(page: Page) -> None:
+    """A message of another chat, taken: by then the gateway has also answered whatever was sent before."""
+    here = await page.run("location.hash")
+    await page.click("#new")
+    await page.wait_for("!document.querySelector('#empty').hidden")
+    await ask(page, "say Elsewhere.")
+    await page.run("history.back()")
+    await page.wait_for(f"location.hash === '{here}' && document.querySelector('.unsent')")
+
+
+HALF = "\\ud800"  # half a character, as JavaScript writes it: the gateway refuses it for good
+
+
+async def test_a_refused_message_is_taken_back_whole_and_holds_up_nothing(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("notes")
+    await page.choose_files("#picker", tmp_path / "notes.txt")
+    await page.wait_for("document.querySelector('.chip.ready')")
+    await page.run(f"document.querySelector('#message').value = 'say broken{HALF}'; null")
+    await page.press("Enter")
+    await page.wait_for("document.querySelector('.unsent.refused')?.innerText.includes('must be a text')")
+    await page.click(".refused button:nth-of-type(1)")  # try again: no better
+    await page.wait_for("document.querySelector('.unsent.refused')?.innerText.includes('must be a text')")
+    await ask(page, "say Not held up.")
+    many = [tmp_path / f"{number}.txt" for number in range(10)]
+    for path in many:
+        path.write_text(path.name)
+    await page.choose_files("#picker", *many)
+    await page.wait_for("document.querySelectorAll('.chip.ready').length === 10")
+    await page.click(".refused button:nth-of-type(2)")  # take back: but where to?
+    await page.wait_for("document.querySelector('#toast').innerText.includes('10 files at most')")
+    assert await page.count(".unsent.refused") == 1
+    await page.click(".chip button")
+    await page.type("written meanwhile", into="#message")
+    await page.click(".refused button:nth-of-type(2)")
+    await page.wait_for("!document.querySelector('.unsent') && document.querySelectorAll('.chip.ready').length === 10")
+    await page.reload()
+    await page.wait_for("document.querySelectorAll('.chip.ready').length === 10")
+    assert await page.run(f"document.querySelector('#message').value === 'written meanwhile\\nsay broken{HALF}'")
+    await page.run("document.querySelector('#message').value = ''; null")
+    await ask(page, "say mended")
+    assert "notes.txt" in await page.text(".entry.user:nth-last-child(2) .files")
+
+
 # Files
 
 
@@ -223,6 +299,63 @@ async def test_a_pasted_file_can_be_removed_and_an_empty_one_is_refused(page: Pa
     await page.click(".chip.ready button")
     await page.click(".chip.failed button")
     await page.wait_for("document.querySelector('#tray').hidden")
+
+
+CUT_OFF = """XMLHttpRequest.prototype.send = function () {
+  XMLHttpRequest.prototype.send = window.realSend;
+  window.cutOff = () => this.dispatchEvent(new Event('error'));
+}; null"""
+FAILED = "A file could not be uploaded: try it again or remove it."
+
+
+async def test_nothing_is_sent_without_a_file_that_failed(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("notes")
+    await page.run("window.realSend = XMLHttpRequest.prototype.send; null")
+    await page.run(CUT_OFF)
+    await page.choose_files("#picker", tmp_path / "notes.txt")
+    await send(page, "say Read the notes.")
+    await page.wait_for("document.querySelector('#hint').innerText === 'Sends when the files are there.'")
+    await page.run("window.cutOff()")
+    await page.wait_for("document.querySelector('.chip.failed')")
+    await page.press("Enter")
+    await page.wait_for(f"document.querySelector('#hint').innerText === '{FAILED}'")
+    assert await page.count(".entry") == 0
+    assert await page.run("document.querySelector('#message').value") == "say Read the notes."
+    # Tried again, it goes, and only when it is told to.
+    await page.click(".chip.failed button")
+    await page.wait_for("document.querySelector('.chip.ready')")
+    assert await page.text("#hint") == ""
+    assert await page.count(".entry") == 0
+    await ask(page, " Please.")
+    assert await page.text(".bubble") == "say Read the notes. Please."
+    assert "notes.txt" in await page.text(".user .files")
+
+
+async def test_one_failed_file_of_two_is_told_at_once_and_can_be_left_out(page: Page, tmp_path: Path) -> None:
+    for name in ("empty.txt", "full.txt"):
+        (tmp_path / name).write_text(name.removeprefix("empty.txt"))
+    await page.choose_files("#picker", tmp_path / "empty.txt", tmp_path / "full.txt")
+    await send(page, "say One is enough.")
+    await page.wait_for(f"document.querySelector('#hint').innerText === '{FAILED}'")
+    await page.wait_for("document.querySelector('.chip.ready')")
+    assert await page.count(".entry") == 0
+    await page.click(".chip.failed button")
+    await page.wait_for("!document.querySelector('.chip.failed')")
+    assert await page.text("#hint") == ""
+    await page.press("Enter")
+    await page.wait_for("document.querySelector('.user .files')?.innerText.includes('full.txt')")
+    assert await page.count(".user .file") == 1
+
+
+async def test_files_are_dropped_anywhere(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "dropped.txt").write_text("notes")
+    await page.drag_files("dragEnter", tmp_path / "dropped.txt")
+    await page.wait_for("document.querySelector('#main.dropping .drop')?.checkVisibility()")
+    await page.drag_files("dragOver", tmp_path / "dropped.txt")
+    await page.drag_files("drop", tmp_path / "dropped.txt")
+    await page.wait_for("document.querySelector('.chip.ready')?.innerText.includes('dropped.txt')")
+    assert await page.count("#main.dropping") == 0
+    assert await page.run("document.activeElement.id") == "message"
 
 
 # Markup

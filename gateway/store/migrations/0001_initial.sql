@@ -79,7 +79,8 @@ CREATE TABLE inbox (
     edited_ms   BIGINT NOT NULL DEFAULT 0,
     thread      TEXT NOT NULL,
     session_key TEXT NOT NULL,
-    key_parts   TEXT NOT NULL,
+    chat_kind   TEXT NOT NULL,
+    user_id     TEXT NOT NULL,
     person_id   TEXT REFERENCES people (id),
     role        TEXT NOT NULL,
     sender_id   TEXT NOT NULL,
@@ -151,6 +152,7 @@ CREATE TABLE outbox (
     turn_id       TEXT,
     state         TEXT NOT NULL CHECK (state IN ('ready', 'sending', 'unsure', 'sent', 'failed', 'in_doubt', 'expired')),
     attempts      INTEGER NOT NULL DEFAULT 0,
+    unsure        INTEGER NOT NULL DEFAULT 0, -- an earlier try may have arrived
     not_before_ms BIGINT NOT NULL DEFAULT 0,
     expires_ms    BIGINT NOT NULL,
     created_ms    BIGINT NOT NULL,

@@ -107,8 +107,7 @@ class App {
   }
 
   takeBack(message) {
-    this.unsent.taken(message.id);
-    this.composer.write(message.text);
+    if (this.composer.restore(message)) this.unsent.taken(message.id);
   }
 
   take(event) {
@@ -188,7 +187,7 @@ class App {
     if (!this.locked) return;
     this.locked = false;
     this.panels.setLocked(false);
-    this.line.hurry();
+    this.line.resume();
   }
 
   lock() {

@@ -5,6 +5,9 @@ import { byId, el, icon } from "./dom.js";
 import { isPicture, kindOf, sizeText } from "./files.js";
 
 const MAX_FILES = 10;
+const TOO_MANY = `A message takes ${MAX_FILES} files at most.`;
+
+const uploaded = (file) => ({ ...file, state: "ready" });
 
 export class Attachments {
   constructor({ onChange, onProblem }) {
@@ -29,21 +32,32 @@ export class Attachments {
     return this.files.some((file) => file.state === "uploading");
   }
 
+  get hasFailed() {
+    return this.files.some((file) => file.state === "failed");
+  }
+
   /** `kept`: what an earlier visit had uploaded. */
   open(chat, kept) {
     this.chat = chat;
-    if (!this.byChat.has(chat))
-      this.byChat.set(
-        chat,
-        kept.map((file) => ({ ...file, state: "ready" })),
-      );
+    if (!this.byChat.has(chat)) this.byChat.set(chat, kept.map(uploaded));
     this.show();
+  }
+
+  /** Files of a message that was taken back: all of them, or false. */
+  restore(files) {
+    if (files.length && this.files.length + files.length > MAX_FILES) {
+      this.onProblem(TOO_MANY);
+      return false;
+    }
+    this.files.push(...files.map(uploaded));
+    this.show();
+    return true;
   }
 
   add(blobs) {
     for (const blob of blobs) {
       if (this.files.length >= MAX_FILES) {
-        this.onProblem(`A message takes ${MAX_FILES} files at most.`);
+        this.onProblem(TOO_MANY);
         break;
       }
       const file = {
@@ -136,7 +150,7 @@ export class Attachments {
             type: "button",
             class: "quiet",
             "aria-label": `Upload ${file.name} again`,
-            onclick: () => (this.begin(file), this.show()),
+            onclick: () => (this.begin(file), this.show(), this.onChange()),
           },
           icon("retry"),
         ),

@@ -4,11 +4,15 @@ import { Attachments } from "./attachments.js";
 import { byId, debounce } from "./dom.js";
 import { forget, load, save } from "./storage.js";
 
+const UPLOADING = "Sends when the files are there.";
+const HELD_BACK = "A file could not be uploaded: try it again or remove it.";
+
 export class Composer {
   constructor({ onSend, onStop, onProblem }) {
     this.onSend = onSend;
     this.chat = "";
     this.sendsWhenUploaded = false;
+    this.heldBack = false; // was to be sent, but a file is missing
     this.box = byId("message");
     this.hint = byId("hint");
     this.attachments = new Attachments({ onProblem, onChange: () => this.filesChanged() });
@@ -34,7 +38,7 @@ export class Composer {
   open(chat) {
     if (this.chat) this.keep();
     this.chat = chat;
-    this.sendsWhenUploaded = false;
+    this.sendsWhenUploaded = this.heldBack = false;
     const draft = load(`draft.${chat}`) ?? { text: "", files: [] };
     this.box.value = draft.text;
     this.attachments.open(chat, draft.files);
@@ -45,10 +49,15 @@ export class Composer {
     byId("stop").hidden = !busy;
   }
 
-  write(text) {
-    this.box.value = text;
+  /** A message that was taken back joins what is here. False when there is no room for its files. */
+  restore({ text, files }) {
+    if (!this.attachments.restore(files)) return false;
+    this.sendsWhenUploaded = false; // that was said of less than is here now
+    this.box.value = [this.box.value.trimEnd(), text].filter(Boolean).join("\n");
+    this.keep();
     this.changed();
     this.box.focus();
+    return true;
   }
 
   keep() {
@@ -60,13 +69,13 @@ export class Composer {
 
   send() {
     const text = this.box.value.trim();
-    if (this.attachments.isUploading) {
-      this.sendsWhenUploaded = true;
+    this.heldBack = this.attachments.hasFailed;
+    this.sendsWhenUploaded = !this.heldBack && this.attachments.isUploading;
+    if (this.heldBack || this.sendsWhenUploaded) {
       this.changed();
       return;
     }
     const files = this.attachments.ready.map(({ file, name, mime, size }) => ({ file, name, mime, size }));
-    this.sendsWhenUploaded = false;
     if (!text && !files.length) return;
     this.box.value = "";
     this.attachments.clear();
@@ -76,7 +85,7 @@ export class Composer {
   }
 
   filesChanged() {
-    if (this.sendsWhenUploaded && !this.attachments.isUploading) this.send();
+    if (this.sendsWhenUploaded && (this.attachments.hasFailed || !this.attachments.isUploading)) this.send();
     this.changed();
   }
 
@@ -84,8 +93,14 @@ export class Composer {
     this.box.style.height = "auto";
     this.box.style.height = `${Math.min(this.box.scrollHeight, window.innerHeight * 0.4)}px`;
     byId("send").disabled = !this.box.value.trim() && !this.attachments.files.some((file) => file.state !== "failed");
-    this.hint.textContent = this.sendsWhenUploaded ? "Sends when the files are there." : "";
+    this.heldBack &&= this.attachments.hasFailed;
+    this.showHint(this.heldBack ? HELD_BACK : this.sendsWhenUploaded ? UPLOADING : "");
     this.keepSoon();
+  }
+
+  showHint(words) {
+    this.hint.classList.toggle("problem", this.heldBack);
+    if (this.hint.textContent !== words) this.hint.textContent = words; // said once, not with every key
   }
 
   onKey(event) {

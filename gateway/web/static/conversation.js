@@ -72,7 +72,7 @@ export class Conversation {
         this.setStates("waiting", "running");
         return this.writing(event.turn);
       case "text":
-        return this.draw(event, (draft) => draft.addText(event.text));
+        return this.draw(event, (draft) => draft.addText(event.text, event.at));
       case "reasoning":
         return this.draw(event, (draft) => draft.addThoughts(event.text));
       case "restart":
@@ -121,14 +121,16 @@ export class Conversation {
 
 export const keyOf = (item) => (item.kind === "user" ? `user ${item.id}` : `${item.kind} ${item.key}`);
 
-/** Text that came while the chat was fetched may be in what was fetched already: skip as much as overlaps. */
+const isUnplaced = (event) => event.type === "text" && event.at === undefined;
+
+/** Text that does not say where it belongs, and came while the chat was fetched, may be known: skip what overlaps. */
 function skipKnownText(events, known) {
-  const texts = events.filter((event) => event.type === "text");
+  const texts = events.filter(isUnplaced);
   const news = texts.map((event) => event.text).join("");
   let skip = Math.min(news.length, known.length);
   while (skip && !known.endsWith(news.slice(0, skip))) skip--;
   return events.map((event) => {
-    if (event.type !== "text" || !skip) return event;
+    if (!isUnplaced(event) || !skip) return event;
     const length = Math.min(skip, event.text.length);
     skip -= length;
     return { ...event, text: event.text.slice(length) };

@@ -6,10 +6,14 @@ import { toolList } from "./tools.js";
 
 const SHARE_OF_TIME = 8; // drawing may take one part in so many, however long the text
 
+/** As the gateway counts them: a character outside the first plane is one, where `length` says two. */
+const charsIn = (text) => [...text].length;
+
 export class Draft {
   constructor({ turn = "", text = "", tools = [] } = {}) {
     this.turn = turn;
     this.text = text;
+    this.chars = charsIn(text);
     this.tools = [...tools];
     this.thoughts = "";
     this.over = false;
@@ -49,8 +53,12 @@ export class Draft {
     );
   }
 
-  addText(text) {
-    this.text += text;
+  /** `at`: how many characters come before this piece. What is here already is not added again. */
+  addText(text, at = this.chars) {
+    const known = this.chars - at;
+    const news = known > 0 ? [...text].slice(known).join("") : text;
+    this.text += news;
+    this.chars += charsIn(news);
     this.schedule();
   }
 
@@ -61,6 +69,7 @@ export class Draft {
 
   startAgain() {
     this.text = this.thoughts = "";
+    this.chars = 0;
     this.schedule();
   }
 

@@ -10,6 +10,7 @@ export class Line {
     this.socket = null;
     this.failures = 0;
     this.timer = 0;
+    this.paused = false;
     window.addEventListener("online", () => this.hurry());
     document.addEventListener("visibilitychange", () => document.hidden || this.hurry());
   }
@@ -39,14 +40,21 @@ export class Line {
 
   /** Somebody is looking, or the network came back: no need to wait any longer. */
   hurry() {
-    if (!this.socket) this.connect();
+    if (!this.socket && !this.paused) this.connect();
   }
 
+  /** Stays away, whoever looks, until it is resumed. */
   pause() {
+    this.paused = true;
     clearTimeout(this.timer);
     const socket = this.socket;
     this.socket = null;
     socket?.close();
+  }
+
+  resume() {
+    this.paused = false;
+    this.hurry();
   }
 
   send(value) {

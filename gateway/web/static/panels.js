@@ -35,6 +35,7 @@ export class Panels {
   // Shortcuts
 
   onKey(event) {
+    if (event.isComposing) return; // the key belongs to the word that is being composed
     const command = event.ctrlKey || event.metaKey;
     const writing = event.target.closest?.("input, textarea");
     if (command && !event.shiftKey && event.key.toLowerCase() === "k") this.search(event);

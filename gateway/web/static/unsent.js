@@ -37,10 +37,14 @@ export class Unsent {
     this.flush();
   }
 
+  /** One message of a chat at a time: the next could be taken while the first is put off, and overtake it. */
   flush() {
     clearTimeout(this.timer);
+    const waiting = new Set();
     for (const message of this.all()) {
-      if (message.refused || this.onTheWay.has(message.id)) continue;
+      if (message.refused || waiting.has(message.chat)) continue;
+      waiting.add(message.chat);
+      if (this.onTheWay.has(message.id)) continue;
       const files = message.files.map((file) => file.file);
       if (this.line.send({ type: "send", id: message.id, chat: message.chat, text: message.text, files }))
         this.onTheWay.add(message.id);
@@ -52,6 +56,7 @@ export class Unsent {
     const message = load(PREFIX + id);
     forget(PREFIX + id);
     if (message) this.onChange(message.chat);
+    this.flush(); // even if another tab was quicker to forget it: the next may wait here
   }
 
   later(id, problem) {
@@ -64,6 +69,7 @@ export class Unsent {
   refuse(id, problem) {
     this.onTheWay.delete(id);
     this.note(id, { problem, refused: true });
+    this.flush();
   }
 
   again(id) {

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -49,13 +50,13 @@ def test_what_people_say_comes_back(tx: Transaction, session: str, message: Mess
     assert transcripts.recent(tx, session, limit=10) == [message]
 
 
-def test_calls_results_and_reasoning_come_back(tx: Transaction, session: str) -> None:
+def test_calls_results_reasoning_and_provider_data_come_back(tx: Transaction, session: str) -> None:
     conversation = [
         user("what time is it"),
         assistant("Let me look.", tool_calls=(A, B), reasoning="I should look at the clock."),
         tool_result(A, "12:00"),
         tool_result(B, "that was no JSON", is_error=True),
-        assistant("Noon."),
+        replace(assistant("Noon."), provider_data='{"signature": "é"}'),
     ]
     write(tx, session, *conversation, turn_id="t1")
     assert transcripts.recent(tx, session, limit=10) == conversation

@@ -86,7 +86,7 @@ def test_a_stop_is_remembered_through_a_restart(tx: Transaction, turn: Turn) -> 
     assert turns.request_stop(tx, str(KEY))
     assert turns.stop_requested(tx, turn.id)
     [resumed] = turns.resume_all(tx)
-    assert resumed.stop_requested
+    assert turns.stop_requested(tx, resumed.id)
 
 
 def test_there_is_nothing_to_stop_when_nothing_runs(tx: Transaction, turn: Turn) -> None:

@@ -1,5 +1,7 @@
 """Nobody gets past the door without our cookie, from another page, or under another name."""
 
+import asyncio
+
 import aiohttp
 import pytest
 
@@ -102,6 +104,41 @@ async def test_every_answer_forbids_foreign_script_and_framing(site: Site) -> No
             assert "script-src 'self'" in headers["Content-Security-Policy"]
             assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
             assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Authorization": "Bearer \udcff"},
+        {"Cookie": "hermes_{port}=\udcff"},
+        {"Origin": "http://[::1"},
+        {"Host": "["},
+        {"Authorization": ""},
+    ],
+)
+async def test_bytes_that_are_no_text_are_wrong_not_an_error(site: Site, headers: dict[str, str]) -> None:
+    site.server.door.token = "correct horse battery staple"
+    port = site.server.door.port
+    lines = [f"{name}: {value.format(port=port)}" for name, value in ({"Host": f"127.0.0.1:{port}"} | headers).items()]
+    request = "\r\n".join(["GET /health HTTP/1.1", *lines, "Connection: close", "", ""])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request.encode("utf-8", "surrogateescape"))
+    status = (await reader.readline()).split()[1]
+    writer.close()
+    assert status in (b"400", b"401", b"403", b"421")
+
+
+async def test_a_link_on_another_site_leads_to_the_advice(site: Site) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Accept": "text/html"}
+    async with site.client.get(f"{site.url}/", headers=headers) as response:
+        assert response.status == 401
+        assert "<code>hermes web</code>" in await response.text()
+
+
+async def test_a_token_that_can_be_guessed_is_refused(site: Site, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMES_WEB_TOKEN", "abcd")
+    with pytest.raises(ConfigError, match="too short"):
+        build_gateway(load(home).settings, home, site.gateway.db)
 
 
 async def test_the_operators_token_opens_health_for_scripts(site: Site) -> None:

@@ -1,0 +1,51 @@
+"""What the page reads: complete, in order, and cheap however much was said elsewhere."""
+
+from agent_core.conversation import ToolCall, assistant, tool_result
+from gateway.messages import Sender, SessionKey, Text
+from gateway.store import outbox, timeline, transcripts, turns
+from gateway.store.connection import Transaction
+from tests.gateway.store.rows import inbound, take
+
+KEY = SessionKey(platform="web", chat="abcdef0123456789")
+
+
+def _exchange(tx: Transaction, question: str, answer: str) -> None:
+    take(tx, inbound(question, key=KEY, sender=Sender(id="owner")))
+    turn = turns.begin(tx)
+    assert turn is not None
+    call = ToolCall(id="c", name="clock", arguments="{}")
+    transcripts.append(tx, turn.session_id, assistant(tool_calls=(call,)), turn_id=turn.id)
+    transcripts.append(tx, turn.session_id, tool_result(call, "noon"), turn_id=turn.id)
+    outbox.add(tx, turn.messages[-1].address, [Text(text=answer)], answers=["1"], turn_id=turn.id)
+    turns.finish(tx, turn.id, turn.messages, "answered")
+
+
+def test_both_sides_and_the_tools_in_between(tx: Transaction) -> None:
+    _exchange(tx, "what time is it?", "noon")
+    said, replied = timeline.timeline(tx, "web", KEY.chat, str(KEY))
+    assert isinstance(said, timeline.Said)
+    assert isinstance(replied, timeline.Replied)
+    assert said.state == "done"
+    assert [(tool.name, tool.result) for tool in replied.tools] == [("clock", "noon")]
+
+
+def test_damage_to_a_row_is_not_the_end_of_the_chat(tx: Transaction) -> None:
+    _exchange(tx, "what time is it?", "noon")
+    tx.execute("UPDATE outbox SET answers = '['")
+    tx.execute("UPDATE messages SET tool_calls = '[{' WHERE tool_calls <> ''")
+    assert len(timeline.timeline(tx, "web", KEY.chat, str(KEY))) == 2
+
+
+def test_no_look_at_a_chat_reads_all_messages(tx: Transaction) -> None:
+    _exchange(tx, "what time is it?", "noon")
+    asked: list[str] = []
+    tx._connection.set_trace_callback(asked.append)
+    timeline.timeline(tx, "web", KEY.chat, str(KEY))
+    timeline.chats(tx, "web")
+    timeline.title(tx, str(KEY))
+    tx._connection.set_trace_callback(None)
+    for statement in asked:
+        plan = " ".join(row["detail"] for row in tx.all(f"EXPLAIN QUERY PLAN {statement}"))
+        assert "SCAN messages" not in plan, statement
+        assert "SCAN sessions" not in plan, statement
+        assert "SCAN t" not in plan.replace("SCAN turns", ""), statement
