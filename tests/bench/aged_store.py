@@ -50,10 +50,10 @@ def _answer_many(tx: Transaction, answered: int) -> None:
         session.id,
     )
     tx.execute(
-        f"""{_NUMBERS} INSERT INTO inbox (account, chat, message_id, kind, thread, session_key, key_parts,
+        f"""{_NUMBERS} INSERT INTO inbox (account, chat, message_id, kind, thread, session_key, chat_kind, user_id,
                    person_id, role, sender_id, sender_name, parts, sent_ms, accepted_ms, own_turn, state, outcome,
                    turn_id)
-            SELECT ?, n / 100, 'm' || n, 'message', '', '{ACCOUNT}:dm:' || n / 100, '{{}}', ?, 'owner',
+            SELECT ?, n / 100, 'm' || n, 'message', '', '{ACCOUNT}:dm:' || n / 100, 'dm', '', ?, 'owner',
                    '1', 'Ada', '[]', n, n, 0, 'done', 'answered', 't' || n FROM old""",
         answered,
         ACCOUNT,

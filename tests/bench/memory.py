@@ -44,9 +44,9 @@ def measure(size: Size, folder: Path) -> list[Row]:
 
 
 def _idle_gateway(home: Path, settle_seconds: float, *, web: bool) -> dict[str, float]:
-    with running_gateway(home, web=web) as (pid, _):
+    with running_gateway(home, web=web) as (pid, _, _):
         time.sleep(settle_seconds)  # the first backup and the last of the start are over then
-        return _memory_mb(pid)
+        return memory_mb(pid)
 
 
 def _bare_interpreter(home: Path) -> dict[str, float]:
@@ -56,12 +56,12 @@ def _bare_interpreter(home: Path) -> dict[str, float]:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        found = _memory_mb(process.pid)
+        found = memory_mb(process.pid)
         process.communicate("\n")
         return found
 
 
-def _memory_mb(pid: int) -> dict[str, float]:
+def memory_mb(pid: int) -> dict[str, float]:
     """The kernel's own account, by its names; needs Linux."""
     lines = [*_lines(pid, "smaps_rollup"), *_lines(pid, "status")]
     return {fields[0].rstrip(":"): int(fields[1]) * 1024 / 1e6 for fields in lines if fields[2:3] == ["kB"]}

@@ -26,7 +26,7 @@ class Row:
 
     @property
     def more_is_better(self) -> bool:
-        return self.unit.endswith("/s")
+        return self.unit.endswith(("/s", "at once"))
 
     @property
     def is_met(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gateway import logs
-from tests.bench import accepts, aged_store, long_session, memory, searching, starting, turns
+from tests.bench import accepts, aged_store, long_session, memory, relay, searching, starting, turns
 from tests.bench.rows import Row, Size, table
 
 Benchmark = Callable[[Size, Path], list[Row]]
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "start": starting.measure,
     "session": long_session.measure,
     "search": searching.measure,
+    "relay": relay.measure,
 }
 
 

@@ -57,22 +57,26 @@ def seconds_to_run(command: tuple[str, ...], home: Path) -> float:
 
 
 @contextmanager
-def running_gateway(home: Path, *, web: bool) -> Iterator[tuple[int, float]]:
-    """A gateway with the socket, ready; gives its pid and the seconds from its start to ready."""
+def running_gateway(home: Path, *, web: bool, model_url: str = "") -> Iterator[tuple[int, float, str]]:
+    """A gateway with the socket, ready; gives its pid, the seconds from its start to ready, and the page's link."""
     home.mkdir(mode=0o700, exist_ok=True)
     platforms = {"socket": {"enabled": True}, "web": {"enabled": web, "port": 0}}
     (home / "config.yaml").write_text(json.dumps({"platforms": platforms, "logs": {"level": "error"}}))  # also YAML
+    model = {"HERMES_MODEL": "bench", "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "none"} if model_url else {}
     began = time.perf_counter()
-    process = subprocess.Popen(
-        (*HERMES, "gateway", "run"), env=environment(home), cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    with process:
+    with running((*HERMES, "gateway", "run"), environment(home) | model) as (pid, lines):
+        assert any(line.startswith("Ready") for line in lines), "the gateway ended before it was ready"
+        seconds = time.perf_counter() - began
+        yield pid, seconds, next(lines).split()[-1] if web else ""
+
+
+@contextmanager
+def running(command: tuple[str, ...], variables: dict[str, str]) -> Iterator[tuple[int, Iterator[str]]]:
+    """A process until the end of the block; gives its pid and the lines it prints."""
+    with subprocess.Popen(command, env=variables, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            ready = any(line.startswith("Ready") for line in process.stdout)
-            seconds = time.perf_counter() - began
-            assert ready, "the gateway ended before it was ready"
-            yield process.pid, seconds
+            yield process.pid, iter(process.stdout)
         finally:
             process.terminate()
             process.wait(timeout=_STOPPED_WITHIN_SECONDS)

@@ -34,7 +34,9 @@ ANSWER = "The build broke in the linker: a symbol was removed, and one test stil
 class InstantModel:
     name: str = "instant"
 
-    async def reply(self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit) -> Message:
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
         emit(TextDelta(text=ANSWER))
         emit(Usage(input_tokens=100, output_tokens=20))
         return assistant(ANSWER)

@@ -41,5 +41,5 @@ def _round(home: Path) -> tuple[float, ...]:
 
 
 def _seconds_to_ready(home: Path, *, web: bool) -> float:
-    with running_gateway(home, web=web) as (_, seconds):
+    with running_gateway(home, web=web) as (_, seconds, _):
         return seconds
