@@ -171,7 +171,8 @@ class WebServer:
         return web.FileResponse(path, headers=headers)
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:
-        socket = web.WebSocketResponse(heartbeat=25.0, max_msg_size=1_000_000)
+        # Not compressed: on the way to a browser on this machine that costs more than it saves.
+        socket = web.WebSocketResponse(heartbeat=25.0, max_msg_size=1_000_000, compress=False)
         await socket.prepare(request)
         page = PageSocket(socket=socket, platform=self.platform, db=self.db)
         await page.run()

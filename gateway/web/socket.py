@@ -45,6 +45,7 @@ class PageSocket:
     async def _tell(self) -> None:
         while True:
             lines = [await self.page.lines.get()]
+            await asyncio.sleep(0)  # what comes in the same moment goes out together
             while not self.page.lines.empty():
                 lines.append(self.page.lines.get_nowait())
             for line in _joined(lines):
