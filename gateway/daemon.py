@@ -74,7 +74,7 @@ async def _open_store(settings: Settings, home: Home, lock: HomeLock, stop: asyn
             failures += 1
             log.error("store is unavailable", problem=str(error))
             lock.tell({"state": "starting", "store": str(error)})
-            await _sleep_unless(stop, min(backoff_seconds(failures), 5.0))
+            await _wait_for(stop, min(backoff_seconds(failures), 5.0))
     return None
 
 
@@ -153,8 +153,9 @@ async def _tell(gateway: Gateway, lock: HomeLock) -> None:
                 await gateway.db.write(lambda tx: tx.execute("UPDATE meta SET value = value"))
             except StoreUnavailable as error:
                 systemd.notify(f"STATUS={error}")
+        gateway.news.clear()
         lock.tell(gateway.state())
-        await asyncio.sleep(_TELL_SECONDS)
+        await _wait_for(gateway.news, _TELL_SECONDS)
 
 
 async def _notice_others(gateway: Gateway) -> None:
@@ -178,10 +179,11 @@ async def _keep_backups(settings: Settings, home: Home) -> None:
         await asyncio.sleep(_BACKUP_CHECK_SECONDS)
 
 
-async def _sleep_unless(stop: asyncio.Event, seconds: float) -> None:
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    """Until the event, but no longer than that."""
     try:
         async with asyncio.timeout(seconds):
-            await stop.wait()
+            await event.wait()
     except TimeoutError:
         return
 

@@ -65,6 +65,7 @@ class Gateway:
     connected: tuple[Connected, ...]
     web: "WebServer | None"
     model: HeardModel
+    news: asyncio.Event  # set when a platform was connected: worth telling at once
 
     def state(self) -> dict[str, Any]:
         """How it is going, for `hermes status` and the health checks."""
@@ -166,9 +167,10 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         max_waiting_per_session=settings.gateway.max_waiting_per_session,
         wake=lanes.wake,
     )
-    connected = tuple(_connect(platform, intake, settings) for platform in platforms.values())
+    news = asyncio.Event()
+    connected = tuple(_connect(platform, intake, settings, news) for platform in platforms.values())
     server = _build_web(settings, home, db, platforms.get("web"), model, lambda: gateway.state())
-    gateway = Gateway(db=db, intake=intake, lanes=lanes, connected=connected, web=server, model=model)
+    gateway = Gateway(db=db, intake=intake, lanes=lanes, connected=connected, web=server, model=model, news=news)
     lanes.after_commit = gateway.wake_deliveries
     return gateway
 
@@ -327,12 +329,17 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _connect(platform: Platform, intake: Intake, settings: Settings) -> Connected:
+def _connect(platform: Platform, intake: Intake, settings: Settings, news: asyncio.Event) -> Connected:
     limits = Limits(
         sends_at_once=settings.gateway.max_sends_per_account,
         send_timeout_seconds=settings.gateway.send_timeout_seconds,
     )
-    hearing = Hearing(account=platform.account, on_connect=lambda: delivery.wake())
+
+    def connected() -> None:
+        news.set()
+        delivery.wake()
+
+    hearing = Hearing(account=platform.account, on_connect=connected)
     delivery = Delivery(intake.db, platform, lambda: hearing.is_connected, limits)
 
     async def accept(messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:

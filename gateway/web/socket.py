@@ -18,6 +18,7 @@ from gateway.store.database import Database
 _CHAT = re.compile(r"[a-z0-9]{8,32}")
 _MAX_ID_CHARS = 100
 _MAX_FILES = 10
+_MAX_AT_ONCE = 100  # messages of one page that are being written down
 
 
 class _BadLine(Exception):
@@ -30,6 +31,7 @@ class PageSocket:
     platform: WebPlatform
     db: Database
     page: Page = field(default_factory=Page)
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_AT_ONCE))
 
     async def run(self) -> None:
         """Until either side closes."""
@@ -37,7 +39,7 @@ class PageSocket:
         try:
             async with asyncio.TaskGroup() as group:
                 telling = group.create_task(self._tell())
-                await self._listen()
+                await self._listen(group)
                 telling.cancel()
         finally:
             self.platform.pages.discard(self.page)
@@ -57,20 +59,20 @@ class PageSocket:
                 except ConnectionError:
                     return  # closed meanwhile; `_listen` ends by itself
 
-    async def _listen(self) -> None:
+    async def _listen(self, group: asyncio.TaskGroup) -> None:
         async for received in self.socket:
             if received.type is not WSMsgType.TEXT:
                 continue
             line: Any = None
             try:
                 line = json.loads(received.data)
-                await self._take(line)
+                await self._take(line, group)
             except _BadLine as error:
                 self.page.tell({"type": "error", "problem": str(error), "id": _identifier(line)})
             except (ValueError, RecursionError):
                 self.page.tell({"type": "error", "problem": "this is not JSON"})
 
-    async def _take(self, line: Any) -> None:
+    async def _take(self, line: Any, group: asyncio.TaskGroup) -> None:
         if not isinstance(line, dict) or line.get("type") != "send":
             raise _BadLine('only lines of the type "send" are taken here')
         chat, message_id = line.get("chat"), _identifier(line)
@@ -79,11 +81,22 @@ class PageSocket:
         about: Line = {"id": message_id, "chat": chat}
         try:
             parts = await self._parts(line)
-            await self.platform.accept(message_id, chat, parts)
+        except StoreUnavailable as error:
+            self.page.tell({"type": "retry", "problem": str(error), **about})
+            return
+        # Not one after the other: messages that come together share a commit. They are queued in their order.
+        await self.places.acquire()
+        group.create_task(self._accept(about, parts))
+
+    async def _accept(self, about: Line, parts: list[Part]) -> None:
+        try:
+            await self.platform.accept(about["id"], about["chat"], parts)
         except (StoreUnavailable, GatewayStopping, PlatformUnavailable) as error:
             self.page.tell({"type": "retry", "problem": str(error), **about})
         else:
             self.page.tell({"type": "ack", **about})
+        finally:
+            self.places.release()
 
     async def _parts(self, line: dict[str, Any]) -> list[Part]:
         text, references = line.get("text", ""), line.get("files", [])

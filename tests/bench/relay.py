@@ -15,6 +15,7 @@ import aiohttp
 
 from tests.bench.memory import memory_mb
 from tests.bench.relay_client import RelayClient, relay_client
+from tests.bench.relay_model import KEY
 from tests.bench.rows import Row, Size, percentile
 from tests.bench.scratch import environment, running, running_gateway
 
@@ -51,7 +52,7 @@ def measure(size: Size, folder: Path) -> list[Row]:
         model = next(model_lines).strip()
         with (
             running((*module, "tests.bench.relay_floor", model), variables) as (floor_pid, floor_lines),
-            running_gateway(folder / "home", web=True, model_url=f"{model}/v1") as (pid, _, link),
+            running_gateway(folder / "home", web=True, model_url=f"{model}/v1", model_key=KEY) as (pid, _, link),
         ):
             return asyncio.run(_measure(size, model, (floor_pid, next(floor_lines).strip()), (pid, link)))
 

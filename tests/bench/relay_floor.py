@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp import web
 
 from agent_core.openai_format import tool_to_openai
-from tests.bench.relay_model import serve
+from tests.bench.relay_model import KEY, serve
 from tools.builtin import load_builtin
 
 
@@ -26,7 +26,8 @@ class RelayFloor:
     async def run(self) -> None:
         app = web.Application()
         app.router.add_get("/ws", self._socket)
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as self._session:
+        headers = {"Authorization": f"Bearer {KEY}"}
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), headers=headers) as self._session:
             await serve(app)
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:

@@ -57,12 +57,14 @@ def seconds_to_run(command: tuple[str, ...], home: Path) -> float:
 
 
 @contextmanager
-def running_gateway(home: Path, *, web: bool, model_url: str = "") -> Iterator[tuple[int, float, str]]:
+def running_gateway(
+    home: Path, *, web: bool, model_url: str = "", model_key: str = ""
+) -> Iterator[tuple[int, float, str]]:
     """A gateway with the socket, ready; gives its pid, the seconds from its start to ready, and the page's link."""
     home.mkdir(mode=0o700, exist_ok=True)
     platforms = {"socket": {"enabled": True}, "web": {"enabled": web, "port": 0}}
     (home / "config.yaml").write_text(json.dumps({"platforms": platforms, "logs": {"level": "error"}}))  # also YAML
-    model = {"HERMES_MODEL": "bench", "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "none"} if model_url else {}
+    model = {"HERMES_MODEL": "bench", "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": model_key} if model_url else {}
     began = time.perf_counter()
     with running((*HERMES, "gateway", "run"), environment(home) | model) as (pid, lines):
         assert any(line.startswith("Ready") for line in lines), "the gateway ended before it was ready"

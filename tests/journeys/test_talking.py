@@ -88,3 +88,12 @@ async def test_kill_nine_and_a_start_lose_nothing(home: Path) -> None:
     with closing(sqlite3.connect(home / "state.db")) as database:
         assert database.execute("SELECT COUNT(*) FROM turns").fetchone() == (1,)
         assert database.execute("SELECT DISTINCT state FROM outbox").fetchall() == [("sent",)]
+
+
+async def test_a_link_can_be_had_as_soon_as_the_page_is_there(home: Path) -> None:
+    """The port is told when it is known, not with the next regular report."""
+    environment = {"HERMES_PLATFORMS__WEB__ENABLED": "true", "HERMES_PLATFORMS__WEB__PORT": "0"}
+    async with gateway(home, environment=environment) as running:
+        printed = await running.until("/?token=")
+        port = printed.partition("127.0.0.1:")[2].partition("/")[0]
+        assert f"127.0.0.1:{port}/?token=" in await hermes(home, "web")
