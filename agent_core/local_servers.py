@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from agent_core.providers import LOCAL_PRESETS, Preset
 
@@ -25,13 +26,28 @@ async def find_local_servers(
     timeout_seconds: float = 1.0, presets: Sequence[Preset] = LOCAL_PRESETS
 ) -> tuple[LocalServer, ...]:
     """What answers at the well-known addresses within the time, in the order of the presets. Never raises."""
-    import aiohttp  # what is not looked for costs no memory
+    heard = await asyncio.gather(*(_listens(preset, timeout_seconds) for preset in presets))
+    listening = [preset for preset, listens in zip(presets, heard, strict=True) if listens]
+    if not listening:
+        return ()
+    import aiohttp  # ten megabytes, for those who have somebody to ask
 
     limit = aiohttp.ClientTimeout(total=timeout_seconds)
     # Deaf to proxies in the environment, which would answer for this machine.
     async with aiohttp.ClientSession(timeout=limit, trust_env=False) as session:
-        found = await asyncio.gather(*(_look(session, preset) for preset in presets))
+        found = await asyncio.gather(*(_look(session, preset) for preset in listening))
     return tuple(server for server in found if server)
+
+
+async def _listens(preset: Preset, timeout_seconds: float) -> bool:
+    address = urlsplit(preset.base_url)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            _, writer = await asyncio.open_connection(address.hostname, address.port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
 
 
 async def _look(session: "aiohttp.ClientSession", preset: Preset) -> LocalServer | None:
