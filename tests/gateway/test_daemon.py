@@ -13,6 +13,7 @@ import pytest
 
 from gateway import daemon
 from gateway.daemon import run_gateway
+from gateway.errors import StoreUnavailable
 from gateway.lock import read_state
 from gateway.wiring import Gateway
 from hermes_config.places import Home
@@ -43,12 +44,15 @@ def _no_thread_stays_behind() -> Iterator[None]:
 class Life:
     """A gateway in this process, stopped as a process is: by a signal."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, *, trouble: Exception | None = None) -> None:
         self.ready = asyncio.Event()
+        self._trouble = trouble
         self.task = asyncio.create_task(run_gateway(SETTINGS, home, on_ready=self._on_ready))
 
     async def _on_ready(self, gateway: Gateway) -> None:
         self.ready.set()
+        if self._trouble:
+            raise self._trouble
 
     async def stop(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -123,3 +127,13 @@ async def test_a_store_that_is_lost_and_found_is_noticed(home: Home) -> None:
     await life.stop()
     with closing(sqlite3.connect(home.database)) as database:
         assert database.execute("SELECT outcome FROM inbox").fetchall() == [("answered",)]
+
+
+@pytest.mark.parametrize("trouble", [StoreUnavailable("the disk is full"), BrokenPipeError()])
+async def test_nobody_to_tell_that_it_is_ready_is_no_reason_to_end(home: Home, trouble: Exception) -> None:
+    life = Life(home, trouble=trouble)
+    await soon(life.ready.wait())
+    async with connect(home.socket) as client:
+        await client.say("what is 2 + 2?", message_id="1")
+        assert "4" in (await client.hear())["text"]
+    await life.stop()
