@@ -269,11 +269,13 @@ async def test_a_refused_message_is_taken_back_whole_and_holds_up_nothing(page: 
     await page.click(".refused button:nth-of-type(2)")
     await page.wait_for("!document.querySelector('.unsent') && document.querySelectorAll('.chip.ready').length === 10")
     await page.reload()
-    await page.wait_for("document.querySelectorAll('.chip.ready').length === 10")
+    await page.wait_for("document.querySelectorAll('.chip.ready').length === 10 && document.querySelector('.answer')")
     assert await page.run(f"document.querySelector('#message').value === 'written meanwhile\\nsay broken{HALF}'")
     await page.run("document.querySelector('#message').value = ''; null")
     await ask(page, "say mended")
-    assert "notes.txt" in await page.text(".entry.user:nth-last-child(2) .files")
+    await page.wait_for(
+        "document.querySelector('.entry.user:nth-last-child(2) .files')?.innerText.includes('notes.txt')"
+    )
 
 
 # Files
