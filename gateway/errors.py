@@ -41,10 +41,6 @@ class MediaUnavailable(GatewayError):
     pass
 
 
-class Refused(GatewayError):
-    pass
-
-
 class GatewayStopping(GatewayError):
     pass
 

@@ -1,5 +1,6 @@
 """A disk that is full after a few megabytes."""
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -21,8 +22,9 @@ class SmallDisk:
             try:
                 while True:
                     file.write(_CHUNK)
-            except OSError:
-                pass
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
             os.truncate(self._filler, max(0, file.tell() - leave_bytes))
 
     def free(self) -> None:
