@@ -1,7 +1,7 @@
 """Fetches what came attached to accepted messages, before their turn. A failure is told, never fatal."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
 import structlog
@@ -54,6 +54,10 @@ class Attachments:
             log.warning("attachment could not be fetched", kind=part.kind, problem=problem)
             return replace(part, problem=problem)
         return replace(part, sha256=sha256, size_bytes=len(content))
+
+
+def has_outside_files(messages: Iterable[Accepted]) -> bool:
+    return any(_is_outside(part) for message in messages for part in message.parts)
 
 
 def _is_outside(part: Part) -> bool:

@@ -100,9 +100,12 @@ async def _serve(
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(gateway.lanes.run(), name="lanes"),
+            group.create_task(gateway.live.run(), name="typing"),
+            group.create_task(gateway.alarm.run(), name="alarm"),
             group.create_task(_tell(gateway, lock), name="tell"),
             group.create_task(_notice_others(gateway), name="notice others"),
             group.create_task(_keep_backups(settings, home), name="backups"),
+            group.create_task(gateway.housekeeping.run(), name="housekeeping"),
             group.create_task(systemd.feed_watchdog(), name="watchdog"),
         ]
         await _either(gateway.lanes.recovered, stop)
@@ -111,6 +114,8 @@ async def _serve(
             connection = keep_connected(one.platform, one.inlet, one.hearing)
             tasks.append(group.create_task(connection, name=f"platform {one.platform.account}"))
         lock.tell(gateway.state())
+        if settings.access.allow_all_users:
+            log.warning("ANYBODY may talk to this bot", setting="access.allow_all_users", paid_by="you")
         systemd.notify("READY=1", "STATUS=Serving")
         tasks.append(group.create_task(_announce(on_ready, gateway), name="on ready"))
         await stop.wait()

@@ -1,15 +1,16 @@
 """The only door out: takes what is due from the outbox, sends it, and writes down what became of it."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import structlog
 
 from gateway.backoff import backoff_seconds
-from gateway.clock import now_ms
+from gateway.clock import new_id, now_ms
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable, StoreUnavailable
-from gateway.messages import Receipt
+from gateway.messages import Choice, OutboundMessage, Receipt, Text
 from gateway.platforms.base import Platform
 from gateway.store import outbox
 from gateway.store.connection import Transaction
@@ -19,6 +20,12 @@ from gateway.store.outbox import Outgoing
 log = structlog.get_logger()
 
 _LOOK_AGAIN_SECONDS = 30.0  # for what became too old meanwhile
+_NOTICE_TRIES = 3  # each of them may have arrived
+_REACHED_REMEMBERED = 1_000
+_CUT_OFF = "cut off while it was being sent"
+
+Compose = Callable[[Transaction, Outgoing], str | None]
+"""The words of a message that may not be written down before it is sent; None when it is no longer wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +37,18 @@ class Limits:
 class Delivery:
     """One account's way out."""
 
-    def __init__(self, db: Database, platform: Platform, is_connected: Callable[[], bool], limits: Limits) -> None:
+    def __init__(
+        self,
+        db: Database,
+        platform: Platform,
+        is_connected: Callable[[], bool],
+        limits: Limits,
+        *,
+        compose: Mapping[str, Compose] = MappingProxyType({}),  # by topic
+    ) -> None:
         self._db = db
         self._platform = platform
+        self._compose = compose
         self._is_connected = is_connected
         self._limits = limits
         self._wake = asyncio.Event()
@@ -50,7 +66,7 @@ class Delivery:
             while True:
                 self._wake.clear()
                 wait_seconds = await self._send_what_is_due(group)
-                if not self._wake.is_set() and not self._sending:
+                if not self._wake.is_set() and not self._sending and not self._waits_for_pace():
                     self._idle.set()
                 try:
                     async with asyncio.timeout(wait_seconds):
@@ -65,6 +81,8 @@ class Delivery:
 
     async def reachable(self, chat: str) -> None:
         """Does not wait for a store that is unavailable: whoever speaks through the platform must be told so."""
+        if len(self._reached) >= _REACHED_REMEMBERED:  # anybody can come back, as often as they like
+            self._reached.clear()
         self._reached.add(chat)
         try:
             due = await self._db.write(lambda tx: outbox.make_due(tx, self._platform.account, chat))
@@ -75,23 +93,32 @@ class Delivery:
 
     async def _send_what_is_due(self, group: asyncio.TaskGroup) -> float:
         """Starts sending; gives the seconds until there may be more to do."""
-        account = self._platform.account
+        account, pace = self._platform.account, self._platform.pace
         free = self._limits.sends_at_once - self._sending
         if not self._is_connected() or free <= 0:
             return _LOOK_AGAIN_SECONDS  # whatever changes that also wakes us
+        if pace.wait_for_all:
+            return pace.wait_for_all
+        resting = pace.resting()
 
         def take(tx: Transaction) -> tuple[list[Outgoing], int | None]:
             outbox.expire(tx, account)
             due_ms = outbox.next_due_ms(tx, account)  # first: a row that falls due between the two is in both
-            return outbox.claim(tx, account, free), due_ms
+            return outbox.claim(tx, account, min(free, pace.room_for_all), resting), due_ms
 
         rows, due_ms = await self._db.write_when_possible(take)
         for row in rows:
             self._sending += 1
+            pace.spend(row.message.address.chat)
             group.create_task(self._deliver(row), name=f"send {row.message.key}")
-        if due_ms is None:
-            return _LOOK_AGAIN_SECONDS
-        return min(max(due_ms - now_ms(), 0) / 1000 + 0.01, _LOOK_AGAIN_SECONDS)
+        waits = [_LOOK_AGAIN_SECONDS, *resting.values()]
+        if due_ms is not None:
+            waits.append(max(due_ms - now_ms(), 0) / 1000)
+        return min(waits) + 0.01
+
+    def _waits_for_pace(self) -> bool:
+        """What is due goes within the second; a chat that must wait for long is no reason to call it due."""
+        return self._is_connected() and self._platform.pace.wait_for_all > 0
 
     async def _deliver(self, row: Outgoing) -> None:
         self._reached.discard(row.message.address.chat)
@@ -104,13 +131,15 @@ class Delivery:
 
     async def _try(self, row: Outgoing) -> Callable[[Transaction], None]:
         """Sends, and gives the unit that writes down what came of it."""
-        resend = self._platform.features.resend
         unsure = row.unsure
         try:
-            if unsure and resend == "never":
-                return lambda tx: self._leave_in_doubt(tx, row, "cut off while it was being sent")
+            if unsure and not self._may_repeat(row):
+                return lambda tx: self._leave_in_doubt(tx, row, _CUT_OFF)
+            message = await self._words(row)
+            if message is None:
+                return lambda tx: outbox.give_up(tx, row, "failed", "no longer wanted")
             async with asyncio.timeout(self._limits.send_timeout_seconds):
-                receipt = await self._send(row)
+                receipt = await self._send(row, message)
         except PlatformUnavailable as error:
             return self._later(row, str(error), retry_after=error.retry_after, unsure=unsure)
         except (DeliveryInDoubt, TimeoutError) as error:
@@ -127,19 +156,35 @@ class Delivery:
         except Exception:  # contained: one message that an adapter chokes on must not stop the others
             log.exception("sending failed", outbox=row.id, account=self._platform.account)
             return lambda tx: self._give_up(tx, row, "an error inside Hermes, see its log")
+        if receipt.more:
+            return lambda tx: outbox.piece_arrived(tx, row, receipt)
         return lambda tx: outbox.sent(tx, row, receipt)
 
-    async def _send(self, row: Outgoing) -> Receipt:
-        if row.unsure and self._platform.features.resend == "lookup":
-            found = await self._platform.find_sent(row.message)
+    def _may_repeat(self, row: Outgoing) -> bool:
+        """An edit changes nothing the second time, and a notice does less harm twice than not at all."""
+        if self._platform.features.resend != "never" or row.message.edits:
+            return True
+        return row.kind == "notice" and row.attempts <= _NOTICE_TRIES
+
+    async def _words(self, row: Outgoing) -> OutboundMessage | None:
+        compose = self._compose.get(row.topic)
+        if compose is None:
+            return row.message
+        text = await self._db.write_when_possible(lambda tx: compose(tx, row))
+        # Under a key of its own: it is another message than the one that an earlier try may have brought.
+        return replace(row.message, key=new_id(), parts=(Text(text=text),)) if text else None
+
+    async def _send(self, row: Outgoing, message: OutboundMessage) -> Receipt:
+        if row.unsure and message.key == row.message.key and self._platform.features.resend == "lookup":
+            found = await self._platform.find_sent(message)
             if found is not None:
                 return found
-        return await self._platform.send(row.message)
+        return await self._platform.send(message)
 
     def _in_doubt(self, row: Outgoing, problem: str) -> Callable[[Transaction], None]:
-        if self._platform.features.resend == "never":
-            return lambda tx: self._leave_in_doubt(tx, row, problem)
-        return self._later(row, problem, retry_after=None, unsure=True)
+        if self._may_repeat(row):
+            return self._later(row, problem, retry_after=None, unsure=True)
+        return lambda tx: self._leave_in_doubt(tx, row, problem)
 
     def _later(
         self, row: Outgoing, problem: str, *, retry_after: float | None, unsure: bool
@@ -152,9 +197,12 @@ class Delivery:
 
     def _leave_in_doubt(self, tx: Transaction, row: Outgoing, problem: str) -> None:
         outbox.give_up(tx, row, "in_doubt", problem)
-        if row.kind == "answer":
-            text = "I was interrupted while answering and cannot tell whether my answer arrived. Ask again if not."
-            outbox.add_notice(tx, row.message.address, text, topic="in doubt", turn_id=row.turn_id)
+        if row.kind != "answer":
+            return
+        happened = "I was restarted while answering" if problem == _CUT_OFF else "The line broke while I was answering"
+        text = f"{happened}, and I cannot tell whether my answer arrived."
+        again = Choice(label="Send it again", action=f"resend:{row.message.key}")
+        outbox.add_notice(tx, row.message.address, text, topic="in doubt", turn_id=row.turn_id, choices=[again])
 
     def _give_up(self, tx: Transaction, row: Outgoing, problem: str) -> None:
         outbox.give_up(tx, row, "failed", problem)

@@ -1,29 +1,38 @@
 """The only door in: who may speak, seen before, room for it, written down. Then, and only then, taken."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-import structlog
-
-from gateway.access import Rules, decide
+from gateway.access import UNKNOWN, Decision, Role, Rules, Standing, decide
 from gateway.commands.registry import parse
-from gateway.errors import GatewayStopping
-from gateway.messages import Cursor, InboundMessage
-from gateway.store import inbox, outbox, people, trail
+from gateway.errors import GatewayStopping, StoreUnavailable
+from gateway.messages import Cursor, InboundMessage, Quote
+from gateway.sender_limits import SenderLimits
+from gateway.store import inbox, outbox, overheard, pairing, people, trail
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 
-log = structlog.get_logger()
 
-_FULL = "queue full"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """How what is let in is taken."""
+
+    max_waiting_per_session: int = 20
+    rest_of_message_ms: int = 800  # how long the other pictures of an album, or the rest of a cut text, may take
+    group_scope_per_user: bool = False
+    free_response_chats: frozenset[str] = frozenset()
+    overheard_messages: int = 20
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Intake:
     db: Database
     rules: Rules
-    max_waiting_per_session: int
     wake: Callable[[], None]
+    wake_delivery: Callable[[], None] = lambda: None
+    habits: Habits = field(default_factory=Habits)
+    limits: SenderLimits = field(default_factory=lambda: SenderLimits(per_minute=0))
+    pairing_limits: pairing.Limits = field(default_factory=pairing.Limits)
     closed: bool = False
 
     async def accept(
@@ -35,37 +44,125 @@ class Intake:
         """
         if self.closed:
             raise GatewayStopping("Hermes is stopping and takes nothing more; it will be taken after the restart.")
-        read = [_as_command(message) for message in messages]
+        read = [self._read(message) for message in messages]
+        in_time = [local or _is_stop(message) or self.limits.allow(account, message.sender.id) for message in read]
 
-        def unit(tx: Transaction) -> None:
-            for message in read:
-                self._take(tx, message, local)
+        def unit(tx: Transaction) -> bool:
+            spoke = [
+                self._take(tx, message, local=local, in_time=is_in_time)
+                for message, is_in_time in zip(read, in_time, strict=True)
+            ]
             if cursor is not None:
                 inbox.set_cursor(tx, account, cursor)
+            return any(spoke)
 
-        await self.db.write(unit)
+        try:
+            spoke = await self.db.write(unit)
+        except StoreUnavailable:
+            for message, counted in zip(read, in_time, strict=True):
+                if counted and not local:  # the platform brings them again: that would soon be too many
+                    self.limits.give_back(account, message.sender.id)
+            raise
+        if spoke:
+            self.wake_delivery()
         self.wake()
 
-    def _take(self, tx: Transaction, message: InboundMessage, local: bool) -> None:
-        decision = decide(message, self.rules, local=local)
+    def _read(self, message: InboundMessage) -> InboundMessage:
+        key = message.key
+        if self.habits.group_scope_per_user and key.kind == "group" and not key.thread:
+            message = replace(message, key=replace(key, user=message.sender.id))
+        is_forwarded = any(isinstance(part, Quote) and part.how == "forwarded from" for part in message.parts)
+        is_command = message.kind == "message" and message.addressed and not is_forwarded and parse(message.said)
+        return replace(message, kind="command") if is_command else message
+
+    def _take(self, tx: Transaction, message: InboundMessage, *, local: bool, in_time: bool) -> bool:
+        """Whether something is to be said at once."""
         account, chat = message.key.account_name, message.key.chat
-        if decision.role is None:
-            trail.record_refusal(tx, account=account, chat=chat, sender_id=message.sender.id, reason=decision.reason)
+        standing = UNKNOWN if local else people.standing(tx, account, message.sender.id, chat)
+        decision = decide(message, self.rules, standing, local=local)
+        if not self._is_for_us(message):
+            if decision.role is not None:
+                self._overhear(tx, message, standing)
+            return False
+        if in_time and decision.role in (None, "guest") and self._came_with_invite(tx, message):
+            return True
+        if decision.role is None:  # what strangers say to each other leaves nothing anywhere
+            return in_time and message.addressed and self._turn_away(tx, message, decision)
+        return self._let_in(tx, message, decision.role, in_time=in_time)
+
+    def _turn_away(self, tx: Transaction, message: InboundMessage, decision: Decision) -> bool:
+        if decision.verdict == "pair" and pairing.ask(tx, message, self.pairing_limits):
+            return True
+        trail.record_refusal(
+            tx,
+            account=message.key.account_name,
+            chat=message.key.chat,
+            sender_id=message.sender.id,
+            reason=decision.reason,
+        )
+        return False
+
+    def _came_with_invite(self, tx: Transaction, message: InboundMessage) -> bool:
+        role = pairing.redeem(tx, message, self.pairing_limits)
+        if role is not None:
+            # Without its words, which are a secret: a second copy comes from somebody who may speak.
+            person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
+            inbox.insert(tx, replace(message, parts=()), person_id=person_id, role=role, refused="an invite")
+        return role is not None
+
+    def _is_for_us(self, message: InboundMessage) -> bool:
+        if message.kind in ("edit", "deletion", "reaction"):
+            return True  # counts only when it is about something that was
+        return message.addressed or bool(message.place_names & self.habits.free_response_chats)
+
+    def _overhear(self, tx: Transaction, message: InboundMessage, standing: Standing) -> None:
+        allowed = standing.chat_allowed or message.place_names & self.rules.allowed_chats
+        if allowed and message.kind == "message" and self.habits.overheard_messages:
+            overheard.add(tx, message, keep=self.habits.overheard_messages)
+
+    def _let_in(self, tx: Transaction, message: InboundMessage, role: Role, *, in_time: bool) -> bool:
+        if message.kind in ("edit", "deletion", "reaction"):
+            if in_time:
+                self._note(tx, message, role)
+            return False
+        person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
+        refused = "" if in_time else inbox.TOO_FAST
+        if message.kind == "message" and inbox.waiting(tx, str(message.key)) >= self.habits.max_waiting_per_session:
+            refused = inbox.FULL
+        wait_ms = self.habits.rest_of_message_ms if message.more_follows else 0
+        taken = inbox.insert(tx, message, person_id=person_id, role=role, refused=refused, wait_ms=wait_ms)
+        return taken is not None and bool(refused) and self._say_refused(tx, message, refused)
+
+    def _note(self, tx: Transaction, message: InboundMessage, role: Role) -> None:
+        """Before the turn an edit replaces the words and a deletion takes them back; later both are noted."""
+        if inbox.is_old_news(tx, message) or (message.kind == "edit" and parse(message.said)):
+            return  # a command was carried out when it came; what it says now may be a secret
+        outcome = ""
+        if message.kind == "edit" and inbox.rewrite_waiting(tx, message):
+            outcome = "replaced the text"
+        elif message.kind == "deletion" and inbox.take_back(tx, message):
+            outcome = "took it back"
+        elif not inbox.knows(tx, message):
             return
-        person_id = people.recognise(tx, account, message.sender, role=decision.role)
-        full = message.kind == "message" and inbox.waiting(tx, str(message.key)) >= self.max_waiting_per_session
-        taken = inbox.insert(tx, message, person_id=person_id, role=decision.role, refused=_FULL if full else "")
-        if taken is not None and full:
-            self._say_full(tx, message)
+        elif inbox.noted(tx, str(message.key)) >= self.habits.max_waiting_per_session:
+            outcome = inbox.FULL
+        person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
+        inbox.insert(tx, message, person_id=person_id, role=role, refused=outcome)
 
-    def _say_full(self, tx: Transaction, message: InboundMessage) -> None:
-        if not inbox.said_full_already(tx, str(message.key), _FULL):
-            text = (
-                f"{self.max_waiting_per_session} messages are waiting already, so this one and any more until then "
-                "are not taken. Please send them again later, or /stop what is running."
-            )
-            outbox.add_notice(tx, message.address, text, topic=_FULL)
+    def _say_refused(self, tx: Transaction, message: InboundMessage, why: str) -> bool:
+        if inbox.was_refused_before(tx, message, why):
+            return False
+        text = (
+            f"{self.habits.max_waiting_per_session} messages are waiting already, so this one and any more until then "
+            "are not taken. Please send them again later, or /stop what is running."
+            if why == inbox.FULL
+            else f"That was more than {self.limits.per_minute} messages in a minute, so this one and any more until "
+            "then are not taken. Please wait a little and send them again."
+        )
+        outbox.add_notice(tx, message.address, text, topic=why)
+        return True
 
 
-def _as_command(message: InboundMessage) -> InboundMessage:
-    return replace(message, kind="command") if parse(message.text) else message
+def _is_stop(message: InboundMessage) -> bool:
+    """Whoever has said too much may still say that."""
+    return message.kind == "command" and parse(message.said) == ("stop", "")

@@ -11,12 +11,14 @@ from typing import Literal, Protocol
 
 import structlog
 
+from gateway.clock import now_ms
 from gateway.commands.desk import Handled, fail_next_command
 from gateway.errors import GatewayError, StoreCorrupt
-from gateway.store import turns
+from gateway.resets import NEVER, Resets
+from gateway.store import inbox, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
-from gateway.store.turns import Turn
+from gateway.store.turns import Opened, Turn
 
 log = structlog.get_logger()
 
@@ -24,9 +26,12 @@ _COMMIT_SECONDS = 5.0  # how long a stop waits for a store that takes nothing
 
 
 class Worker(Protocol):
-    """Carries a turn to its end. Each method ends in a commit."""
+    """Carries a turn to its end. Each method but the first ends in a commit."""
 
-    async def respond(self, turn: Turn) -> None: ...
+    def open(self, tx: Transaction, turn: Turn) -> Opened | None:
+        """What can be done in the transaction that begins the turn; None when nothing can."""
+
+    async def respond(self, turn: Turn, opened: Opened | None = None) -> None: ...
 
     async def failed(self, turn: Turn) -> None: ...
 
@@ -49,12 +54,19 @@ class _Running:
 
 class Lanes:
     def __init__(
-        self, db: Database, worker: Worker, next_command: Callable[[Transaction], Handled | None], *, max_turns: int
+        self,
+        db: Database,
+        worker: Worker,
+        next_command: Callable[[Transaction], Handled | None],
+        *,
+        max_turns: int,
+        resets: Resets = NEVER,
     ) -> None:
         self._db = db
         self._worker = worker
         self._next_command = next_command
         self._max_turns = max_turns
+        self._resets = resets
         self._running: dict[str, _Running] = {}
         self._wake = asyncio.Event()
         self._draining = False
@@ -78,11 +90,13 @@ class Lanes:
                 self._start(group, turn)
             self.recovered.set()
             self._wake.set()
+            wait_seconds: float | None = None
             while True:
-                await self._wake.wait()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wait_seconds):
+                        await self._wake.wait()
                 self._wake.clear()
-                await self._handle_commands()
-                await self._begin_turns(group)
+                wait_seconds = await self._look(group)
 
     async def drain(self, timeout_seconds: float) -> None:
         """Begins nothing more; lets what runs finish in time, and pauses the rest for the next start."""
@@ -102,9 +116,12 @@ class Lanes:
 
     async def _handle_commands(self) -> None:
         while handled := await self._handle_command():
-            self.after_commit()
-            if handled.stops_turn and (running := self._running.get(handled.session_key)):
-                running.end("stop")
+            self._react(handled)
+
+    def _react(self, handled: Handled) -> None:
+        self.after_commit()
+        if handled.stops_turn and (running := self._running.get(handled.session_key)):
+            running.end("stop")
 
     async def _handle_command(self) -> Handled | None:
         while True:
@@ -117,30 +134,51 @@ class Lanes:
                 await self._db.write_when_possible(fail_next_command)
                 self.after_commit()
 
-    async def _begin_turns(self, group: asyncio.TaskGroup) -> None:
-        async with self._beginning:
-            free = self._max_turns - len(self._running)
-            if not self._draining and free > 0:
-                for turn in await self._begin(free):
-                    self._start(group, turn)
+    async def _look(self, group: asyncio.TaskGroup) -> float | None:
+        """Handles commands and begins turns, until there is nothing more to do now. Gives the seconds until a
+        session has waited long enough for the rest of what is being said."""
+        while True:
+            async with self._beginning:
+                # Handed in together, they share one hop to the database and one commit.
+                handled, (begun, due_ms) = await asyncio.gather(self._handle_command(), self._begin())
+                for turn, opened in begun:
+                    self._start(group, turn, opened)
+            if handled is None:
+                return max(due_ms - now_ms(), 0) / 1000 + 0.001 if due_ms is not None else None
+            self._react(handled)
 
-    async def _begin(self, free: int) -> list[Turn]:
-        def begin(tx: Transaction) -> list[Turn]:
-            begun: list[Turn] = []
-            while len(begun) < free and (turn := turns.begin(tx)):
-                begun.append(turn)
-            return begun
+    async def _begin(self) -> tuple[list[tuple[Turn, Opened | None]], int | None]:
+        free = self._max_turns - len(self._running)
+        if self._draining or free <= 0:
+            return [], None
+
+        def begin(tx: Transaction) -> tuple[list[tuple[Turn, Opened | None]], int | None]:
+            due_ms = inbox.next_due_ms(tx)  # first: what falls due between the two is in both
+            begun: list[tuple[Turn, Opened | None]] = []
+            if inbox.claim_command(tx) is not None:
+                return begun, due_ms  # commands first: a stop may be among them
+            while len(begun) < free and (turn := turns.begin(tx, self._resets)):
+                begun.append((turn, self._open(tx, turn)))
+            return begun, due_ms
 
         return await self._db.write_when_possible(begin)
 
-    def _start(self, group: asyncio.TaskGroup, turn: Turn) -> None:
-        task = group.create_task(self._carry_out(turn), name=f"turn {turn.id}")
+    def _open(self, tx: Transaction, turn: Turn) -> Opened | None:
+        opened = tx.attempt(lambda: self._worker.open(tx, turn))
+        if isinstance(opened, Exception):
+            # Tried again, and told, where one turn's failure is contained: the others are begun all the same.
+            log.warning("turn not opened at once", turn=turn.id, problem=repr(opened))
+            return None
+        return opened
+
+    def _start(self, group: asyncio.TaskGroup, turn: Turn, opened: Opened | None = None) -> None:
+        task = group.create_task(self._carry_out(turn, opened), name=f"turn {turn.id}")
         self._running[turn.session_key] = _Running(turn, task)
 
-    async def _carry_out(self, turn: Turn) -> None:
+    async def _carry_out(self, turn: Turn, opened: Opened | None) -> None:
         with structlog.contextvars.bound_contextvars(session=turn.session_key, turn=turn.id):
             try:
-                await self._respond(turn)
+                await self._respond(turn, opened)
             except asyncio.CancelledError:
                 await self._end_early(turn)
             finally:
@@ -148,9 +186,9 @@ class Lanes:
                 self._wake.set()
                 self.after_commit()
 
-    async def _respond(self, turn: Turn) -> None:
+    async def _respond(self, turn: Turn, opened: Opened | None) -> None:
         try:
-            await self._worker.respond(turn)
+            await self._worker.respond(turn, opened)
         except StoreCorrupt:
             raise
         except Exception:  # contained on purpose: inside a TaskGroup one bug would cancel every neighbour

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.parts import Location, Media, MediaKind, Part, Text, text_of
+from tools.parts import Location, Media, MediaKind, Part, Quote, Text, text_of, words_of
 
 __all__ = [
     "Address",
+    "Choice",
     "Cursor",
     "InboundMessage",
     "Kind",
@@ -16,15 +17,18 @@ __all__ = [
     "OutboundMessage",
     "Part",
     "Progress",
+    "Quote",
     "Receipt",
     "Sender",
     "SessionKey",
     "Text",
     "ToolProgress",
     "text_of",
+    "words_of",
 ]
 
-Kind = Literal["message", "command"]
+Kind = Literal["message", "edit", "deletion", "reaction", "button", "command"]
+"""What happened. Only a message begins a turn; an edit, a deletion and a reaction are noted for the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,7 @@ class SessionKey:
 class Sender:
     id: str  # the platform's immutable id, never a user name
     name: str = ""
+    is_bot: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +80,23 @@ class InboundMessage:
     sender: Sender
     parts: tuple[Part, ...]
     sent_ms: int  # the platform's time: decides the order within a session
+    about: str = ""  # the message it replies to, reacts to, or whose button it presses
+    addressed: bool = True  # False: said in a group, but not to us
+    more_follows: bool = False  # one of an album, or of a text that was cut in two: the rest comes within a moment
+    place_name: str = ""  # what people call the group
 
     @property
     def text(self) -> str:
         return text_of(self.parts)
+
+    @property
+    def said(self) -> str:
+        return words_of(self.parts)
+
+    @property
+    def place_names(self) -> frozenset[str]:
+        """How the chat may be called in a list of chats: on its platform, or for one bot alone."""
+        return frozenset((f"{self.key.platform}:{self.key.chat}", f"{self.key.account_name}:{self.key.chat}"))
 
     @property
     def address(self) -> Address:
@@ -94,12 +112,23 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A button below a message."""
+
+    label: str
+    action: str  # 64 bytes at most: `name:argument`, looked up in the table of buttons
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundMessage:
     key: str  # ours, unique, 25 characters at most: a platform that can refuse a second copy is given it
     address: Address
     parts: tuple[Part, ...]
     answers: tuple[str, ...] = ()  # ids of the messages this replies to
     notify: bool = True
+    choices: tuple[Choice, ...] = ()
+    edits: str = ""  # the platform's id of an earlier message that this one takes the place of
+    piece: int = 0  # which piece of a long one to send; how many there are only the platform knows
 
     @property
     def text(self) -> str:
@@ -109,6 +138,7 @@ class OutboundMessage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     message_id: str  # the platform's: "delivered" always means one of these
+    more: bool = False  # further pieces follow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,18 +24,18 @@ class Prompts:
     user_name: str = ""
     user_timezone: str = ""
 
-    async def fix(self, session_id: str, account: str) -> str:
-        """For a session that has none yet."""
-        built = await asyncio.to_thread(self._build, account)
+    async def fix(self, session_id: str, account: str, *, with_owner: bool = True) -> str:
+        """For a session that has none yet. The profile in the settings is the owner's, and nobody else's."""
+        built = await asyncio.to_thread(self._build, account, with_owner)
         return await self.db.write_when_possible(lambda tx: sessions.fix_prompt(tx, session_id, built))
 
-    def _build(self, account: str) -> str:
+    def _build(self, account: str, with_owner: bool) -> str:
         return build_prompt(
             Layers(
                 personality=_text(self.soul),
                 tools=tuple(self.tools),
-                user_name=self.user_name,
-                user_timezone=self.user_timezone,
+                user_name=self.user_name if with_owner else "",
+                user_timezone=self.user_timezone if with_owner else "",
                 platform_hint=self.hints.get(account, ""),
                 project=_text(self.project / "AGENTS.md"),
             )

@@ -7,7 +7,7 @@ one transaction. Before it a crash resumes the turn; after it the outbox owns th
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -17,20 +17,20 @@ from agent_core.history import open_calls, stopped_by_user
 from agent_core.model import Model, ModelError
 from agent_core.result import TurnOutcome
 from agent_core.turn import run_turn
-from gateway.attachments import Attachments
-from gateway.messages import Media, Part, Text, text_of
+from gateway.attachments import Attachments, has_outside_files
+from gateway.messages import Address, Choice, Part, Text
 from gateway.prompts import Prompts
-from gateway.store import outbox, sessions, trail, transcripts, turns
+from gateway.resets import NEVER, Resets, in_words
+from gateway.spoken import spoken
+from gateway.store import inbox, outbox, overheard, sessions, trail, transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.inbox import Accepted
-from gateway.store.turns import Outcome, Turn
+from gateway.store.turns import Opened, Outcome, Turn
 from gateway.titles import title_of
 from tools.base import Tool, ToolContext
 
 log = structlog.get_logger()
-
-_SHARED_KINDS = {"group", "channel", "thread"}
 
 
 def _unwatched(turn: Turn) -> AbstractContextManager[Emit]:
@@ -52,15 +52,22 @@ class Responder:
     prompts: Prompts | None = None
     timezone: str = ""
     max_tool_result_chars: int = 100_000
+    resets: Resets = NEVER
 
-    async def respond(self, turn: Turn) -> None:
+    def open(self, tx: Transaction, turn: Turn) -> Opened | None:
+        """Writes down what was said and looks up what went before; None when files must be fetched first."""
+        return self._write_down(tx, turn, turn.messages) if not has_outside_files(turn.messages) else None
+
+    async def respond(self, turn: Turn, opened: Opened | None = None) -> None:
+        """`opened`: what `open` gave when the turn was begun."""
         if turn.resumes > self.max_resumes:
             log.error("turn given up", resumes=turn.resumes)
             await self._explain(turn, "given_up", _gave_up(turn))
             return
         if turn.resumes:
             log.info("turn resumed", resumes=turn.resumes)
-        opened = await self._open(turn)
+        if opened is None:
+            opened = await self._fetch_and_open(turn)
         if opened.stop_requested:
             await self.stopped(turn)
             return
@@ -71,7 +78,7 @@ class Responder:
                     tools=self.tools,
                     messages=[*await self._system(turn, opened), *opened.history],
                     journal=_StoreJournal(self.db, turn),
-                    context=ToolContext(task_id=turn.session_id, timezone=self.timezone),
+                    context=ToolContext(task_id=turn.session_id, timezone=self.timezone if turn.is_with_owner else ""),
                     emit=emit,
                     max_iterations=self.max_iterations,
                     max_result_chars=self.max_tool_result_chars,
@@ -101,34 +108,35 @@ class Responder:
         def unit(tx: Transaction) -> None:
             if turns.pause(tx, turn.id):
                 text = "I am being restarted and will go on with this when I am back."
-                outbox.add_notice(tx, turn.messages[-1].address, text, topic="paused", turn_id=turn.id)
+                outbox.add_notice(tx, _where(tx, turn), text, topic="paused", turn_id=turn.id)
 
         await self.db.write_when_possible(unit)
 
-    async def _open(self, turn: Turn) -> "_Opened":
+    async def _fetch_and_open(self, turn: Turn) -> Opened:
         messages = [await self.attachments.bring_in(message) for message in turn.messages]
+        return await self.db.write_when_possible(lambda tx: self._write_down(tx, turn, messages))
 
-        def write_down(tx: Transaction) -> None:
-            for message in messages:
-                spoken = Message(role="user", parts=_as_spoken(message))
-                transcripts.append(tx, turn.session_id, spoken, turn_id=turn.id, inbox_id=message.id)
-            trail.record(tx, "opened", turn_id=turn.id)
+    def _write_down(self, tx: Transaction, turn: Turn, messages: Sequence[Accepted]) -> Opened:
+        # Once only: what was overheard after a crash is for the next turn, this one has been written down.
+        is_open = bool(transcripts.turn(tx, turn.session_id, turn.id))
+        meanwhile = "" if is_open else overheard.take(tx, turn.session_key)
+        for message in messages:
+            said = Message(role="user", parts=spoken(message, meanwhile))
+            transcripts.append(tx, turn.session_id, said, turn_id=turn.id, inbox_id=message.id)
+            meanwhile = ""
+        trail.record(tx, "opened", turn_id=turn.id)
+        return Opened(
+            history=transcripts.recent(tx, turn.session_id, limit=self.history_messages, turn_id=turn.id),
+            started=transcripts.started_calls(tx, turn.id),
+            stop_requested=turns.stop_requested(tx, turn.id),
+            prompt=sessions.prompt(tx, turn.session_id),
+        )
 
-        def look(tx: Transaction) -> _Opened:
-            return _Opened(
-                history=transcripts.recent(tx, turn.session_id, limit=self.history_messages, turn_id=turn.id),
-                started=transcripts.started_calls(tx, turn.id),
-                stop_requested=turns.stop_requested(tx, turn.id),
-                prompt=sessions.prompt(tx, turn.session_id),
-            )
-
-        await self.db.write_when_possible(write_down)
-        return await self.db.read_when_possible(look)
-
-    async def _system(self, turn: Turn, opened: "_Opened") -> list[Message]:
+    async def _system(self, turn: Turn, opened: Opened) -> list[Message]:
         prompt = opened.prompt
         if prompt is None and self.prompts is not None:
-            prompt = await self.prompts.fix(turn.session_id, turn.messages[0].key.account_name)
+            account = turn.address.account
+            prompt = await self.prompts.fix(turn.session_id, account, with_owner=turn.is_with_owner)
         return [system(prompt)] if prompt else []
 
     async def _answer(self, turn: Turn, outcome: TurnOutcome) -> None:
@@ -143,7 +151,7 @@ class Responder:
                 return
             transcripts.append(tx, turn.session_id, outcome.final, turn_id=turn.id)
             sessions.add_usage(tx, turn.session_id, outcome.usage)
-            sessions.set_title(tx, turn.session_id, title_of(_words(turn.messages[0])))
+            sessions.set_title(tx, turn.session_id, title_of(_words(turn.asked[0])))
             self._reply(tx, turn, parts)
             turns.finish(tx, turn.id, turn.messages, "answered")
 
@@ -162,22 +170,24 @@ class Responder:
     def _reply(self, tx: Transaction, turn: Turn, parts: Sequence[Part]) -> None:
         outbox.add(
             tx,
-            turn.messages[-1].address,
+            _where(tx, turn),
             parts,
-            answers=[message.message_id for message in turn.messages],
+            answers=[message.message_id for message in turn.asked],
             turn_id=turn.id,
             age_limit_ms=self.age_limit_ms,
         )
+        self._tell_of_reset(tx, turn)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
-    """What a turn finds when it begins."""
-
-    history: list[Message]
-    started: frozenset[str]
-    stop_requested: bool
-    prompt: str | None
+    def _tell_of_reset(self, tx: Transaction, turn: Turn) -> None:
+        """With the first reply after the last conversation ended by itself."""
+        before = sessions.untold_end(tx, turn.session_id)
+        if before is None:
+            return
+        why = in_words(before.reason, self.resets.policy(before.platform, before.kind))
+        text = f"This is a new conversation: {why}. /resume takes you back to an old one."
+        choices = (Choice(label="Continue the old one", action=f"continue:{before.id}"),)
+        outbox.add_notice(tx, _where(tx, turn), text, topic="session reset", turn_id=turn.id, choices=choices)
+        sessions.mark_told(tx, before.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,16 +225,14 @@ def _end_stopped(tx: Transaction, turn: Turn) -> None:
     turns.finish(tx, turn.id, turn.messages, "stopped")
 
 
-def _as_spoken(message: Accepted) -> tuple[Part, ...]:
-    """In a shared conversation the speaker's name stands before the text."""
-    if message.key.kind not in _SHARED_KINDS or message.key.user:
-        return message.parts
-    return (Text(text=f"{message.sender_name or message.sender_id}:"), *message.parts)
+def _where(tx: Transaction, turn: Turn) -> Address:
+    """As the store knows it by now: a group may have been given another id since the turn began."""
+    return replace(turn, messages=tuple(inbox.of_turn(tx, turn.id))).address
 
 
 def _words(message: Accepted) -> str:
     """What was said; the names of the files when nothing was."""
-    return text_of(part for part in message.parts if not isinstance(part, Media)) or message.text
+    return message.said or message.text
 
 
 def _gave_up(turn: Turn) -> str:

@@ -42,7 +42,7 @@ async def keep_connected(platform: Platform, inlet: Inlet, hearing: Hearing) -> 
     failures = 0
     while True:
         try:
-            await platform.run(inlet)
+            await _run(platform, inlet, hearing)
             problem, retry_after = "it ended its connection", None
         except PlatformUnavailable as error:
             problem, retry_after = str(error), error.retry_after
@@ -50,8 +50,34 @@ async def keep_connected(platform: Platform, inlet: Inlet, hearing: Hearing) -> 
             hearing.state, hearing.problem = "needs operator", str(error)
             log.error("platform stopped", account=platform.account, problem=str(error))
             await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            # Ours passes. One that a library raised by itself would end this task, and nobody would listen any more.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            problem, retry_after = "its connection was given up from inside", None
         failures = 1 if hearing.is_connected else failures + 1
         wait = retry_after if retry_after is not None else backoff_seconds(failures)
         hearing.state, hearing.problem = "waiting", problem
         log.warning("platform unavailable", account=platform.account, problem=problem, retry_seconds=round(wait, 1))
         await asyncio.sleep(wait)
+
+
+async def _run(platform: Platform, inlet: Inlet, hearing: Hearing) -> None:
+    """Runs the platform; one that has heard nothing for too long sits on a dead line and is given up."""
+    quiet_seconds = platform.features.quiet_seconds
+    if not quiet_seconds:
+        await platform.run(inlet)
+        return
+    running = asyncio.ensure_future(platform.run(inlet))
+    try:
+        began_ms = now_ms()
+        while not running.done():
+            silent = (now_ms() - max(began_ms, hearing.last_heard_ms)) / 1000
+            if silent >= quiet_seconds:
+                raise PlatformUnavailable(f"nothing was heard for {silent:.0f} seconds")
+            await asyncio.wait([running], timeout=quiet_seconds - silent)
+        await running
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)  # exactly one connection: the old one ends first

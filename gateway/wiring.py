@@ -11,26 +11,36 @@ from agent_core.model import Model
 from agent_core.models import Manner, open_model
 from agent_core.retries import Patience, Retries
 from gateway.access import Rules
+from gateway.alarm import Alarm
 from gateway.attachments import Attachments
 from gateway.clock import now_ms
 from gateway.commands.desk import CommandDesk
+from gateway.commands.registry import Commands
 from gateway.commands.table import all_commands
 from gateway.delivery import Delivery, Limits
 from gateway.errors import MediaUnavailable
 from gateway.heard_model import HeardModel
-from gateway.intake import Intake
+from gateway.housekeeping import Housekeeping
+from gateway.intake import Habits, Intake
 from gateway.lanes import Lanes
 from gateway.live_reply import LiveReply
 from gateway.messages import Cursor, InboundMessage, Media
-from gateway.platforms.base import Inlet, Platform, ShowsProgress
+from gateway.platforms.base import Inlet, Platform, ShowsProgress, ShowsTyping
+from gateway.platforms.pace import Pace, Rate
 from gateway.prompts import Prompts
+from gateway.resets import resets_for
 from gateway.responder import Responder
-from gateway.store import inbox
+from gateway.sender_limits import SenderLimits
+from gateway.store import chats, inbox, pairing
+from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
+from gateway.store.outbox import Outgoing
 from gateway.store.prepare import Care
+from gateway.store.retention import Retention
 from gateway.store.todos import StoredTodos
 from gateway.supervisor import Hearing
+from hermes_config import environment
 from hermes_config.errors import ConfigError
 from hermes_config.places import Home
 from hermes_config.settings import Settings
@@ -62,6 +72,9 @@ class Gateway:
     db: Database
     intake: Intake
     lanes: Lanes
+    live: LiveReply
+    alarm: Alarm
+    housekeeping: Housekeeping
     connected: tuple[Connected, ...]
     web: "WebServer | None"
     model: HeardModel
@@ -109,6 +122,7 @@ class Part:
 def parts(settings: Settings, *, command: str = "hermes") -> list[Part]:
     name = settings.model.name
     socket, web = settings.platforms.socket.enabled, settings.platforms.web.enabled
+    telegram = telegram_tokens(settings)
     return [
         Part(
             name="model",
@@ -121,6 +135,12 @@ def parts(settings: Settings, *, command: str = "hermes") -> list[Part]:
             on=socket,
             text="local scripts, JSON lines over hermes.sock" if socket else "for local scripts",
             switch=f"{command} config set platforms.socket.enabled {str(not socket).lower()}",
+        ),
+        Part(
+            name="telegram",
+            on=bool(telegram),
+            text=", ".join(telegram) if telegram else "a bot on Telegram; its token comes from @BotFather",
+            switch=f"{command} config set TELEGRAM_BOT_TOKEN",
         ),
         Part(
             name="web",
@@ -137,13 +157,17 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     tools = build_tools(settings, home, db)
     hints = {name: one.features.hint for name, one in platforms.items()}
     project = Path(settings.terminal.cwd).expanduser()
-    live = LiveReply({name: one.show for name, one in platforms.items() if isinstance(one, ShowsProgress)})
+    live = LiveReply(
+        shows={name: one.show for name, one in platforms.items() if isinstance(one, ShowsProgress)},
+        types={name: one for name, one in platforms.items() if isinstance(one, ShowsTyping)},
+    )
 
     async def fetch(account: str, media: Media) -> bytes:
         if account not in platforms:
             raise MediaUnavailable(f"{account} is switched off")
         return await platforms[account].fetch(media, _MAX_ATTACHMENT_BYTES)
 
+    resets = resets_for(settings.sessions, settings.user.timezone)
     responder = Responder(
         db=db,
         model=model,
@@ -158,21 +182,73 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         timezone=settings.user.timezone,
         max_tool_result_chars=settings.agent.max_tool_result_chars,
         prompts=build_prompts(settings, home, db, tools, hints=hints, project=project),
+        resets=resets,
     )
-    desk = CommandDesk(commands=all_commands(), model_name=model.name)
-    lanes = Lanes(db, responder, desk.handle_next, max_turns=settings.gateway.max_turns)
-    intake = Intake(
-        db=db,
-        rules=build_rules(settings),
-        max_waiting_per_session=settings.gateway.max_waiting_per_session,
-        wake=lanes.wake,
-    )
+    desk = CommandDesk(commands=build_commands(settings), model_name=model.name)
+    lanes = Lanes(db, responder, desk.handle_next, max_turns=settings.gateway.max_turns, resets=resets)
+    intake = build_intake(settings, db, wake=lanes.wake, wake_delivery=lambda: gateway.wake_deliveries())
     news = asyncio.Event()
     connected = tuple(_connect(platform, intake, settings, news) for platform in platforms.values())
     server = _build_web(settings, home, db, platforms.get("web"), model, lambda: gateway.state())
-    gateway = Gateway(db=db, intake=intake, lanes=lanes, connected=connected, web=server, model=model, news=news)
+    gateway = Gateway(
+        db=db,
+        intake=intake,
+        lanes=lanes,
+        live=live,
+        alarm=Alarm(
+            db,
+            [one.hearing for one in connected],
+            after_seconds=settings.gateway.alarm_minutes * 60,
+            wake=lambda: gateway.wake_deliveries(),
+        ),
+        housekeeping=Housekeeping(
+            db=db,
+            resets=resets,
+            retention=Retention(**settings.retention.model_dump()),
+            files=build_media_files(home),
+        ),
+        connected=connected,
+        web=server,
+        model=model,
+        news=news,
+    )
     lanes.after_commit = gateway.wake_deliveries
+    gateway.alarm.wake = gateway.wake_deliveries
     return gateway
+
+
+def build_intake(
+    settings: Settings, db: Database, *, wake: Callable[[], None], wake_delivery: Callable[[], None]
+) -> Intake:
+    return Intake(
+        db=db,
+        rules=build_rules(settings),
+        wake=wake,
+        wake_delivery=wake_delivery,
+        habits=Habits(
+            max_waiting_per_session=settings.gateway.max_waiting_per_session,
+            group_scope_per_user=settings.sessions.group_scope == "per_user",
+            free_response_chats=frozenset(settings.gateway.free_response_chats),
+            overheard_messages=settings.sessions.overheard_messages,
+        ),
+        limits=SenderLimits(per_minute=settings.access.messages_per_minute),
+        pairing_limits=build_pairing_limits(settings),
+    )
+
+
+def build_commands(settings: Settings) -> Commands:
+    return all_commands(build_rules(settings), build_pairing_limits(settings))
+
+
+def build_pairing_limits(settings: Settings) -> pairing.Limits:
+    access = settings.access
+    return pairing.Limits(
+        code_ms=int(access.pairing_code_minutes * 60_000),
+        request_ms=int(access.pairing_request_minutes * 60_000),
+        max_pending=access.max_pending_pairings,
+        max_failures=access.max_failed_approvals,
+        lockout_ms=int(access.lockout_minutes * 60_000),
+    )
 
 
 def build_platforms(settings: Settings, home: Home) -> list[Platform]:
@@ -186,7 +262,51 @@ def build_platforms(settings: Settings, home: Home) -> list[Platform]:
         from gateway.platforms.web import WebPlatform
 
         platforms.append(WebPlatform())
+    for account, token in telegram_tokens(settings).items():
+        platforms.append(_build_telegram(settings, account, token))
     return platforms
+
+
+def telegram_tokens(settings: Settings) -> dict[str, str]:
+    """The bots that are switched on, by account: the plain one, and those that `accounts` names."""
+    chosen = settings.platforms.telegram
+    first = settings.secrets.telegram_bot_token
+    tokens = {"telegram": first.get_secret_value() if first else ""}
+    for name in chosen.accounts:
+        variable = f"TELEGRAM_BOT_TOKEN_{name.upper()}"
+        tokens[f"telegram@{name}"] = environment.lookup(variable)
+        if chosen.enabled and not tokens[f"telegram@{name}"]:
+            raise ConfigError(
+                f"platforms.telegram.accounts names {name}, but {variable} is not set. "
+                f"Write {variable}=… into .env, or take {name} out of the list."
+            )
+    return {account: token for account, token in tokens.items() if token and chosen.enabled}
+
+
+def _build_telegram(settings: Settings, account: str, token: str) -> Platform:
+    from gateway.platforms.telegram.platform import TelegramPlatform
+
+    chosen = settings.platforms.telegram
+    return TelegramPlatform(
+        token,
+        account=account,
+        api_url=chosen.api_url,
+        poll_seconds=chosen.poll_seconds,
+        pace=Pace(
+            per_chat=Rate(count=-(-chosen.chat_sends_per_minute // 20), seconds=3),
+            per_group=Rate(count=chosen.group_sends_per_minute, seconds=60),
+            overall=Rate(count=chosen.sends_per_second, seconds=1),
+            is_group=lambda chat: chat.startswith("-"),
+        ),
+        commands=_menu(build_commands(settings)),
+    )
+
+
+def _menu(commands: Commands) -> list[tuple[str, str]]:
+    """Every name by which a command may be called in a chat; those that a member may look for are described."""
+    described = {spec.name: spec.description for spec in commands.available("member", "chat")}
+    called = [name for spec in commands.specs if "chat" in spec.places for name in (spec.name, *spec.aliases)]
+    return [(name, described.get(name, "")) for name in called]
 
 
 def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardModel:
@@ -242,10 +362,13 @@ def build_prompts(
 
 
 def build_rules(settings: Settings) -> Rules:
+    on_telegram = (f"telegram:{id_.removeprefix('telegram:')}" for id_ in settings.platforms.telegram.allowed_users)
     return Rules(
         owner_users=frozenset(settings.access.owner_users),
-        allowed_users=frozenset(settings.access.allowed_users),
+        allowed_users=frozenset((*settings.access.allowed_users, *on_telegram)),
+        allowed_chats=frozenset(settings.access.allowed_chats),
         allow_all_users=settings.access.allow_all_users,
+        pair_strangers=settings.access.unauthorized_dm_behavior == "pair",
     )
 
 
@@ -270,7 +393,8 @@ def care_for(settings: Settings, backups: Path) -> Care:
 
 
 def secret_values(settings: Settings) -> list[str]:
-    return [value.get_secret_value() for _, value in settings.secrets if value is not None]
+    named = [value.get_secret_value() for _, value in settings.secrets if value is not None]
+    return [*named, *telegram_tokens(settings).values()]
 
 
 def _build_web(
@@ -340,7 +464,14 @@ def _connect(platform: Platform, intake: Intake, settings: Settings, news: async
         delivery.wake()
 
     hearing = Hearing(account=platform.account, on_connect=connected)
-    delivery = Delivery(intake.db, platform, lambda: hearing.is_connected, limits)
+    codes = intake.pairing_limits
+
+    def compose_code(tx: Transaction, row: Outgoing) -> str | None:
+        return pairing.compose_code(tx, row.message.address.account, row.message.address.chat, codes)
+
+    delivery = Delivery(
+        intake.db, platform, lambda: hearing.is_connected, limits, compose={pairing.CODE_TOPIC: compose_code}
+    )
 
     async def accept(messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
         await intake.accept(messages, cursor, account=platform.account, local=platform.features.local)
@@ -348,5 +479,9 @@ def _connect(platform: Platform, intake: Intake, settings: Settings, news: async
     async def cursor(channel: str) -> str:
         return await intake.db.read(lambda tx: inbox.cursor(tx, platform.account, channel))
 
-    inlet = Inlet(accept=accept, cursor=cursor, heard=hearing.heard, reachable=delivery.reachable)
+    async def moved(old: str, new: str) -> None:
+        await intake.db.write_when_possible(lambda tx: chats.move(tx, platform.account, old, new))
+        delivery.wake()
+
+    inlet = Inlet(accept=accept, cursor=cursor, heard=hearing.heard, reachable=delivery.reachable, moved=moved)
     return Connected(platform=platform, inlet=inlet, hearing=hearing, delivery=delivery)

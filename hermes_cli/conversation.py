@@ -9,10 +9,9 @@ import click
 
 from agent_core.events import Event, ToolStarted
 from agent_core.model import Model, ModelError
-from gateway.commands.table import all_commands
 from gateway.local_chat import LocalChat, new_key
 from gateway.store.database import Database
-from gateway.wiring import build_model, build_prompts, build_tools
+from gateway.wiring import build_commands, build_model, build_prompts, build_tools
 from hermes_cli.opening import Opened, open_store
 
 _LEAVE = {"/quit", "/exit"}
@@ -84,7 +83,7 @@ def _chat(opened: Opened, db: Database, model: Model) -> LocalChat:
         timezone=settings.user.timezone,
         max_tool_result_chars=settings.agent.max_tool_result_chars,
         prompts=build_prompts(settings, opened.home, db, tools, hints=hints, project=Path.cwd()),
-        commands=all_commands(),
+        commands=build_commands(settings),
         max_iterations=settings.agent.max_iterations,
         history_messages=settings.agent.history_messages,
         key=new_key(),

@@ -8,7 +8,9 @@ import click
 COMMANDS = {
     "chat": ("hermes_cli.chat:chat", "Talk to the agent here (also what plain `hermes` does)."),
     "config": ("hermes_cli.config:config", "Show and change settings."),
+    "forget": ("hermes_cli.forget:forget", "Erase a person from all that is kept."),
     "gateway": ("hermes_cli.gateway:gateway", "Run the gateway."),
+    "pairing": ("hermes_cli.pairing:pairing", "Let people in, and show them the door."),
     "sessions": ("hermes_cli.sessions:sessions", "List, read and search conversations."),
     "status": ("hermes_cli.status:status", "Is it running, is it hearing, what is it doing."),
     "tools": ("hermes_cli.tools:tools", "List the agent's tools, and why some are off."),

@@ -17,6 +17,7 @@ def status(as_json: bool) -> None:
     opened = open_home(make=False)  # a question changes nothing
     running = read_state(opened.home.lock_file)
     facts: dict[str, Any] = {"home": str(opened.home.root), "gateway": running, **_from_store(opened)}
+    facts |= _from_settings(opened)
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False, indent=2))
     else:
@@ -26,21 +27,31 @@ def status(as_json: bool) -> None:
         raise SystemExit(1)
 
 
+def _from_settings(opened: Any) -> dict[str, Any]:
+    from gateway.wiring import build_rules
+
+    rules = build_rules(opened.settings)
+    return {"listed": len(rules.owner_users | rules.allowed_users), "allow_all_users": rules.allow_all_users}
+
+
 def _from_store(opened: Any) -> dict[str, Any]:
     """What the database knows; it may be the very thing that is broken."""
     from gateway.errors import GatewayError
-    from gateway.store import inbox, notices, outbox, turns
+    from gateway.store import inbox, notices, outbox, pairing, turns
     from gateway.store.connection import Transaction
     from hermes_cli.opening import with_store
 
     if not opened.home.database.exists():
-        return {"waiting": 0, "running": 0, "undelivered": 0, "notices": []}
+        return {"waiting": 0, "running": 0, "undelivered": 0, "people": 0, "asking": 0, "notices": []}
 
     def query(tx: Transaction) -> dict[str, Any]:
+        access = pairing.overview(tx, pairing.Limits())
         return {
             "waiting": inbox.waiting_in_all(tx),
             "running": turns.running(tx),
             "undelivered": outbox.undelivered(tx),
+            "people": len(access.people),
+            "asking": len(access.pending),
             "notices": [asdict(notice) for notice in notices.recent(tx)],
         }
 
@@ -57,8 +68,16 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     else:
         counts = f"{facts['waiting']} waiting, {facts['running']} running, {facts['undelivered']} replies to deliver"
         lines.append(f"Messages  {counts}")
+        lines.append(f"Access    {_access(facts)}")
     lines += [f"Notice    {_when(notice['at_ms'])}: {notice['text']}" for notice in facts.get("notices", ())]
     return lines
+
+
+def _access(facts: dict[str, Any]) -> str:
+    if facts["allow_all_users"]:
+        return click.style("ANYBODY may talk to the bot: access.allow_all_users is on", fg="red")
+    asking = f", {facts['asking']} asking to be let in" if facts["asking"] else ""
+    return f"{facts['listed']} listed in the settings, {facts['people']} paired{asking}: hermes pairing list"
 
 
 def _gateway_lines(running: dict[str, Any] | None) -> list[str]:

@@ -8,13 +8,21 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 CONFIG_VERSION = 1
+LONGEST_IDLE_MINUTES = 525_600
+SHORTEST_KEPT_DAYS = 3
 
 HOW_TO_FIND_AN_ID = (
     "write the id that never changes, such as telegram:123456789 "
     "(Telegram: ask @userinfobot; Discord: Developer Mode, then Copy User ID; Slack: profile, Copy member ID)"
 )
 USER_ID = re.compile(r"(?:[a-z][a-z0-9_]*:)?(?:[0-9]{1,32}|[UW](?=[A-Z]*[0-9])[A-Z0-9]{2,32})")
+CHAT_ID = re.compile(r"(?:[a-z][a-z0-9_]*(?:@[a-z0-9_]+)?:)(?:-?[0-9]{1,32}|[CGD](?=[A-Z]*[0-9])[A-Z0-9]{2,32})")
+ACCOUNT_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 TOOLSET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+RESET_EXCEPTION = re.compile(
+    r"(?P<target>(?P<platform>[a-z][a-z0-9_]*)(?::(?P<kind>dm|group|channel|thread))?)"
+    r"=(?P<mode>idle|daily|both|none)(?::(?P<numbers>[0-9]{1,6}(?::[0-9]{1,2})?))?"
+)
 
 
 def _listed(value: object) -> object:
@@ -34,10 +42,52 @@ def _user_id(entry: str) -> str:
     return entry
 
 
+def _chat_id(entry: str) -> str:
+    if not CHAT_ID.fullmatch(entry):
+        raise ValueError(f"{entry[:60]!r} is no chat id; write the platform before it, such as telegram:-1001234567890")
+    return entry
+
+
+def _account_name(entry: str) -> str:
+    if not ACCOUNT_NAME.fullmatch(entry):
+        raise ValueError(f"{entry[:60]!r} is no account name; use small letters and digits, such as work")
+    return entry
+
+
 def _toolset(entry: str) -> str:
     if not TOOLSET.fullmatch(entry):
         raise ValueError(f"{entry[:60]!r} is no toolset name; names look like todo or clock")
     return entry
+
+
+def _reset_exception(entry: str) -> str:
+    found = RESET_EXCEPTION.fullmatch(entry)
+    numbers = [int(number) for number in (found["numbers"] or "").split(":") if number] if found else []
+    match found["mode"] if found else "":
+        case "none":
+            fits = not numbers
+        case "idle":
+            fits = len(numbers) < 2 and all(1 <= minutes <= LONGEST_IDLE_MINUTES for minutes in numbers)
+        case "daily":
+            fits = len(numbers) < 2 and all(hour <= 23 for hour in numbers)
+        case "both":
+            fits = not numbers or (len(numbers) == 2 and 1 <= numbers[0] <= LONGEST_IDLE_MINUTES and numbers[1] <= 23)
+        case _:
+            fits = False
+    if not fits:
+        raise ValueError(
+            f"{entry[:60]!r} is no exception; write platform=mode or platform:kind=mode, such as telegram:group=daily, "
+            "web=none, slack:dm=idle:120 (minutes), discord=daily:6 (the hour) or telegram:dm=both:120:6"
+        )
+    return entry
+
+
+def _no_target_twice(entries: tuple[str, ...]) -> tuple[str, ...]:
+    targets = [entry.partition("=")[0] for entry in entries]
+    for target in targets:
+        if targets.count(target) > 1:
+            raise ValueError(f"has {target} twice; keep one of the two")
+    return entries
 
 
 def _address(value: str) -> str:
@@ -72,8 +122,15 @@ def _one_line(value: str) -> str:
 
 Line = Annotated[str, AfterValidator(_one_line)]
 UserIds = Annotated[tuple[Annotated[str, AfterValidator(_user_id)], ...], BeforeValidator(_listed)]
+ChatIds = Annotated[tuple[Annotated[str, AfterValidator(_chat_id)], ...], BeforeValidator(_listed)]
+AccountNames = Annotated[tuple[Annotated[str, AfterValidator(_account_name)], ...], BeforeValidator(_listed)]
 Toolsets = Annotated[tuple[Annotated[str, AfterValidator(_toolset)], ...], BeforeValidator(_listed)]
 Models = Annotated[tuple[Annotated[str, AfterValidator(_one_line)], ...], BeforeValidator(_listed)]
+ResetExceptions = Annotated[
+    tuple[Annotated[str, AfterValidator(_reset_exception)], ...],
+    BeforeValidator(_listed),
+    AfterValidator(_no_target_twice),
+]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -146,6 +203,12 @@ class GatewaySettings(Section):
     outbox_age_limit_hours: Number = Field(24, gt=0, le=8760, description="Older undelivered replies are given up.")
     max_sends_per_account: int = Field(32, ge=1, le=1000, description="Messages being sent at once by one bot account.")
     send_timeout_seconds: Number = Field(60, gt=0, le=600, description="How long one send to a platform may take.")
+    alarm_minutes: Number = Field(
+        5, ge=0, le=10_080, description="How long a platform may be away before the owner is told on another."
+    )
+    free_response_chats: ChatIds = Field(
+        (), description="Groups in which the bot answers without being mentioned, such as telegram:-1001234567890."
+    )
 
 
 class AccessSettings(Section):
@@ -159,6 +222,72 @@ class AccessSettings(Section):
         False,
         description="Let anybody at all talk to the bot in direct messages.",
         json_schema_extra=_env("GATEWAY_ALLOW_ALL_USERS"),
+    )
+    allowed_chats: ChatIds = Field(
+        (), description="Groups in which everybody may talk to the bot, such as telegram:-1001234567890."
+    )
+    unauthorized_dm_behavior: Literal["pair", "ignore"] = Field(
+        "pair", description="What a stranger's direct message gets: a pairing code, or nothing."
+    )
+    messages_per_minute: int = Field(
+        30, ge=0, le=1_000_000, description="How many messages of one sender are taken in a minute; 0 means any number."
+    )
+    pairing_code_minutes: Number = Field(60, gt=0, le=10_080, description="How long a pairing code or invite is good.")
+    pairing_request_minutes: Number = Field(
+        10, ge=0, le=10_080, description="How long a stranger waits before asking for another code."
+    )
+    max_pending_pairings: int = Field(
+        3, ge=1, le=1000, description="How many strangers may wait for approval at once on one platform."
+    )
+    max_failed_approvals: int = Field(
+        5, ge=1, le=1000, description="After so many wrong codes approval is locked on that platform."
+    )
+    lockout_minutes: Number = Field(60, gt=0, le=10_080, description="How long approval stays locked.")
+
+
+class SessionsSettings(Section):
+    group_scope: Literal["shared", "per_user"] = Field(
+        "shared", description="Whether a group has one conversation or each of its members one of their own."
+    )
+    overheard_messages: int = Field(
+        20, ge=0, le=1000, description="How many messages said to others a mention brings along, in allowed chats."
+    )
+    reset: Literal["idle", "daily", "both", "none"] = Field(
+        "idle", description="When a conversation ends by itself: after silence, at an hour of the day, both or never."
+    )
+    reset_idle_minutes: int = Field(
+        1440, ge=1, le=LONGEST_IDLE_MINUTES, description="After how much silence a conversation ends."
+    )
+    reset_daily_hour: int = Field(4, ge=0, le=23, description="At which hour, in the owner's time zone.")
+    reset_exceptions: ResetExceptions = Field(
+        ("socket=none", "web=none"),
+        description="Where it is otherwise, such as telegram:group=daily,slack:dm=idle:120,discord=daily:6,web=none.",
+    )
+
+
+def _for_ever_or_long(days: int) -> int:
+    if 0 < days < SHORTEST_KEPT_DAYS:
+        raise ValueError(
+            f"must be 0 (for ever) or {SHORTEST_KEPT_DAYS} and more: until then a platform may offer a message again"
+        )
+    return days
+
+
+Days = Annotated[int, Field(ge=0, le=36_500)]
+LongDays = Annotated[Days, AfterValidator(_for_ever_or_long)]
+
+
+class RetentionSettings(Section):
+    """In days; 0 means for ever."""
+
+    messages_days: Days = Field(0, description="How long conversations are kept, and searchable; 0 means for ever.")
+    inbox_days: LongDays = Field(90, description="How long messages that were dealt with stay known; 0 means for ever.")
+    outbox_days: LongDays = Field(90, description="How long replies that were sent stay known; 0 means for ever.")
+    trail_days: LongDays = Field(90, description="How long is kept what became of each message; 0 means for ever.")
+    overheard_days: Days = Field(7, description="How long is kept what was said in groups to others; 0 means for ever.")
+    pairing_days: LongDays = Field(90, description="How long old pairing requests are kept; 0 means for ever.")
+    media_days: Days = Field(
+        0, description="How long files are kept after they were last used; 0 means as long as something refers to them."
     )
 
 
@@ -204,9 +333,37 @@ class WebSettings(Section):
     )
 
 
+class TelegramSettings(Section):
+    enabled: bool = Field(True, description="Talk through Telegram as soon as TELEGRAM_BOT_TOKEN is set.")
+    api_url: Annotated[str, AfterValidator(_address)] = Field(
+        "https://api.telegram.org",
+        min_length=1,
+        max_length=2000,
+        description="The root of the Bot API server.",
+        json_schema_extra=_env("TELEGRAM_API_URL"),
+    )
+    allowed_users: UserIds = Field(
+        (),
+        description="Ids of the people who may talk to the bot on Telegram.",
+        json_schema_extra=_env("TELEGRAM_ALLOWED_USERS"),
+    )
+    accounts: AccountNames = Field(
+        (), description="Names of further bots; the token of work is in TELEGRAM_BOT_TOKEN_WORK."
+    )
+    poll_seconds: int = Field(25, ge=1, le=50, description="How long one poll waits for something new.")
+    sends_per_second: int = Field(30, ge=0, le=10_000, description="Messages sent in a second over all chats; 0: any.")
+    chat_sends_per_minute: int = Field(
+        60, ge=0, le=60_000, description="Messages sent to one person in a minute; 0: any."
+    )
+    group_sends_per_minute: int = Field(
+        20, ge=0, le=10_000, description="Messages sent to one group in a minute; 0: any."
+    )
+
+
 class PlatformsSettings(Section):
     socket: SocketSettings = Field(SocketSettings(), description="The local socket.")
     web: WebSettings = Field(WebSettings(), description="The page in the browser.")
+    telegram: TelegramSettings = Field(TelegramSettings(), description="The bot on Telegram.")
 
 
 class TerminalSettings(Section):
@@ -261,6 +418,8 @@ class Settings(BaseSettings):
     agent: AgentSettings = AgentSettings()
     gateway: GatewaySettings = GatewaySettings()
     access: AccessSettings = AccessSettings()
+    sessions: SessionsSettings = SessionsSettings()
+    retention: RetentionSettings = RetentionSettings()
     store: StoreSettings = StoreSettings()
     platforms: PlatformsSettings = PlatformsSettings()
     terminal: TerminalSettings = TerminalSettings()

@@ -35,9 +35,23 @@ class Location:
     name: str = ""
 
 
-Part = Text | Media | Location
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """Words of somebody else that a message replies to or passes on: to be read, not to be obeyed."""
 
-_KINDS: dict[str, type[Text] | type[Media] | type[Location]] = {"text": Text, "media": Media, "location": Location}
+    text: str = ""
+    author: str = ""
+    how: Literal["replied to", "forwarded from"] = "replied to"
+
+
+Part = Text | Media | Location | Quote
+
+_KINDS: dict[str, type[Text] | type[Media] | type[Location] | type[Quote]] = {
+    "text": Text,
+    "media": Media,
+    "location": Location,
+    "quote": Quote,
+}
 _NAMES = {cls: name for name, cls in _KINDS.items()}
 
 
@@ -67,12 +81,19 @@ def text_of(parts: Iterable[Part]) -> str:
     return "\n".join(filter(None, map(describe, parts)))
 
 
+def words_of(parts: Iterable[Part]) -> str:
+    """The speaker's own words, without what is quoted or attached."""
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
 def describe(part: Part) -> str:
     match part:
         case Text():
             return part.text
         case Location():
             return f"[location {part.latitude}, {part.longitude}{f' ({part.name})' if part.name else ''}]"
+        case Quote():
+            return f"[{part.how} {part.author or 'somebody'}{f': {part.text}' if part.text else ''}]"
         case Media(problem=""):
             return f"[{part.kind} {part.name}]".replace(" ]", "]")
         case Media():

@@ -6,9 +6,10 @@ from typing import Literal, cast
 import structlog
 
 from gateway.access import Role
+from gateway.commands.buttons import press
 from gateway.commands.registry import CommandCall, CommandReply, Commands, parse
 from gateway.messages import Text
-from gateway.store import inbox, outbox, trail
+from gateway.store import inbox, outbox, pairing, trail
 from gateway.store.connection import Transaction
 from gateway.store.inbox import Accepted
 
@@ -32,26 +33,45 @@ class CommandDesk:
         if row is None:
             return None
         reply = self._run(tx, row)
-        _finish(tx, row, reply.text, "answered")
+        _finish(tx, row, reply, "answered")
         return Handled(session_key=str(row.key), stops_turn=reply.stops_turn)
 
     def _run(self, tx: Transaction, row: Accepted) -> CommandReply:
-        name, arguments = parse(row.text) or ("", "")
-        role = cast(Role, row.role)
-        call = CommandCall(key=row.key, name=name, arguments=arguments, role=role, model=self.model_name)
-        log.info("command", command=name, session=str(row.key))
-        return self.commands.run(tx, call)
+        is_button = row.kind == "button"
+        name, arguments = _read_button(row.said) if is_button else (parse(row.said) or ("", ""))
+        call = CommandCall(
+            key=row.key,
+            name=name,
+            arguments=arguments,
+            role=cast(Role, row.role),
+            model=self.model_name,
+            inbox_id=row.id,
+            sender_id=row.sender_id,
+            sender_name=row.sender_name,
+            about=row.about,
+        )
+        log.info("button" if is_button else "command", name=name, session=str(row.key))
+        return press(tx, call) if is_button else self.commands.run(tx, call)
 
 
 def fail_next_command(tx: Transaction) -> None:
     """Ends the oldest waiting command, whose handling broke and was undone, with an apology."""
     row = inbox.claim_command(tx)
     if row is not None:
-        text = "Something went wrong inside Hermes, and this command did nothing. The gateway's log has the details."
-        _finish(tx, row, text, "failed")
+        text = "Something went wrong inside Hermes, and this did nothing. The gateway's log has the details."
+        _finish(tx, row, CommandReply(text=text), "failed")
 
 
-def _finish(tx: Transaction, row: Accepted, text: str, outcome: Literal["answered", "failed"]) -> None:
-    outbox.add(tx, row.address, [Text(text=text)], answers=[row.message_id])
+def _read_button(action: str) -> tuple[str, str]:
+    name, _, argument = action.partition(":")
+    return name, argument
+
+
+def _finish(tx: Transaction, row: Accepted, reply: CommandReply, outcome: Literal["answered", "failed"]) -> None:
+    if reply.text and reply.in_place:
+        outbox.add(tx, row.address, [Text(text=reply.text)], kind="notice", choices=reply.choices, edits=row.about)
+    elif reply.text:
+        outbox.add(tx, row.address, [Text(text=reply.text)], answers=[row.message_id], choices=reply.choices)
+    pairing.blank_code(tx, row.id)
     inbox.finish(tx, row.id, outcome)
     trail.record(tx, outcome, inbox_id=row.id)

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from gateway.access import Role
-from gateway.messages import SessionKey
+from gateway.messages import Choice, SessionKey
 from gateway.store.connection import Transaction
 
 Place = Literal["chat", "cli"]
@@ -28,12 +28,18 @@ class CommandCall:
     role: Role = "owner"
     place: Place = "chat"
     model: str = ""
+    inbox_id: int = 0
+    sender_id: str = ""
+    sender_name: str = ""
+    about: str = ""  # the message it replies to, or whose button was pressed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandReply:
-    text: str
+    text: str  # empty: nothing is said
     stops_turn: bool = False  # once committed, the session's running turn is to be interrupted
+    choices: tuple[Choice, ...] = ()
+    in_place: bool = False  # takes the place of the message whose button was pressed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +52,7 @@ class CommandSpec:
     argument_hint: str = ""
     places: frozenset[Place] = frozenset({"chat", "cli"})
     owners_only: bool = False
+    listed: bool = True  # in help and menus
 
     def may_be_used(self, role: Role, place: Place) -> bool:
         return place in self.places and (role == "owner" or not self.owners_only)
@@ -74,7 +81,7 @@ class Commands:
         return spec.run(tx, call)
 
     def available(self, role: Role, place: Place) -> list[CommandSpec]:
-        return [spec for spec in self.specs if spec.may_be_used(role, place)]
+        return [spec for spec in self.specs if spec.listed and spec.may_be_used(role, place)]
 
     def _unknown(self, call: CommandCall) -> str:
         names = [spec.name for spec in self.available(call.role, call.place)]

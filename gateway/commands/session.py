@@ -1,18 +1,50 @@
 """Commands about the conversation itself."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gateway.clock import now_ms
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
+from gateway.messages import Choice
 from gateway.store import inbox, sessions, turns
 from gateway.store.connection import Transaction
+from gateway.store.sessions import Session
+
+_SEARCHED = 1_000
+_SHOWN = 5
+_LABEL_CHARS = 40
 
 
 def new(tx: Transaction, call: CommandCall) -> CommandReply:
     key = str(call.key)
     was_running = turns.request_stop(tx, key)
     ended = sessions.end_current(tx, key, reason="new")
+    sessions.dismiss_end(tx, key)
     text = "A new conversation begins with your next message." + (
         " The old one can still be read and searched." if ended else ""
     )
     return CommandReply(text=text, stops_turn=was_running)
+
+
+def resume(tx: Transaction, call: CommandCall) -> CommandReply:
+    """By id, by the beginning of one, or by words of the title; only within this chat."""
+    found = sessions.ended(tx, str(call.key), limit=_SEARCHED)
+    if not call.arguments:
+        return _offer(found, "Conversations to go back to:")
+    fitting = _fitting(found, call.arguments)
+    if len(fitting) != 1:
+        return _offer(fitting, f"Several fit {call.arguments[:60]!r}:") if fitting else _offer(found, "None fits that.")
+    return _take_up(tx, call, fitting[0])
+
+
+def continue_old(tx: Transaction, call: CommandCall) -> CommandReply:
+    """The button below the notice that a conversation has ended, and those below the list of old ones."""
+    found = sessions.find(tx, call.arguments)
+    if found is None or (found.id, found.key) != (call.arguments, str(call.key)):
+        return CommandReply(text="That conversation is not there any more.", in_place=True)
+    if found.ended_ms is None:
+        return CommandReply(text="You are in that conversation already.", in_place=True)
+    return replace(_take_up(tx, call, found), in_place=True)
 
 
 def stop(tx: Transaction, call: CommandCall) -> CommandReply:
@@ -38,8 +70,56 @@ def status(tx: Transaction, call: CommandCall) -> CommandReply:
     return CommandReply(text="\n".join(lines))
 
 
+def _fitting(found: Sequence[Session], name: str) -> list[Session]:
+    if by_id := [session for session in found if session.id.startswith(name)]:
+        return by_id
+    words = name.casefold().split()
+    by_title = [session for session in found if all(word in session.title.casefold() for word in words)]
+    exact = [session for session in by_title if session.title.casefold() == name.casefold()]
+    return exact or by_title
+
+
+def _offer(found: Sequence[Session], heading: str) -> CommandReply:
+    if not found:
+        return CommandReply(text="There is no old conversation here to go back to.")
+    shown = found[:_SHOWN]
+    lines = [f"{session.id}  {_age(session)}  {session.title or '(no title)'}" for session in shown]
+    text = "\n".join([heading, *lines, "Send /resume and an id or words of the title."])
+    choices = tuple(Choice(label=_label(session), action=f"continue:{session.id}") for session in shown)
+    return CommandReply(text=text, choices=choices)
+
+
+def _take_up(tx: Transaction, call: CommandCall, session: Session) -> CommandReply:
+    key = str(call.key)
+    was_running = turns.request_stop(tx, key)
+    sessions.resume(tx, key, session.id)
+    name = f"“{session.title}”" if session.title else session.id
+    text = f"You are back in {name}, last used {_age(session)}. /resume takes you to the others."
+    return CommandReply(text=text, stops_turn=was_running)
+
+
+def _label(session: Session) -> str:
+    title = session.title or session.id
+    return title if len(title) <= _LABEL_CHARS else title[: _LABEL_CHARS - 1] + "…"
+
+
+def _age(session: Session) -> str:
+    minutes = max(0, now_ms() - session.updated_ms) // 60_000
+    for size, unit in ((1_440, "day"), (60, "hour"), (1, "minute")):
+        if count := minutes // size:
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
 SESSION_COMMANDS = (
     CommandSpec(name="new", aliases=("reset",), category="Session", description="Start a new conversation", run=new),
+    CommandSpec(
+        name="resume",
+        category="Session",
+        description="Go back to an old conversation",
+        run=resume,
+        argument_hint="[id or title]",
+    ),
     CommandSpec(name="stop", category="Session", description="Stop what is running", run=stop),
     CommandSpec(name="status", category="Session", description="Show model, session and tokens used", run=status),
 )

@@ -2,18 +2,29 @@
 
 from itertools import groupby
 
+from gateway.access import Rules
+from gateway.commands.access import access_commands
 from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec
 from gateway.commands.session import SESSION_COMMANDS
 from gateway.store.connection import Transaction
+from gateway.store.pairing import Limits
 
 
-def all_commands() -> Commands:
+def all_commands(rules: Rules | None = None, limits: Limits | None = None) -> Commands:
+    """`rules` and `limits` are what the settings say of who may speak."""
+
     def show_help(_: Transaction, call: CommandCall) -> CommandReply:
         return CommandReply(text=_help(commands, call))
 
     listing = CommandSpec(name="help", category="Help", description="List the commands", run=show_help)
-    commands = Commands((*SESSION_COMMANDS, listing))
+    # Telegram sends it for whoever opens the bot, and it is no command that anybody would look for.
+    start = CommandSpec(name="start", category="Help", description="Say hello", run=_greet, listed=False)
+    commands = Commands((*SESSION_COMMANDS, *access_commands(rules or Rules(), limits or Limits()), listing, start))
     return commands
+
+
+def _greet(_: Transaction, call: CommandCall) -> CommandReply:
+    return CommandReply(text="Hello! Write to me as you would to a person; /help lists what else I understand.")
 
 
 def _help(commands: Commands, call: CommandCall) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from gateway.messages import Address, Cursor, InboundMessage, Media, OutboundMessage, Progress, Receipt
+from gateway.platforms.pace import Pace
 
 Resend = Literal["safe", "lookup", "never"]
 """What to do with a message that may or may not have arrived: the far side drops a second copy (safe),
@@ -16,6 +17,8 @@ class Features:
     resend: Resend
     hint: str = ""  # what the agent should know about where it speaks
     local: bool = False  # whoever can reach this platform is the owner
+    quiet_seconds: float = 0  # hearing nothing for so long means that the line is dead; 0: silence is normal
+    typing_seconds: float = 0  # how long "typing" is shown for one call; 0: it cannot be shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +38,20 @@ class Inlet:
     reachable: Callable[[str], Awaitable[None]]
     """A chat that could not be reached can be now: send what waits for it."""
 
+    moved: Callable[[str, str], Awaitable[None]]
+    """A chat goes on under another id: from, to."""
+
 
 class Platform(Protocol):
     account: str
     features: Features
+    pace: Pace
 
     async def run(self, inlet: Inlet) -> None:
         """Listens until cancelled; raises PlatformUnavailable or PlatformAuthFailed."""
 
     async def send(self, message: OutboundMessage) -> Receipt:
-        """Raises PlatformUnavailable, DeliveryRejected or DeliveryInDoubt."""
+        """Sends one piece of it. Raises PlatformUnavailable, DeliveryRejected or DeliveryInDoubt."""
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
         """The bytes behind a reference; raises MediaUnavailable."""
@@ -59,3 +66,11 @@ class ShowsProgress(Protocol):
 
     def show(self, address: Address, progress: Progress) -> None:
         """Shows it now or never; must not wait."""
+
+
+@runtime_checkable
+class ShowsTyping(Protocol):
+    """A platform that can say "typing"."""
+
+    async def show_typing(self, address: Address) -> None:
+        """May fail with any GatewayError: nobody relies on it."""

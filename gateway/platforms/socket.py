@@ -24,6 +24,7 @@ from gateway.clock import now_ms
 from gateway.errors import DeliveryInDoubt, GatewayStopping, MediaUnavailable, PlatformUnavailable, StoreUnavailable
 from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
 from gateway.platforms.base import Features, Inlet
+from gateway.platforms.pace import Pace
 
 log = structlog.get_logger()
 
@@ -53,6 +54,7 @@ class SocketPlatform:
 
     def __init__(self, path: Path, *, account: str = "socket", max_line_bytes: int = 1_000_000) -> None:
         self.account = account
+        self.pace = Pace()
         self._path = path
         self._max_line_bytes = max_line_bytes
         self._clients: list[_Client] = []  # the one who spoke last at the end

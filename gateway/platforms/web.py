@@ -24,6 +24,7 @@ from gateway.messages import (
     text_of,
 )
 from gateway.platforms.base import Features, Inlet
+from gateway.platforms.pace import Pace
 
 Line = dict[str, Any]
 Serve = Callable[[Callable[[], None]], Awaitable[None]]
@@ -70,6 +71,7 @@ class WebPlatform:
     def __init__(self) -> None:
         self.serve: Serve | None = None  # set by the wiring: the server needs us, and we need it
         self.pages: set[Page] = set()
+        self.pace = Pace()
         self.drafts: dict[str, Draft] = {}
         self._inlet: Inlet | None = None
 

@@ -48,6 +48,19 @@ class Transaction:
     def all(self, sql: str, *values: Value) -> list[Row]:
         return self._connection.execute(sql, values).fetchall()
 
+    def attempt(self, part: Callable[[], T]) -> T | Exception:
+        """Runs a part of the unit that may fail without the rest: then nothing of it is kept, and the error given."""
+        self._connection.execute("SAVEPOINT part")
+        try:
+            outcome: T | Exception = part()
+        except sqlite3.Error:
+            raise  # of the file, most likely, and then of the whole unit
+        except Exception as error:  # noqa: BLE001 contained: it belongs to the part alone
+            self._connection.execute("ROLLBACK TO part")
+            outcome = error
+        self._connection.execute("RELEASE part")
+        return outcome
+
     def count(self, sql: str, *values: Value) -> int:
         row = self.one(sql, *values)
         return int(row[0]) if row is not None else 0

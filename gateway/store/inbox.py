@@ -11,7 +11,12 @@ from gateway.clock import now_ms
 from gateway.messages import Address, Cursor, InboundMessage, Kind, SessionKey
 from gateway.store import trail
 from gateway.store.connection import Row, Transaction
-from tools.parts import Part, dump_parts, load_parts, text_of
+from tools.parts import Part, dump_parts, load_parts, text_of, words_of
+
+FULL = "queue full"
+TOO_FAST = "too fast"
+_TOLD_AGAIN_MS = 60_000  # some of a flood are taken, one every few seconds: no reason to say it again each time
+_NOTED = "'edit', 'deletion', 'reaction'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,31 +32,44 @@ class Accepted:
     person_id: str | None
     role: str  # as access saw it when the message came
     parts: tuple[Part, ...]
+    about: str = ""
 
     @property
     def text(self) -> str:
         return text_of(self.parts)
 
     @property
+    def said(self) -> str:
+        return words_of(self.parts)
+
+    @property
     def address(self) -> Address:
-        return self.key.reply_address(self.message_id)
+        """A pressed button is answered where it stands: its own id is no message one could reply to."""
+        return self.key.reply_address(self.about if self.kind == "button" else self.message_id)
 
 
 def insert(
-    tx: Transaction, message: InboundMessage, *, person_id: str, role: str = "member", refused: str = ""
+    tx: Transaction,
+    message: InboundMessage,
+    *,
+    person_id: str,
+    role: str = "member",
+    refused: str = "",
+    wait_ms: int = 0,
 ) -> int | None:
     """Writes a message down; gives its id, or None when it was seen before.
 
     A message that finds a turn running waits for a turn of its own; those that were waiting before any turn
-    began are taken together. A refused one is kept too, so that a second copy is known as such.
+    began are taken together, and so is the rest of an album or of a text that its sender's client has cut.
+    A refused one is kept too, so that a second copy is known as such. `wait_ms`: how long its session waits
+    for what follows.
     """
-    session_key = str(message.key)
+    session_key, now = str(message.key), now_ms()
     row = tx.one(
         """INSERT INTO inbox (account, chat, message_id, kind, edited_ms, thread, session_key, chat_kind, user_id,
-                              person_id, role, sender_id, sender_name, parts, sent_ms, accepted_ms, own_turn,
-                              state, outcome)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-                   EXISTS (SELECT 1 FROM turns WHERE session_key = ? AND state <> 'done'), ?, ?)
+                              person_id, role, sender_id, sender_name, parts, about, sent_ms, accepted_ms,
+                              not_before_ms, own_turn, state, outcome)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
            ON CONFLICT DO NOTHING RETURNING id""",
         message.key.account_name,
         message.key.chat,
@@ -67,17 +85,38 @@ def insert(
         message.sender.id,
         message.sender.name,
         dump_parts(message.parts),
+        message.about,
         message.sent_ms,
-        now_ms(),
-        session_key,
+        now,
+        now + wait_ms if wait_ms else 0,
+        _own_turn(tx, message) if message.kind == "message" else 0,
         "done" if refused else "ready",
         refused,
     )
     if row is None:
         return None
-    event = "refused" if refused else "accepted"
+    event = "accepted" if not refused else "refused" if refused in (FULL, TOO_FAST) else "noted"
     trail.record(tx, event, inbox_id=row["id"], reason=refused, session=session_key)
     return int(row["id"])
+
+
+def _own_turn(tx: Transaction, message: InboundMessage) -> int:
+    """Which of the turns to come is this message's own; 0: taken with whatever waits. The rest of a message has its."""
+    session_key = str(message.key)
+    beginning = tx.one(
+        """SELECT own_turn FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready'
+              AND kind = 'message' AND sender_id = ? AND not_before_ms > ? ORDER BY sent_ms DESC, id DESC LIMIT 1""",
+        session_key,
+        message.sender.id,
+        now_ms(),
+    )
+    if beginning is not None:
+        return int(beginning["own_turn"])
+    if tx.one("SELECT 1 FROM turns WHERE session_key = ? AND state <> 'done'", session_key) is None:
+        return 0
+    return tx.count(
+        "SELECT COALESCE(MAX(own_turn), 0) + 1 FROM inbox WHERE session_key = ? AND state <> 'done'", session_key
+    )
 
 
 def waiting(tx: Transaction, session_key: str) -> int:
@@ -89,46 +128,88 @@ def waiting(tx: Transaction, session_key: str) -> int:
 
 
 def waiting_in_all(tx: Transaction) -> int:
-    return tx.count("SELECT COUNT(*) FROM inbox WHERE state <> 'done' AND state = 'ready'")
-
-
-def said_full_already(tx: Transaction, session_key: str, outcome: str) -> bool:
-    """Whether a message was refused, and its sender told, since the last one that still found room."""
-    refused = tx.count(
-        """SELECT COUNT(*) FROM inbox WHERE session_key = ? AND outcome = ? AND id >
-           (SELECT COALESCE(MAX(id), 0) FROM inbox WHERE session_key = ? AND outcome <> ? AND kind = 'message')""",
-        session_key,
-        outcome,
-        session_key,
-        outcome,
+    """Of what will be answered: what is only noted waits for the next message, however long that takes."""
+    return tx.count(
+        f"SELECT COUNT(*) FROM inbox WHERE state <> 'done' AND state = 'ready' AND kind NOT IN ({_NOTED})"  # noqa: S608
     )
-    return refused > 1  # the one being refused now is among them
+
+
+def noted(tx: Transaction, session_key: str) -> int:
+    """How many edits and the like wait for the next turn."""
+    return tx.count(
+        f"""SELECT COUNT(*) FROM inbox
+             WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind IN ({_NOTED})""",  # noqa: S608
+        session_key,
+    )
+
+
+def was_refused_before(tx: Transaction, message: InboundMessage, why: str) -> bool:
+    """Whether the sender was told why since the last one that was taken, or for speaking too fast, within a minute."""
+    sender_id = message.sender.id if why == TOO_FAST else ""
+    refused = tx.all(
+        f"""SELECT id, accepted_ms FROM inbox WHERE session_key = ? AND outcome = ? AND ? IN ('', sender_id)
+               AND kind NOT IN ({_NOTED}) ORDER BY id DESC LIMIT 2""",  # noqa: S608
+        str(message.key),
+        why,
+        sender_id,
+    )
+    if len(refused) < 2:  # the one being refused now is among them
+        return False
+    if why == TOO_FAST and refused[1]["accepted_ms"] > now_ms() - _TOLD_AGAIN_MS:
+        return True
+    taken = tx.count(
+        """SELECT COUNT(*) FROM inbox
+            WHERE session_key = ? AND id > ? AND kind = 'message' AND outcome NOT IN (?, ?)""",
+        str(message.key),
+        refused[1]["id"],
+        FULL,
+        TOO_FAST,
+    )
+    return taken == 0
 
 
 def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
-    """Takes what the next turn answers: the oldest waiting messages of a session in which nothing runs."""
+    """Takes what the next turn answers: the oldest waiting messages of a session in which nothing runs.
+
+    What was only noted meanwhile, such as an edit, goes along with the message after it, but begins no turn.
+    """
     rows = tx.all(
-        """WITH lane AS (
+        f"""WITH lane AS (
                SELECT session_key FROM inbox i WHERE state <> 'done' AND state = 'ready' AND kind = 'message'
                   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_key = i.session_key AND t.state <> 'done')
+                  AND NOT EXISTS (SELECT 1 FROM inbox w WHERE w.session_key = i.session_key AND w.state <> 'done'
+                                     AND w.state = 'ready' AND w.not_before_ms > ?)
                 ORDER BY accepted_ms, id LIMIT 1),
            line AS (
-               SELECT id, ROW_NUMBER() OVER ordered AS place, SUM(own_turn) OVER ordered AS own_turns FROM inbox
-                WHERE session_key = (SELECT session_key FROM lane)
-                  AND state <> 'done' AND state = 'ready' AND kind = 'message'
+               SELECT id, kind, own_turn, SUM(kind = 'message') OVER ordered AS place,
+                      SUM(own_turn) OVER ordered AS own_turns
+                 FROM inbox WHERE session_key = (SELECT session_key FROM lane)
+                  AND state <> 'done' AND state = 'ready' AND kind IN ('message', {_NOTED})
                WINDOW ordered AS (ORDER BY sent_ms, id))
            UPDATE inbox SET state = 'running', turn_id = ?
-            WHERE id IN (SELECT id FROM line WHERE place = 1 OR own_turns = 0)
-           RETURNING *""",
+            WHERE id IN (SELECT id FROM line WHERE place <= 1 OR own_turns = 0 OR NULLIF(own_turn, 0) =
+                         (SELECT own_turn FROM line WHERE place = 1 AND kind = 'message'))
+           RETURNING *""",  # noqa: S608
+        now_ms(),
         turn_id,
     )
     return [_accepted(row) for row in sorted(rows, key=lambda row: (row["sent_ms"], row["id"]))]
 
 
-def claim_command(tx: Transaction) -> Accepted | None:
-    """Commands wait for nothing but earlier commands."""
+def next_due_ms(tx: Transaction) -> int | None:
+    """When the next session has waited long enough for the rest of what is being said."""
     row = tx.one(
-        """SELECT * FROM inbox WHERE state <> 'done' AND state = 'ready' AND kind = 'command'
+        """SELECT MIN(not_before_ms) AS due FROM inbox
+            WHERE state <> 'done' AND state = 'ready' AND not_before_ms > ?""",
+        now_ms(),
+    )
+    return row["due"] if row is not None else None
+
+
+def claim_command(tx: Transaction) -> Accepted | None:
+    """Commands and pressed buttons wait for nothing but earlier ones."""
+    row = tx.one(
+        """SELECT * FROM inbox WHERE state <> 'done' AND state = 'ready' AND kind IN ('command', 'button')
             ORDER BY +id LIMIT 1"""  # a plain id would be walked from the very first row on
     )
     return _accepted(row) if row is not None else None
@@ -136,6 +217,86 @@ def claim_command(tx: Transaction) -> Accepted | None:
 
 def of_turn(tx: Transaction, turn_id: str) -> list[Accepted]:
     return [_accepted(row) for row in tx.all("SELECT * FROM inbox WHERE turn_id = ? ORDER BY sent_ms, id", turn_id)]
+
+
+def rewrite_waiting(tx: Transaction, message: InboundMessage) -> bool:
+    """Gives a message that no turn has taken yet its edited words; False when it is too late for that."""
+    return (
+        tx.execute(
+            """UPDATE inbox SET parts = ? WHERE account = ? AND chat = ? AND message_id = ? AND kind = 'message'
+                  AND sender_id = ? AND state = 'ready'""",
+            dump_parts(message.parts),
+            message.key.account_name,
+            message.key.chat,
+            message.message_id,
+            message.sender.id,
+        )
+        > 0
+    )
+
+
+def take_back(tx: Transaction, message: InboundMessage) -> bool:
+    """Ends a message that no turn has taken yet; False when it is too late for that."""
+    rows = tx.all(
+        """UPDATE inbox SET state = 'done', outcome = 'deleted' WHERE account = ? AND chat = ? AND message_id = ?
+              AND kind = 'message' AND state = 'ready' RETURNING id""",
+        message.key.account_name,
+        message.key.chat,
+        message.message_id,
+    )
+    for row in rows:
+        trail.record(tx, "deleted", inbox_id=row["id"])
+    return bool(rows)
+
+
+def is_old_news(tx: Transaction, message: InboundMessage) -> bool:
+    """Whether this edit, deletion or reaction was seen before, or an edit that came after it was."""
+    return (
+        tx.one(
+            """SELECT 1 FROM inbox WHERE account = ? AND chat = ? AND message_id = ? AND kind = ? AND edited_ms >= ?
+                LIMIT 1""",
+            message.key.account_name,
+            message.key.chat,
+            message.message_id,
+            message.kind,
+            message.edited_ms,
+        )
+        is not None
+    )
+
+
+def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: str) -> None:
+    """Ends what somebody has said and no turn has taken yet."""
+    for row in tx.all(
+        """UPDATE inbox SET state = 'done', outcome = ? WHERE account = ? AND sender_id = ? AND state <> 'done'
+              AND state = 'ready' RETURNING id""",
+        outcome,
+        account,
+        sender_id,
+    ):
+        trail.record(tx, outcome, inbox_id=row["id"])
+
+
+def knows(tx: Transaction, message: InboundMessage) -> bool:
+    """Whether the message that an edit, a deletion or a reaction is about was taken, or is ours."""
+    # An edit bears the id of what was edited; what it is "about" is the message that this one replies to.
+    subject = message.about if message.kind == "reaction" else message.message_id
+    return (
+        tx.one(
+            """SELECT 1 FROM inbox WHERE account = ? AND chat = ? AND message_id = ?
+                  AND kind IN ('message', 'command') AND outcome NOT IN (?, ?)
+                UNION ALL SELECT 1 FROM outbox WHERE account = ? AND chat = ? AND receipt = ? LIMIT 1""",
+            message.key.account_name,
+            message.key.chat,
+            subject,
+            FULL,
+            TOO_FAST,
+            message.key.account_name,
+            message.key.chat,
+            subject,
+        )
+        is not None
+    )
 
 
 def set_parts(tx: Transaction, inbox_id: int, parts: tuple[Part, ...]) -> None:
@@ -172,6 +333,7 @@ def _accepted(row: Row) -> Accepted:
         person_id=row["person_id"],
         role=row["role"],
         parts=load_parts(row["parts"]),
+        about=row["about"],
     )
 
 

@@ -2,14 +2,17 @@
 
 import hashlib
 import os
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.clock import now_ms
 from gateway.store.connection import Transaction
 from tools.parts import Media, MediaKind
+
+_OURS = re.compile(r"[0-9a-f]{64}|\.partial-.*")
 
 
 class MediaFiles:
@@ -45,6 +48,23 @@ class MediaFiles:
             raise
         return sha256
 
+    def remove(self, sha256: str) -> None:
+        """From every folder: the same bytes may have come as an image and as a file."""
+        for folder in set(self._folders.values()):
+            (folder / sha256).unlink(missing_ok=True)
+
+    def remove_strays(self, known: Collection[str], *, before_ms: int) -> int:
+        """Removes what a killed process left here and no row knows of. Blocks: call it in a thread."""
+        strays = [
+            path
+            for folder in set(self._folders.values())
+            for path in folder.glob("*")
+            if _OURS.fullmatch(path.name) and path.name not in known and path.stat().st_mtime * 1000 < before_ms
+        ]
+        for path in strays:
+            path.unlink(missing_ok=True)
+        return len(strays)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
@@ -59,9 +79,10 @@ def find(tx: Transaction, sha256: str) -> Kept | None:
 
 
 def record(tx: Transaction, *, sha256: str, kind: MediaKind, mime: str, size_bytes: int) -> None:
+    """One that is there already is young again: what nothing refers to yet must not be taken for forgotten."""
     tx.execute(
         """INSERT INTO media (sha256, kind, mime, size_bytes, created_ms) VALUES (?, ?, ?, ?, ?)
-           ON CONFLICT (sha256) DO NOTHING""",
+           ON CONFLICT (sha256) DO UPDATE SET created_ms = excluded.created_ms""",
         sha256,
         kind,
         mime,

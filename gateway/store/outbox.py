@@ -5,12 +5,12 @@ the index over the few open ones instead of reading everything ever said.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from gateway.clock import new_id, now_ms
-from gateway.messages import Address, OutboundMessage, Receipt
+from gateway.messages import Address, Choice, OutboundMessage, Receipt
 from gateway.store import trail
 from gateway.store.connection import Row, Transaction
 from tools.parts import Part, Text, dump_parts, load_parts, loads_list
@@ -25,6 +25,7 @@ class Outgoing:
 
     id: int
     kind: OutboxKind
+    topic: str
     attempts: int
     unsure: bool  # an earlier try may have arrived
     problem: str  # of the last try
@@ -42,13 +43,15 @@ def add(
     topic: str = "",
     turn_id: str | None = None,
     notify: bool = True,
+    choices: Sequence[Choice] = (),
+    edits: str = "",
     age_limit_ms: int = DEFAULT_AGE_LIMIT_MS,
 ) -> int:
     now = now_ms()
     row = tx.one(
         """INSERT INTO outbox (key, kind, account, chat, thread, reply_to, answers, parts, notify, topic, turn_id,
-                               state, expires_ms, created_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'ready', ?, ?) RETURNING id""",
+                               choices, edits, state, expires_ms, created_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'ready', ?, ?) RETURNING id""",
         new_id(),
         kind,
         address.account,
@@ -60,6 +63,8 @@ def add(
         notify,
         topic,
         turn_id,
+        json.dumps([[choice.label, choice.action] for choice in choices], ensure_ascii=False),
+        edits,
         now + age_limit_ms,
         now,
     )
@@ -67,9 +72,18 @@ def add(
     return int(row["id"])
 
 
-def add_notice(tx: Transaction, address: Address, text: str, *, topic: str, turn_id: str | None = None) -> int:
+def add_notice(
+    tx: Transaction,
+    address: Address,
+    text: str,
+    *,
+    topic: str,
+    turn_id: str | None = None,
+    choices: Sequence[Choice] = (),
+) -> int:
     """One line about ourselves. Silent: it should not ring anybody's phone."""
-    return add(tx, address, [Text(text=text)], kind="notice", topic=topic, turn_id=turn_id, notify=False)
+    parts = [Text(text=text)]
+    return add(tx, address, parts, kind="notice", topic=topic, turn_id=turn_id, notify=False, choices=choices)
 
 
 def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
@@ -91,8 +105,8 @@ def after_crash(tx: Transaction) -> None:
     tx.execute("UPDATE outbox SET state = 'unsure' WHERE state IN ('ready', 'sending', 'unsure') AND state = 'sending'")
 
 
-def claim(tx: Transaction, account: str, limit: int) -> list[Outgoing]:
-    """The oldest row of every chat in which nothing is being sent, as far as it is due.
+def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = ()) -> list[Outgoing]:
+    """The oldest row of every chat in which nothing is being sent, as far as it is due and the chat not resting.
 
     Fewer attempts come first: chats that cannot be reached must not keep the others waiting.
     """
@@ -100,10 +114,12 @@ def claim(tx: Transaction, account: str, limit: int) -> list[Outgoing]:
         """UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure'), state = 'sending' WHERE id IN (
                SELECT id FROM (SELECT MIN(id) AS id, SUM(state = 'sending') AS busy FROM outbox
                                 WHERE account = ? AND state IN ('ready', 'sending', 'unsure') GROUP BY chat, thread)
-                JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ? ORDER BY attempts, id LIMIT ?)
+                JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ?
+                 AND chat NOT IN (SELECT value FROM json_each(?)) ORDER BY attempts, id LIMIT ?)
            RETURNING *""",
         account,
         now_ms(),
+        json.dumps(list(resting)),
         limit,
     )
     for row in rows:
@@ -132,6 +148,32 @@ def sent(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
         row.id,
     )
     trail.record(tx, "sent", outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
+
+
+def piece_arrived(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
+    """A long message goes on with its next piece, after a crash too."""
+    tx.execute(
+        """UPDATE outbox SET piece = piece + 1, state = 'ready', attempts = 0, unsure = 0, problem = '', receipt = ?
+            WHERE id = ?""",
+        receipt.message_id,
+        row.id,
+    )
+    trail.record(tx, "piece_sent", outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
+
+
+def send_again(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
+    """Somebody in the chat says that an answer in doubt did not arrive. False when it is not in doubt (any more)."""
+    rows = tx.all(
+        """UPDATE outbox SET state = 'ready', attempts = 0, unsure = 0, not_before_ms = 0, problem = '', expires_ms = ?
+            WHERE key = ? AND account = ? AND chat = ? AND state = 'in_doubt' RETURNING id, turn_id""",
+        now_ms() + DEFAULT_AGE_LIMIT_MS,
+        key,
+        account,
+        chat,
+    )
+    for row in rows:
+        trail.record(tx, "asked_again", outbox_id=row["id"], turn_id=row["turn_id"])
+    return bool(rows)
 
 
 def retry_at(tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure: bool) -> None:
@@ -188,6 +230,7 @@ def _outgoing(row: Row) -> Outgoing:
     return Outgoing(
         id=row["id"],
         kind=row["kind"],
+        topic=row["topic"],
         attempts=row["attempts"],
         unsure=bool(row["unsure"]),
         problem=row["problem"],
@@ -198,8 +241,17 @@ def _outgoing(row: Row) -> Outgoing:
             parts=load_parts(row["parts"]),
             answers=loads_list(row["answers"]),
             notify=bool(row["notify"]),
+            choices=_choices(row["choices"]),
+            edits=row["edits"],
+            piece=row["piece"],
         ),
     )
+
+
+def _choices(stored: str) -> tuple[Choice, ...]:
+    """Without those that the disk has damaged: they must not stop all others."""
+    pairs = (pair for pair in loads_list(stored) if isinstance(pair, list) and len(pair) == 2)
+    return tuple(Choice(label=str(label), action=str(action)) for label, action in pairs)
 
 
 def _address(row: Row) -> Address:

@@ -1,10 +1,31 @@
 """Who is who: people, and the identities they have on platforms."""
 
+from typing import cast
+
+from gateway.access import Role, Standing
 from gateway.clock import new_id, now_ms
 from gateway.messages import Sender
 from gateway.store.connection import Transaction
 
 OWNER = "owner"  # the person who runs this machine account: CLI, local platforms
+
+
+def standing(tx: Transaction, account: str, user_id: str, chat: str) -> Standing:
+    """What is known of a sender, and of the chat they speak in."""
+    known = tx.one(
+        """SELECT i.paired_ms, i.revoked_ms, p.role FROM identities i JOIN people p ON p.id = i.person_id
+            WHERE i.account = ? AND i.user_id = ?""",
+        account,
+        user_id,
+    )
+    allowed = tx.one("SELECT 1 FROM chats WHERE account = ? AND chat = ? AND allowed_ms IS NOT NULL", account, chat)
+    if known is None:
+        return Standing(chat_allowed=allowed is not None)
+    return Standing(
+        paired_as=cast(Role, known["role"]) if known["paired_ms"] is not None else None,
+        revoked=known["revoked_ms"] is not None,
+        chat_allowed=allowed is not None,
+    )
 
 
 def recognise(tx: Transaction, account: str, sender: Sender, *, role: str) -> str:

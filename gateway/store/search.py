@@ -11,6 +11,7 @@ from gateway.store.connection import Row, Transaction
 # What parts them is invisible and is taken out of an excerpt again.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
 _RANKED = 1_000
+_MERGED_PAGES = 500
 
 _CJK_RUN = re.compile(f"[{_CJK}]+")
 _GAP = "\u200b"
@@ -65,6 +66,17 @@ def index_is_damaged(connection: sqlite3.Connection) -> bool:
 def rebuild_index(connection: sqlite3.Connection) -> bool:
     """False when the damage goes deeper than the index."""
     return _succeeds(connection, "INSERT INTO messages_search (messages_search) VALUES ('rebuild')")
+
+
+def drop_deleted(tx: Transaction, *, begin: bool) -> bool:
+    """One short step of taking the words of deleted messages out of the index; False when there is no more to do.
+
+    Until then FTS5 keeps them and only remembers that they are deleted.
+    """
+    before = tx.count("SELECT total_changes()")
+    pages = -_MERGED_PAGES if begin else _MERGED_PAGES  # a negative number makes it merge all there is into one
+    tx.execute("INSERT INTO messages_search (messages_search, rank) VALUES ('merge', ?)", pages)
+    return tx.count("SELECT total_changes()") - before >= 2  # one is counted for the order itself
 
 
 def _succeeds(connection: sqlite3.Connection, order: str) -> bool:

@@ -1,11 +1,14 @@
-"""Conversations: a key has one current session; old ones stay readable."""
+"""Conversations: a key has one current session; old ones stay readable, and can be taken up again."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from agent_core.events import Usage
 from gateway.clock import new_session_id, now_ms
 from gateway.messages import SessionKey
-from gateway.store.connection import Transaction
+from gateway.resets import NEVER, REASONS, Reason, Resets
+from gateway.store.connection import Row, Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,21 +29,49 @@ class Session:
     messages: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The session before this one, which came to its end by itself."""
+
+    id: str
+    platform: str
+    kind: str
+    reason: Reason
+
+
+RESUMED_OTHER = "resumed other"
+
+_CURRENT = "SELECT id, platform, kind, updated_ms FROM sessions s WHERE ended_ms IS NULL"
+_QUIET = f"""{_CURRENT} AND id = ?
+       AND NOT EXISTS (SELECT 1 FROM turns WHERE session_key = s.key AND state <> 'done')
+       AND NOT EXISTS (SELECT 1 FROM inbox WHERE session_key = s.key AND state <> 'done' AND kind = 'message')"""  # noqa: S608
 _COLUMNS = """id, key, platform, title, display_name, created_ms, updated_ms, ended_ms, end_reason,
               input_tokens, output_tokens, cached_tokens, total_tokens"""
 
 
-def open_current(tx: Transaction, key: SessionKey, *, display_name: str = "") -> Session:
-    """The current session of a key, begun if there is none."""
+def open_current(
+    tx: Transaction, key: SessionKey, *, display_name: str = "", resets: Resets = NEVER, at_ms: int | None = None
+) -> Session:
+    """The current session of a key; another is begun if there is none, or if its time had come at that moment."""
     now = now_ms()
-    if session := find_current(tx, str(key)):
-        tx.execute("UPDATE sessions SET updated_ms = ? WHERE id = ?", now, session.id)
-        return session
+    session = find_current(tx, str(key))
+    if session is not None:
+        reason = resets.reason(
+            session_id=session.id,
+            platform=key.platform,
+            kind=key.kind,
+            last_used_ms=session.updated_ms,
+            now_ms=now if at_ms is None else at_ms,
+        )
+        if reason is None:
+            tx.execute("UPDATE sessions SET updated_ms = ? WHERE id = ?", now, session.id)
+            return session
+        end_current(tx, str(key), reason=reason)
     # No RETURNING: with it SQLite looks for turns and sessions that wait for this one, through all there are.
     tx.execute(
-        """INSERT INTO sessions (id, key, platform, account, kind, chat, thread, user_id, display_name,
+        """INSERT INTO sessions (id, key, platform, account, kind, chat, thread, user_id, display_name, parent_id,
                                  created_ms, updated_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         new_session_id(now),
         str(key),
         key.platform,
@@ -50,6 +81,7 @@ def open_current(tx: Transaction, key: SessionKey, *, display_name: str = "") ->
         key.thread,
         key.user,
         display_name,
+        _ended_by_itself(tx, str(key)),
         now,
         now,
     )
@@ -71,6 +103,71 @@ def end_current(tx: Transaction, key: str, *, reason: str) -> bool:
         )
         > 0
     )
+
+
+def due(tx: Transaction, resets: Resets) -> list[str]:
+    """Ids of current sessions whose time has come."""
+    return [row["id"] for row in tx.all(_CURRENT) if _reason(row, resets)]
+
+
+def end_due(tx: Transaction, ids: Iterable[str], resets: Resets) -> int:
+    """Ends those of them that are still due and in which nothing runs or waits; gives their number."""
+    ended = 0
+    for session_id in ids:
+        row = tx.one(_QUIET, session_id)
+        if row is not None and (reason := _reason(row, resets)):
+            end = "UPDATE sessions SET ended_ms = ?, end_reason = ? WHERE id = ?"
+            ended += tx.execute(end, now_ms(), reason, session_id)
+    return ended
+
+
+def untold_end(tx: Transaction, session_id: str) -> Ended | None:
+    """The end of the session before this one, if it came by itself and its chat has not been told."""
+    row = tx.one(
+        """SELECT before.id, before.platform, before.kind, before.end_reason FROM sessions s
+             JOIN sessions before ON before.id = s.parent_id
+            WHERE s.id = ? AND before.ended_ms IS NOT NULL AND before.end_reason IN (?, ?) AND NOT before.reset_told""",
+        session_id,
+        *REASONS,
+    )
+    if row is None:
+        return None
+    return Ended(id=row["id"], platform=row["platform"], kind=row["kind"], reason=cast(Reason, row["end_reason"]))
+
+
+def mark_told(tx: Transaction, session_id: str) -> None:
+    tx.execute("UPDATE sessions SET reset_told = 1 WHERE id = ?", session_id)
+
+
+def dismiss_end(tx: Transaction, key: str) -> None:
+    """Nobody needs to be told any more that the last session of this key has ended."""
+    tx.execute("UPDATE sessions SET reset_told = 1 WHERE key = ? AND end_reason IN (?, ?)", key, *REASONS)
+
+
+def ended(tx: Transaction, key: str, *, limit: int) -> list[Session]:
+    """Sessions of a key that can be taken up again, the one used last first."""
+    rows = tx.all(
+        f"""SELECT {_COLUMNS} FROM sessions s WHERE key = ? AND ended_ms IS NOT NULL
+              AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)
+             ORDER BY updated_ms DESC, id DESC LIMIT ?""",  # noqa: S608
+        key,
+        limit,
+    )
+    return [Session(**dict(row)) for row in rows]
+
+
+def resume(tx: Transaction, key: str, session_id: str) -> bool:
+    """Makes an ended session of the key its current one again; False when there is no such session."""
+    if tx.one("SELECT 1 FROM sessions WHERE id = ? AND key = ? AND ended_ms IS NOT NULL", session_id, key) is None:
+        return False
+    end_current(tx, key, reason=RESUMED_OTHER)
+    # Used from now on: else the next message would find its time come once more.
+    tx.execute(
+        "UPDATE sessions SET ended_ms = NULL, end_reason = NULL, reset_told = 0, updated_ms = ? WHERE id = ?",
+        now_ms(),
+        session_id,
+    )
+    return True
 
 
 def add_usage(tx: Transaction, session_id: str, usage: Usage) -> None:
@@ -128,3 +225,19 @@ def find(tx: Transaction, name: str) -> Session | None:
     if not rows or (len(rows) > 1 and name not in (rows[0]["id"], rows[0]["key"])):
         return None
     return Session(**dict(rows[0]))
+
+
+def _ended_by_itself(tx: Transaction, key: str) -> str | None:
+    """The session that a new one follows, unless somebody ended it on purpose."""
+    row = tx.one("SELECT id, end_reason FROM sessions WHERE key = ? ORDER BY ended_ms DESC, id DESC LIMIT 1", key)
+    return row["id"] if row is not None and row["end_reason"] in REASONS else None
+
+
+def _reason(row: Row, resets: Resets) -> Reason | None:
+    return resets.reason(
+        session_id=row["id"],
+        platform=row["platform"],
+        kind=row["kind"],
+        last_used_ms=row["updated_ms"],
+        now_ms=now_ms(),
+    )

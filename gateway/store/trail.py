@@ -6,6 +6,7 @@ from gateway.clock import now_ms
 from gateway.store.connection import Transaction, Value
 
 _REFUSALS_KEPT = 1_000
+_TIDIED_EVERY = 64  # rows: finding the oldest to keep costs more than writing one
 
 
 def record(
@@ -31,9 +32,17 @@ def record(
 
 def record_refusal(tx: Transaction, *, account: str, chat: str, sender_id: str, reason: str) -> None:
     """Bounded, since anybody can cause these rows."""
+    before = _last_refusal(tx)
     record(tx, "refused", account=account, chat=chat, sender=sender_id, reason=reason)
+    if before // _TIDIED_EVERY == _last_refusal(tx) // _TIDIED_EVERY:
+        return
+    # Those with an inbox row are about people we know, and no stranger may drive them out.
     tx.execute(
-        """DELETE FROM trail WHERE event = 'refused' AND id <=
-           (SELECT id FROM trail WHERE event = 'refused' ORDER BY id DESC LIMIT 1 OFFSET ?)""",
+        """DELETE FROM trail WHERE event = 'refused' AND inbox_id IS NULL AND id <=
+           (SELECT id FROM trail WHERE event = 'refused' AND inbox_id IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?)""",
         _REFUSALS_KEPT,
     )
+
+
+def _last_refusal(tx: Transaction) -> int:
+    return tx.count("SELECT COALESCE(MAX(id), 0) FROM trail WHERE event = 'refused'")

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agent_core.conversation import Message
 from gateway.clock import new_id, now_ms
+from gateway.messages import Address
+from gateway.resets import NEVER, Resets
 from gateway.store import inbox, sessions, trail
 from gateway.store.connection import Row, Transaction
 from gateway.store.inbox import Accepted
@@ -20,15 +23,46 @@ class Turn:
     resumes: int = 0
     messages: tuple[Accepted, ...]
 
+    @property
+    def asked(self) -> tuple[Accepted, ...]:
+        """What is to be answered: the messages without what is only noted."""
+        return tuple(message for message in self.messages if message.kind == "message")
 
-def begin(tx: Transaction) -> Turn | None:
+    @property
+    def address(self) -> Address:
+        return self.asked[-1].address
+
+    @property
+    def is_with_owner(self) -> bool:
+        """Alone with an owner, not in a group where others read along."""
+        return all(message.role == "owner" and message.key.kind in ("dm", "") for message in self.asked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What a turn finds when it begins."""
+
+    history: list[Message]
+    started: frozenset[str]
+    stop_requested: bool
+    prompt: str | None
+
+
+def begin(tx: Transaction, resets: Resets = NEVER) -> Turn | None:
     """Claims the next messages and begins their turn; None when nothing can be begun."""
     turn_id = new_id()
     claimed = inbox.claim(tx, turn_id)
     if not claimed:
         return None
     first = claimed[0]
-    session = sessions.open_current(tx, first.key, display_name=first.sender_name)
+    session = sessions.open_current(
+        tx,
+        first.key,
+        display_name=first.sender_name,
+        resets=resets,
+        # When it came, not now: a message may have waited for a gateway that was down.
+        at_ms=tx.count("SELECT MIN(accepted_ms) FROM inbox WHERE turn_id = ?", turn_id),
+    )
     tx.execute(
         "INSERT INTO turns (id, session_key, session_id, state, started_ms) VALUES (?, ?, ?, 'running', ?)",
         turn_id,

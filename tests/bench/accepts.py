@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from gateway.access import Rules
-from gateway.intake import Intake
+from gateway.intake import Habits, Intake
 from gateway.store.connection import connect
 from gateway.store.inbox import waiting_in_all
 from tests.bench.rows import Row, Size
@@ -53,7 +53,7 @@ def measure(size: Size, folder: Path) -> list[Row]:
 
 async def _accepts(folder: Path, writers: int, total: int) -> float:
     async with scratch_store(folder) as db:
-        intake = Intake(db=db, rules=Rules(), max_waiting_per_session=_MAX_WAITING, wake=lambda: None)
+        intake = Intake(db=db, rules=Rules(), habits=Habits(max_waiting_per_session=_MAX_WAITING), wake=lambda: None)
         pages = [
             [inbound(f"{writer}-{n // _PER_CHAT}", str(n), _TEXT) for n in range(total // writers)]
             for writer in range(writers)

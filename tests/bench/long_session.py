@@ -40,7 +40,7 @@ async def _measure(folder: Path, messages: int, samples: int) -> tuple[list[floa
         for n in range(samples):
             turn = await _begin(db, str(n))
             began = time.perf_counter()
-            history = (await responder._open(turn)).history
+            history = (await responder._fetch_and_open(turn)).history
             opening.append((time.perf_counter() - began) * 1000)
             assert history[-1].text == _TEXT
             await db.write(partial(turns.finish, turn_id=turn.id, messages=turn.messages, outcome="answered"))
@@ -49,7 +49,7 @@ async def _measure(folder: Path, messages: int, samples: int) -> tuple[list[floa
 
 
 async def _begin(db: Database, message_id: str) -> Turn:
-    intake = Intake(db=db, rules=Rules(), max_waiting_per_session=20, wake=lambda: None)
+    intake = Intake(db=db, rules=Rules(), wake=lambda: None)
     await intake.accept([inbound(_CHAT, message_id, _TEXT)], None, account=ACCOUNT, local=True)
     turn = await db.write(turns.begin)
     assert turn is not None

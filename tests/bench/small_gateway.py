@@ -19,6 +19,7 @@ from gateway.intake import Intake
 from gateway.lanes import Lanes
 from gateway.messages import Media, OutboundMessage, Receipt
 from gateway.platforms.base import Features, Inlet
+from gateway.platforms.pace import Pace
 from gateway.responder import Responder
 from gateway.store import outbox
 from gateway.store.database import Database
@@ -46,6 +47,7 @@ class InstantModel:
 class InstantPlatform:
     account: str = ACCOUNT
     features: Features = field(default_factory=lambda: Features(resend="safe", local=True))
+    pace: Pace = field(default_factory=Pace)
     waiting: dict[tuple[str, str], asyncio.Future[float]] = field(default_factory=dict)
 
     async def run(self, inlet: Inlet) -> None:
@@ -110,7 +112,7 @@ async def small_gateway(folder: Path) -> AsyncIterator[SmallGateway]:
         platform = InstantPlatform()
         desk = CommandDesk(commands=all_commands(), model_name="instant")
         lanes = Lanes(db, build_responder(db, folder), desk.handle_next, max_turns=settings.max_turns)
-        intake = Intake(db=db, rules=Rules(), max_waiting_per_session=settings.max_waiting_per_session, wake=lanes.wake)
+        intake = Intake(db=db, rules=Rules(), wake=lanes.wake)
         delivery = Delivery(db, platform, lambda: True, Limits(sends_at_once=settings.max_sends_per_account))
         lanes.after_commit = delivery.wake
         async with asyncio.TaskGroup() as group:

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.access import Rules
 from gateway.errors import StoreUnavailable
-from gateway.intake import Intake
+from gateway.intake import Habits, Intake
 from gateway.messages import Cursor
 from gateway.store import inbox
 from gateway.store.backup import backups, make_backup
@@ -43,7 +43,7 @@ async def db(disk: SmallDisk, care: Care) -> AsyncIterator[Database]:
 @pytest.fixture
 def intake(db: Database) -> Intake:
     rules = Rules(allowed_users=frozenset({ANN.id}))
-    return Intake(db=db, rules=rules, max_waiting_per_session=MANY, wake=lambda: None)
+    return Intake(db=db, rules=rules, habits=Habits(max_waiting_per_session=MANY), wake=lambda: None)
 
 
 async def offer(intake: Intake, *names: str) -> bool:
@@ -138,7 +138,10 @@ async def test_everything_taken_is_there_after_a_restart(disk: SmallDisk, care: 
     for round_number in range(3):
         db = await open_database(path, busy_timeout_seconds=0.5)
         intake = Intake(
-            db=db, rules=Rules(allowed_users=frozenset({ANN.id})), max_waiting_per_session=MANY, wake=lambda: None
+            db=db,
+            rules=Rules(allowed_users=frozenset({ANN.id})),
+            habits=Habits(max_waiting_per_session=MANY),
+            wake=lambda: None,
         )
         disk.fill(leave_bytes=100 * 1024)
         for number in range(40):

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.access import Rules
 from gateway.errors import StoreUnavailable
-from gateway.intake import Intake
+from gateway.intake import Habits, Intake
 from gateway.store.connection import Transaction
 from gateway.store.database import open_database
 from gateway.store.prepare import Care, prepare
@@ -30,7 +30,7 @@ async def test_a_held_file_takes_nothing_and_recovers(tmp_path: Path, care: Care
     prepare(path, care, repair=True)
     db = await open_database(path, busy_timeout_seconds=0.1)
     rules = Rules(allowed_users=frozenset({ANN.id}))
-    intake = Intake(db=db, rules=rules, max_waiting_per_session=100, wake=lambda: None)
+    intake = Intake(db=db, rules=rules, habits=Habits(max_waiting_per_session=100), wake=lambda: None)
 
     async def offer(name: str) -> None:
         await intake.accept([inbound(name, message_id=name)], None, account="telegram", local=False)

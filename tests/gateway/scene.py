@@ -5,7 +5,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,10 +21,11 @@ from gateway.commands.registry import Commands
 from gateway.commands.table import all_commands
 from gateway.delivery import Delivery, Limits
 from gateway.errors import MediaUnavailable, StoreUnavailable
-from gateway.intake import Intake
+from gateway.intake import Habits, Intake
 from gateway.lanes import Lanes
 from gateway.messages import InboundMessage, Media, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
 from gateway.platforms.base import Features, Inlet
+from gateway.platforms.pace import Pace
 from gateway.responder import Responder
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
@@ -60,6 +61,20 @@ def inbound(
     )
 
 
+def edit_of(message: InboundMessage, *, edited_ms: int = 10) -> InboundMessage:
+    """The message as it reads from now on."""
+    return replace(message, kind="edit", edited_ms=edited_ms, sent_ms=edited_ms, more_follows=False)
+
+
+def deletion_of(message: InboundMessage, *, sent_ms: int = 10) -> InboundMessage:
+    return replace(message, kind="deletion", parts=(Text(text="deleted"),), sent_ms=sent_ms, about=message.message_id)
+
+
+def reaction_to(message_id: str, emoji: str = "👍", *, chat: str = "home", sent_ms: int = 10) -> InboundMessage:
+    said = inbound(emoji, message_id=f"{message_id}:42:{sent_ms}", chat=chat, sent_ms=sent_ms)
+    return replace(said, kind="reaction", about=message_id)
+
+
 async def rows(db: Database, sql: str, *values: str | int) -> list[tuple[Any, ...]]:
     return await db.read(lambda tx: [tuple(row) for row in tx.all(sql, *values)])
 
@@ -89,7 +104,9 @@ class Pigeon:
     sent: list[OutboundMessage] = field(default_factory=list)
     arrived: asyncio.Queue[OutboundMessage] = field(default_factory=asyncio.Queue)
     on_send: Callable[[OutboundMessage], Awaitable[None]] | None = None
+    pace: Pace = field(default_factory=Pace)
     on_find: Callable[[OutboundMessage], Receipt | None] = lambda message: None
+    pieces: int = 1  # in how many an answer is sent
 
     async def run(self, inlet: Inlet) -> None:
         inlet.heard()
@@ -100,7 +117,8 @@ class Pigeon:
             await self.on_send(message)
         self.sent.append(message)
         self.arrived.put_nowait(message)
-        return Receipt(message_id=f"receipt {len(self.sent)}")
+        more = not message.edits and message.notify and message.piece + 1 < self.pieces
+        return Receipt(message_id=f"receipt {len(self.sent)}", more=more)
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
         raise MediaUnavailable("pigeons carry no files")
@@ -183,12 +201,19 @@ def make_small(
     max_turns: int = 10,
     max_waiting: int = 20,
     commands: Commands | None = None,
+    platform: Pigeon | None = None,
 ) -> Small:
     desk = CommandDesk(commands=commands or all_commands(), model_name=model.name)
     lanes = Lanes(db, make_responder(db, model, tools=tools), desk.handle_next, max_turns=max_turns)
-    intake = Intake(db=db, rules=Rules(), max_waiting_per_session=max_waiting, wake=lanes.wake)
-    platform = Pigeon()
+    platform = platform or Pigeon()
     delivery = Delivery(db, platform, lambda: True, Limits())
+    intake = Intake(
+        db=db,
+        rules=Rules(),
+        habits=Habits(max_waiting_per_session=max_waiting),
+        wake=lanes.wake,
+        wake_delivery=delivery.wake,
+    )
     lanes.after_commit = delivery.wake
     return Small(db=db, intake=intake, lanes=lanes, delivery=delivery, platform=platform)
 

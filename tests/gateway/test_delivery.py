@@ -1,14 +1,15 @@
 """The way out: in order within a chat, without one chat holding up another."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 
 import pytest
 
 from gateway import delivery as delivery_module
 from gateway.clock import now_ms
-from gateway.delivery import Delivery, Limits
+from gateway.delivery import Compose, Delivery, Limits
 from gateway.errors import DeliveryRejected, PlatformUnavailable
 from gateway.messages import Address, OutboundMessage, Text
 from gateway.store import outbox
@@ -46,9 +47,14 @@ async def put(db: Database, *texts: str, chat: str = "home", thread: str = "", a
 
 @asynccontextmanager
 async def delivering(
-    db: Database, platform: Pigeon, *, limits: Limits | None = None, is_connected: Callable[[], bool] = lambda: True
+    db: Database,
+    platform: Pigeon,
+    *,
+    limits: Limits | None = None,
+    is_connected: Callable[[], bool] = lambda: True,
+    compose: Mapping[str, Compose] = MappingProxyType({}),
 ) -> AsyncIterator[Delivery]:
-    delivery = Delivery(db, platform, is_connected, limits or Limits())
+    delivery = Delivery(db, platform, is_connected, limits or Limits(), compose=compose)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(delivery.run())
         yield delivery

@@ -14,7 +14,8 @@ from gateway.store.database import Database
 from tests.gateway.scene import Pigeon, rows, soon
 from tests.gateway.test_delivery import delivering, put
 
-IN_DOUBT = "I was interrupted while answering and cannot tell whether my answer arrived. Ask again if not."
+BROKEN_LINE = "The line broke while I was answering, and I cannot tell whether my answer arrived."
+RESTARTED = "I was restarted while answering, and I cannot tell whether my answer arrived."
 DOUBTS: list[BaseException] = [DeliveryInDoubt("no answer"), TimeoutError(), asyncio.CancelledError()]
 
 
@@ -51,7 +52,7 @@ async def test_never_is_left_and_the_chat_told(db: Database, doubt: BaseExceptio
     await put(db, "hello")
     async with delivering(db, platform) as delivery:
         await soon(delivery.flush())
-    assert platform.texts == [IN_DOUBT]
+    assert platform.texts == [BROKEN_LINE]
     assert await rows(db, "SELECT state FROM outbox ORDER BY id") == [("in_doubt",), ("sent",)]
 
 
@@ -104,7 +105,7 @@ async def test_nothing_is_looked_up_that_was_never_tried(db: Database) -> None:
     assert platform.texts == ["hello"]
 
 
-@pytest.mark.parametrize(("resend", "arrives"), [("safe", ["hello"]), ("lookup", ["hello"]), ("never", [IN_DOUBT])])
+@pytest.mark.parametrize(("resend", "arrives"), [("safe", ["hello"]), ("lookup", ["hello"]), ("never", [RESTARTED])])
 async def test_what_a_crash_cut_off_is_in_doubt(db: Database, resend: Resend, arrives: list[str]) -> None:
     await put(db, "hello")
     await db.write(lambda tx: outbox.claim(tx, "pigeon", 10))  # and that process died
@@ -124,7 +125,7 @@ async def test_a_send_without_an_end_is_in_doubt_after_its_time(db: Database) ->
     await put(db, "hello")
     async with delivering(db, platform, limits=Limits(send_timeout_seconds=0.02)) as delivery:
         await soon(delivery.flush())
-    assert platform.texts == [IN_DOUBT]
+    assert platform.texts == [BROKEN_LINE]
 
 
 async def test_the_end_of_the_gateway_leaves_what_is_being_sent_to_the_next(db: Database) -> None:

@@ -8,24 +8,45 @@ import pytest
 
 from gateway.access import Rules
 from gateway.errors import GatewayStopping, StoreUnavailable
-from gateway.intake import Intake
-from gateway.messages import Cursor
+from gateway.intake import Habits, Intake
+from gateway.messages import Cursor, InboundMessage, Kind, Quote, Text
+from gateway.sender_limits import SenderLimits
 from gateway.store import inbox
 from gateway.store.database import Database
-from tests.gateway.scene import ACCOUNT, PacedModel, inbound, locked, make_small, rows, running
+from tests.gateway.scene import ACCOUNT, PacedModel, edit_of, inbound, locked, make_small, rows, running
 
 
 class Door:
-    def __init__(self, db: Database, *, max_waiting: int = 20) -> None:
+    """Lets in the user 42, and whoever else the rules name."""
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        max_waiting: int = 20,
+        rules: Rules | None = None,
+        habits: Habits | None = None,
+        limits: SenderLimits | None = None,
+    ) -> None:
         self.wakes = 0
-        rules = Rules(allowed_users=frozenset({"42"}))
-        self.intake = Intake(db=db, rules=rules, max_waiting_per_session=max_waiting, wake=self._wake)
+        self.delivery_wakes = 0
+        self.intake = Intake(
+            db=db,
+            rules=rules or Rules(allowed_users=frozenset({"42"})),
+            habits=habits or Habits(max_waiting_per_session=max_waiting),
+            limits=limits or SenderLimits(per_minute=0),
+            wake=self._wake,
+            wake_delivery=self._wake_delivery,
+        )
 
     def _wake(self) -> None:
         self.wakes += 1
 
-    async def accept(self, *messages: object, cursor: Cursor | None = None) -> None:
-        await self.intake.accept(messages, cursor, account=ACCOUNT, local=False)  # type: ignore[arg-type]
+    def _wake_delivery(self) -> None:
+        self.delivery_wakes += 1
+
+    async def accept(self, *messages: InboundMessage, cursor: Cursor | None = None) -> None:
+        await self.intake.accept(messages, cursor, account=ACCOUNT, local=False)
 
 
 async def test_a_message_is_on_disk_when_it_is_accepted(db: Database) -> None:
@@ -40,6 +61,7 @@ async def test_a_message_is_on_disk_when_it_is_accepted(db: Database) -> None:
 async def test_a_stranger_leaves_a_row_without_text_and_wakes_no_model(db: Database) -> None:
     model = PacedModel()
     small = make_small(db, model)
+    small.intake.rules = Rules(pair_strangers=False)
     async with running(small):
         await small.intake.accept([inbound("let me in", sender="666")], None, account=ACCOUNT, local=False)
         model.let("hello")
@@ -50,7 +72,7 @@ async def test_a_stranger_leaves_a_row_without_text_and_wakes_no_model(db: Datab
         "account": ACCOUNT,
         "chat": "home",
         "sender": "666",
-        "reason": "not on an allowlist",
+        "reason": "not on an allowlist and not paired",
     }
     assert inbox_id is None
     assert model.asked.get_nowait() == "hello"
@@ -159,3 +181,56 @@ async def test_many_at_once_all_get_in(db: Database) -> None:
     door = Door(db, max_waiting=1000)
     await asyncio.gather(*(door.accept(inbound("x", message_id=str(n))) for n in range(200)))
     assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE state = 'ready'") == [(200,)]
+
+
+FORWARDED = Quote(how="forwarded from", author="Eve", text="")
+
+
+async def test_a_command_that_somebody_passes_on_is_not_their_own(db: Database) -> None:
+    await Door(db).accept(inbound(parts=(FORWARDED, Text(text="/stop"))))
+    assert await rows(db, "SELECT kind FROM inbox") == [("message",)]
+
+
+async def test_a_command_in_reply_to_somebody_is_ones_own(db: Database) -> None:
+    await Door(db).accept(inbound(parts=(Quote(text="go on", author="Eve"), Text(text="/stop"))))
+    assert await rows(db, "SELECT kind FROM inbox") == [("command",)]
+
+
+async def test_a_forwarded_message_is_read_by_the_model_as_such(db: Database) -> None:
+    model = PacedModel()
+    said = "[forwarded from Eve]\n/stop"
+    model.let(said)
+    async with running(make_small(db, model)) as small:
+        await small.say(inbound(parts=(FORWARDED, Text(text="/stop"))))
+        assert await small.answer() == f"re: {said}"
+
+
+async def test_an_edit_can_never_become_a_command(db: Database) -> None:
+    door = Door(db)
+    await door.accept(inbound("hello"))
+    await door.accept(edit_of(inbound("/stop")))
+    assert await rows(db, "SELECT kind, state FROM inbox ORDER BY id") == [("message", "ready")]
+    assert await rows(db, "SELECT json_extract(parts, '$[0].text') FROM inbox") == [("hello",)]
+
+
+async def test_a_stranger_is_told_a_code_once_and_then_nothing(db: Database) -> None:
+    door = Door(db)
+    await door.accept(inbound("hello?", sender="666"), inbound("anybody?", message_id="2", sender="666"))
+    assert await rows(db, "SELECT topic, parts, reply_to FROM outbox") == [("pairing code", "[]", "1")]
+    assert door.delivery_wakes == 1
+    await door.accept(inbound("please", message_id="3", sender="666"))
+    assert door.delivery_wakes == 1
+    assert await rows(db, "SELECT COUNT(*) FROM trail WHERE event = 'refused'") == [(2,)]
+    for table in ("inbox", "people", "identities"):
+        assert await rows(db, f"SELECT COUNT(*) FROM {table}") == [(0,)], table
+
+
+@pytest.mark.parametrize("kind", ["edit", "reaction", "button", "deletion"])
+async def test_only_words_ask_to_be_let_in(db: Database, kind: Kind) -> None:
+    await Door(db).accept(replace(inbound("hello?", sender="666"), kind=kind, about="1"))
+    assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
+
+
+async def test_nobody_asks_to_be_let_in_from_a_group(db: Database) -> None:
+    await Door(db).accept(inbound("hello?", sender="666", kind="group"))
+    assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]

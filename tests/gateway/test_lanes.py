@@ -2,16 +2,33 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit
+from gateway.clock import now_ms
 from gateway.errors import StoreCorrupt
+from gateway.intake import Habits
+from gateway.messages import InboundMessage, Part
+from gateway.spoken import spoken
 from gateway.store import turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
-from tests.gateway.scene import PacedModel, inbound, locked, make_small, refused_twice, rows, running, soon
+from gateway.store.inbox import Accepted
+from tests.gateway.scene import (
+    ACCOUNT,
+    PacedModel,
+    Small,
+    inbound,
+    locked,
+    make_small,
+    refused_twice,
+    rows,
+    running,
+    soon,
+)
 from tools.base import Tool
 
 
@@ -177,3 +194,89 @@ async def test_a_wake_during_the_look_is_not_lost(db: Database) -> None:
         await asyncio.gather(*(db.write(unit) for _ in range(50)), small.say(inbound("hello")))
         model.let("hello")
         assert await small.answer() == "re: hello"
+
+
+def picture(text: str, message_id: str, *, chat: str = "home") -> InboundMessage:
+    return replace(inbound(text, message_id=message_id, chat=chat, sent_ms=int(message_id)), more_follows=True)
+
+
+AN_HOUR = Habits(rest_of_message_ms=3_600_000)
+
+
+async def end_soon(small: Small) -> None:
+    """The window is over in a moment: long enough for the lanes to look, and find that they must wait."""
+    await small.db.write(lambda tx: tx.execute("UPDATE inbox SET not_before_ms = ?", now_ms() + 50))
+    small.lanes.wake()
+
+
+async def test_an_album_is_answered_as_one_after_its_window_without_a_further_wake(db: Database) -> None:
+    model = PacedModel()
+    small = make_small(db, model)
+    small.intake.habits = AN_HOUR
+    model.let("two")
+    async with running(small):
+        await small.say(picture("one", "1"))
+        await small.say(picture("two", "2"))
+        await end_soon(small)
+        assert await small.answer() == "re: two"
+    assert small.platform.sent[0].answers == ("1", "2")
+
+
+async def test_an_album_that_comes_during_a_turn_is_one_turn_too(db: Database) -> None:
+    model = PacedModel()
+    small = make_small(db, model)
+    small.intake.habits = AN_HOUR
+    model.let("three")
+    async with running(small):
+        await small.say(inbound("dig"))
+        await soon(model.asked.get())
+        await small.say(picture("two", "2"))
+        await small.say(picture("three", "3"))
+        await end_soon(small)
+        model.let("dig")
+        assert [await small.answer() for _ in range(2)] == ["re: dig", "re: three"]
+    assert small.platform.sent[1].answers == ("2", "3")
+
+
+async def test_nobody_waits_for_the_rest_of_another_chats_album(db: Database) -> None:
+    model = PacedModel()
+    small = make_small(db, model)
+    small.intake.habits = AN_HOUR
+    model.let("hello")
+    async with running(small):
+        await small.say(picture("one", "1"), inbound("hello", chat="office"))
+        assert await small.answer() == "re: hello"
+        await small.say(inbound("/status", message_id="9"))
+        assert "Waiting: 1" in await small.answer()
+    assert await rows(db, "SELECT state FROM inbox WHERE message_id = '1' AND chat = 'home'") == [("ready",)]
+
+
+async def test_a_kill_while_waiting_for_the_rest_is_harmless(db: Database) -> None:
+    small = make_small(db, PacedModel())
+    small.intake.habits = Habits(rest_of_message_ms=50)
+    await small.say(picture("one", "1"), picture("two", "2"))  # and that process died
+    model = PacedModel()
+    model.let("two")
+    async with running(make_small(db, model)) as small:
+        assert await small.answer() == "re: two"
+
+
+async def test_a_turn_that_cannot_be_opened_at_once_fails_alone(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns are begun and opened together, in one transaction."""
+
+    def choke(message: Accepted, overheard: str = "") -> tuple[Part, ...]:
+        if message.text == "poison":
+            raise RuntimeError("a bug")
+        return spoken(message, overheard)
+
+    monkeypatch.setattr("gateway.responder.spoken", choke)
+    model = PacedModel()
+    model.let("hello")
+    small = make_small(db, model)
+    await small.intake.accept(
+        [inbound("poison", chat="a"), inbound("hello", chat="b")], None, account=ACCOUNT, local=True
+    )
+    async with running(small):
+        answers = {await small.answer(), await small.answer()}
+    assert "re: hello" in answers
+    assert any("went wrong inside Hermes" in answer for answer in answers)

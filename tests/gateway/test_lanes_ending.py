@@ -11,10 +11,11 @@ from gateway import lanes as lanes_module
 from gateway.commands.desk import CommandDesk
 from gateway.commands.table import all_commands
 from gateway.lanes import Lanes
+from gateway.resets import Resets
 from gateway.store import transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
-from gateway.store.turns import Turn
+from gateway.store.turns import Opened, Turn
 from tests.agent_core.scripted import ScriptedModel, asks, call, plain_tool
 from tests.gateway.scene import PacedModel, inbound, locked, make_small, rows, running, soon
 from tools.base import ToolOutput
@@ -127,7 +128,10 @@ class SlowToFail:
     apologising: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
 
-    async def respond(self, turn: Turn) -> None:
+    def open(self, tx: Transaction, turn: Turn) -> Opened | None:
+        return None
+
+    async def respond(self, turn: Turn, opened: Opened | None = None) -> None:
         raise RuntimeError("a bug")
 
     async def failed(self, turn: Turn) -> None:
@@ -198,8 +202,8 @@ async def test_a_turn_that_is_being_begun_is_drained_too(db: Database, monkeypat
     really_begin = turns.begin
     begun = asyncio.Event()
 
-    def begin(tx: Transaction) -> Turn | None:
-        turn = really_begin(tx)
+    def begin(tx: Transaction, resets: Resets) -> Turn | None:
+        turn = really_begin(tx, resets)
         if turn is not None:  # committed only after the loop has heard of the stop
             asyncio.run_coroutine_threadsafe(start_draining(), loop).result()
         return turn

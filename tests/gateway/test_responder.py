@@ -10,12 +10,12 @@ from agent_core.conversation import Message, assistant
 from agent_core.events import Emit
 from agent_core.model import ModelError
 from gateway.messages import InboundMessage, Media, Text
-from gateway.store import inbox, people, transcripts, turns
+from gateway.store import chats, inbox, people, transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.turns import Turn
 from tests.agent_core.scripted import ScriptedModel, answering, asks, call
-from tests.gateway.scene import ACCOUNT, inbound, make_responder, rows
+from tests.gateway.scene import ACCOUNT, PacedModel, inbound, make_responder, make_small, rows, running, soon
 from tools.base import Tool
 
 PHOTO = Media(kind="image", name="cat.png", mime="image/png", reference="file-1")
@@ -241,3 +241,14 @@ async def test_a_failure_after_the_answer_says_nothing_more(db: Database) -> Non
     await asyncio.gather(responder.failed(turn), responder.stopped(turn), responder.paused(turn))
     assert await said(db) == "hi"
     assert await rows(db, "SELECT state, outcome FROM turns") == [("done", "answered")]
+
+
+async def test_the_answer_follows_a_group_that_was_given_another_id_meanwhile(db: Database) -> None:
+    model = PacedModel()
+    async with running(make_small(db, model)) as small:
+        await small.say(inbound("dig", chat="-7", kind="group"))
+        asked = await soon(model.asked.get())
+        await db.write(lambda tx: chats.move(tx, ACCOUNT, "-7", "-1007"))
+        model.let(asked)
+        await small.answer()
+    assert small.platform.sent[0].address.chat == "-1007"

@@ -9,15 +9,16 @@ import pytest
 from gateway import supervisor
 from gateway.errors import PlatformAuthFailed, PlatformUnavailable
 from gateway.messages import Cursor, InboundMessage
-from gateway.platforms.base import Inlet
+from gateway.platforms.base import Features, Inlet
 from gateway.supervisor import Hearing, keep_connected
 from tests.gateway.scene import Pigeon, soon
+from tests.gateway.store.conftest import Clock
 
 
 class Moody(Pigeon):
     """Connects or fails, as the script says; then stays connected."""
 
-    def __init__(self, *script: Exception | str) -> None:
+    def __init__(self, *script: BaseException | str) -> None:
         super().__init__()
         self.script = list(script)
         self.settled = asyncio.Event()
@@ -26,7 +27,7 @@ class Moody(Pigeon):
     async def run(self, inlet: Inlet) -> None:
         self.runs += 1
         step = self.script.pop(0) if self.script else "stay"
-        if isinstance(step, Exception):
+        if isinstance(step, BaseException):
             raise step
         inlet.heard()
         if step == "stay":
@@ -63,7 +64,10 @@ def inlet_for(hearing: Hearing) -> Inlet:
     async def reachable(chat: str) -> None:
         return None
 
-    return Inlet(accept=accept, cursor=cursor, heard=hearing.heard, reachable=reachable)
+    async def moved(old: str, new: str) -> None:
+        return None
+
+    return Inlet(accept=accept, cursor=cursor, heard=hearing.heard, reachable=reachable, moved=moved)
 
 
 @asynccontextmanager
@@ -147,3 +151,111 @@ async def test_a_bug_passes() -> None:
     hearing, _ = new_hearing()
     with pytest.raises(ZeroDivisionError):
         await soon(keep_connected(Moody(ZeroDivisionError()), inlet_for(hearing), hearing))
+
+
+class Quiet(Moody):
+    """Says nothing once it is connected, until the test wants a sign of life; takes its time to end."""
+
+    def __init__(self, quiet_seconds: float, *, silent_runs: int = 1000) -> None:
+        super().__init__()
+        self.features = Features(resend="never", quiet_seconds=quiet_seconds)
+        self.silent_runs = silent_runs
+        self.log: list[str] = []
+
+    async def run(self, inlet: Inlet) -> None:
+        self.runs += 1
+        self.log.append("begun")
+        inlet.heard()
+        if self.runs > self.silent_runs:
+            self.settled.set()
+        try:
+            while True:
+                await asyncio.sleep(0.01)
+                if self.runs > self.silent_runs:
+                    inlet.heard()
+        finally:
+            await asyncio.sleep(0)  # saying goodbye
+            self.log.append("ended")
+
+
+async def test_a_platform_that_has_gone_silent_is_given_up_and_connected_anew(tries: list[int]) -> None:
+    hearing, connects = new_hearing()
+    platform = Quiet(0.05, silent_runs=1)
+    async with kept(platform, hearing):
+        await soon(platform.settled.wait())
+        assert hearing.is_connected
+    assert platform.log == ["begun", "ended", "begun", "ended"]  # never two at once
+    assert (tries, len(connects)) == ([1], 2)
+
+
+async def test_while_it_is_silent_the_operator_can_read_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = asyncio.Event()
+
+    def a_long_time(failures: int) -> float:
+        waiting.set()
+        return 1000.0
+
+    monkeypatch.setattr(supervisor, "backoff_seconds", a_long_time)
+    hearing, _ = new_hearing()
+    platform = Quiet(0.03)
+    async with kept(platform, hearing):
+        await soon(waiting.wait())
+        assert hearing.state == "waiting"
+        assert hearing.problem.startswith("nothing was heard for")
+        assert platform.log == ["begun", "ended"]
+
+
+async def test_one_that_is_heard_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock of its own, an hour of heartbeats: each in time."""
+    clock = Clock()
+    monkeypatch.setattr("gateway.clock.time", clock)
+    hearing, _ = new_hearing()
+    looked: asyncio.Queue[float] = asyncio.Queue()
+
+    async def wait(waited: object, *, timeout: float) -> None:
+        looked.put_nowait(timeout)
+        clock.forward(seconds=timeout - 1)
+        hearing.heard()
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr("gateway.supervisor.asyncio.wait", wait)
+    platform = Moody()
+    platform.features = Features(resend="never", quiet_seconds=90)
+    async with kept(platform, hearing):
+        waits = [await soon(looked.get()) for _ in range(40)]
+    assert platform.runs == 1
+    assert all(timeout == 90 for timeout in waits)
+
+
+@pytest.mark.parametrize("quiet_seconds", [0.0, 1000.0])
+async def test_what_a_watched_platform_raises_is_handled_like_any(quiet_seconds: float, tries: list[int]) -> None:
+    hearing, _ = new_hearing()
+    platform = Moody(PlatformUnavailable("no network"), "drop", "leave", asyncio.CancelledError())
+    platform.features = Features(resend="never", quiet_seconds=quiet_seconds)
+    async with kept(platform, hearing):
+        await soon(platform.settled.wait())
+    assert tries == [1, 1, 1, 2]
+    broken = Moody(ZeroDivisionError())
+    broken.features = platform.features
+    with pytest.raises(ZeroDivisionError):
+        await soon(keep_connected(broken, inlet_for(hearing), hearing))
+
+
+async def test_a_watched_platform_ends_with_the_gateway() -> None:
+    hearing, _ = new_hearing()
+    platform = Quiet(1000.0, silent_runs=0)
+    async with kept(platform, hearing):
+        await soon(platform.settled.wait())
+    assert platform.log == ["begun", "ended"]
+
+
+async def test_a_watched_platform_with_a_wrong_key_stops_alone() -> None:
+    hearing, _ = new_hearing()
+    platform = WrongKey()
+    platform.features = Features(resend="never", quiet_seconds=0.01)
+    async with kept(platform, hearing):
+        await soon(platform.settled.wait())
+        async with asyncio.timeout(10):
+            while hearing.state != "needs operator":
+                await asyncio.sleep(0)
+    assert platform.runs == 1

@@ -38,8 +38,16 @@ def test_without_a_gateway_it_says_how_to_start_one_and_fails(home: Path) -> Non
         f"Home      {home}",
         "Gateway   not running; start it: hermes gateway run",
         "Messages  0 waiting, 0 running, 0 replies to deliver",
+        "Access    0 listed in the settings, 0 paired: hermes pairing list",
     ]
     assert shown.stderr == ""
+
+
+def test_it_says_whom_it_lets_in(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TELEGRAM_ALLOWED_USERS", "123")
+    assert "Access    1 listed in the settings, 0 paired" in run().stdout
+    monkeypatch.setenv("GATEWAY_ALLOW_ALL_USERS", "true")
+    assert "ANYBODY may talk to the bot" in run().stdout
 
 
 def test_for_scripts_without_a_gateway(home: Path) -> None:
@@ -51,6 +59,10 @@ def test_for_scripts_without_a_gateway(home: Path) -> None:
         "waiting": 0,
         "running": 0,
         "undelivered": 0,
+        "people": 0,
+        "asking": 0,
+        "listed": 0,
+        "allow_all_users": False,
         "notices": [],
     }
 

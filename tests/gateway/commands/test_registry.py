@@ -80,8 +80,14 @@ async def test_help_lists_every_command_with_its_aliases(db: Database) -> None:
     assert reply.text.splitlines() == [
         "Session",
         "  /new, /reset: Start a new conversation",
+        "  /resume [id or title]: Go back to an old conversation",
         "  /stop: Stop what is running",
         "  /status: Show model, session and tokens used",
+        "Access",
+        "  /pairing [list|approve CODE|revoke ID|clear]: Show who asks to be let in, let them in, show them the door",
+        "  /allow here|off: Let everybody in this group talk to me, or no longer",
+        "  /sethome: Send notices to this chat",
+        "  /whoami: Show your id, your role, and why",
         "Help",
         "  /help: List the commands",
     ]

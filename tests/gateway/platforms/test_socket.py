@@ -48,7 +48,10 @@ class Gate:
             self.heard += 1
             self.open.set()
 
-        return Inlet(accept=accept, cursor=cursor, heard=heard, reachable=reachable)
+        async def moved(old: str, new: str) -> None:
+            raise AssertionError("a chat of scripts never moves")
+
+        return Inlet(accept=accept, cursor=cursor, heard=heard, reachable=reachable, moved=moved)
 
 
 @asynccontextmanager

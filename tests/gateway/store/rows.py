@@ -15,6 +15,11 @@ ADDRESS = Address(account="telegram", chat="42", reply_to="1")
 _ids = count(1)
 
 
+def key_of(account: str, kind: str = "dm", chat: str = "42") -> SessionKey:
+    platform, _, name = account.partition("@")
+    return SessionKey(platform=platform, account=name, kind=kind, chat=chat)
+
+
 def inbound(
     text: str,
     *,

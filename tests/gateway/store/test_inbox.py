@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.access import Rules
-from gateway.intake import Intake
+from gateway.intake import Habits, Intake
 from gateway.messages import Cursor, Media, Sender, SessionKey, Text
 from gateway.store import inbox, turns
 from gateway.store.connection import Transaction
@@ -197,7 +197,12 @@ def test_cursors_are_kept_by_account_and_channel(tx: Transaction) -> None:
 
 
 async def test_a_full_queue_refuses_with_one_notice_and_remembers_the_refused(db: Database) -> None:
-    intake = Intake(db=db, rules=Rules(allowed_users=frozenset({ANN.id})), max_waiting_per_session=3, wake=lambda: None)
+    intake = Intake(
+        db=db,
+        rules=Rules(allowed_users=frozenset({ANN.id})),
+        habits=Habits(max_waiting_per_session=3),
+        wake=lambda: None,
+    )
 
     async def send(*messages: str) -> None:
         offered = [inbound(text, message_id=text) for text in messages]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.messages import Address, Receipt, Text
+from gateway.messages import Address, Choice, Receipt, Text
 from gateway.store import outbox
 from gateway.store.connection import Row, Transaction
 from gateway.store.outbox import Outgoing
@@ -258,3 +258,72 @@ def test_a_damaged_list_of_answers_does_not_stop_delivery(tx: Transaction) -> No
     tx.execute("UPDATE outbox SET answers = '[\"1' WHERE id = ?", row_id)
     [row] = claim(tx)
     assert row.message.answers == ()
+
+
+def test_a_resting_chat_is_passed_over_and_nothing_in_it_is_counted_as_a_try(tx: Transaction) -> None:
+    first = say(tx, "resting")
+    say(tx, "in a thread of it", THREAD)
+    say(tx, "elsewhere", OTHER)
+    assert texts(sorted(outbox.claim(tx, "telegram", 1, ["42"]), key=lambda row: row.id)) == ["elsewhere"]
+    assert row_of(tx, first)["attempts"] == 0
+    assert texts(claim(tx)) == ["resting", "in a thread of it"]
+
+
+def test_a_choice_and_what_it_changes_come_back_as_they_went_in(tx: Transaction) -> None:
+    choices = (Choice(label="Ja, bitte “ß”", action="resend:abc"), Choice(label="No", action="x"))
+    outbox.add(tx, ADDRESS, [Text(text="?")], choices=choices, edits="77")
+    [row] = claim(tx)
+    assert (row.message.choices, row.message.edits, row.message.piece) == (choices, "77", 0)
+
+
+@pytest.mark.parametrize("damage", ['[["Yes', "null", "{}", "[1]", '[["Yes"]]'])
+def test_damaged_choices_do_not_stop_delivery(tx: Transaction, damage: str) -> None:
+    row_id = say(tx, "x")
+    tx.execute("UPDATE outbox SET choices = ? WHERE id = ?", damage, row_id)
+    [row] = claim(tx)
+    assert row.message.choices == ()
+
+
+def test_a_piece_that_arrived_makes_place_for_the_next_of_the_same_message(tx: Transaction) -> None:
+    row_id = say(tx, "long")
+    say(tx, "behind it")
+    [row] = claim(tx)
+    outbox.retry_at(tx, row, 0, "rate limit", unsure=True)
+    [row] = claim(tx)
+    outbox.piece_arrived(tx, row, Receipt(message_id="r1", more=True))
+    assert (row_of(tx, row_id)["state"], row_of(tx, row_id)["receipt"]) == ("ready", "r1")
+    [row] = claim(tx)
+    assert (row.message.text, row.message.piece, row.attempts, row.unsure) == ("long", 1, 1, False)
+
+
+def in_doubt(tx: Transaction) -> Outgoing:
+    say(tx, "x")
+    [row] = claim(tx)
+    outbox.give_up(tx, row, "in_doubt", "no answer")
+    return row
+
+
+def test_what_is_in_doubt_is_sent_again_once_and_however_old(tx: Transaction, clock: Clock) -> None:
+    row = in_doubt(tx)
+    clock.forward(hours=100)
+    assert outbox.send_again(tx, row.message.key, account="telegram", chat="42")
+    assert not outbox.send_again(tx, row.message.key, account="telegram", chat="42")
+    assert outbox.expire(tx, "telegram") == 0
+    [again] = claim(tx)
+    assert (again.message.text, again.unsure, again.attempts) == ("x", False, 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "account", "chat"), [("other", "telegram", "42"), ("", "discord", "42"), ("", "telegram", "43")]
+)
+def test_what_is_in_doubt_is_sent_again_to_nobody_else(tx: Transaction, key: str, account: str, chat: str) -> None:
+    row = in_doubt(tx)
+    assert not outbox.send_again(tx, key or row.message.key, account=account, chat=chat)
+    assert claim(tx) == []
+
+
+@pytest.mark.parametrize("state", ["ready", "sending", "unsure", "sent", "failed", "expired"])
+def test_only_what_is_in_doubt_is_sent_again(tx: Transaction, state: str) -> None:
+    row = in_doubt(tx)
+    tx.execute("UPDATE outbox SET state = ?", state)
+    assert not outbox.send_again(tx, row.message.key, account="telegram", chat="42")

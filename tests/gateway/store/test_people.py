@@ -1,7 +1,8 @@
 """People, and who they are on which platform."""
 
+from gateway.access import Standing
 from gateway.messages import Sender
-from gateway.store import people
+from gateway.store import members, people
 from gateway.store.connection import Transaction
 from gateway.store.people import OWNER
 
@@ -35,3 +36,32 @@ def test_a_sender_without_a_name_is_called_by_id(tx: Transaction) -> None:
     people.recognise(tx, "telegram", Sender(id="42"), role="member")
     [row] = tx.all("SELECT name FROM people")
     assert row["name"] == "42"
+
+
+def test_of_a_stranger_nothing_is_known(tx: Transaction) -> None:
+    assert people.standing(tx, "telegram", "42", "42") == Standing()
+
+
+def test_somebody_who_was_only_seen_is_not_paired(tx: Transaction) -> None:
+    people.recognise(tx, "telegram", Sender(id="42"), role="guest")
+    assert people.standing(tx, "telegram", "42", "42") == Standing()
+
+
+def test_who_was_let_in_has_their_role_on_that_account_alone(tx: Transaction) -> None:
+    members.admit(tx, "telegram", "42", "Ann", "member")
+    assert people.standing(tx, "telegram", "42", "-7") == Standing(paired_as="member")
+    assert people.standing(tx, "telegram@work", "42", "-7") == Standing()
+    assert people.standing(tx, "telegram", "43", "-7") == Standing()
+
+
+def test_who_was_shown_the_door_is_known_for_it(tx: Transaction) -> None:
+    members.admit(tx, "telegram", "42", "Ann", "member")
+    tx.execute("UPDATE identities SET paired_ms = NULL, revoked_ms = 1")
+    assert people.standing(tx, "telegram", "42", "42") == Standing(revoked=True)
+
+
+def test_an_allowed_chat_is_so_for_everybody_on_that_account_alone(tx: Transaction) -> None:
+    tx.execute("INSERT INTO chats (account, chat, allowed_ms) VALUES ('telegram', '-7', 1), ('telegram', '-8', NULL)")
+    assert people.standing(tx, "telegram", "42", "-7") == Standing(chat_allowed=True)
+    assert people.standing(tx, "telegram", "42", "-8") == Standing()
+    assert people.standing(tx, "telegram@work", "42", "-7") == Standing()

@@ -7,10 +7,11 @@ import pytest
 from agent_core.conversation import user
 from agent_core.events import Usage
 from gateway.messages import SessionKey
-from gateway.store import sessions, transcripts
+from gateway.resets import Policy, Resets
+from gateway.store import sessions, transcripts, turns
 from gateway.store.connection import Transaction
 from tests.gateway.store.conftest import Clock
-from tests.gateway.store.rows import KEY
+from tests.gateway.store.rows import KEY, inbound, take
 
 OTHER = SessionKey(platform="discord", kind="channel", chat="9")
 
@@ -116,3 +117,123 @@ def test_a_title_is_given_once(tx: Transaction) -> None:
     found = sessions.find(tx, session.id)
     assert found is not None
     assert found.title == "First words"
+
+
+DAY_OF_SILENCE = Resets(usual=Policy(idle_minutes=1_440))
+
+
+def end_by_itself(tx: Transaction, clock: Clock) -> tuple[sessions.Session, sessions.Session]:
+    """The session that ended and the one after it."""
+    first = sessions.open_current(tx, KEY)
+    transcripts.append(tx, first.id, user("hello"))
+    clock.forward(hours=24)
+    return first, sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE)
+
+
+def test_a_session_whose_time_has_come_is_followed_by_another(tx: Transaction, clock: Clock) -> None:
+    first = sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE)
+    clock.forward(hours=23.9)
+    assert sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE).id == first.id
+    clock.forward(hours=23.9)
+    assert sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE).id == first.id
+    clock.forward(hours=24)
+    second = sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE)
+    ended = sessions.find(tx, first.id)
+    assert ended is not None
+    assert (ended.ended_ms, ended.end_reason) == (clock.ms, "idle")
+    row = tx.one("SELECT parent_id FROM sessions WHERE id = ?", second.id)
+    assert row is not None
+    assert row["parent_id"] == first.id
+
+
+def test_what_counts_is_when_the_message_came(tx: Transaction, clock: Clock) -> None:
+    first = sessions.open_current(tx, KEY)
+    came_ms = clock.ms + 60_000
+    clock.forward(hours=100)
+    assert sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE, at_ms=came_ms).id == first.id
+
+
+def test_the_end_is_told_once(tx: Transaction, clock: Clock) -> None:
+    first, second = end_by_itself(tx, clock)
+    told = sessions.untold_end(tx, second.id)
+    assert told is not None
+    assert (told.id, told.reason, told.platform, told.kind) == (first.id, "idle", "telegram", "dm")
+    sessions.mark_told(tx, first.id)
+    assert sessions.untold_end(tx, second.id) is None
+    assert sessions.untold_end(tx, first.id) is None
+
+
+def test_an_end_on_purpose_is_not_told_and_begins_no_line(tx: Transaction, clock: Clock) -> None:
+    sessions.open_current(tx, KEY)
+    sessions.end_current(tx, str(KEY), reason="new")
+    second = sessions.open_current(tx, KEY)
+    assert sessions.untold_end(tx, second.id) is None
+    assert tx.count("SELECT COUNT(*) FROM sessions WHERE parent_id IS NOT NULL") == 0
+
+
+def test_an_end_that_was_dismissed_is_not_told(tx: Transaction, clock: Clock) -> None:
+    sessions.open_current(tx, KEY)
+    clock.forward(hours=24)
+    assert sessions.end_due(tx, sessions.due(tx, DAY_OF_SILENCE), DAY_OF_SILENCE) == 1
+    sessions.dismiss_end(tx, str(KEY))
+    assert sessions.untold_end(tx, sessions.open_current(tx, KEY).id) is None
+
+
+def test_the_sweep_leaves_what_is_at_work_or_young(tx: Transaction, clock: Clock) -> None:
+    keys = {name: SessionKey(platform="telegram", kind="dm", chat=name) for name in ("quiet", "running", "waiting")}
+    for key in keys.values():
+        sessions.open_current(tx, key)
+    take(tx, inbound("work", key=keys["running"]))
+    assert turns.begin(tx)
+    clock.forward(hours=24)
+    take(tx, inbound("soon", key=keys["waiting"]))
+    young = sessions.open_current(tx, OTHER)
+    assert young.id not in sessions.due(tx, DAY_OF_SILENCE)
+    everyone = [session.id for session in sessions.recent(tx)]
+    assert sessions.end_due(tx, everyone, DAY_OF_SILENCE) == 1
+    assert sessions.find_current(tx, str(keys["quiet"])) is None
+    assert sessions.find_current(tx, str(OTHER)) == young
+    row = tx.one("SELECT key, end_reason FROM sessions WHERE ended_ms IS NOT NULL")
+    assert row is not None
+    assert tuple(row) == (str(keys["quiet"]), "idle")
+
+
+def test_one_that_was_used_again_since_the_look_is_not_ended(tx: Transaction, clock: Clock) -> None:
+    sessions.open_current(tx, KEY)
+    clock.forward(hours=24)
+    due = sessions.due(tx, DAY_OF_SILENCE)
+    sessions.open_current(tx, KEY)
+    assert sessions.end_due(tx, due, DAY_OF_SILENCE) == 0
+
+
+def test_the_message_after_a_sweep_follows_the_ended_session_too(tx: Transaction, clock: Clock) -> None:
+    first = sessions.open_current(tx, KEY)
+    clock.forward(hours=24)
+    sessions.end_due(tx, sessions.due(tx, DAY_OF_SILENCE), DAY_OF_SILENCE)
+    told = sessions.untold_end(tx, sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE).id)
+    assert told is not None
+    assert told.id == first.id
+
+
+def test_an_old_session_can_be_taken_up_again(tx: Transaction, clock: Clock) -> None:
+    first, second = end_by_itself(tx, clock)
+    assert sessions.resume(tx, str(KEY), first.id)
+    current = sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE)
+    assert (current.id, current.ended_ms, current.end_reason) == (first.id, None, None)
+    other = sessions.find(tx, second.id)
+    assert other is not None
+    assert other.end_reason == "resumed other"
+    clock.forward(hours=24)
+    third = sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE)
+    told = sessions.untold_end(tx, third.id)
+    assert told is not None
+    assert told.id == first.id
+
+
+def test_only_ended_sessions_of_the_same_chat_can_be_taken_up(tx: Transaction, clock: Clock) -> None:
+    first, second = end_by_itself(tx, clock)
+    for key, session_id in [(str(OTHER), first.id), (str(KEY), second.id), (str(KEY), "nothing"), (str(KEY), "")]:
+        assert not sessions.resume(tx, key, session_id)
+    assert sessions.find_current(tx, str(KEY)) is not None
+    assert [session.id for session in sessions.ended(tx, str(KEY), limit=5)] == [first.id]
+    assert sessions.ended(tx, str(OTHER), limit=5) == []

@@ -26,11 +26,12 @@ def test_a_row_says_what_happened_when_and_to_whom(tx: Transaction, clock: Clock
 def test_refusals_are_bounded_and_the_newest_stay(tx: Transaction, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.store.trail._REFUSALS_KEPT", 10)
     trail.record(tx, "accepted", inbox_id=1)
-    for number in range(50):
+    for number in range(500):
         trail.record_refusal(tx, account="telegram", chat="1", sender_id=str(number), reason="not on an allowlist")
     rows = tx.all("SELECT event, detail FROM trail ORDER BY id")
     senders = [json.loads(row["detail"])["sender"] for row in rows if row["event"] == "refused"]
-    assert senders == [str(number) for number in range(40, 50)]
+    assert senders == [str(number) for number in range(500 - len(senders), 500)]
+    assert 10 <= len(senders) < 10 + 64  # tidied up now and then, not with every row
     assert rows[0]["event"] == "accepted"  # what is not a refusal stays
 
 
@@ -38,3 +39,21 @@ def test_no_text_is_in_it(tx: Transaction) -> None:
     take(tx, inbound("a secret between us"))
     for row in tx.all("SELECT * FROM trail"):
         assert "secret" not in str(tuple(row))
+
+
+def test_refusals_between_other_rows_are_bounded_too(tx: Transaction, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.store.trail._REFUSALS_KEPT", 10)
+    for number in range(300):
+        trail.record(tx, "accepted", inbox_id=number)
+        trail.record_refusal(tx, account="telegram", chat="1", sender_id=str(number), reason="not on an allowlist")
+    assert 10 <= tx.count("SELECT COUNT(*) FROM trail WHERE event = 'refused'") < 10 + 64
+
+
+def test_strangers_cannot_drive_out_what_became_of_a_message_we_know(
+    tx: Transaction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.store.trail._REFUSALS_KEPT", 10)
+    trail.record(tx, "refused", inbox_id=1, reason="queue full")
+    for number in range(200):
+        trail.record_refusal(tx, account="telegram", chat="1", sender_id=str(number), reason="not on an allowlist")
+    assert tx.count("SELECT COUNT(*) FROM trail WHERE inbox_id = 1") == 1

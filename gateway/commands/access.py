@@ -1,0 +1,203 @@
+"""Commands about who may speak: `/pairing`, `/allow`, `/whoami`, `/sethome`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast, get_args
+
+from gateway import pairing as words
+from gateway.access import Role, Rules, decide
+from gateway.clock import now_ms
+from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
+from gateway.messages import InboundMessage, Sender
+from gateway.store import chats, members, pairing, people, trail
+from gateway.store.connection import Transaction
+
+_ROLES = get_args(Role)
+_NOT_IN_DMS = "This is not a group, so there is nothing to open. Send it in the group."
+_USAGE = "Use /pairing list, /pairing approve CODE [owner|member|guest], /pairing revoke ID, or /pairing clear."
+_INVITE = (
+    "An invite made here would stand in this chat for good. Make it on the machine itself: hermes pairing invite {}"
+)
+
+
+def access_commands(
+    rules: Rules = Rules(),  # noqa: B008 frozen
+    limits: pairing.Limits = pairing.Limits(),  # noqa: B008 frozen
+) -> tuple[CommandSpec, ...]:
+    """The commands, knowing what the config says of who may speak and how often a code may be tried."""
+    desk = _AccessDesk(rules=rules, limits=limits)
+    return (
+        CommandSpec(
+            name="pairing",
+            category="Access",
+            description="Show who asks to be let in, let them in, show them the door",
+            argument_hint="[list|approve CODE|revoke ID|clear]",
+            run=desk.pairing,
+            owners_only=True,
+        ),
+        CommandSpec(
+            name="allow",
+            category="Access",
+            description="Let everybody in this group talk to me, or no longer",
+            argument_hint="here|off",
+            run=desk.allow,
+            places=frozenset({"chat"}),
+            owners_only=True,
+        ),
+        CommandSpec(
+            name="sethome",
+            category="Access",
+            description="Send notices to this chat",
+            run=desk.set_home,
+            places=frozenset({"chat"}),
+            owners_only=True,
+        ),
+        CommandSpec(name="whoami", category="Access", description="Show your id, your role, and why", run=desk.whoami),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AccessDesk:
+    rules: Rules
+    limits: pairing.Limits
+
+    def pairing(self, tx: Transaction, call: CommandCall) -> CommandReply:
+        pairing.blank_code(tx, call.inbox_id)  # first: whatever comes of it, the code is not kept
+        action, *arguments = call.arguments.split() or ["list"]
+        match action.lower():
+            case "list":
+                return CommandReply(text="\n".join(overview_lines(pairing.overview(tx, self.limits))))
+            case "approve":
+                return self._approve(tx, call, arguments)
+            case "revoke":
+                return self._revoke(tx, call, arguments)
+            case "clear" | "clear-pending":
+                platform, _ = _platform_first(tx, call, arguments)
+                return CommandReply(text=words.cleared(pairing.clear_pending(tx, platform or None)))
+            case "invite":
+                return CommandReply(text=_INVITE.format(call.key.account_name))
+            case "unlock":
+                text = "Only whoever sits at the machine can unlock. There: hermes pairing unlock "
+                return CommandReply(text=text + call.key.platform)
+            case _:
+                return CommandReply(text=f"/pairing cannot do that. {_USAGE}")
+
+    def allow(self, tx: Transaction, call: CommandCall) -> CommandReply:
+        account, chat = call.key.account_name, call.key.chat
+        if call.key.kind in ("dm", ""):
+            return CommandReply(text=_NOT_IN_DMS)
+        match call.arguments.lower():
+            case "here":
+                chats.allow(tx, account, chat, by=_by(call))
+                trail.record(tx, "chat allowed", account=account, chat=chat, by=_by(call))
+                return CommandReply(text="Everybody in this group may talk to me now. /allow off takes it back.")
+            case "off":
+                return CommandReply(text=self._disallow(tx, call))
+            case _:
+                return CommandReply(
+                    text="Use /allow here to open this group for everybody in it, /allow off to close it."
+                )
+
+    def whoami(self, tx: Transaction, call: CommandCall) -> CommandReply:
+        account, chat = call.key.account_name, call.key.chat
+        name = f"{call.sender_name}, " if call.sender_name else ""
+        id_ = f"{account}:{call.sender_id}" if call.sender_id else account
+        lines = [f"You are {name}{id_}: {call.role} ({self._why(tx, call)})."]
+        if call.role == "owner" and call.place == "chat":
+            lines.append(f"This chat is {account}:{chat}, in case you want to name it in the config.")
+        return CommandReply(text="\n".join(lines))
+
+    def set_home(self, tx: Transaction, call: CommandCall) -> CommandReply:
+        chats.set_home(tx, call.key.account_name, call.key.chat)
+        trail.record(tx, "home set", account=call.key.account_name, chat=call.key.chat, by=_by(call))
+        text = (
+            f"Notices on {call.key.account_name} come here from now on. To change that, send /sethome in another chat."
+        )
+        return CommandReply(text=text)
+
+    def _approve(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> CommandReply:
+        platform, rest = _platform_first(tx, call, arguments)
+        if not platform:
+            return CommandReply(text="Say on which platform: /pairing approve telegram CODE")
+        role: Role = "member"
+        if len(rest) > 1 and rest[-1].lower() in _ROLES:
+            role, rest = cast(Role, rest[-1].lower()), rest[:-1]
+        if not rest:
+            return CommandReply(text=f"The code is missing. {_USAGE}")
+        done = pairing.approve(tx, platform, "".join(rest), role, self.limits, by=_by(call))
+        if isinstance(done, members.Problem):
+            return CommandReply(text=done.text)
+        return CommandReply(text=words.approved(done.name, f"{done.account}:{done.user_id}", done.role))
+
+    def _revoke(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> CommandReply:
+        platform, rest = _platform_first(tx, call, arguments)
+        who = " ".join(rest)
+        if not platform or not who:
+            return CommandReply(text="Say whom, and on which platform: /pairing revoke telegram 123456789")
+        if who == call.sender_id and words.covers(platform, call.key.account_name):
+            return CommandReply(text="That is you, and you would lock yourself out. Another owner can do it.")
+        done = members.revoke(
+            tx,
+            platform,
+            who,
+            owner_users=self.rules.owner_users,
+            allowed_users=self.rules.allowed_users,
+            by=_by(call),
+        )
+        if isinstance(done, members.Problem):
+            return CommandReply(text=done.text)
+        return CommandReply(text=words.revoked(done.name, done.user_id, is_listed=done.is_listed))
+
+    def _disallow(self, tx: Transaction, call: CommandCall) -> str:
+        account, chat = call.key.account_name, call.key.chat
+        was_open = chats.disallow(tx, account, chat)
+        if was_open:
+            trail.record(tx, "chat closed", account=account, chat=chat, by=_by(call))
+        if self._probe(call).place_names & self.rules.allowed_chats:
+            return "The config opens this group, so it stays open. Take it out of access.allowed_chats there."
+        if not was_open:
+            return "This group was not open. /allow here opens it for everybody in it."
+        return "This group is closed: I talk here to owners and to people on an allowlist. /allow here opens it again."
+
+    def _why(self, tx: Transaction, call: CommandCall) -> str:
+        standing = people.standing(tx, call.key.account_name, call.sender_id, call.key.chat)
+        decision = decide(self._probe(call), self.rules, standing, local=call.place == "cli")
+        if decision.role is None and call.role == "owner":  # only a local platform lets such a one in
+            decision = decide(self._probe(call), self.rules, standing, local=True)
+        return decision.reason
+
+    def _probe(self, call: CommandCall) -> InboundMessage:
+        sender = Sender(id=call.sender_id, name=call.sender_name)
+        return InboundMessage(key=call.key, message_id="", sender=sender, parts=(), sent_ms=0)
+
+
+def _by(call: CommandCall) -> str:
+    return f"{call.key.account_name}:{call.sender_id}"
+
+
+def _platform_first(tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The platform if it is named, else the chat's own; empty in a chat of the owner alone, where nobody pairs."""
+    accounts = members.accounts_seen(tx)
+    known = accounts | {words.platform_of(account) for account in accounts}
+    if arguments and arguments[0].lower() in known:
+        return arguments[0].lower(), arguments[1:]
+    return call.key.platform if call.key.kind else "", arguments
+
+
+def overview_lines(found: pairing.Overview) -> list[str]:
+    """Who waits, who is in and who is out; also what `hermes pairing list` prints."""
+    now = now_ms()
+    lines = [
+        f"{one.name} ({one.account}:{one.user_id}) asked {words.in_words(now - one.requested_ms)} ago; "
+        f"the code is good for {words.in_words(one.expires_ms - now)}."
+        for one in found.pending
+    ]
+    lines = lines or ["Nobody is waiting to be let in."]
+    lines += [f"{one.name} ({one.account}:{one.user_id}) is in as {one.role}." for one in found.people]
+    lines += [f"{one.name} ({one.account}:{one.user_id}) was shown the door." for one in found.revoked]
+    lines += [f"Approval on {one.platform} is locked for {words.in_words(one.until_ms - now)}." for one in found.locks]
+    lines += [
+        f"An invite as {one.role} on {one.platform} is open for {words.in_words(one.expires_ms - now)}."
+        for one in found.invites
+    ]
+    return lines

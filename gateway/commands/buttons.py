@@ -1,0 +1,30 @@
+"""The table of buttons: what a press does, in the same transaction that ends its inbox row.
+
+A button carries `name:argument`. Whoever presses it has passed the same gate as a message.
+"""
+
+from collections.abc import Callable, Mapping
+
+from gateway.commands.registry import CommandCall, CommandReply
+from gateway.commands.session import continue_old
+from gateway.store import outbox
+from gateway.store.connection import Transaction
+
+Press = Callable[[Transaction, CommandCall], CommandReply]
+
+
+def press(tx: Transaction, call: CommandCall) -> CommandReply:
+    action = BUTTONS.get(call.name)
+    if action is None:
+        return CommandReply(text="This button is from another version of me and does nothing any more.", in_place=True)
+    return action(tx, call)
+
+
+def send_again(tx: Transaction, call: CommandCall) -> CommandReply:
+    """For an answer of which nobody can know whether it arrived."""
+    if outbox.send_again(tx, call.arguments, account=call.key.account_name, chat=call.key.chat):
+        return CommandReply(text="Sent again:", in_place=True)
+    return CommandReply(text="That answer was sent again already.", in_place=True)
+
+
+BUTTONS: Mapping[str, Press] = {"resend": send_again, "continue": continue_old}

@@ -1,0 +1,88 @@
+"""How fast a platform may be spoken to: in one chat, in one group, in all. No chat waits for another's sake."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+_ROUNDING_SECONDS = 1e-6  # a wait of less is none: it would be over before it could be waited for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """`count` messages in any `seconds`, all at once if need be. A count of 0 means no limit."""
+
+    count: int = 0
+    seconds: float = 1.0
+
+
+def _nobody(chat: str) -> bool:
+    return False
+
+
+@dataclass(slots=True, kw_only=True)
+class Pace:
+    per_chat: Rate = Rate()
+    per_group: Rate = Rate()
+    overall: Rate = Rate()
+    is_group: Callable[[str], bool] = _nobody
+    clock: Callable[[], float] = time.monotonic
+    # When the last so many messages were sent, as many as the limit counts: an even spread with room for a burst
+    # would let twice the limit through in the first stretch of time.
+    _sent: dict[str, deque[float]] = field(default_factory=dict)
+    _sent_to_all: deque[float] = field(default_factory=deque)
+    _told_to_wait: dict[str, float] = field(default_factory=dict)  # by the platform itself: until when
+
+    def wait_seconds(self, chat: str) -> float:
+        """How long nothing should be sent to this chat; 0 when it may be now."""
+        now = self.clock()
+        return max(
+            self._told_to_wait.get(chat, now) - now,
+            _wait(self._sent.get(chat), self._rate(chat), now),
+            _wait(self._sent_to_all, self.overall, now),
+        )
+
+    @property
+    def wait_for_all(self) -> float:
+        return _wait(self._sent_to_all, self.overall, self.clock())
+
+    @property
+    def room_for_all(self) -> int:
+        """How many may be sent right now, whatever the chats; 0 when all have to wait."""
+        if not self.overall.count:
+            return 1_000_000
+        begin = self.clock() - self.overall.seconds + _ROUNDING_SECONDS
+        return self.overall.count - sum(at > begin for at in self._sent_to_all)
+
+    def spend(self, chat: str) -> None:
+        now, rate = self.clock(), self._rate(chat)
+        if rate.count:
+            self._sent.setdefault(chat, deque(maxlen=rate.count)).append(now)
+        if self.overall.count:
+            self._sent_to_all.append(now)
+            while len(self._sent_to_all) > self.overall.count:
+                self._sent_to_all.popleft()
+
+    def rest(self, chat: str, seconds: float) -> None:
+        """The platform told us to leave this chat alone."""
+        self._told_to_wait[chat] = max(self._told_to_wait.get(chat, 0.0), self.clock() + seconds)
+
+    def resting(self) -> dict[str, float]:
+        """The chats that must wait, and how long. Forgets those that count no more, so that memory stays bounded."""
+        now = self.clock()
+        for chat in [chat for chat, sent in self._sent.items() if sent[-1] + self._rate(chat).seconds <= now]:
+            del self._sent[chat]
+        for chat in [chat for chat, until in self._told_to_wait.items() if until <= now]:
+            del self._told_to_wait[chat]
+        waits = {chat: self.wait_seconds(chat) for chat in {*self._sent, *self._told_to_wait}}
+        return {chat: wait for chat, wait in waits.items() if wait > 0}
+
+    def _rate(self, chat: str) -> Rate:
+        return self.per_group if self.is_group(chat) else self.per_chat
+
+
+def _wait(sent: deque[float] | None, rate: Rate, now: float) -> float:
+    if not sent or not rate.count or len(sent) < rate.count:
+        return 0.0
+    wait = sent[-rate.count] + rate.seconds - now
+    return wait if wait > _ROUNDING_SECONDS else 0.0

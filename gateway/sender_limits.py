@@ -1,0 +1,34 @@
+"""How much one sender may say in a minute, whoever they are. In memory: a restart forgives."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+_SENDERS_REMEMBERED = 10_000
+_ROUNDING_SECONDS = 1e-6  # what adding up many small spacings may be wrong by
+
+
+@dataclass(slots=True)
+class SenderLimits:
+    per_minute: int  # 0: any number
+    clock: Callable[[], float] = time.monotonic
+    # When a sender's next message would be on time if those so far had been spread evenly.
+    _due: OrderedDict[tuple[str, str], float] = field(default_factory=OrderedDict)
+
+    def allow(self, account: str, sender_id: str) -> bool:
+        """Counts one message of this sender; False when it is one too many."""
+        if not self.per_minute:
+            return True
+        now, spacing = self.clock(), 60 / self.per_minute
+        due = max(self._due.pop((account, sender_id), now), now)
+        allowed = due + spacing <= now + 60 + _ROUNDING_SECONDS
+        self._due[account, sender_id] = due + spacing if allowed else due
+        if len(self._due) > _SENDERS_REMEMBERED:
+            self._due.popitem(last=False)
+        return allowed
+
+    def give_back(self, account: str, sender_id: str) -> None:
+        """A message that was counted could not be taken after all: it will come again."""
+        if (account, sender_id) in self._due:
+            self._due[account, sender_id] -= 60 / self.per_minute

@@ -1,0 +1,398 @@
+"""Who asks to be let in, who was, who was shown the door; and the limits that make guessing hopeless.
+
+A code stands in no row: only a salted hash of it does, and that is made when the code's message is sent. Codes that
+are open at the same time on one platform share a salt, so that a guess costs one slow hash and not one for each.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from gateway import pairing as words
+from gateway.access import Role
+from gateway.clock import now_ms
+from gateway.messages import Address, InboundMessage, Text
+from gateway.pairing import SALT_BYTES, covers, platform_of
+from gateway.store import inbox, members, outbox, trail
+from gateway.store.connection import Row, Transaction
+from gateway.store.members import KnownPerson, Problem
+from tools.parts import load_parts
+
+CODE_TOPIC = "pairing code"  # of an outbox row without text: delivery fills it in with `compose_code`
+_WELCOME_TOPIC = "paired"
+_APPROVALS = ""  # whose failures: those of approvals; else those of the sender of a wrong invite
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    code_ms: int = _HOUR_MS  # how long a code or an invite is good
+    request_ms: int = 600_000  # between two requests of one user
+    max_pending: int = 3  # of an account
+    max_failures: int = 5  # wrong approvals within `lockout_ms` lock a platform for as long
+    lockout_ms: int = _HOUR_MS
+    max_guesses_per_sender: int = 5  # wrong invites within `guesses_ms`
+    max_guesses: int = 50  # the same, of all senders of a platform together
+    guesses_ms: int = _HOUR_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approved:
+    account: str
+    user_id: str
+    name: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingRequest:
+    account: str
+    user_id: str
+    name: str
+    requested_ms: int
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    platform: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenInvite:
+    platform: str
+    role: Role
+    created_ms: int
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    pending: tuple[PendingRequest, ...]
+    people: tuple[KnownPerson, ...]
+    revoked: tuple[KnownPerson, ...]
+    locks: tuple[Lock, ...]
+    invites: tuple[OpenInvite, ...]
+
+
+# Strangers who ask
+
+
+def ask(tx: Transaction, message: InboundMessage, limits: Limits) -> bool:
+    """A stranger's direct message. Whether they will be told a code; otherwise we stay silent."""
+    account, user_id, now = message.key.account_name, message.sender.id, now_ms()
+    asked = tx.one(
+        "SELECT 1 FROM pairing_requests WHERE account = ? AND user_id = ? AND requested_ms > ?",
+        account,
+        user_id,
+        now - limits.request_ms,
+    )
+    others = tx.count(
+        """SELECT COUNT(*) FROM pairing_requests
+            WHERE account = ? AND user_id <> ? AND state = 'pending' AND expires_ms > ?""",
+        account,
+        user_id,
+        now,
+    )
+    if asked is not None or others >= limits.max_pending:
+        return False
+    _forget_requests(tx, account, user_id, limits)
+    tx.execute(
+        """INSERT INTO pairing_requests (account, user_id, user_name, chat, state, requested_ms, expires_ms)
+           VALUES (?, ?, ?, ?, 'pending', ?, ?)""",
+        account,
+        user_id,
+        message.sender.name,
+        message.key.chat,
+        now,
+        now + limits.code_ms,
+    )
+    if not outbox.notice_waits(tx, message.address, CODE_TOPIC):
+        outbox.add(tx, message.address, [], kind="notice", topic=CODE_TOPIC, age_limit_ms=limits.code_ms)
+    trail.record(tx, "pairing asked", account=account, chat=message.key.chat, sender=user_id)
+    return True
+
+
+def compose_code(tx: Transaction, account: str, chat: str, limits: Limits) -> str | None:
+    """What to say in place of an empty `CODE_TOPIC` row; None when nobody waits there any more.
+
+    Each call makes a new code and the one before is void: call it once for each try to send.
+    """
+    now = now_ms()
+    request = tx.one(
+        """SELECT id, requested_ms, expires_ms FROM pairing_requests
+            WHERE account = ? AND chat = ? AND state = 'pending' AND expires_ms > ? ORDER BY id DESC LIMIT 1""",
+        account,
+        chat,
+        now,
+    )
+    if request is None:
+        return None
+    code = words.new_code()
+    salt = _salt(tx, "SELECT salt FROM pairing_requests WHERE account = ? AND state = 'pending'", account)
+    # A setting that was lowered since the request holds for its code, too.
+    expires_ms = min(request["expires_ms"], request["requested_ms"] + limits.code_ms)
+    tx.execute(
+        "UPDATE pairing_requests SET salt = ?, hash = ?, expires_ms = ? WHERE id = ?",
+        salt,
+        words.fingerprint(code, salt),
+        expires_ms,
+        request["id"],
+    )
+    return words.for_code(code, account, expires_ms - now) if expires_ms > now else None
+
+
+def approve(tx: Transaction, platform: str, code: str, role: Role, limits: Limits, *, by: str) -> Approved | Problem:
+    """Lets in whoever waits under this code, for good. Of several who try the same code one succeeds."""
+    bare = platform_of(platform)
+    if until_ms := _locked_until(tx, bare, limits):
+        return Problem(text=words.locked(bare, until_ms, limits.max_failures))
+    typed = words.read_code(code)
+    request = _take_request(tx, platform, typed) if typed is not None else None
+    if request is None:
+        return _failed_approval(tx, platform, limits, by=by, well_formed=typed is not None)
+    tx.execute("DELETE FROM pairing_failures WHERE platform = ? AND who = ?", bare, _APPROVALS)
+    account, user_id = request["account"], request["user_id"]
+    name = words.plain_name(request["user_name"], user_id)
+    members.admit(tx, account, user_id, name, role)
+    _say_welcome(tx, Address(account=account, chat=request["chat"]), role)
+    trail.record(tx, "pairing approved", account=account, sender=user_id, role=role, by=by)
+    return Approved(account=account, user_id=user_id, name=name, role=role)
+
+
+def clear_pending(tx: Transaction, platform: str | None = None) -> int:
+    """Forgets who waits; their codes are void. Gives how many did."""
+    pending = [row for row in _pending(tx) if platform is None or covers(platform, row["account"])]
+    for row in pending:
+        tx.execute("UPDATE pairing_requests SET state = 'cleared', salt = NULL, hash = NULL WHERE id = ?", row["id"])
+        trail.record(tx, "pairing cleared", account=row["account"], sender=row["user_id"])
+    return len(pending)
+
+
+def unlock(tx: Transaction, platform: str, limits: Limits) -> bool:
+    """Takes wrong codes and guesses back; whether approval was locked. For whoever sits at the machine itself."""
+    bare = platform_of(platform)
+    was_locked = _locked_until(tx, bare, limits) > 0
+    tx.execute("DELETE FROM pairing_failures WHERE platform = ?", bare)
+    trail.record(tx, "pairing unlocked", platform=bare)
+    return was_locked
+
+
+def blank_code(tx: Transaction, inbox_id: int) -> None:
+    """Takes the code out of a `/pairing` command that came through the inbox; right or wrong, it is not kept."""
+    row = tx.one("SELECT parts FROM inbox WHERE id = ?", inbox_id)
+    if row is not None:
+        parts = load_parts(row["parts"])
+        blank = tuple(Text(text=words.without_code(part.text)) if isinstance(part, Text) else part for part in parts)
+        if blank != parts:
+            inbox.set_parts(tx, inbox_id, blank)
+
+
+# Friends who are asked
+
+
+def invite(tx: Transaction, platform: str, role: Role, limits: Limits, *, by: str) -> str:
+    """A code that lets one person in. It is nowhere but in what this returns: show it, do not store it."""
+    now = now_ms()
+    tx.execute("DELETE FROM pairing_invites WHERE used_ms IS NULL AND expires_ms <= ?", now)
+    code = words.new_code()
+    salt = _salt(tx, "SELECT salt FROM pairing_invites WHERE platform = ? AND used_ms IS NULL", platform)
+    tx.execute(
+        "INSERT INTO pairing_invites (platform, role, salt, hash, created_ms, expires_ms) VALUES (?, ?, ?, ?, ?, ?)",
+        platform,
+        role,
+        salt,
+        words.fingerprint(code, salt),
+        now,
+        now + limits.code_ms,
+    )
+    trail.record(tx, "invited", platform=platform, role=role, by=by)
+    return code
+
+
+def redeem(tx: Transaction, message: InboundMessage, limits: Limits) -> Role | None:
+    """Lets the sender in if the message is an open invite; the role they have then.
+
+    None for anything else: an ordinary message, a wrong code, or one guess too many, which is not even looked at.
+    """
+    if message.key.kind != "dm" or message.sender.is_bot or message.kind not in ("message", "command"):
+        return None
+    code = words.code_in(message.said)
+    account, platform = message.key.account_name, message.key.platform
+    who = f"{account}:{message.sender.id}"
+    invites = _open_invites(tx, account) if code is not None else []
+    if code is None or not invites or not _may_guess(tx, platform, who, limits):
+        return None
+    role = _take_invite(tx, code, invites, who)
+    if role is None:
+        _count_failure(tx, platform, who, limits)
+        return None
+    tx.execute("DELETE FROM pairing_failures WHERE platform = ? AND who = ?", platform, who)
+    tx.execute(
+        "UPDATE pairing_requests SET state = 'cleared' WHERE account = ? AND user_id = ? AND state = 'pending'",
+        account,
+        message.sender.id,
+    )
+    members.admit(tx, account, message.sender.id, words.plain_name(message.sender.name, message.sender.id), role)
+    _say_welcome(tx, message.address, role)
+    trail.record(tx, "invite used", account=account, sender=message.sender.id, role=role)
+    return role
+
+
+# What there is
+
+
+def overview(tx: Transaction, limits: Limits) -> Overview:
+    now = now_ms()
+    people, revoked = members.known_people(tx)
+    platforms = tx.all("SELECT DISTINCT platform FROM pairing_failures WHERE who = ? ORDER BY platform", _APPROVALS)
+    locks = [Lock(platform=row["platform"], until_ms=_locked_until(tx, row["platform"], limits)) for row in platforms]
+    invites = tx.all("SELECT * FROM pairing_invites WHERE used_ms IS NULL AND expires_ms > ? ORDER BY id", now)
+    return Overview(
+        pending=tuple(
+            PendingRequest(
+                account=row["account"],
+                user_id=row["user_id"],
+                name=words.plain_name(row["user_name"], row["user_id"]),
+                requested_ms=row["requested_ms"],
+                expires_ms=row["expires_ms"],
+            )
+            for row in _pending(tx)
+        ),
+        people=tuple(people),
+        revoked=tuple(revoked),
+        locks=tuple(lock for lock in locks if lock.until_ms),
+        invites=tuple(
+            OpenInvite(
+                platform=row["platform"],
+                role=row["role"],
+                created_ms=row["created_ms"],
+                expires_ms=row["expires_ms"],
+            )
+            for row in invites
+        ),
+    )
+
+
+def _pending(tx: Transaction) -> list[Row]:
+    return tx.all("SELECT * FROM pairing_requests WHERE state = 'pending' AND expires_ms > ? ORDER BY id", now_ms())
+
+
+def _forget_requests(tx: Transaction, account: str, user_id: str, limits: Limits) -> None:
+    """Those that are over, so that strangers cannot fill the disk, and the user's own before this one."""
+    now = now_ms()
+    tx.execute(
+        """DELETE FROM pairing_requests WHERE account = ? AND state <> 'approved'
+              AND (user_id = ? OR (expires_ms <= ? AND requested_ms <= ?))""",
+        account,
+        user_id,
+        now,
+        now - limits.request_ms,
+    )
+
+
+def _take_request(tx: Transaction, platform: str, code: str) -> Row | None:
+    waiting = [row for row in _pending(tx) if covers(platform, row["account"]) and row["hash"] is not None]
+    match = _match(code, waiting)
+    if match is None:
+        return None
+    # The update decides, not the look before it: of two who approve at once one gets the row.
+    return tx.one(
+        """UPDATE pairing_requests SET state = 'approved', salt = NULL, hash = NULL
+            WHERE id = ? AND state = 'pending' AND hash = ? RETURNING *""",
+        match["id"],
+        match["hash"],
+    )
+
+
+def _failed_approval(tx: Transaction, platform: str, limits: Limits, *, by: str, well_formed: bool) -> Problem:
+    bare = platform_of(platform)
+    _count_failure(tx, bare, _APPROVALS, limits)
+    trail.record(tx, "approval failed", platform=platform, by=by)
+    if until_ms := _locked_until(tx, bare, limits):
+        return Problem(text=words.locked(bare, until_ms, limits.max_failures))
+    recent = tx.count(
+        "SELECT COUNT(*) FROM pairing_failures WHERE platform = ? AND who = ? AND at_ms > ?",
+        bare,
+        _APPROVALS,
+        now_ms() - limits.lockout_ms,
+    )
+    left = max(1, limits.max_failures - recent)
+    return Problem(text=words.wrong_code(platform, well_formed=well_formed, tries_left=left))
+
+
+def _locked_until(tx: Transaction, platform: str, limits: Limits) -> int:
+    """When approval is possible again; 0 when it is."""
+    last = tx.all(
+        "SELECT at_ms FROM pairing_failures WHERE platform = ? AND who = ? ORDER BY at_ms DESC, id DESC LIMIT ?",
+        platform,
+        _APPROVALS,
+        limits.max_failures,
+    )
+    if len(last) < limits.max_failures or last[0]["at_ms"] - last[-1]["at_ms"] >= limits.lockout_ms:
+        return 0
+    until_ms = int(last[0]["at_ms"]) + limits.lockout_ms
+    return until_ms if until_ms > now_ms() else 0
+
+
+def _count_failure(tx: Transaction, platform: str, who: str, limits: Limits) -> None:
+    now = now_ms()
+    tx.execute("INSERT INTO pairing_failures (platform, who, at_ms) VALUES (?, ?, ?)", platform, who, now)
+    # A lock rests on failures up to twice its length ago: dropping them earlier would lift it.
+    over_ms = now - 2 * max(limits.lockout_ms, limits.guesses_ms)
+    tx.execute("DELETE FROM pairing_failures WHERE at_ms <= ?", over_ms)
+
+
+def _may_guess(tx: Transaction, platform: str, who: str, limits: Limits) -> bool:
+    guesses = tx.one(
+        """SELECT COUNT(*) AS of_all, COUNT(*) FILTER (WHERE who = ?) AS own FROM pairing_failures
+            WHERE platform = ? AND who <> ? AND at_ms > ?""",
+        who,
+        platform,
+        _APPROVALS,
+        now_ms() - limits.guesses_ms,
+    )
+    assert guesses is not None
+    own, of_all = int(guesses["own"]), int(guesses["of_all"])
+    return own < limits.max_guesses_per_sender and of_all < limits.max_guesses
+
+
+def _open_invites(tx: Transaction, account: str) -> list[Row]:
+    return tx.all(
+        "SELECT * FROM pairing_invites WHERE platform IN (?, ?) AND used_ms IS NULL AND expires_ms > ? ORDER BY id",
+        account,
+        platform_of(account),
+        now_ms(),
+    )
+
+
+def _take_invite(tx: Transaction, code: str, invites: Sequence[Row], who: str) -> Role | None:
+    match = _match(code, invites)
+    if match is None:
+        return None
+    taken = tx.one(
+        "UPDATE pairing_invites SET used_ms = ?, used_by = ? WHERE id = ? AND used_ms IS NULL RETURNING role",
+        now_ms(),
+        who,
+        match["id"],
+    )
+    return cast(Role, taken["role"]) if taken is not None else None
+
+
+def _salt(tx: Transaction, open_ones: str, name: str) -> bytes:
+    """That of the other open codes, or a new one."""
+    used = [row["salt"] for row in tx.all(open_ones, name) if row["salt"] is not None]
+    return bytes(used[0]) if used else secrets.token_bytes(SALT_BYTES)
+
+
+def _match(code: str, rows: Sequence[Row]) -> Row | None:
+    """All are compared, so that the time it takes tells nothing."""
+    prints = {salt: words.fingerprint(code, salt) for salt in {row["salt"] for row in rows}}
+    matching = [row for row in rows if words.is_same(prints[row["salt"]], row["hash"])]
+    return matching[0] if matching else None
+
+
+def _say_welcome(tx: Transaction, address: Address, role: Role) -> None:
+    outbox.add(tx, address, [Text(text=words.welcome(role))], kind="notice", topic=_WELCOME_TOPIC)

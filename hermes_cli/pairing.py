@@ -1,0 +1,189 @@
+"""`hermes pairing`: who asks to be let in, who is in, who is out."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gateway.access import Role
+    from gateway.store.connection import Transaction
+    from gateway.store.database import Database
+    from hermes_cli.opening import Opened
+
+_BY = "the hermes command"
+_ROLES = click.Choice(["owner", "member", "guest"])
+
+
+@click.group()
+def pairing() -> None:
+    """Let people in and show them the door. Works on the running gateway at once, and without one, too."""
+
+
+@pairing.command("list")
+@click.option("--json", "as_json", is_flag=True)
+def list_pairings(as_json: bool) -> None:
+    """Who waits for approval, who is in, who is out, what is locked, which invites are open."""
+    from gateway.commands.access import overview_lines
+    from gateway.store import pairing as store
+    from gateway.wiring import build_pairing_limits
+    from hermes_cli.opening import open_home, with_store
+
+    opened = open_home()
+    limits = build_pairing_limits(opened.settings)
+    found = with_store(opened, lambda db: db.read(lambda tx: store.overview(tx, limits)))
+    click.echo(json.dumps(asdict(found), ensure_ascii=False, indent=2) if as_json else "\n".join(overview_lines(found)))
+
+
+@pairing.command()
+@click.argument("platform")
+@click.argument("code", nargs=-1, required=True)
+@click.option("--role", type=_ROLES, help="What they may do.  [default: member]")
+def approve(platform: str, code: tuple[str, ...], role: "Role | None") -> None:
+    """Let in whoever was told this code: hermes pairing approve telegram ABCD2345"""
+    from gateway import pairing as words
+    from gateway.store import members
+    from gateway.store import pairing as store
+    from gateway.wiring import build_pairing_limits
+    from hermes_cli.opening import open_home, with_store
+
+    opened = open_home()
+    limits = build_pairing_limits(opened.settings)
+
+    async def work(db: "Database") -> store.Approved | members.Problem:
+        name = await db.read(lambda tx: _known(tx, opened, platform))
+        chosen = role or await _ask_for_owner(db, opened)
+        return await db.write(lambda tx: store.approve(tx, name, "".join(code), chosen, limits, by=_BY))
+
+    done = with_store(opened, work)
+    if isinstance(done, members.Problem):
+        raise click.ClickException(done.text)
+    click.echo(words.approved(done.name, f"{done.account}:{done.user_id}", done.role))
+    _say_when_told(opened)
+
+
+@pairing.command()
+@click.argument("platform")
+@click.argument("who", nargs=-1, required=True)
+def revoke(platform: str, who: tuple[str, ...]) -> None:
+    """Show somebody the door, by id or exact name: hermes pairing revoke telegram 123456789"""
+    from gateway import pairing as words
+    from gateway.store import members
+    from gateway.wiring import build_rules
+    from hermes_cli.opening import open_home, with_store
+
+    opened = open_home()
+    rules = build_rules(opened.settings)
+
+    def unit(tx: "Transaction") -> members.Revoked | members.Problem:
+        name = _known(tx, opened, platform)
+        lists = {"owner_users": rules.owner_users, "allowed_users": rules.allowed_users}
+        return members.revoke(tx, name, " ".join(who), by=_BY, **lists)
+
+    done = with_store(opened, lambda db: db.write(unit))
+    if isinstance(done, members.Problem):
+        raise click.ClickException(done.text)
+    click.echo(words.revoked(done.name, done.user_id, is_listed=done.is_listed))
+
+
+@pairing.command("clear-pending")
+@click.argument("platform", required=False)
+def clear_pending(platform: str | None) -> None:
+    """Forget who waits for approval, on one platform or on all."""
+    from gateway import pairing as words
+    from gateway.store import pairing as store
+    from hermes_cli.opening import open_home, with_store
+
+    opened = open_home()
+
+    def unit(tx: "Transaction") -> int:
+        return store.clear_pending(tx, _known(tx, opened, platform) if platform else None)
+
+    click.echo(words.cleared(with_store(opened, lambda db: db.write(unit))))
+
+
+@pairing.command()
+@click.argument("platform")
+def unlock(platform: str) -> None:
+    """Allow approvals again after too many wrong codes."""
+    from gateway.pairing import platform_of
+    from gateway.store import pairing as store
+    from gateway.wiring import build_pairing_limits
+    from hermes_cli.opening import open_home, with_store
+
+    opened = open_home()
+    limits = build_pairing_limits(opened.settings)
+
+    def unit(tx: "Transaction") -> bool:
+        return store.unlock(tx, _known(tx, opened, platform), limits)
+
+    state = "is unlocked" if with_store(opened, lambda db: db.write(unit)) else "was not locked"
+    click.echo(f"Approval on {platform_of(platform.lower())} {state}, and wrong codes so far no longer count.")
+
+
+@pairing.command()
+@click.argument("platform")
+@click.option("--role", type=_ROLES, default="member", show_default=True, help="What they may do.")
+@click.option("--json", "as_json", is_flag=True)
+def invite(platform: str, role: "Role", as_json: bool) -> None:
+    """Print a code that lets one friend in: they send it to the bot."""
+    from gateway import pairing as words
+    from gateway.store import inbox
+    from gateway.store import pairing as store
+    from gateway.wiring import build_pairing_limits
+    from hermes_cli.opening import open_home, with_store
+
+    opened = open_home()
+    limits = build_pairing_limits(opened.settings)
+
+    def unit(tx: "Transaction") -> tuple[str, str, str]:
+        name = _known(tx, opened, platform)
+        return name, store.invite(tx, name, role, limits, by=_BY), inbox.cursor(tx, name, "username")
+
+    name, code, username = with_store(opened, lambda db: db.write(unit))
+    link = words.deep_link(username, code) if username else ""
+    if as_json:
+        click.echo(json.dumps({"code": code, "link": link, "platform": name, "role": role, "good_ms": limits.code_ms}))
+        return
+    click.echo(f"{code}  lets one person in as {role}, once, within {words.in_words(limits.code_ms)}.")
+    if link:
+        click.echo(f"Send your friend this link: {link}")
+    else:
+        click.echo(f"Send it to your friend, who sends it to the bot on {name} as a direct message.")
+
+
+def _known(tx: "Transaction", opened: "Opened", platform: str) -> str:
+    """The platform's or account's name; what is not known ends in the nearest one that is."""
+    from gateway.pairing import nearest, platform_of
+    from gateway.store import members
+
+    accounts = members.accounts_seen(tx)
+    for key, section in opened.settings.platforms:
+        if hasattr(section, "allowed_users"):  # strangers can write to us there
+            accounts |= {key, *(f"{key}@{account}" for account in getattr(section, "accounts", ()))}
+    known = accounts | {platform_of(account) for account in accounts}
+    if platform.lower() not in known:
+        raise click.UsageError(nearest(platform, known))
+    return platform.lower()
+
+
+async def _ask_for_owner(db: "Database", opened: "Opened") -> "Role":
+    """Whoever lets in the first one from a terminal is most likely letting in themselves."""
+    import sys
+
+    from gateway.store import members
+
+    if opened.settings.access.owner_users or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "member"
+    if await db.read(members.has_owner):
+        return "member"
+    click.echo("There is no owner yet. An owner may use every command, in every chat.")
+    return "owner" if click.confirm("Is this you?", default=False) else "member"
+
+
+def _say_when_told(opened: "Opened") -> None:
+    from gateway.lock import read_state
+
+    if read_state(opened.home.lock_file) is None:
+        click.echo("The gateway is not running: they are told as soon as it does. Start it: hermes gateway run")

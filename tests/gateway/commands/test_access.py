@@ -1,0 +1,240 @@
+"""Commands about who may speak, as a chat sees them."""
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.access import Role, Rules
+from gateway.commands.access import access_commands
+from gateway.commands.registry import CommandCall, Commands, Place
+from gateway.messages import Sender, SessionKey, Text
+from gateway.store import chats, inbox, members, pairing, people
+from gateway.store.connection import Transaction
+from gateway.store.database import Database
+from tests.gateway.scene import rows
+from tests.gateway.store.strangers import LIMITS, asks, stranger
+
+DM = SessionKey(platform="telegram", kind="dm", chat="7")
+GROUP = SessionKey(platform="telegram", kind="group", chat="-100")
+PAGE = SessionKey(platform="web", chat="main")
+RULES = Rules(owner_users=frozenset({"telegram:7"}))
+
+
+async def say(
+    db: Database,
+    text: str,
+    *,
+    key: SessionKey = DM,
+    role: Role = "owner",
+    place: Place = "chat",
+    rules: Rules = RULES,
+    sender: str = "7",
+) -> str:
+    name, _, arguments = text.partition(" ")
+    call = CommandCall(
+        key=key, name=name, arguments=arguments, role=role, place=place, sender_id=sender, sender_name="Owner"
+    )
+    return (await db.write(lambda tx: Commands(access_commands(rules, LIMITS)).run(tx, call))).text
+
+
+@pytest.mark.parametrize("command", ["pairing", "allow here", "sethome"])
+@pytest.mark.parametrize("role", ["member", "guest"])
+async def test_for_owners_alone(db: Database, command: str, role: Role) -> None:
+    assert "not available to you" in await say(db, command, role=role)
+
+
+async def test_the_list_when_there_is_nothing_to_tell(db: Database) -> None:
+    assert await say(db, "pairing") == await say(db, "pairing list") == "Nobody is waiting to be let in."
+
+
+async def test_the_list_names_everybody(db: Database) -> None:
+    def prepare(tx: Transaction) -> None:
+        pairing.approve(tx, "telegram", asks(tx), "guest", LIMITS, by="test")
+        asks(tx, "43")
+        members.revoke(tx, "telegram", "44", owner_users=(), allowed_users=(), by="test")
+        pairing.invite(tx, "telegram", "owner", LIMITS, by="test")
+        for _ in range(5):
+            pairing.approve(tx, "discord", "22222222", "member", LIMITS, by="test")
+
+    await db.write(prepare)
+    assert (await say(db, "pairing")).splitlines() == [
+        "Ada (telegram:43) asked 1 second ago; the code is good for 1 hour.",
+        "Ada (telegram:42) is in as guest.",
+        "44 (telegram:44) was shown the door.",
+        "Approval on discord is locked for 1 hour.",
+        "An invite as owner on telegram is open for 1 hour.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "role"),
+    [
+        ("{}", "member"),
+        ("{} guest", "guest"),
+        ("telegram {} OWNER", "owner"),
+        ("telegram@work {}", "member"),
+        ("{half} {rest}", "member"),
+    ],
+)
+@pytest.mark.parametrize("account", ["telegram@work"])
+async def test_approving_from_a_chat(db: Database, form: str, role: Role, account: str) -> None:
+    code = await db.write(lambda tx: asks(tx, account=account))
+    said = await say(db, "pairing approve " + form.format(code, half=code[:4].lower(), rest=code[4:]))
+    assert said.startswith(f"Ada ({account}:42) is in as {role} and is told so.")
+    assert (await db.read(lambda tx: people.standing(tx, account, "42", ""))).paired_as == role
+
+
+async def test_an_approval_from_a_chat_counts_against_the_same_limits(db: Database) -> None:
+    code = await db.write(lambda tx: asks(tx))
+    for _ in range(5):
+        await say(db, "pairing approve 22222222")
+    assert "hermes pairing unlock telegram" in await say(db, f"pairing approve {code}")
+    assert "at the machine" in await say(db, "pairing unlock")
+    assert "locked" in await say(db, f"pairing approve {code}")
+
+
+async def test_on_the_page_a_platform_must_be_named(db: Database) -> None:
+    code = await db.write(lambda tx: asks(tx))
+    assert await say(db, f"pairing approve {code}", key=PAGE) == "Say on which platform: /pairing approve telegram CODE"
+    assert (await say(db, f"pairing approve telegram {code}", key=PAGE)).startswith("Ada (telegram:42) is in")
+    assert await say(db, "pairing revoke 42", key=PAGE) == (
+        "Say whom, and on which platform: /pairing revoke telegram 123456789"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("/pairing approve {}", "/pairing approve [not kept]"),
+        ("/pairing approve 22222222", "/pairing approve [not kept]"),
+        ("/pairing {}", "/pairing [not kept]"),
+    ],
+)
+async def test_a_code_typed_into_a_chat_is_not_kept(db: Database, text: str, row: str) -> None:
+    """Right or wrong, in the same transaction."""
+    code = await db.write(lambda tx: asks(tx))
+    said = text.format(code)
+
+    def unit(tx: Transaction) -> int:
+        people.recognise(tx, "telegram", Sender(id="7"), role="owner")
+        message = replace(stranger("7", said), kind="command")
+        inbox_id = inbox.insert(tx, message, person_id=people.OWNER, role="owner")
+        assert inbox_id is not None
+        _, _, arguments = said.partition(" ")
+        call = CommandCall(key=DM, name="pairing", arguments=arguments, inbox_id=inbox_id, sender_id="7")
+        Commands(access_commands(RULES, LIMITS)).run(tx, call)
+        return inbox_id
+
+    inbox_id = await db.write(unit)
+    kept = await db.read(lambda tx: inbox.claim_command(tx))
+    assert kept is not None
+    assert (kept.id, kept.parts) == (inbox_id, (Text(text=row),))
+    assert code not in str(await rows(db, "SELECT * FROM trail"))
+    assert code not in str(await rows(db, "SELECT * FROM outbox"))
+
+
+async def test_revoking_from_a_chat(db: Database) -> None:
+    await db.write(lambda tx: pairing.approve(tx, "telegram", asks(tx), "member", LIMITS, by="test"))
+    assert await say(db, "pairing revoke Ada") == (
+        "Ada (42) may no longer talk to me. `hermes pairing invite` lets them in again."
+    )
+    assert (await db.read(lambda tx: people.standing(tx, "telegram", "42", ""))).revoked
+
+
+async def test_nobody_locks_themselves_or_a_configured_owner_out(db: Database) -> None:
+    assert "lock yourself out" in await say(db, "pairing revoke 7")
+    assert "access.owner_users" in await say(db, "pairing revoke 7", sender="8")
+    assert not (await db.read(lambda tx: people.standing(tx, "telegram", "7", ""))).revoked
+
+
+async def test_revoking_says_when_an_allowlist_names_them(db: Database) -> None:
+    rules = Rules(allowed_users=frozenset({"telegram:42"}))
+    assert "They stand on an allowlist, too" in await say(db, "pairing revoke 42", rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("command", "key", "said", "left"),
+    [
+        ("pairing clear", DM, "2 requests are forgotten", 1),
+        ("pairing clear telegram@work", DM, "1 request is forgotten", 2),
+        ("pairing clear", PAGE, "3 requests are forgotten", 0),
+    ],
+)
+async def test_clearing(db: Database, command: str, key: SessionKey, said: str, left: int) -> None:
+    accounts = ("telegram", "telegram@work", "discord")
+    await db.write(lambda tx: [asks(tx, account=account) for account in accounts])
+    assert (await say(db, command, key=key)).startswith(said)
+    assert len((await db.read(lambda tx: pairing.overview(tx, LIMITS))).pending) == left
+
+
+async def test_an_invite_is_not_made_where_it_would_be_kept(db: Database) -> None:
+    assert (await say(db, "pairing invite")).endswith("hermes pairing invite telegram")
+    assert (await db.read(lambda tx: pairing.overview(tx, LIMITS))).invites == ()
+
+
+@pytest.mark.parametrize("command", ["pairing approve", "pairing revoke", "pairing frobnicate"])
+async def test_what_is_incomplete_is_answered_with_how_to_say_it(db: Database, command: str) -> None:
+    assert "/pairing " in await say(db, command)
+    assert await rows(db, "SELECT COUNT(*) FROM pairing_failures") == [(0,)]
+
+
+async def test_a_group_is_opened_and_closed(db: Database) -> None:
+    async def is_open() -> bool:
+        return (await db.read(lambda tx: people.standing(tx, "telegram", "1", "-100"))).chat_allowed
+
+    assert "was not open" in await say(db, "allow off", key=GROUP)
+    assert "Everybody in this group" in await say(db, "allow here", key=GROUP)
+    assert await is_open()
+    assert "is closed" in await say(db, "allow off", key=GROUP)
+    assert not await is_open()
+    assert "/allow here" in await say(db, "allow", key=GROUP)
+    assert not await is_open()
+
+
+async def test_a_group_that_the_config_opens_stays_open(db: Database) -> None:
+    rules = Rules(allowed_chats=frozenset({"telegram:-100"}))
+    assert "access.allowed_chats" in await say(db, "allow off", key=GROUP, rules=rules)
+
+
+@pytest.mark.parametrize("key", [DM, PAGE])
+async def test_only_groups_can_be_opened(db: Database, key: SessionKey) -> None:
+    assert "not a group" in await say(db, "allow here", key=key)
+    assert await rows(db, "SELECT COUNT(*) FROM chats") == [(0,)]
+
+
+async def test_the_home_is_where_it_was_set_last(db: Database) -> None:
+    await say(db, "sethome", key=GROUP)
+    assert "Notices on telegram come here" in await say(db, "sethome")
+    assert await db.read(lambda tx: chats.home(tx, "telegram")) == "7"
+
+
+@pytest.mark.parametrize(
+    ("key", "role", "sender", "place", "said"),
+    [
+        (
+            DM,
+            "owner",
+            "7",
+            "chat",
+            "You are Owner, telegram:7: owner (listed in access.owner_users).\n"
+            "This chat is telegram:7, in case you want to name it in the config.",
+        ),
+        (DM, "member", "42", "chat", "You are Owner, telegram:42: member (paired)."),
+        (GROUP, "guest", "5", "chat", "You are Owner, telegram:5: guest (in an allowed chat)."),
+        (
+            PAGE,
+            "owner",
+            "me",
+            "chat",
+            "You are Owner, web:me: owner (reached us in a way that only the owner has).\n"
+            "This chat is web:main, in case you want to name it in the config.",
+        ),
+        (PAGE, "owner", "", "cli", "You are Owner, web: owner (reached us in a way that only the owner has)."),
+    ],
+)
+async def test_whoami_tells_who_and_why(
+    db: Database, key: SessionKey, role: Role, sender: str, place: Place, said: str
+) -> None:
+    await db.write(lambda tx: pairing.approve(tx, "telegram", asks(tx), "member", LIMITS, by="test"))
+    await db.write(lambda tx: chats.allow(tx, "telegram", "-100", by=""))
+    assert await say(db, "whoami", key=key, role=role, sender=sender, place=place) == said

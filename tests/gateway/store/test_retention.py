@@ -1,0 +1,255 @@
+"""What is old goes, a few rows at a time; what is open, young, or still referred to stays."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.clock import now_ms
+from gateway.messages import Sender, SessionKey
+from gateway.store import outbox, retention, search, sessions, transcripts, turns
+from gateway.store.connection import Transaction
+from gateway.store.database import Database
+from gateway.store.media import MediaFiles
+from gateway.store.retention import Retention, delete_old_rows, delete_unused_files
+from tests.gateway.store.conftest import Clock
+from tests.gateway.store.exchange import begin, exchange, keep_file
+from tests.gateway.store.rows import ADDRESS, KEY, inbound, take
+from tools.parts import Text
+
+NOTHING = Retention(
+    messages_days=0, inbox_days=0, outbox_days=0, trail_days=0, overheard_days=0, pairing_days=0, media_days=0
+)
+DAYS = 24
+TABLES = ("messages", "inbox", "outbox", "turns", "trail", "sessions", "overheard", "pairing_requests", "todos")
+WEB = SessionKey(platform="web", chat="abc")
+
+
+async def counts(db: Database, *tables: str) -> dict[str, int]:
+    def query(tx: Transaction) -> dict[str, int]:
+        return {table: tx.count(f"SELECT COUNT(*) FROM {table}") for table in tables or TABLES}
+
+    return await db.read(query)
+
+
+async def sound(db: Database) -> bool:
+    def query(tx: Transaction) -> bool:
+        return not tx.all("PRAGMA foreign_key_check") and tx.all("PRAGMA integrity_check")[0][0] == "ok"
+
+    return await db.read(query)
+
+
+def some_of_everything(tx: Transaction) -> None:
+    for _ in range(3):
+        exchange(tx)
+    tx.execute(
+        """INSERT INTO overheard (session_key, account, sender_id, sender_name, message_id, text, sent_ms)
+           VALUES ('telegram:group:1', 'telegram', '5', 'Bob', '1', 'psst', ?)""",
+        now_ms(),
+    )
+    tx.execute(
+        """INSERT INTO pairing_requests (account, user_id, user_name, chat, state, requested_ms, expires_ms)
+           VALUES ('telegram', '6', 'Eve', '6', 'pending', ?, ?)""",
+        now_ms(),
+        now_ms() + 3_600_000,
+    )
+
+
+async def test_by_default_conversations_stay_for_ever_and_their_traces_go(db: Database, clock: Clock) -> None:
+    await db.write(some_of_everything)
+    before = await counts(db)
+    clock.forward(hours=89 * DAYS)
+    assert await delete_old_rows(db, Retention(overheard_days=0)) == {}
+    assert await counts(db) == before
+    clock.forward(hours=2 * DAYS)
+    gone = await delete_old_rows(db, Retention())
+    assert gone.pop("trail") == before["trail"]
+    assert gone == {"inbox": 3, "outbox": 3, "turns": 3, "overheard": 1, "pairing_requests": 1}
+    assert await counts(db, "messages", "sessions", "todos") == {"messages": 12, "sessions": 1, "todos": 1}
+    assert await sound(db)
+
+
+@pytest.mark.parametrize(
+    ("table", "keep"),
+    [
+        ("trail", replace(NOTHING, trail_days=3)),
+        ("overheard", replace(NOTHING, overheard_days=3)),
+        ("outbox", replace(NOTHING, outbox_days=3)),
+        ("inbox", replace(NOTHING, inbox_days=3)),
+        ("messages", replace(NOTHING, messages_days=3)),
+        ("pairing_requests", replace(NOTHING, pairing_days=2)),
+    ],
+)
+async def test_each_kind_of_row_has_its_own_time(db: Database, clock: Clock, table: str, keep: Retention) -> None:
+    await db.write(some_of_everything)
+    before = await counts(db)
+    clock.forward(hours=3 * DAYS + 0.1)
+    gone = await delete_old_rows(db, keep)
+    assert gone == {table: before[table]} | ({"turns": 3} if table == "inbox" else {})
+    assert await sound(db)
+
+
+async def test_for_ever_means_for_ever(db: Database, clock: Clock) -> None:
+    await db.write(some_of_everything)
+    clock.forward(hours=10_000 * DAYS)
+    assert await delete_old_rows(db, NOTHING) == {}
+
+
+async def test_the_transcript_still_knows_who_spoke(db: Database, clock: Clock) -> None:
+    await db.write(exchange)
+    [person] = await db.read(lambda tx: [row["person_id"] for row in tx.all("SELECT person_id FROM inbox")])
+    clock.forward(hours=91 * DAYS)
+    await delete_old_rows(db, Retention())
+
+    def query(tx: Transaction) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in tx.all("SELECT inbox_id, person_id FROM messages WHERE role = 'user'")]
+
+    assert await db.read(query) == [(None, person)]
+    assert await db.read(lambda tx: len(search.search(tx, "hello"))) == 1
+
+
+async def test_work_that_is_open_is_left_alone(db: Database, clock: Clock) -> None:
+    def unit(tx: Transaction) -> None:
+        begin(tx, "being answered")
+        take(tx, inbound("waiting"))
+        outbox.add(tx, ADDRESS, [Text(text="to be sent")])
+
+    await db.write(unit)
+    before = await counts(db)
+    clock.forward(hours=400 * DAYS)
+    await delete_old_rows(db, Retention(messages_days=1, inbox_days=3, outbox_days=3, trail_days=0))
+    assert await counts(db) == before
+
+
+async def test_the_pages_chats_stay_as_long_as_conversations_do(db: Database, clock: Clock) -> None:
+    await db.write(lambda tx: exchange(tx, key=WEB))
+    await db.write(exchange)
+    clock.forward(hours=91 * DAYS)
+    await delete_old_rows(db, Retention())
+    rest = await db.read(lambda tx: [row["account"] for row in tx.all("SELECT account FROM inbox")])
+    assert rest == ["web"]
+    assert await counts(db, "inbox", "outbox") == {"inbox": 1, "outbox": 1}
+    await delete_old_rows(db, Retention(messages_days=30))
+    assert await counts(db, "inbox", "outbox", "messages", "sessions", "turns", "todos") == dict.fromkeys(
+        ("inbox", "outbox", "messages", "sessions", "turns", "todos"), 0
+    )
+    assert await sound(db)
+
+
+async def test_a_session_that_lost_its_beginning_is_still_one_that_a_model_can_read(db: Database, clock: Clock) -> None:
+    await db.write(lambda tx: exchange(tx, "long ago"))
+    clock.forward(hours=40 * DAYS)
+    turn = await db.write(lambda tx: exchange(tx, "yesterday"))
+    await delete_old_rows(db, Retention(messages_days=30))
+    history = await db.read(lambda tx: transcripts.recent(tx, turn.session_id, limit=100))
+    assert [message.role for message in history] == ["user", "assistant", "tool", "assistant"]
+    assert await db.read(lambda tx: search.search(tx, "ago")) == []
+    assert await counts(db, "sessions") == {"sessions": 1}
+
+
+async def test_children_of_a_deleted_session_stay(db: Database, clock: Clock) -> None:
+    await db.write(exchange)
+    await db.write(lambda tx: sessions.end_current(tx, str(KEY), reason="idle"))
+    clock.forward(hours=40 * DAYS)
+    await db.write(lambda tx: exchange(tx, "again"))
+    clock.forward(hours=60 * DAYS)
+    await db.write(lambda tx: exchange(tx, "and again"))
+    assert await db.read(lambda tx: tx.count("SELECT COUNT(*) FROM sessions WHERE parent_id IS NOT NULL")) == 1
+    gone = await delete_old_rows(db, Retention(messages_days=80, inbox_days=80, outbox_days=80, trail_days=80))
+    assert gone["sessions"] == 1
+    assert await db.read(lambda tx: tx.count("SELECT COUNT(*) FROM sessions WHERE parent_id IS NOT NULL")) == 0
+    assert await sound(db)
+
+
+async def test_no_transaction_is_longer_than_a_batch(
+    db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH_ROWS", 5)
+
+    def unit(tx: Transaction) -> None:
+        for number in range(13):
+            exchange(tx, key=SessionKey(platform="telegram", kind="dm", chat=str(number)))
+            exchange(tx, key=SessionKey(platform="web", chat=str(number)))
+
+    await db.write(unit)
+    commits = await db.read(lambda tx: tx.count("SELECT value FROM meta WHERE name = 'commits'"))
+    clock.forward(hours=91 * DAYS)
+    gone = await delete_old_rows(db, Retention(trail_days=0))
+    assert gone == {"outbox": 13, "inbox": 13, "turns": 13}
+    assert await db.read(lambda tx: tx.count("SELECT value FROM meta WHERE name = 'commits'")) == commits + 9
+
+
+def hashes(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> MediaFiles:
+    return MediaFiles({"image": tmp_path / "images", "file": tmp_path / "documents"})
+
+
+async def test_files_that_nothing_refers_to_go(db: Database, clock: Clock, files: MediaFiles, tmp_path: Path) -> None:
+    used = await db.write(lambda tx: keep_file(tx, files, b"used"))
+    waiting = await db.write(lambda tx: keep_file(tx, files, b"just uploaded"))
+    orphan = await db.write(lambda tx: keep_file(tx, files, b"orphan"))
+    await db.write(lambda tx: exchange(tx, parts=(used,)))
+    assert await delete_unused_files(db, files) == 0
+    clock.forward(hours=25)
+    await db.write(lambda tx: keep_file(tx, files, b"just uploaded"))
+    assert await delete_unused_files(db, files) == 1
+    assert hashes(tmp_path / "images") == {used.sha256, waiting.sha256}
+    assert await db.read(lambda tx: tx.count("SELECT COUNT(*) FROM media WHERE sha256 = ?", orphan.sha256)) == 0
+
+
+async def test_files_last_used_long_ago_go_though_something_refers_to_them(
+    db: Database, clock: Clock, files: MediaFiles, tmp_path: Path
+) -> None:
+    old = await db.write(lambda tx: keep_file(tx, files, b"old"))
+    again = await db.write(lambda tx: keep_file(tx, files, b"again"))
+    await db.write(lambda tx: exchange(tx, parts=(old, again)))
+    clock.forward(hours=20 * DAYS)
+    await db.write(lambda tx: exchange(tx, parts=(again,)))
+    clock.forward(hours=20 * DAYS)
+    assert await delete_unused_files(db, files, media_days=30) == 1
+    assert hashes(tmp_path / "images") == {again.sha256}
+    assert files.load(old) is None
+
+
+async def test_one_that_came_into_use_since_the_look_stays(
+    db: Database, clock: Clock, files: MediaFiles, tmp_path: Path
+) -> None:
+    part = await db.write(lambda tx: keep_file(tx, files, b"orphan"))
+    seen, _ = await retention.references(db)
+    clock.forward(hours=25)
+    await db.write(lambda tx: exchange(tx, parts=(part,)))
+
+    def unit(tx: Transaction) -> int:
+        return retention.delete_media(tx, files=files, hashes=[part.sha256], seen=seen, before_ms=clock.ms)
+
+    assert await db.write(unit) == 0
+    assert hashes(tmp_path / "images") == {part.sha256}
+
+
+async def test_what_a_killed_process_left_in_the_caches_goes(
+    db: Database, clock: Clock, files: MediaFiles, tmp_path: Path
+) -> None:
+    stray = files.save("file", b"no row was written")
+    folder = tmp_path / "documents"
+    (folder / ".partial-x").write_bytes(b"half")
+    (folder / "README").write_text("somebody else's")
+    for path in folder.iterdir():
+        os.utime(path, (clock.ms / 1000, clock.ms / 1000))
+    assert await delete_unused_files(db, files) == 0
+    clock.forward(hours=25)
+    assert await delete_unused_files(db, files) == 2
+    assert hashes(folder) == {"README"}
+    assert stray
+
+
+async def test_ending_an_old_turn_is_no_reason_to_lose_its_messages(db: Database, clock: Clock) -> None:
+    turn = await db.write(lambda tx: begin(tx, "long", sender=Sender(id="42")))
+    clock.forward(hours=100 * DAYS)
+    await delete_old_rows(db, Retention(messages_days=10))
+    await db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, "answered"))
+    assert await counts(db, "messages", "turns") == {"messages": 1, "turns": 1}

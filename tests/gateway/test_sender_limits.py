@@ -1,0 +1,170 @@
+"""How much one sender may say, and what becomes of the rest."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from gateway import sender_limits
+from gateway.access import Rules
+from gateway.errors import StoreUnavailable
+from gateway.sender_limits import SenderLimits
+from gateway.store.database import Database
+from tests.gateway.scene import inbound, locked, rows
+from tests.gateway.store.conftest import Clock
+from tests.gateway.test_intake import Door
+
+TWO = Rules(allowed_users=frozenset({"42", "43"}))
+
+
+@dataclass
+class Hand:
+    """A clock that is moved by hand, for the limits and for the store."""
+
+    wall: Clock
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def forward(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.wall.forward(seconds=seconds)
+
+
+@pytest.fixture
+def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
+    wall = Clock()
+    monkeypatch.setattr("gateway.clock.time", wall)
+    return Hand(wall)
+
+
+def test_a_minutes_worth_may_come_at_once_and_no_more(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=5, clock=hand)
+    assert [limits.allow("pigeon", "42") for _ in range(8)] == [True] * 5 + [False] * 3
+
+
+def test_room_comes_back_evenly(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=6, clock=hand)
+    assert all(limits.allow("pigeon", "42") for _ in range(6))
+    hand.forward(9.9)
+    assert not limits.allow("pigeon", "42")
+    hand.forward(0.1)
+    assert [limits.allow("pigeon", "42") for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize("per_minute", [1, 3, 7, 30, 60, 1_000])
+def test_after_a_quiet_minute_all_of_it_is_there_again(hand: Hand, per_minute: int) -> None:
+    limits = SenderLimits(per_minute=per_minute, clock=hand)
+    for _ in range(3):
+        assert sum(limits.allow("pigeon", "42") for _ in range(per_minute * 2)) == per_minute
+        hand.forward(61)
+
+
+def test_refused_tries_do_not_make_the_wait_longer(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=1, clock=hand)
+    limits.allow("pigeon", "42")
+    for _ in range(59):
+        hand.forward(1)
+        assert not limits.allow("pigeon", "42")
+    hand.forward(1)
+    assert limits.allow("pigeon", "42")
+
+
+def test_others_and_other_accounts_are_not_affected(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=1, clock=hand)
+    assert limits.allow("pigeon", "42")
+    assert not limits.allow("pigeon", "42")
+    assert limits.allow("pigeon", "43")
+    assert limits.allow("pigeon@work", "42")
+
+
+def test_what_was_not_taken_is_not_counted(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=1, clock=hand)
+    for _ in range(5):
+        assert limits.allow("pigeon", "42")
+        limits.give_back("pigeon", "42")
+    limits.give_back("pigeon", "nobody")
+    assert limits.allow("pigeon", "42")
+    assert not limits.allow("pigeon", "42")
+
+
+def test_no_limit_remembers_nobody(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=0, clock=hand)
+    assert all(limits.allow("pigeon", "42") for _ in range(1_000))
+    assert not limits._due
+
+
+def test_memory_is_bounded_and_those_heard_last_are_remembered(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender_limits, "_SENDERS_REMEMBERED", 100)
+    limits = SenderLimits(per_minute=1, clock=hand)
+    limits.allow("pigeon", "noisy")
+    for number in range(1_000):
+        limits.allow("pigeon", str(number))
+        assert not limits.allow("pigeon", "noisy")
+    assert len(limits._due) == 100
+
+
+async def test_too_much_is_refused_with_one_notice_and_others_go_on(db: Database, hand: Hand) -> None:
+    door = Door(db, rules=TWO, limits=SenderLimits(per_minute=2, clock=hand))
+    await door.accept(*(inbound("x", message_id=str(n)) for n in range(6)))
+    await door.accept(inbound("y", message_id="9", sender="43", chat="office"))
+    assert await rows(db, "SELECT outcome, COUNT(*) FROM inbox GROUP BY outcome ORDER BY outcome") == [
+        ("", 3),
+        ("too fast", 4),
+    ]
+    assert await rows(db, "SELECT chat, topic, notify FROM outbox") == [("home", "too fast", 0)]
+    assert door.delivery_wakes == 1
+
+
+async def test_a_steady_flood_is_not_answered_with_a_flood_of_notices(db: Database, hand: Hand) -> None:
+    """Some of a flood get in, one every few seconds: that is no reason to say it again each time."""
+    door = Door(db, max_waiting=1000, limits=SenderLimits(per_minute=30, clock=hand))
+    for number in range(300):
+        hand.forward(0.1)
+        await door.accept(inbound("x", message_id=str(number)))
+    assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(1,)]
+    hand.forward(120)
+    await door.accept(*(inbound("x", message_id=f"later {number}") for number in range(40)))
+    assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(2,)]  # another day's flood is told again
+
+
+async def test_each_of_two_in_a_group_is_told_for_themselves(db: Database, hand: Hand) -> None:
+    door = Door(db, rules=TWO, limits=SenderLimits(per_minute=1, clock=hand))
+    for sender in ("42", "43"):
+        page = (inbound("x", message_id=f"{sender} {n}", sender=sender, kind="group") for n in range(3))
+        await door.accept(*page)
+    assert await rows(db, "SELECT reply_to FROM outbox") == [("42 1",), ("43 1",)]
+
+
+async def test_the_second_copy_of_a_refused_message_is_known(db: Database, hand: Hand) -> None:
+    door = Door(db, limits=SenderLimits(per_minute=1, clock=hand))
+    await door.accept(inbound("x", message_id="1"), inbound("y", message_id="2"))
+    hand.forward(120)
+    await door.accept(inbound("y", message_id="2"))
+    assert await rows(db, "SELECT state, outcome FROM inbox ORDER BY id") == [("ready", ""), ("done", "too fast")]
+
+
+async def test_what_strangers_say_beyond_the_limit_leaves_no_rows(db: Database, hand: Hand) -> None:
+    rules = Rules(pair_strangers=False)
+    door = Door(db, rules=rules, limits=SenderLimits(per_minute=3, clock=hand))
+    await door.accept(*(inbound("spam", message_id=str(n), sender="666") for n in range(100)))
+    assert await rows(db, "SELECT COUNT(*) FROM trail") == [(3,)]
+    for table in ("inbox", "outbox", "people", "identities", "overheard"):
+        assert await rows(db, f"SELECT COUNT(*) FROM {table}") == [(0,)], table
+
+
+async def test_the_owner_at_the_machine_has_no_limit(db: Database, hand: Hand) -> None:
+    door = Door(db, max_waiting=1000, limits=SenderLimits(per_minute=1, clock=hand))
+    page = [inbound("x", message_id=str(n)) for n in range(50)]
+    await door.intake.accept(page, None, account="pigeon", local=True)
+    assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE state = 'ready'") == [(50,)]
+
+
+async def test_a_page_that_a_full_disk_did_not_take_counts_once_when_it_comes_again(db: Database, hand: Hand) -> None:
+    door = Door(db, limits=SenderLimits(per_minute=2, clock=hand))
+    with locked(db.path):
+        for _ in range(5):
+            with pytest.raises(StoreUnavailable):
+                await door.accept(inbound("hello"))
+    await door.accept(inbound("hello"))
+    assert await rows(db, "SELECT state, outcome FROM inbox") == [("ready", "")]

@@ -1,0 +1,59 @@
+"""How what happened in a chat is put to the model."""
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.messages import Kind, Media, SessionKey, Text
+from gateway.spoken import spoken
+from gateway.store.inbox import Accepted
+from tools.parts import text_of
+
+ALONE = SessionKey(platform="telegram", kind="dm", chat="42")
+SAID = Accepted(
+    id=1,
+    key=ALONE,
+    kind="message",
+    message_id="1",
+    sender_id="42",
+    sender_name="Ada",
+    person_id=None,
+    role="member",
+    parts=(Text(text="hello"),),
+)
+
+
+def test_alone_with_us_nobody_needs_a_name() -> None:
+    assert spoken(SAID) == (Text(text="hello"),)
+
+
+@pytest.mark.parametrize("kind", ["group", "channel", "thread"])
+def test_in_a_shared_conversation_the_name_stands_before_the_text(kind: str) -> None:
+    photo = Media(kind="image", name="cat.png")
+    said = replace(SAID, key=replace(ALONE, kind=kind), parts=(photo,))
+    assert spoken(said) == (Text(text="Ada:"), photo)
+    assert text_of(spoken(replace(said, sender_name=""))).startswith("42:")
+
+
+def test_in_a_conversation_of_ones_own_in_a_group_it_does_not() -> None:
+    assert spoken(replace(SAID, key=replace(ALONE, kind="group", user="42"))) == (Text(text="hello"),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("edit", "[Ada has edited an earlier message; it now reads: hello]"),
+        ("deletion", "[Ada has deleted an earlier message]"),
+        ("reaction", "[Ada reacted to an earlier message: hello]"),
+    ],
+)
+def test_a_note_is_told_as_such(kind: Kind, words: str) -> None:
+    assert text_of(spoken(replace(SAID, kind=kind))) == words
+
+
+@pytest.mark.parametrize("kind", ["message", "edit"])
+def test_what_was_overheard_comes_first_line_by_line(kind: Kind) -> None:
+    before, *rest = spoken(replace(SAID, kind=kind), "Bo: one\nCy: two\nthree")
+    lines = text_of([before]).splitlines()
+    assert lines[1:] == ["> Bo: one", "> Cy: two", "> three", "[End of what was said meanwhile.]"]
+    assert tuple(rest) == spoken(replace(SAID, kind=kind))
