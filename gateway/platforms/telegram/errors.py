@@ -1,0 +1,137 @@
+"""What Telegram's refusals and failures mean to whoever hears, sends or fetches."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
+
+from telegram.error import BadRequest, Conflict, Forbidden, InvalidToken, TelegramError
+
+from gateway.errors import (
+    DeliveryInDoubt,
+    DeliveryRejected,
+    GatewayError,
+    MediaUnavailable,
+    PlatformAuthFailed,
+    PlatformUnavailable,
+)
+from gateway.platforms.telegram.request import MaybeSent, NotSent, TooFast, TooLarge
+
+_CONFLICT_SECONDS = 30.0  # each try of ours takes updates from the other program
+
+
+class Refusal(Enum):
+    """What is wrong with a message that Telegram did not take."""
+
+    UNCHANGED = auto()  # an edit that would change nothing
+    NOTHING_TO_EDIT = auto()
+    NO_THREAD = auto()
+    NOTHING_TO_QUOTE = auto()
+    TOO_LONG = auto()
+    CLOSED_TO_US = auto()
+    WORDING = auto()  # whatever else: most likely the formatting
+
+
+# Looked for in order, in small letters: python-telegram-bot makes ENTITY_INVALID into Entity_invalid.
+_SIGNS = (
+    ("message is not modified", Refusal.UNCHANGED),
+    ("message to edit not found", Refusal.NOTHING_TO_EDIT),
+    ("message can't be edited", Refusal.NOTHING_TO_EDIT),
+    ("message_id_invalid", Refusal.NOTHING_TO_EDIT),
+    ("no text in the message to edit", Refusal.NOTHING_TO_EDIT),
+    ("message thread not found", Refusal.NO_THREAD),
+    ("topic_deleted", Refusal.NO_THREAD),
+    ("replied not found", Refusal.NOTHING_TO_QUOTE),
+    ("replied message not found", Refusal.NOTHING_TO_QUOTE),
+    ("message is too long", Refusal.TOO_LONG),
+    ("message_too_long", Refusal.TOO_LONG),
+    ("text is too long", Refusal.TOO_LONG),
+)
+_CLOSED = (
+    ("blocked by the user", "the user has blocked the bot"),
+    ("user is deactivated", "the user's account is gone"),
+    ("can't initiate conversation", "the user has not started the bot yet"),
+    ("can't send messages to bots", "bots cannot write to bots"),
+    ("was kicked", "the bot was removed from the chat"),
+    ("not a member", "the bot is not in the chat"),
+    ("group chat was deleted", "the group was deleted"),
+    ("group is deactivated", "the group was deleted"),
+    ("chat not found", "Telegram does not know the chat"),
+    ("user not found", "Telegram does not know the user"),
+    ("peer_id_invalid", "Telegram does not know the chat"),
+    ("topic_closed", "the topic is closed"),
+    ("rights", "the bot may not write in the chat"),
+    ("write_forbidden", "the bot may not write in the chat"),
+    ("send_plain_forbidden", "the bot may not write in the chat"),
+    ("chat_restricted", "the bot may not write in the chat"),
+    ("chat_admin_required", "the bot may not write in the chat"),
+    ("text is empty", "it has no text"),
+    ("text must be non-empty", "it has no text"),
+)
+
+
+def refusal(error: TelegramError) -> Refusal:
+    words = error.message.lower()
+    found = next((meaning for sign, meaning in _SIGNS if sign in words), None)
+    if found is not None:
+        return found
+    return Refusal.CLOSED_TO_US if isinstance(error, Forbidden) or _why_closed(words) else Refusal.WORDING
+
+
+def sending_problem(error: TelegramError, *, repeatable: bool) -> GatewayError:
+    """`repeatable` is what does no harm when it is done twice, such as an edit."""
+    match error:
+        case BadRequest() | Forbidden():
+            return DeliveryRejected(_why_closed(error.message.lower()) or f"Telegram refused it: {error.message}")
+        case TooFast():
+            return PlatformUnavailable(error.message, retry_after=error.seconds)
+        case NotSent() | Conflict():
+            return PlatformUnavailable(error.message)
+        case InvalidToken():
+            return PlatformUnavailable("Telegram does not accept the bot token")
+        case _ if repeatable:
+            return PlatformUnavailable(error.message)
+        case MaybeSent() | _:
+            return DeliveryInDoubt(error.message)
+
+
+def fetching_problem(error: TelegramError) -> MediaUnavailable:
+    words = error.message.lower()
+    if isinstance(error, TooLarge) or "file is too big" in words:
+        return MediaUnavailable("it is larger than what Telegram gives to bots (20 MB) or than what is taken here")
+    if isinstance(error, BadRequest):
+        return MediaUnavailable("Telegram no longer has the file")
+    return MediaUnavailable(f"it could not be fetched from Telegram: {error.message}")
+
+
+@contextmanager
+def hearing_problems(variable: str) -> Iterator[None]:
+    """Turns what goes wrong while listening into what the supervisor knows."""
+    try:
+        yield
+    except InvalidToken as error:
+        raise PlatformAuthFailed(
+            f"Telegram does not accept the bot token; correct {variable} (@BotFather shows it) and start Hermes again"
+        ) from error
+    except TooFast as error:
+        raise PlatformUnavailable(error.message, retry_after=error.seconds) from error
+    except Conflict as error:
+        raise PlatformUnavailable(
+            "another program receives this bot's messages with the same token (409); stop it, or set a new token from "
+            f"@BotFather as {variable}",
+            retry_after=_CONFLICT_SECONDS,
+        ) from error
+    except TelegramError as error:
+        raise PlatformUnavailable(f"Telegram cannot be heard: {error.message}") from error
+
+
+@contextmanager
+def making_sense() -> Iterator[None]:
+    """python-telegram-bot trusts the server: an answer of another shape than expected would look like a bug of ours."""
+    try:
+        yield
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise TelegramError("the server's answer makes no sense") from error
+
+
+def _why_closed(words: str) -> str:
+    return next((plain for sign, plain in _CLOSED if sign in words), "")

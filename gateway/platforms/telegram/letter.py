@@ -1,0 +1,131 @@
+"""One of our messages as it is put into Telegram, piece by piece, and what to leave out when it is refused."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
+
+from gateway.errors import DeliveryRejected
+from gateway.messages import Address, Choice, OutboundMessage
+from gateway.platforms.telegram.errors import Refusal
+from gateway.platforms.telegram.text import MAX_UNITS, Formatted, pieces
+from gateway.platforms.text import utf16_len
+
+DOCUMENT_NAME = "answer.md"
+_MAX_PIECES = 6  # of more than that nobody reads the first
+_HEAD_UNITS = 1_500
+_HEAD_SOURCE_CHARS = 10_000  # of which the head is made: markup may take more room than what it marks
+_ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
+_GENERAL_TOPIC = "1"  # known to everybody by this id, and refused under it
+_MAX_MESSAGE_ID = 2**31 - 1
+_SHORT_LABEL_CHARS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    text: str
+
+
+Page = Formatted | Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    chat: int
+    page: Page
+    thread: int | None = None
+    quotes: int | None = None
+    edits: int | None = None
+    choices: tuple[Choice, ...] = ()
+    silent: bool = False
+    more: bool = False
+
+    @property
+    def keyboard(self) -> InlineKeyboardMarkup | None:
+        if not self.choices:
+            return None
+        per_row = 3 if all(len(choice.label) <= _SHORT_LABEL_CHARS for choice in self.choices) else 2
+        buttons = [InlineKeyboardButton(choice.label, callback_data=choice.action) for choice in self.choices]
+        return InlineKeyboardMarkup([buttons[at : at + per_row] for at in range(0, len(buttons), per_row)])
+
+    def amended(self, problem: Refusal) -> "Letter | None":
+        """Without what Telegram refused; None when there is nothing left to try. Ends, since each step takes away."""
+        match problem, self.page:
+            case Refusal.NO_THREAD, _ if self.thread is not None:
+                return replace(self, thread=None)
+            case Refusal.NOTHING_TO_EDIT, _ if self.edits is not None:
+                return replace(self, edits=None)
+            case Refusal.NOTHING_TO_QUOTE, _ if self.quotes is not None:
+                return replace(self, quotes=None)
+            case Refusal.TOO_LONG, Formatted() as page:
+                return replace(self, page=Document(text=page.plain), edits=None)
+            case Refusal.WORDING, Formatted() as page if page.entities:
+                return replace(self, page=Formatted(text=page.plain))
+            case _:
+                return None
+
+
+def pages_of(markdown: str) -> tuple[Page, ...]:
+    """In this order, each a message of its own. The same text always gives the same pages."""
+    if utf16_len(markdown) <= _MAX_PIECES * MAX_UNITS:
+        found = pieces(markdown)
+        if len(found) <= _MAX_PIECES:
+            return tuple(found)
+    return _head(markdown), Document(text=markdown)
+
+
+def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> Letter:
+    if not pages:
+        raise DeliveryRejected("it has no text")
+    last = len(pages) - 1
+    piece = min(message.piece, last)  # a version of ours that cut differently may have counted further
+    first = piece == 0
+    chat, thread = place_of(message.address)
+    return Letter(
+        chat=chat,
+        page=pages[piece],
+        thread=thread,
+        quotes=_message_id(message.address.reply_to) if first and chat < 0 else None,
+        edits=_message_id(message.edits) if first else None,
+        choices=message.choices if piece == last else (),
+        silent=not message.notify or not first,  # a long answer rings once
+        more=piece < last,
+    )
+
+
+def place_of(address: Address) -> tuple[int, int | None]:
+    """Chat and topic."""
+    chat = _number(address.chat)
+    if chat is None:
+        raise DeliveryRejected(f"{address.chat} is no chat id of Telegram's")
+    return chat, _number(address.thread) if address.thread != _GENERAL_TOPIC else None
+
+
+def entities_of(page: Formatted) -> list[MessageEntity]:
+    return [
+        MessageEntity(
+            type=entity.kind,
+            offset=entity.offset,
+            length=entity.length,
+            url=entity.url or None,
+            language=entity.language or None,
+        )
+        for entity in page.entities
+    ]
+
+
+def _head(markdown: str) -> Formatted:
+    found = pieces(markdown[:_HEAD_SOURCE_CHARS], limit=_HEAD_UNITS)
+    if not found:
+        return Formatted(text=_ATTACHED)
+    return replace(found[0], text=f"{found[0].text}\n\n{_ATTACHED}")
+
+
+def _number(written: str) -> int | None:
+    return int(written) if written.removeprefix("-").isdecimal() and written.isascii() else None
+
+
+def _message_id(written: str) -> int | None:
+    """None for what else can be replied to: a press of a button has an id of its own kind, and so has a reaction."""
+    number = _number(written)
+    return number if number is not None and 0 < number <= _MAX_MESSAGE_ID else None

@@ -1,0 +1,327 @@
+"""Telegram: long polls in, messages out."""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import structlog
+from telegram import BotCommand, LinkPreviewOptions, Message, ReplyParameters
+from telegram.constants import ChatAction
+from telegram.error import BadRequest, ChatMigrated, TelegramError
+
+from gateway.errors import (
+    GatewayError,
+    GatewayStopping,
+    MediaUnavailable,
+    PlatformAuthFailed,
+    PlatformUnavailable,
+    StoreUnavailable,
+)
+from gateway.messages import Address, Cursor, Media, OutboundMessage, Receipt
+from gateway.platforms.base import Features, Inlet
+from gateway.platforms.pace import Pace
+from gateway.platforms.telegram.content import MAX_FILE_BYTES
+from gateway.platforms.telegram.errors import (
+    Refusal,
+    fetching_problem,
+    hearing_problems,
+    making_sense,
+    refusal,
+    sending_problem,
+)
+from gateway.platforms.telegram.letter import (
+    DOCUMENT_NAME,
+    Document,
+    Letter,
+    Page,
+    entities_of,
+    letter_of,
+    pages_of,
+    place_of,
+)
+from gateway.platforms.telegram.line import Line, ListeningBot
+from gateway.platforms.telegram.polls import Listener
+from gateway.platforms.telegram.request import TooFast
+from gateway.platforms.telegram.updates import Me
+
+log = structlog.get_logger()
+
+_TOKEN = re.compile(r"[0-9]+:[A-Za-z0-9_-]+")
+_USERNAME_CHANNEL = "username"
+_COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
+_MAX_COMMANDS = 100
+_MAX_DESCRIPTION_CHARS = 256
+_TYPING_TIMEOUT_SECONDS = 3.0
+_LINE_PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
+_REMEMBERED_TEXTS = 32
+_MOVED_SECONDS = 1.0
+
+
+class TelegramPlatform:
+    features = Features(
+        resend="never",
+        hint=(
+            "You speak in a Telegram chat, most often read on a phone: keep answers short. Markdown is shown: bold, "
+            "italics, code, links, lists and quotes; wide tables do not fit."
+        ),
+        quiet_seconds=60,
+        typing_seconds=4,
+    )
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        account: str = "telegram",
+        api_url: str = "https://api.telegram.org",
+        poll_seconds: int = 25,
+        pace: Pace,
+        commands: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """`commands` are names and descriptions, for the menu and to know our own in a group."""
+        self.account = account
+        self.pace = pace
+        self._token = token
+        self._api_url = api_url
+        self._poll_seconds = poll_seconds
+        self._commands = dict(commands)
+        self._inlet: Inlet | None = None
+        self._line: Line | None = None
+        self._has_line = asyncio.Event()
+        self._me: Me | None = None
+        self._pages: OrderedDict[str, tuple[str, tuple[Page, ...]]] = OrderedDict()
+
+    async def run(self, inlet: Inlet) -> None:
+        if not _TOKEN.fullmatch(self._token):
+            raise PlatformAuthFailed(
+                f"{self._variable} is no bot token; one looks like 123456789:AbC-dEf and comes from @BotFather"
+            )
+        line = Line(self._token, self._api_url)
+        async with line.held() as bot:
+            self._line, self._inlet = line, inlet
+            self._has_line.set()
+            try:
+                with hearing_problems(self._variable):
+                    await self._listen(bot, inlet)
+            except StoreUnavailable as error:
+                raise PlatformUnavailable(str(error)) from error
+            except GatewayStopping:
+                await asyncio.Event().wait()  # what was offered stays with Telegram; we are about to be cancelled
+            finally:
+                self._line = None
+                self._has_line.clear()
+
+    async def send(self, message: OutboundMessage) -> Receipt:
+        letter = letter_of(message, self._pages_of(message))
+        async with self._connected() as bot:
+            message_id = await self._post(bot, letter)
+        return Receipt(message_id=str(message_id), more=letter.more)
+
+    async def fetch(self, media: Media, max_bytes: int) -> bytes:
+        if media.size_bytes > min(max_bytes, MAX_FILE_BYTES):
+            raise MediaUnavailable(
+                f"it is larger than {min(max_bytes, MAX_FILE_BYTES) // 1_000_000} MB"
+                + (", and more Telegram does not give to bots" if max_bytes >= MAX_FILE_BYTES else "")
+            )
+        line = await self._line_soon()
+        async with line.held() as bot:
+            try:
+                file = await bot.get_file(media.reference)
+                if not (file.file_path or "").startswith(("https://", "http://")):
+                    raise MediaUnavailable("the Bot API server keeps the file to itself")
+                if (file.file_size or 0) > max_bytes:
+                    raise MediaUnavailable(f"it is larger than {max_bytes // 1_000_000} MB")
+                return await line.download(str(file.file_path), max_bytes)
+            except TelegramError as error:
+                raise fetching_problem(error) from error
+
+    async def find_sent(self, message: OutboundMessage) -> Receipt | None:
+        return None  # Telegram cannot be asked
+
+    async def show_typing(self, address: Address) -> None:
+        if self.pace.wait_seconds(address.chat) > 0:
+            return  # what little we may say is kept for answers
+        chat, thread = place_of(address)
+        async with self._connected() as bot:
+            try:
+                await bot.send_chat_action(
+                    chat,
+                    ChatAction.TYPING,
+                    message_thread_id=thread,
+                    connect_timeout=_TYPING_TIMEOUT_SECONDS,
+                    read_timeout=_TYPING_TIMEOUT_SECONDS,
+                )
+            except TelegramError as error:
+                raise self._problem(error, chat, repeatable=True) from error
+
+    # Listening.
+
+    async def _listen(self, bot: ListeningBot, inlet: Inlet) -> None:
+        me = await self._introduced(bot, inlet)
+        await self._free_from_webhook(bot)
+        ending: GatewayError | TelegramError | None = None
+        async with asyncio.TaskGroup() as background:
+            menu = background.create_task(self._set_menu(bot), name="set the command menu")
+            listener = Listener(
+                bot=bot,
+                me=me,
+                inlet=inlet,
+                commands=self._commands.keys(),
+                poll_seconds=self._poll_seconds,
+                background=background,
+            )
+            try:
+                await listener.listen()
+            except (GatewayError, TelegramError) as error:
+                ending = error  # raised below: out of here it would come as a group
+            menu.cancel()
+            listener.hang_up()
+        assert ending is not None
+        raise ending
+
+    async def _introduced(self, bot: ListeningBot, inlet: Inlet) -> Me:
+        with making_sense():
+            user = await bot.get_me()
+        me = Me(account=self.account, id=user.id, username=user.username or "")
+        if me != self._me:
+            self._me = me
+            log.info("signed in", account=self.account, bot=f"@{me.username}")
+            if not user.can_read_all_group_messages:
+                log.info(
+                    "privacy mode is on",
+                    account=self.account,
+                    meaning="in groups the bot is told of commands and of replies to it, not of all that is said; "
+                    "@BotFather turns it off with /setprivacy, or make the bot an administrator there",
+                )
+        if await inlet.cursor(_USERNAME_CHANNEL) != me.username:
+            await inlet.accept([], Cursor(channel=_USERNAME_CHANNEL, value=me.username))
+        return me
+
+    async def _free_from_webhook(self, bot: ListeningBot) -> None:
+        with making_sense():
+            webhook = await bot.get_webhook_info()
+        if webhook.url:
+            await bot.delete_webhook(drop_pending_updates=False)
+            log.warning("webhook removed: it kept the messages from us", account=self.account)
+
+    async def _set_menu(self, bot: ListeningBot) -> None:
+        menu = [
+            BotCommand(name, description[:_MAX_DESCRIPTION_CHARS])
+            for name, description in self._commands.items()
+            if _COMMAND_NAME.fullmatch(name) and description
+        ][:_MAX_COMMANDS]
+        try:
+            with making_sense():
+                shown = list(await bot.get_my_commands())
+            if shown != menu:
+                await bot.set_my_commands(menu)
+        except TelegramError as error:
+            log.warning("command menu not set", account=self.account, problem=error.message)
+
+    # Sending.
+
+    def _pages_of(self, message: OutboundMessage) -> tuple[Page, ...]:
+        text = message.text
+        known, pages = self._pages.get(message.key, ("", ()))
+        if known != text:
+            pages = pages_of(text)
+        if len(pages) > 1:  # its other pieces come soon
+            self._pages[message.key] = text, pages
+            self._pages.move_to_end(message.key)
+            while len(self._pages) > _REMEMBERED_TEXTS:
+                self._pages.popitem(last=False)
+        return pages
+
+    async def _post(self, bot: ListeningBot, letter: Letter) -> int:
+        while True:
+            try:
+                with making_sense():
+                    return await _put(bot, letter)
+            except ChatMigrated as error:
+                raise await self._moved(str(letter.chat), str(error.new_chat_id)) from error
+            except TelegramError as error:
+                problem = refusal(error) if isinstance(error, BadRequest) else None
+                if problem is Refusal.UNCHANGED and letter.edits is not None:
+                    return letter.edits
+                amended = letter.amended(problem) if problem is not None else None
+                if amended is None:
+                    raise self._problem(error, letter.chat, repeatable=letter.edits is not None) from error
+                log.info("sent differently", account=self.account, chat=letter.chat, problem=error.message)
+                letter = amended
+
+    def _problem(self, error: TelegramError, chat: int, *, repeatable: bool) -> GatewayError:
+        if isinstance(error, TooFast):
+            self.pace.rest(str(chat), error.seconds)
+        return sending_problem(error, repeatable=repeatable)
+
+    async def _moved(self, old: str, new: str) -> PlatformUnavailable:
+        if self._inlet is not None:
+            try:
+                await self._inlet.moved(old, new)
+            except StoreUnavailable as error:
+                return PlatformUnavailable(str(error))
+        return PlatformUnavailable("the group goes on under another id", retry_after=_MOVED_SECONDS)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[ListeningBot]:
+        if self._line is None:
+            raise PlatformUnavailable("not connected to Telegram")
+        async with self._line.held() as bot:
+            yield bot
+
+    async def _line_soon(self) -> Line:
+        try:
+            async with asyncio.timeout(_LINE_PATIENCE_SECONDS):
+                while self._line is None:
+                    await self._has_line.wait()
+        except TimeoutError:
+            raise MediaUnavailable("Telegram could not be reached") from None
+        return self._line
+
+    @property
+    def _variable(self) -> str:
+        name = self.account.partition("@")[2]
+        return f"TELEGRAM_BOT_TOKEN_{name.upper()}" if name else "TELEGRAM_BOT_TOKEN"
+
+
+async def _put(bot: ListeningBot, letter: Letter) -> int:
+    page, keyboard = letter.page, letter.keyboard
+    previews = LinkPreviewOptions(is_disabled=True)
+    if letter.edits is not None and not isinstance(page, Document):
+        await bot.edit_message_text(
+            page.text,
+            letter.chat,
+            letter.edits,
+            entities=entities_of(page),
+            reply_markup=keyboard,
+            link_preview_options=previews,
+        )
+        return letter.edits
+    quote = None
+    if letter.quotes is not None:
+        quote = ReplyParameters(letter.quotes, allow_sending_without_reply=True)
+    sent: Message
+    if isinstance(page, Document):
+        sent = await bot.send_document(
+            letter.chat,
+            page.text.encode(errors="replace"),
+            filename=DOCUMENT_NAME,
+            message_thread_id=letter.thread,
+            reply_parameters=quote,
+            reply_markup=keyboard,
+            disable_notification=letter.silent,
+        )
+    else:
+        sent = await bot.send_message(
+            letter.chat,
+            page.text,
+            entities=entities_of(page),
+            message_thread_id=letter.thread,
+            reply_parameters=quote,
+            reply_markup=keyboard,
+            disable_notification=letter.silent,
+            link_preview_options=previews,
+        )
+    return sent.message_id

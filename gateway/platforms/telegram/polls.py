@@ -1,0 +1,161 @@
+"""Listening to Telegram: a page of updates is taken first, and confirmed by the next poll only then."""
+
+import asyncio
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from telegram import Update
+from telegram.error import Conflict, TelegramError
+
+from gateway.backoff import backoff_seconds
+from gateway.clock import now_ms
+from gateway.errors import PlatformUnavailable, StoreUnavailable
+from gateway.messages import Cursor
+from gateway.platforms.base import Inlet
+from gateway.platforms.telegram.line import ListeningBot
+from gateway.platforms.telegram.updates import KINDS_WE_READ, Me, News, read
+
+log = structlog.get_logger()
+
+_CHANNEL = "updates"
+_DEAD_AFTER_SECONDS = 10.0  # beyond what the poll itself was to wait
+_STORE_PATIENCE_SECONDS = 10.0  # longer, and it would look as if we could not hear
+_MAX_UNANSWERED_PRESSES = 100
+_ANSWER_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a bot's updates were taken. Their ids begin anew at random after a week of silence, and another
+    bot's mean nothing here: an offset that is too high would make Telegram forget messages that nobody has read."""
+
+    bot: int
+    offset: int
+    set_ms: int
+
+    good_for_ms = 48 * 3600 * 1000
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(channel=_CHANNEL, value=f"{self.bot} {self.offset} {self.set_ms}")
+
+    @classmethod
+    def written(cls, value: str) -> "Position | None":
+        try:
+            bot, offset, set_ms = map(int, value.split())
+        except ValueError:
+            return None
+        return cls(bot=bot, offset=offset, set_ms=set_ms)
+
+    def offset_for(self, bot: int, at_ms: int) -> int | None:
+        return self.offset if bot == self.bot and at_ms - self.set_ms <= self.good_for_ms else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Listener:
+    """One run's ear."""
+
+    bot: ListeningBot
+    me: Me
+    inlet: Inlet
+    commands: Collection[str]
+    poll_seconds: int
+    background: asyncio.TaskGroup
+    _answers: set[asyncio.Task[None]] = field(default_factory=set)
+    _freed: bool = False  # from a webhook, and nothing heard since
+
+    async def listen(self) -> None:
+        """Until cancelled. Raises PlatformUnavailable, or TelegramError for the caller to name."""
+        position = Position.written(await self.inlet.cursor(_CHANNEL))
+        wait_seconds = 0  # the first answers at once: it is how we know that we are connected
+        failures = 0
+        while True:
+            page = await self._poll(position, wait_seconds)
+            if page is None:
+                continue
+            self.inlet.heard()
+            wait_seconds = self.poll_seconds
+            if not page:
+                continue
+            try:
+                position = await self._take(page)
+                failures = 0
+            except StoreUnavailable as error:
+                failures += 1
+                log.warning("messages left with Telegram", account=self.me.account, problem=str(error))
+                await asyncio.sleep(min(backoff_seconds(failures), _STORE_PATIENCE_SECONDS))
+
+    def hang_up(self) -> None:
+        for task in self._answers:
+            task.cancel()
+
+    async def _poll(self, position: Position | None, wait_seconds: int) -> list[dict[str, Any]] | None:
+        """A page; None if it is worth trying again at once."""
+        offset = position.offset_for(self.me.id, now_ms()) if position is not None else None
+        try:
+            async with asyncio.timeout(wait_seconds + _DEAD_AFTER_SECONDS):
+                page = await self.bot.updates(offset, KINDS_WE_READ, wait_seconds=wait_seconds)
+        except TimeoutError:
+            raise PlatformUnavailable("Telegram left a poll without an answer: the line is dead") from None
+        except Conflict as error:
+            if "webhook" not in error.message.lower() or self._freed:
+                raise
+            self._freed = True
+            await self.bot.delete_webhook(drop_pending_updates=False)
+            log.warning("webhook removed", account=self.me.account)
+            return None
+        self._freed = False
+        return _checked(page)
+
+    async def _take(self, page: list[dict[str, Any]]) -> Position:
+        news = list(self._news(page))
+        for one in news:  # first: what is said in the new chat must find the old one's session there
+            if one.moved is not None:
+                await self.inlet.moved(*one.moved)
+        messages = [message for one in news for message in one.messages]
+        offset = max(update["update_id"] for update in page) + 1
+        position = Position(bot=self.me.id, offset=offset, set_ms=now_ms())
+        await self.inlet.accept(messages, position.cursor)
+        for one in news:
+            if one.note:
+                log.info(one.note, account=self.me.account, chat=one.chat)
+            if one.reachable:
+                await self.inlet.reachable(one.chat)
+            if one.pressed:
+                self._answer(one.pressed)
+        return position
+
+    def _news(self, page: list[dict[str, Any]]) -> Iterator[News]:
+        at_ms = now_ms()
+        for raw in page:
+            try:
+                yield read(Update.de_json(raw, self.bot), self.me, self.commands, at_ms=at_ms)
+            # Contained: one update that we choke on must neither stop the others nor come for ever. Its traceback
+            # is not told: the words of whoever wrote it may be in there.
+            except Exception as error:  # noqa: BLE001
+                problem = type(error).__name__
+                log.error("update skipped", account=self.me.account, update=raw["update_id"], problem=problem)
+
+    def _answer(self, press: str) -> None:
+        """Ends the spinner on the button. Nobody waits for it."""
+        if len(self._answers) < _MAX_UNANSWERED_PRESSES:
+            task = self.background.create_task(self._say_pressed(press), name="answer a button")
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
+
+    async def _say_pressed(self, press: str) -> None:
+        try:
+            await self.bot.answer_callback_query(press, read_timeout=_ANSWER_SECONDS, connect_timeout=_ANSWER_SECONDS)
+        except TelegramError as error:
+            log.debug("button left unanswered", account=self.me.account, problem=error.message)
+
+
+def _checked(page: object) -> list[dict[str, Any]]:
+    """Each update once."""
+    if not isinstance(page, list) or not all(
+        isinstance(update, dict) and isinstance(update.get("update_id"), int) for update in page
+    ):
+        raise PlatformUnavailable("Telegram answered a poll with something that is no list of updates")
+    return list({update["update_id"]: update for update in page}.values())

@@ -1,0 +1,206 @@
+"""python-telegram-bot's way to the network, on aiohttp: each failure says whether Telegram may have acted on it.
+
+TelegramError
+├── TooFast          Telegram asks us to wait
+├── TooLarge         a file has more bytes than we would take
+└── NetworkError
+    ├── NotSent      nothing was done: it never left this machine, or Telegram says so itself
+    └── MaybeSent    it went out, and no answer of Telegram's came back
+
+No error names the address of a request: it holds the token. For the same reason none carries aiohttp's as its cause.
+"""
+
+import json
+import os
+import socket
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+from telegram.error import BadRequest, NetworkError, TelegramError, TimedOut
+from telegram.request import BaseRequest, RequestData
+
+_MAX_ANSWER_BYTES = 16_000_000  # a hundred updates are far smaller
+_DOWNLOAD_SECONDS = 60.0
+_PATIENCE_SECONDS = 5.0  # when we are told to wait, and not how long
+# Shorter than any server's: a request on a line that the server has just closed would be in doubt.
+_IDLE_SECONDS = 15.0
+_KNOWN_REFUSALS = (400, 401, 403, 404, 409)
+_NOTHING_DONE = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+class TooFast(TelegramError):
+    """In place of RetryAfter, which cannot be made without a deprecation warning."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"Telegram asks us to wait for {seconds:.0f} seconds")
+        self.seconds = seconds
+
+
+class TooLarge(TelegramError):
+    pass
+
+
+class NotSent(NetworkError):
+    pass
+
+
+class MaybeSent(TimedOut):
+    pass
+
+
+class AiohttpRequest(BaseRequest):
+    """One pool of connections, from `initialize` to `shutdown`; environment, proxies and cookies play no part."""
+
+    def __init__(self, *, connections: int, connect_seconds: float = 10.0, read_seconds: float = 30.0) -> None:
+        self._connections = connections
+        self._connect_seconds = connect_seconds
+        self._read_seconds = read_seconds
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def read_timeout(self) -> float:
+        return self._read_seconds
+
+    async def initialize(self) -> None:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=_IDLE_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": self.USER_AGENT},
+            )
+
+    async def shutdown(self) -> None:
+        """Requests under way end with MaybeSent."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def do_request(
+        self,
+        url: str,
+        method: str,
+        request_data: RequestData | None = None,
+        read_timeout: object = None,
+        write_timeout: object = None,
+        connect_timeout: object = None,
+        pool_timeout: object = None,
+    ) -> tuple[int, bytes]:
+        """Lets through what python-telegram-bot can name itself; the rest is raised from here."""
+        read_seconds = _seconds(read_timeout, self._read_seconds)
+        connect_seconds = _seconds(connect_timeout, self._connect_seconds)
+        status, payload = await self._exchange(
+            method,
+            url,
+            _MAX_ANSWER_BYTES,
+            aiohttp.ClientTimeout(
+                # So that an answer which comes byte by byte has an end as well.
+                total=connect_seconds + read_seconds,
+                connect=connect_seconds,
+                sock_read=read_seconds,
+            ),
+            _body(request_data),
+        )
+        if status >= HTTPStatus.MULTIPLE_CHOICES:
+            _raise_unless_plain_refusal(status, self.parse_json_payload(payload))
+        elif method == "POST" and b'"result"' not in payload:
+            raise MaybeSent("the answer is not Telegram's")
+        return status, payload
+
+    async def download(self, url: str, max_bytes: int) -> bytes:
+        """A file's content; TooLarge once it is clear that there is more than `max_bytes` of it."""
+        timeout = aiohttp.ClientTimeout(
+            total=_DOWNLOAD_SECONDS, connect=self._connect_seconds, sock_read=self._read_seconds
+        )
+        status, content = await self._exchange("GET", url, max_bytes, timeout, None)
+        if status != HTTPStatus.OK:
+            raise NotSent(f"the file server answers with status {status}")
+        return content
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        # In place of the inherited one, which writes what it cannot read into the log.
+        try:
+            answer = json.loads(payload)
+        except (ValueError, RecursionError):
+            raise MaybeSent("the answer is not JSON") from None
+        if not isinstance(answer, dict):
+            raise MaybeSent("the answer is not Telegram's")
+        return answer
+
+    async def _exchange(
+        self,
+        method: str,
+        url: str,
+        max_bytes: int,
+        timeout: aiohttp.ClientTimeout,
+        body: aiohttp.FormData | dict[str, str] | None,
+    ) -> tuple[int, bytes]:
+        if self._session is None:
+            raise NotSent("the connections to Telegram are closed")
+        try:
+            async with self._session.request(
+                method, url, data=body, timeout=timeout, allow_redirects=False
+            ) as response:
+                return response.status, await _read(response, max_bytes)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
+            raise NotSent(f"no connection to Telegram could be made ({_reason(error)})") from None
+        except TimeoutError:
+            raise MaybeSent("Telegram did not answer in time") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise MaybeSent(f"the connection broke before Telegram had answered ({_reason(error)})") from None
+
+
+def _raise_unless_plain_refusal(status: int, answer: dict[str, Any]) -> None:
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        parameters = answer.get("parameters")
+        wished = parameters.get("retry_after") if isinstance(parameters, dict) else None
+        raise TooFast(_seconds(wished, _PATIENCE_SECONDS))
+    if status in _NOTHING_DONE and answer.get("ok") is False:
+        raise NotSent(f"Telegram has trouble of its own (status {status})")
+    if not HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        # A gateway in between may have passed the request on before it gave up.
+        raise MaybeSent(f"something between us and Telegram answered with status {status}")
+    if status not in _KNOWN_REFUSALS:
+        raise BadRequest(f"status {status}")
+
+
+def _body(request_data: RequestData | None) -> aiohttp.FormData | dict[str, str] | None:
+    if request_data is None:
+        return None
+    fields = request_data.json_parameters
+    if not request_data.contains_files:
+        return fields
+    form = aiohttp.FormData()
+    for name, value in fields.items():
+        form.add_field(name, value)
+    for name, (file_name, content, mime) in request_data.multipart_data.items():
+        form.add_field(name, content, filename=file_name, content_type=mime)
+    return form
+
+
+async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    content = bytearray()
+    if (response.content_length or 0) <= max_bytes:
+        async for chunk in response.content.iter_any():
+            content += chunk
+            if len(content) > max_bytes:
+                break
+        else:
+            return bytes(content)
+    response.close()  # else the rest would be read to keep the connection
+    raise TooLarge(f"the answer has more than {max_bytes} bytes")
+
+
+def _seconds(value: object, otherwise: float) -> float:
+    """python-telegram-bot hands on marks for "not given" as well; and no request of ours may wait for ever."""
+    return float(value) if isinstance(value, int | float) and value > 0 else otherwise
+
+
+def _reason(error: Exception) -> str:
+    """What can be told of it without its own words, which name the address of the request."""
+    cause = getattr(error, "os_error", error)
+    if isinstance(cause, socket.gaierror):
+        return cause.strerror or "its name is not known"
+    errno = getattr(cause, "errno", None)
+    return os.strerror(errno) if errno else type(error).__name__

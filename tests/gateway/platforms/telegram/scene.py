@@ -1,0 +1,107 @@
+"""A Telegram of our own, a bot on it, and a gateway that writes down what it is handed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.messages import Address, Choice, Cursor, InboundMessage, OutboundMessage, Text
+from gateway.platforms.base import Inlet
+from gateway.platforms.pace import Pace
+from gateway.platforms.telegram.platform import TelegramPlatform
+from playground.telegram.server import TelegramServer
+from tests.gateway.scene import soon
+
+COMMANDS = (("help", "Show what I can do"), ("stop", "Stop what is going on"))
+
+
+@dataclass
+class Gate:
+    taken: list[InboundMessage] = field(default_factory=list)
+    pages: list[list[InboundMessage]] = field(default_factory=list)
+    cursors: dict[str, str] = field(default_factory=dict)
+    moves: list[tuple[str, str]] = field(default_factory=list)
+    reached: list[str] = field(default_factory=list)
+    heard: int = 0
+    refuse_with: list[Exception] = field(default_factory=list)
+    refused: int = 0
+    before_accept: Callable[[], Awaitable[None]] | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def inlet(self) -> Inlet:
+        return Inlet(
+            accept=self._accept, cursor=self._cursor, heard=self._heard, reachable=self._reachable, moved=self._moved
+        )
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        async def wait() -> None:
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+        await soon(wait())
+
+    async def next_texts(self, count: int) -> list[str]:
+        await self.until(lambda: len(self.taken) >= count)
+        return [message.text for message in self.taken]
+
+    async def _accept(self, messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
+        if self.before_accept is not None:
+            await self.before_accept()
+        if self.refuse_with and messages:
+            self.refused += 1
+            self.changed.set()
+            raise self.refuse_with.pop(0)
+        self.pages.append(list(messages))
+        self.taken += messages
+        if cursor is not None:
+            self.cursors[cursor.channel] = cursor.value
+        self.changed.set()
+
+    async def _cursor(self, channel: str) -> str:
+        return self.cursors.get(channel, "")
+
+    async def _reachable(self, chat: str) -> None:
+        self.reached.append(chat)
+        self.changed.set()
+
+    async def _moved(self, old: str, new: str) -> None:
+        self.moves.append((old, new))
+        self.changed.set()
+
+    def _heard(self) -> None:
+        self.heard += 1
+        self.changed.set()
+
+
+def bot_of(server: TelegramServer, **options: Any) -> TelegramPlatform:
+    given = {"api_url": server.url, "poll_seconds": 5, "pace": Pace(), "commands": COMMANDS, **options}
+    return TelegramPlatform(given.pop("token", server.token), **given)
+
+
+@asynccontextmanager
+async def listening(platform: TelegramPlatform, gate: Gate) -> AsyncIterator[asyncio.Task[None]]:
+    """While the block runs; what ends the run by itself is left in the task."""
+    task = asyncio.create_task(platform.run(gate.inlet()))
+    heard = gate.heard
+    try:
+        connected = asyncio.create_task(gate.until(lambda: gate.heard > heard))
+        await asyncio.wait([task, connected], return_when=asyncio.FIRST_COMPLETED)
+        connected.cancel()
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def outbound(text: str = "hello", *, chat: int = 7, **fields: Any) -> OutboundMessage:
+    address = Address(
+        account="telegram",
+        chat=str(chat),
+        thread=str(fields.pop("thread", "")),
+        reply_to=str(fields.pop("reply_to", "")),
+    )
+    choices = tuple(Choice(label=label, action=f"do:{label}") for label in fields.pop("choices", ()))
+    given = {"key": "k1", "parts": (Text(text=text),), "choices": choices, **fields}
+    return OutboundMessage(address=address, **given)
