@@ -1,0 +1,134 @@
+"""`hermes forget`: what it shows, what it asks, what it refuses, and that a gateway beside it goes on."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.errors import StoreUnavailable
+from gateway.messages import Sender, SessionKey
+from gateway.store import forget
+from gateway.store.connection import Transaction, connect
+from gateway.store.prepare import Care, prepare
+from hermes_cli.main import hermes
+from tests.gateway.platforms.client import connect as connect_socket
+from tests.gateway.store.exchange import exchange
+from tests.hermes_cli.running import hermes as hermes_process
+from tests.journeys.gateway_process import gateway as gateway_process
+from tests.journeys.gateway_process import make_home
+
+CANARY = "kanarienvogel"
+ANN = Sender(id="123456789", name="Ann")
+
+
+def run(*arguments: str, typed: str | None = None) -> Result:
+    return CliRunner().invoke(hermes, ("forget", *arguments), input=typed)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Ann has spoken to the bot, alone and in a group."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    add_ann(home)
+    return home
+
+
+def add_ann(home: Path) -> None:
+    prepare(home / "state.db", Care(backups=home / "backups"), repair=False)
+    connection = connect(home / "state.db", busy_timeout_seconds=5)
+    connection.execute("BEGIN IMMEDIATE")
+    tx = Transaction(connection)
+    exchange(tx, CANARY, CANARY, key=SessionKey(platform="telegram", kind="dm", chat=ANN.id), sender=ANN)
+    exchange(tx, CANARY, "hm", key=SessionKey(platform="telegram", kind="group", chat="-1"), sender=ANN)
+    tx.execute("UPDATE meta SET value = value + 1")
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def raw(home: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in home.glob("state.db*"))
+
+
+def test_it_shows_what_goes_and_asks(home: Path) -> None:
+    asked = run("telegram:123456789", typed="n\n")
+    assert asked.exit_code == 1
+    assert asked.stdout.splitlines()[:-1] == [
+        "Ann (telegram:123456789)",
+        "  conversations with them alone: 1",
+        "  messages in these: 4",
+        "  messages of theirs in groups, to be blanked: 1",
+        "  messages received and sent: 3",
+    ]
+    assert "cannot be undone" in asked.stdout
+    assert CANARY.encode() in raw(home)
+
+
+def test_agreed_it_is_done(home: Path) -> None:
+    done = run("telegram:123456789", typed="y\n")
+    assert done.exit_code == 0, done.output
+    assert "Erased: telegram:123456789 is a stranger from now on." in done.stdout
+    assert CANARY.encode() not in raw(home)
+    again = run("telegram:123456789")
+    assert (again.exit_code, again.stdout) == (0, "Nothing is known of telegram:123456789.\n")
+
+
+def test_it_tells_of_backups_and_allowlists(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TELEGRAM_ALLOWED_USERS", "123456789")
+    for name in ("state-20260101T000000_0.db", "state-20260102T000000_0.db"):
+        (home / "backups").mkdir(exist_ok=True)
+        (home / "backups" / name).write_bytes(b"")
+    (home / "backups" / "damaged-20250101").mkdir()
+    done = run("telegram:123456789", "--yes")
+    assert done.exit_code == 0, done.output
+    assert "They still stand in platforms.telegram.allowed_users" in done.stdout
+    assert "2 backups in" in done.stdout
+    assert "within 7 days" in done.stdout
+    assert "damaged-20250101" in done.stdout
+
+
+def test_a_run_that_could_not_finish_is_finished_by_the_next(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def disk_is_full(path: Path) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(forget, "_rewrite_file", disk_is_full)
+        assert isinstance(run("telegram:123456789", "--yes").exception, StoreUnavailable)
+    finished = run("telegram:123456789", "--yes")
+    assert finished.stdout.splitlines()[-1] == "What an earlier run erased is overwritten now."
+    assert CANARY.encode() not in raw(home)
+    assert len(run("telegram:123456789", "--yes").stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("user", ["@ann", "Ann", "123456789", "telegram:", ":5", "telegram:a b"])
+def test_a_name_that_names_nobody_is_refused(home: Path, user: str) -> None:
+    refused = run("--", user)
+    assert refused.exit_code == 2
+    assert "names nobody" in refused.stderr
+    assert "telegram:123456789" in refused.stderr
+
+
+def test_nothing_known(home: Path) -> None:
+    assert run("discord:5", "--yes").stdout == "Nothing is known of discord:5.\n"
+
+
+async def test_the_owner_is_asked_to_mean_it_and_a_gateway_beside_goes_on(tmp_path: Path) -> None:
+    """A real gateway: it serves before, while and after its owner and Ann are forgotten."""
+    home = make_home(tmp_path / "home")
+    async with gateway_process(home) as gateway:
+        async with connect_socket(gateway.socket) as client:
+            await client.say(f"what is 17 * 23? {CANARY}", message_id="1")
+            await client.hear()
+        await asyncio.to_thread(add_ann, home)
+        user = "socket:local"
+        refused = await asyncio.to_thread(hermes_process, "forget", user, "--yes")
+        assert refused.returncode == 1
+        assert f"hermes forget {user} --owner" in refused.stderr
+        for arguments in (("telegram:123456789", "--yes"), (user, "--owner", "--yes")):
+            done = await asyncio.to_thread(hermes_process, "forget", *arguments)
+            assert done.returncode == 0, done.stderr
+        assert CANARY.encode() not in raw(home)
+        async with connect_socket(gateway.socket) as client:
+            await client.say("what is 2 + 2?", message_id="2")
+            assert "4" in (await client.hear())["text"]
