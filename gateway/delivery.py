@@ -20,7 +20,7 @@ from gateway.store.outbox import Outgoing
 log = structlog.get_logger()
 
 _LOOK_AGAIN_SECONDS = 30.0  # for what became too old meanwhile
-_NOTICE_TRIES = 3  # each of them may have arrived
+_NOTICE_DOUBTS = 10  # so often it may come twice; more, and sending it may be what brings us down
 _REACHED_REMEMBERED = 1_000
 _CUT_OFF = "cut off while it was being sent"
 
@@ -164,7 +164,7 @@ class Delivery:
         """An edit changes nothing the second time, and a notice does less harm twice than not at all."""
         if self._platform.features.resend != "never" or row.message.edits:
             return True
-        return row.kind == "notice" and row.attempts <= _NOTICE_TRIES
+        return row.kind == "notice" and row.doubts < _NOTICE_DOUBTS
 
     async def _words(self, row: Outgoing) -> OutboundMessage | None:
         compose = self._compose.get(row.topic)
@@ -183,17 +183,17 @@ class Delivery:
 
     def _in_doubt(self, row: Outgoing, problem: str) -> Callable[[Transaction], None]:
         if self._may_repeat(row):
-            return self._later(row, problem, retry_after=None, unsure=True)
+            return self._later(row, problem, retry_after=None, unsure=True, in_doubt=True)
         return lambda tx: self._leave_in_doubt(tx, row, problem)
 
     def _later(
-        self, row: Outgoing, problem: str, *, retry_after: float | None, unsure: bool
+        self, row: Outgoing, problem: str, *, retry_after: float | None, unsure: bool, in_doubt: bool = False
     ) -> Callable[[Transaction], None]:
         wait = retry_after if retry_after is not None else backoff_seconds(row.attempts)
         if row.message.address.chat in self._reached:
             wait = 0.0
         at_ms = now_ms() + int(wait * 1000)
-        return lambda tx: outbox.retry_at(tx, row, at_ms, problem, unsure=unsure)
+        return lambda tx: outbox.retry_at(tx, row, at_ms, problem, unsure=unsure, in_doubt=in_doubt)
 
     def _leave_in_doubt(self, tx: Transaction, row: Outgoing, problem: str) -> None:
         outbox.give_up(tx, row, "in_doubt", problem)

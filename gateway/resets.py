@@ -6,7 +6,8 @@ from datetime import datetime, time, timedelta, tzinfo
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from hermes_config.settings import RESET_EXCEPTION, SessionsSettings
+from hermes_config.settings import SessionsSettings
+from hermes_config.values import RESET_EXCEPTION
 
 Reason = Literal["idle", "daily"]
 REASONS: tuple[Reason, ...] = ("idle", "daily")

@@ -1,13 +1,11 @@
 """The composition root: the only place that builds things from settings. Functions, no state."""
 
 import asyncio
-import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_core.model import Model
 from agent_core.models import Manner, open_model
 from agent_core.retries import Patience, Retries
 from gateway.access import Rules
@@ -26,7 +24,6 @@ from gateway.lanes import Lanes
 from gateway.live_reply import LiveReply
 from gateway.messages import Cursor, InboundMessage, Media
 from gateway.platforms.base import Inlet, Platform, ShowsProgress, ShowsTyping
-from gateway.platforms.pace import Pace, Rate
 from gateway.prompts import Prompts
 from gateway.resets import resets_for
 from gateway.responder import Responder
@@ -40,7 +37,7 @@ from gateway.store.prepare import Care
 from gateway.store.retention import Retention
 from gateway.store.todos import StoredTodos
 from gateway.supervisor import Hearing
-from hermes_config import environment
+from gateway.wiring_platforms import build_platforms, build_web, telegram_tokens
 from hermes_config.errors import ConfigError
 from hermes_config.places import Home
 from hermes_config.settings import Settings
@@ -54,7 +51,6 @@ if TYPE_CHECKING:
     from gateway.web.server import WebServer
 
 _MAX_ATTACHMENT_BYTES = 20_000_000
-_SHORTEST_TOKEN_CHARS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +148,8 @@ def parts(settings: Settings, *, command: str = "hermes") -> list[Part]:
 
 
 def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
-    platforms = {platform.account: platform for platform in build_platforms(settings, home)}
+    commands = build_commands(settings)
+    platforms = {platform.account: platform for platform in build_platforms(settings, home, commands)}
     model = build_model(settings, home)
     tools = build_tools(settings, home, db)
     hints = {name: one.features.hint for name, one in platforms.items()}
@@ -184,12 +181,12 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         prompts=build_prompts(settings, home, db, tools, hints=hints, project=project),
         resets=resets,
     )
-    desk = CommandDesk(commands=build_commands(settings), model_name=model.name)
+    desk = CommandDesk(commands=commands, model_name=model.name)
     lanes = Lanes(db, responder, desk.handle_next, max_turns=settings.gateway.max_turns, resets=resets)
     intake = build_intake(settings, db, wake=lanes.wake, wake_delivery=lambda: gateway.wake_deliveries())
     news = asyncio.Event()
     connected = tuple(_connect(platform, intake, settings, news) for platform in platforms.values())
-    server = _build_web(settings, home, db, platforms.get("web"), model, lambda: gateway.state())
+    server = build_web(settings, db, build_media_files(home), platforms.get("web"), model, lambda: gateway.state())
     gateway = Gateway(
         db=db,
         intake=intake,
@@ -249,64 +246,6 @@ def build_pairing_limits(settings: Settings) -> pairing.Limits:
         max_failures=access.max_failed_approvals,
         lockout_ms=int(access.lockout_minutes * 60_000),
     )
-
-
-def build_platforms(settings: Settings, home: Home) -> list[Platform]:
-    """SDKs are imported here, and only those of platforms that are switched on."""
-    platforms: list[Platform] = []
-    if settings.platforms.socket.enabled:
-        from gateway.platforms.socket import SocketPlatform
-
-        platforms.append(SocketPlatform(home.socket, max_line_bytes=settings.platforms.socket.max_line_bytes))
-    if settings.platforms.web.enabled:
-        from gateway.platforms.web import WebPlatform
-
-        platforms.append(WebPlatform())
-    for account, token in telegram_tokens(settings).items():
-        platforms.append(_build_telegram(settings, account, token))
-    return platforms
-
-
-def telegram_tokens(settings: Settings) -> dict[str, str]:
-    """The bots that are switched on, by account: the plain one, and those that `accounts` names."""
-    chosen = settings.platforms.telegram
-    first = settings.secrets.telegram_bot_token
-    tokens = {"telegram": first.get_secret_value() if first else ""}
-    for name in chosen.accounts:
-        variable = f"TELEGRAM_BOT_TOKEN_{name.upper()}"
-        tokens[f"telegram@{name}"] = environment.lookup(variable)
-        if chosen.enabled and not tokens[f"telegram@{name}"]:
-            raise ConfigError(
-                f"platforms.telegram.accounts names {name}, but {variable} is not set. "
-                f"Write {variable}=… into .env, or take {name} out of the list."
-            )
-    return {account: token for account, token in tokens.items() if token and chosen.enabled}
-
-
-def _build_telegram(settings: Settings, account: str, token: str) -> Platform:
-    from gateway.platforms.telegram.platform import TelegramPlatform
-
-    chosen = settings.platforms.telegram
-    return TelegramPlatform(
-        token,
-        account=account,
-        api_url=chosen.api_url,
-        poll_seconds=chosen.poll_seconds,
-        pace=Pace(
-            per_chat=Rate(count=-(-chosen.chat_sends_per_minute // 20), seconds=3),
-            per_group=Rate(count=chosen.group_sends_per_minute, seconds=60),
-            overall=Rate(count=chosen.sends_per_second, seconds=1),
-            is_group=lambda chat: chat.startswith("-"),
-        ),
-        commands=_menu(build_commands(settings)),
-    )
-
-
-def _menu(commands: Commands) -> list[tuple[str, str]]:
-    """Every name by which a command may be called in a chat; those that a member may look for are described."""
-    described = {spec.name: spec.description for spec in commands.available("member", "chat")}
-    called = [name for spec in commands.specs if "chat" in spec.places for name in (spec.name, *spec.aliases)]
-    return [(name, described.get(name, "")) for name in called]
 
 
 def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardModel:
@@ -395,62 +334,6 @@ def care_for(settings: Settings, backups: Path) -> Care:
 def secret_values(settings: Settings) -> list[str]:
     named = [value.get_secret_value() for _, value in settings.secrets if value is not None]
     return [*named, *telegram_tokens(settings).values()]
-
-
-def _build_web(
-    settings: Settings,
-    home: Home,
-    db: Database,
-    platform: Platform | None,
-    model: Model,
-    state: Callable[[], dict[str, Any]],
-) -> "WebServer | None":
-    if platform is None:
-        return None
-    from gateway.platforms.web import WebPlatform
-    from gateway.web.door import Door
-    from gateway.web.server import WebServer
-
-    web = settings.platforms.web
-    secret = settings.secrets.hermes_web_token
-    if not secret and not is_loopback(web.host):
-        raise ConfigError(
-            f"platforms.web.host is {web.host}, which other machines can reach, but HERMES_WEB_TOKEN is not set. "
-            "Set one, it asks for it: hermes config set HERMES_WEB_TOKEN; or listen here only: "
-            "hermes config set platforms.web.host 127.0.0.1"
-        )
-    if secret and len(secret.get_secret_value()) < _SHORTEST_TOKEN_CHARS:
-        raise ConfigError(
-            f"HERMES_WEB_TOKEN is too short: it must have {_SHORTEST_TOKEN_CHARS} characters or more, such as from "
-            "`openssl rand -base64 24`."
-        )
-    assert isinstance(platform, WebPlatform)
-    door = Door(
-        db=db,
-        host=web.host,
-        allowed_hosts=web.allowed_hosts,
-        token=secret.get_secret_value() if secret else "",
-    )
-    server = WebServer(
-        platform=platform,
-        db=db,
-        media_files=build_media_files(home),
-        door=door,
-        model_name=model.name,
-        host=web.host,
-        port=web.port,
-        max_file_bytes=web.max_file_bytes,
-        state=state,
-    )
-    platform.serve = server.run
-    return server
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _connect(platform: Platform, intake: Intake, settings: Settings, news: asyncio.Event) -> Connected:

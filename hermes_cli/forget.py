@@ -58,7 +58,7 @@ def forget(user: str, yes: bool, owner: bool) -> None:
 
 
 def _read(user: str) -> tuple[str, str]:
-    from hermes_config.settings import HOW_TO_FIND_AN_ID
+    from hermes_config.values import HOW_TO_FIND_AN_ID
 
     named = _NAMED.fullmatch(user)
     if named is None:

@@ -1,137 +1,29 @@
 """All settings: their names, defaults, bounds and meaning. Reads nothing; `load` fills them in."""
 
-import re
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from hermes_config.values import (
+    LONGEST_IDLE_MINUTES,
+    AccountNames,
+    ChatIds,
+    Days,
+    Host,
+    Line,
+    LongDays,
+    Models,
+    Number,
+    ProxyHosts,
+    ResetExceptions,
+    ServerAddress,
+    TimezoneName,
+    Toolsets,
+    UserIds,
+)
+
 CONFIG_VERSION = 1
-LONGEST_IDLE_MINUTES = 525_600
-SHORTEST_KEPT_DAYS = 3
-
-HOW_TO_FIND_AN_ID = (
-    "write the id that never changes, such as telegram:123456789 "
-    "(Telegram: ask @userinfobot; Discord: Developer Mode, then Copy User ID; Slack: profile, Copy member ID)"
-)
-USER_ID = re.compile(r"(?:[a-z][a-z0-9_]*:)?(?:[0-9]{1,32}|[UW](?=[A-Z]*[0-9])[A-Z0-9]{2,32})")
-CHAT_ID = re.compile(r"(?:[a-z][a-z0-9_]*(?:@[a-z0-9_]+)?:)(?:-?[0-9]{1,32}|[CGD](?=[A-Z]*[0-9])[A-Z0-9]{2,32})")
-ACCOUNT_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-TOOLSET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
-RESET_EXCEPTION = re.compile(
-    r"(?P<target>(?P<platform>[a-z][a-z0-9_]*)(?::(?P<kind>dm|group|channel|thread))?)"
-    r"=(?P<mode>idle|daily|both|none)(?::(?P<numbers>[0-9]{1,6}(?::[0-9]{1,2})?))?"
-)
-
-
-def _listed(value: object) -> object:
-    """Comma-separated text, a list, and bare numbers in it all mean the same to people."""
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    if isinstance(value, list | tuple):
-        return tuple(str(item) if isinstance(item, int) and not isinstance(item, bool) else item for item in value)
-    return value
-
-
-def _user_id(entry: str) -> str:
-    if entry == "*":
-        raise ValueError("'*' is no id; to let everybody in, set access.allow_all_users to true")
-    if not USER_ID.fullmatch(entry):
-        raise ValueError(f"{entry[:60]!r} looks like a user name, which can change hands; {HOW_TO_FIND_AN_ID}")
-    return entry
-
-
-def _chat_id(entry: str) -> str:
-    if not CHAT_ID.fullmatch(entry):
-        raise ValueError(f"{entry[:60]!r} is no chat id; write the platform before it, such as telegram:-1001234567890")
-    return entry
-
-
-def _account_name(entry: str) -> str:
-    if not ACCOUNT_NAME.fullmatch(entry):
-        raise ValueError(f"{entry[:60]!r} is no account name; use small letters and digits, such as work")
-    return entry
-
-
-def _toolset(entry: str) -> str:
-    if not TOOLSET.fullmatch(entry):
-        raise ValueError(f"{entry[:60]!r} is no toolset name; names look like todo or clock")
-    return entry
-
-
-def _reset_exception(entry: str) -> str:
-    found = RESET_EXCEPTION.fullmatch(entry)
-    numbers = [int(number) for number in (found["numbers"] or "").split(":") if number] if found else []
-    match found["mode"] if found else "":
-        case "none":
-            fits = not numbers
-        case "idle":
-            fits = len(numbers) < 2 and all(1 <= minutes <= LONGEST_IDLE_MINUTES for minutes in numbers)
-        case "daily":
-            fits = len(numbers) < 2 and all(hour <= 23 for hour in numbers)
-        case "both":
-            fits = not numbers or (len(numbers) == 2 and 1 <= numbers[0] <= LONGEST_IDLE_MINUTES and numbers[1] <= 23)
-        case _:
-            fits = False
-    if not fits:
-        raise ValueError(
-            f"{entry[:60]!r} is no exception; write platform=mode or platform:kind=mode, such as telegram:group=daily, "
-            "web=none, slack:dm=idle:120 (minutes), discord=daily:6 (the hour) or telegram:dm=both:120:6"
-        )
-    return entry
-
-
-def _no_target_twice(entries: tuple[str, ...]) -> tuple[str, ...]:
-    targets = [entry.partition("=")[0] for entry in entries]
-    for target in targets:
-        if targets.count(target) > 1:
-            raise ValueError(f"has {target} twice; keep one of the two")
-    return entries
-
-
-def _address(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        usable = False
-    if value and (not usable or re.search(r"\s", value)):
-        raise ValueError("must be an address starting with http:// or https://, such as https://openrouter.ai/api/v1")
-    if "@" in urlsplit(value).netloc:
-        raise ValueError("must not hold a user or password; a key belongs in .env")
-    return value
-
-
-def _timezone(value: str) -> str:
-    if value:
-        from zoneinfo import ZoneInfo
-
-        try:
-            ZoneInfo(value)
-        except (ValueError, OSError, LookupError) as error:
-            raise ValueError("must be a time zone name such as Europe/Berlin or UTC, or empty") from error
-    return value
-
-
-def _one_line(value: str) -> str:
-    if not value.isprintable():
-        raise ValueError("must be a single line of ordinary characters")
-    return value
-
-
-Line = Annotated[str, AfterValidator(_one_line)]
-UserIds = Annotated[tuple[Annotated[str, AfterValidator(_user_id)], ...], BeforeValidator(_listed)]
-ChatIds = Annotated[tuple[Annotated[str, AfterValidator(_chat_id)], ...], BeforeValidator(_listed)]
-AccountNames = Annotated[tuple[Annotated[str, AfterValidator(_account_name)], ...], BeforeValidator(_listed)]
-Toolsets = Annotated[tuple[Annotated[str, AfterValidator(_toolset)], ...], BeforeValidator(_listed)]
-Models = Annotated[tuple[Annotated[str, AfterValidator(_one_line)], ...], BeforeValidator(_listed)]
-ResetExceptions = Annotated[
-    tuple[Annotated[str, AfterValidator(_reset_exception)], ...],
-    BeforeValidator(_listed),
-    AfterValidator(_no_target_twice),
-]
-Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Section(BaseModel):
@@ -150,7 +42,7 @@ class ModelSettings(Section):
         description="The model to talk to; demo answers without a network.",
         json_schema_extra=_env("HERMES_MODEL"),
     )
-    base_url: Annotated[str, AfterValidator(_address)] = Field(
+    base_url: ServerAddress = Field(
         "",
         max_length=2000,
         description="Address of an OpenAI-compatible server; empty means the usual one of the key in use.",
@@ -265,18 +157,6 @@ class SessionsSettings(Section):
     )
 
 
-def _for_ever_or_long(days: int) -> int:
-    if 0 < days < SHORTEST_KEPT_DAYS:
-        raise ValueError(
-            f"must be 0 (for ever) or {SHORTEST_KEPT_DAYS} and more: until then a platform may offer a message again"
-        )
-    return days
-
-
-Days = Annotated[int, Field(ge=0, le=36_500)]
-LongDays = Annotated[Days, AfterValidator(_for_ever_or_long)]
-
-
 class RetentionSettings(Section):
     """In days; 0 means for ever."""
 
@@ -307,25 +187,13 @@ class SocketSettings(Section):
     )
 
 
-def _host(value: str) -> str:
-    if not re.fullmatch(r"[0-9A-Za-z.:-]{1,255}", value):
-        raise ValueError("must be an address to listen on, such as 127.0.0.1")
-    return value
-
-
-def _proxy_host(entry: str) -> str:
-    if not re.fullmatch(r"[0-9A-Za-z.-]{1,255}(:[0-9]{1,5})?", entry):
-        raise ValueError(f"{entry[:60]!r} is no host name; write it as browsers send it, such as hermes.example.org")
-    return entry
-
-
 class WebSettings(Section):
     enabled: bool = Field(True, description="Serve the chat page and the health checks.")
-    host: Annotated[str, AfterValidator(_host)] = Field(
+    host: Host = Field(
         "127.0.0.1", description="The address the page listens on; beyond loopback HERMES_WEB_TOKEN must be set."
     )
     port: int = Field(8642, ge=0, le=65535, description="The port the page listens on; 0 takes any free one.")
-    allowed_hosts: Annotated[tuple[Annotated[str, AfterValidator(_proxy_host)], ...], BeforeValidator(_listed)] = Field(
+    allowed_hosts: ProxyHosts = Field(
         (), description="Names by which browsers reach the page through a proxy, such as hermes.example.org."
     )
     max_file_bytes: int = Field(
@@ -335,7 +203,7 @@ class WebSettings(Section):
 
 class TelegramSettings(Section):
     enabled: bool = Field(True, description="Talk through Telegram as soon as TELEGRAM_BOT_TOKEN is set.")
-    api_url: Annotated[str, AfterValidator(_address)] = Field(
+    api_url: ServerAddress = Field(
         "https://api.telegram.org",
         min_length=1,
         max_length=2000,
@@ -385,7 +253,7 @@ class LogSettings(Section):
 
 class UserSettings(Section):
     name: Line = Field("", max_length=200, description="What the agent calls the owner.")
-    timezone: Annotated[str, AfterValidator(_timezone)] = Field(
+    timezone: TimezoneName = Field(
         "", max_length=100, description="The owner's time zone, such as Europe/Berlin; empty means the machine's."
     )
 

@@ -27,10 +27,14 @@ class Outgoing:
     kind: OutboxKind
     topic: str
     attempts: int
-    unsure: bool  # an earlier try may have arrived
+    doubts: int  # how many earlier tries may have arrived
     problem: str  # of the last try
     turn_id: str | None
     message: OutboundMessage
+
+    @property
+    def unsure(self) -> bool:
+        return self.doubts > 0
 
 
 def add(
@@ -102,17 +106,23 @@ def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
 
 def after_crash(tx: Transaction) -> None:
     """What was being sent when the last process died may have arrived."""
-    tx.execute("UPDATE outbox SET state = 'unsure' WHERE state IN ('ready', 'sending', 'unsure') AND state = 'sending'")
+    tx.execute(
+        """UPDATE outbox SET state = 'unsure', unsure = unsure + 1
+            WHERE state IN ('ready', 'sending', 'unsure') AND state = 'sending'"""
+    )
 
 
 def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = ()) -> list[Outgoing]:
     """The oldest row of every chat in which nothing is being sent, as far as it is due and the chat not resting.
 
+    One whose first pieces have arrived goes on before any other: an older one may be asked for again meanwhile.
     Fewer attempts come first: chats that cannot be reached must not keep the others waiting.
     """
     rows = tx.all(
-        """UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure'), state = 'sending' WHERE id IN (
-               SELECT id FROM (SELECT MIN(id) AS id, SUM(state = 'sending') AS busy FROM outbox
+        """UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure') * MAX(unsure, 1), state = 'sending'
+            WHERE id IN (
+               SELECT id FROM (SELECT COALESCE(MIN(id) FILTER (WHERE piece > 0), MIN(id)) AS id,
+                                      SUM(state = 'sending') AS busy FROM outbox
                                 WHERE account = ? AND state IN ('ready', 'sending', 'unsure') GROUP BY chat, thread)
                 JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ?
                  AND chat NOT IN (SELECT value FROM json_each(?)) ORDER BY attempts, id LIMIT ?)
@@ -176,10 +186,14 @@ def send_again(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
     return bool(rows)
 
 
-def retry_at(tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure: bool) -> None:
+def retry_at(
+    tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure: bool, in_doubt: bool = False
+) -> None:
+    """`unsure`: a try may have arrived; `in_doubt`: the last one may have."""
     tx.execute(
-        "UPDATE outbox SET state = ?, not_before_ms = ?, problem = ? WHERE id = ?",
+        "UPDATE outbox SET state = ?, unsure = unsure + ?, not_before_ms = ?, problem = ? WHERE id = ?",
         "unsure" if unsure else "ready",
+        in_doubt,
         at_ms,
         problem,
         row.id,
@@ -232,7 +246,7 @@ def _outgoing(row: Row) -> Outgoing:
         kind=row["kind"],
         topic=row["topic"],
         attempts=row["attempts"],
-        unsure=bool(row["unsure"]),
+        doubts=row["unsure"],
         problem=row["problem"],
         turn_id=row["turn_id"],
         message=OutboundMessage(

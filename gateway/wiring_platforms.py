@@ -1,0 +1,135 @@
+"""Builds the platforms that are switched on, from settings. Part of the composition root; functions, no state."""
+
+import ipaddress
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from agent_core.model import Model
+from gateway.commands.registry import Commands
+from gateway.platforms.base import Platform
+from gateway.platforms.pace import Pace, Rate
+from gateway.store.database import Database
+from gateway.store.media import MediaFiles
+from hermes_config import environment
+from hermes_config.errors import ConfigError
+from hermes_config.places import Home
+from hermes_config.settings import Settings
+
+if TYPE_CHECKING:
+    from gateway.web.server import WebServer
+
+_SHORTEST_TOKEN_CHARS = 20
+
+
+def build_platforms(settings: Settings, home: Home, commands: Commands) -> list[Platform]:
+    """SDKs are imported here, and only those of platforms that are switched on."""
+    platforms: list[Platform] = []
+    if settings.platforms.socket.enabled:
+        from gateway.platforms.socket import SocketPlatform
+
+        platforms.append(SocketPlatform(home.socket, max_line_bytes=settings.platforms.socket.max_line_bytes))
+    if settings.platforms.web.enabled:
+        from gateway.platforms.web import WebPlatform
+
+        platforms.append(WebPlatform())
+    for account, token in telegram_tokens(settings).items():
+        platforms.append(_build_telegram(settings, account, token, commands))
+    return platforms
+
+
+def telegram_tokens(settings: Settings) -> dict[str, str]:
+    """The bots that are switched on, by account: the plain one, and those that `accounts` names."""
+    chosen = settings.platforms.telegram
+    first = settings.secrets.telegram_bot_token
+    tokens = {"telegram": first.get_secret_value() if first else ""}
+    for name in chosen.accounts:
+        variable = f"TELEGRAM_BOT_TOKEN_{name.upper()}"
+        tokens[f"telegram@{name}"] = environment.lookup(variable)
+        if chosen.enabled and not tokens[f"telegram@{name}"]:
+            raise ConfigError(
+                f"platforms.telegram.accounts names {name}, but {variable} is not set. "
+                f"Write {variable}=… into .env, or take {name} out of the list."
+            )
+    return {account: token for account, token in tokens.items() if token and chosen.enabled}
+
+
+def _build_telegram(settings: Settings, account: str, token: str, commands: Commands) -> Platform:
+    from gateway.platforms.telegram.platform import TelegramPlatform
+
+    chosen = settings.platforms.telegram
+    return TelegramPlatform(
+        token,
+        account=account,
+        api_url=chosen.api_url,
+        poll_seconds=chosen.poll_seconds,
+        pace=Pace(
+            per_chat=Rate(count=-(-chosen.chat_sends_per_minute // 20), seconds=3),
+            per_group=Rate(count=chosen.group_sends_per_minute, seconds=60),
+            overall=Rate(count=chosen.sends_per_second, seconds=1),
+            is_group=lambda chat: chat.startswith("-"),
+        ),
+        commands=_menu(commands),
+    )
+
+
+def _menu(commands: Commands) -> list[tuple[str, str]]:
+    """Every name by which a command may be called in a chat; those that a member may look for are described."""
+    described = {spec.name: spec.description for spec in commands.available("member", "chat")}
+    called = [name for spec in commands.specs if "chat" in spec.places for name in (spec.name, *spec.aliases)]
+    return [(name, described.get(name, "")) for name in called]
+
+
+def build_web(
+    settings: Settings,
+    db: Database,
+    files: MediaFiles,
+    platform: Platform | None,
+    model: Model,
+    state: Callable[[], dict[str, Any]],
+) -> "WebServer | None":
+    if platform is None:
+        return None
+    from gateway.platforms.web import WebPlatform
+    from gateway.web.door import Door
+    from gateway.web.server import WebServer
+
+    web = settings.platforms.web
+    secret = settings.secrets.hermes_web_token
+    if not secret and not is_loopback(web.host):
+        raise ConfigError(
+            f"platforms.web.host is {web.host}, which other machines can reach, but HERMES_WEB_TOKEN is not set. "
+            "Set one, it asks for it: hermes config set HERMES_WEB_TOKEN; or listen here only: "
+            "hermes config set platforms.web.host 127.0.0.1"
+        )
+    if secret and len(secret.get_secret_value()) < _SHORTEST_TOKEN_CHARS:
+        raise ConfigError(
+            f"HERMES_WEB_TOKEN is too short: it must have {_SHORTEST_TOKEN_CHARS} characters or more, such as from "
+            "`openssl rand -base64 24`."
+        )
+    assert isinstance(platform, WebPlatform)
+    door = Door(
+        db=db,
+        host=web.host,
+        allowed_hosts=web.allowed_hosts,
+        token=secret.get_secret_value() if secret else "",
+    )
+    server = WebServer(
+        platform=platform,
+        db=db,
+        media_files=files,
+        door=door,
+        model_name=model.name,
+        host=web.host,
+        port=web.port,
+        max_file_bytes=web.max_file_bytes,
+        state=state,
+    )
+    platform.serve = server.run
+    return server
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
