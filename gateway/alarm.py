@@ -20,7 +20,9 @@ class Alarm:
     hearings: Sequence[Hearing]
     after_seconds: float  # how long a platform may be away before anybody is told
     wake: Callable[[], None] = lambda: None  # something is to be said
+    steady_seconds: float = 60.0  # one that comes and goes is not back
     _deaf_since_ms: dict[str, int] = field(default_factory=dict)
+    _connected_since_ms: dict[str, int] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
@@ -32,13 +34,21 @@ class Alarm:
     async def look(self) -> None:
         for hearing in self.hearings:
             if hearing.is_connected:
-                self._deaf_since_ms.pop(hearing.account, None)
-                if hearing.account in self._told and await self._tell(f"{hearing.account} can be heard again."):
-                    self._told.discard(hearing.account)
-            elif hearing.account not in self._told and self._has_waited(hearing):
+                await self._look_at_connected(hearing)
+                continue
+            self._connected_since_ms.pop(hearing.account, None)
+            if hearing.account not in self._told and self._has_waited(hearing):
                 text = f"{hearing.account} cannot be heard: {hearing.problem or 'it does not connect'}."
                 if await self._tell(f"{text} `hermes status` shows how it goes on."):
                     self._told.add(hearing.account)
+
+    async def _look_at_connected(self, hearing: Hearing) -> None:
+        since = self._connected_since_ms.setdefault(hearing.account, now_ms())
+        if now_ms() - since < self.steady_seconds * 1000:
+            return
+        self._deaf_since_ms.pop(hearing.account, None)
+        if hearing.account in self._told and await self._tell(f"{hearing.account} can be heard again."):
+            self._told.discard(hearing.account)
 
     def _has_waited(self, hearing: Hearing) -> bool:
         since = self._deaf_since_ms.setdefault(hearing.account, now_ms())

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from gateway.access import UNKNOWN, Decision, Role, Rules, Standing, decide
 from gateway.commands.registry import parse
 from gateway.errors import GatewayStopping, StoreUnavailable
-from gateway.messages import Cursor, InboundMessage, Quote
+from gateway.messages import Cursor, InboundMessage, Quote, Text
+from gateway.pairing import holds_code, without_code
 from gateway.sender_limits import SenderLimits
 from gateway.store import inbox, outbox, overheard, pairing, people, trail
 from gateway.store.connection import Transaction
@@ -33,6 +34,7 @@ class Intake:
     habits: Habits = field(default_factory=Habits)
     limits: SenderLimits = field(default_factory=lambda: SenderLimits(per_minute=0))
     pairing_limits: pairing.Limits = field(default_factory=pairing.Limits)
+    handle_unkept: Callable[[Transaction, int, str], None] = lambda tx, inbox_id, said: None
     closed: bool = False
 
     async def accept(
@@ -56,6 +58,7 @@ class Intake:
                 inbox.set_cursor(tx, account, cursor)
             return any(spoke)
 
+        self.wake()  # at once: the turn is begun in the same commit, right after what it answers
         try:
             spoke = await self.db.write(unit)
         except StoreUnavailable:
@@ -65,7 +68,6 @@ class Intake:
             raise
         if spoke:
             self.wake_delivery()
-        self.wake()
 
     def _read(self, message: InboundMessage) -> InboundMessage:
         key = message.key
@@ -110,6 +112,13 @@ class Intake:
             inbox.insert(tx, replace(message, parts=()), person_id=person_id, role=role, refused="an invite")
         return role is not None
 
+    def _hand_back(self, tx: Transaction, message: InboundMessage, person_id: str, role: Role) -> bool:
+        taken = inbox.insert(tx, replace(message, parts=()), person_id=person_id, role=role, refused="an invite")
+        if taken is not None:
+            text = "That is an invite, and you are in already. I have not kept it; it is still good for somebody else."
+            outbox.add_notice(tx, message.address, text, topic="invite")
+        return taken is not None
+
     def _is_for_us(self, message: InboundMessage) -> bool:
         if message.kind in ("edit", "deletion", "reaction"):
             return True  # counts only when it is about something that was
@@ -126,12 +135,22 @@ class Intake:
                 self._note(tx, message, role)
             return False
         person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
+        if message.kind != "button" and pairing.is_open_invite(tx, message):
+            return self._hand_back(tx, message, person_id, role)
         refused = "" if in_time else inbox.TOO_FAST
         if message.kind == "message" and inbox.waiting(tx, str(message.key)) >= self.habits.max_waiting_per_session:
             refused = inbox.FULL
         wait_ms = self.habits.rest_of_message_ms if message.more_follows else 0
-        taken = inbox.insert(tx, message, person_id=person_id, role=role, refused=refused, wait_ms=wait_ms)
-        return taken is not None and bool(refused) and self._say_refused(tx, message, refused)
+        is_secret = message.kind == "command" and holds_code(message.said)
+        kept = replace(message, parts=(Text(text=without_code(message.said)),)) if is_secret else message
+        taken = inbox.insert(tx, kept, person_id=person_id, role=role, refused=refused, wait_ms=wait_ms)
+        if taken is None:
+            return False
+        if refused:
+            return self._say_refused(tx, message, refused)
+        if is_secret:
+            self.handle_unkept(tx, taken, message.said)
+        return is_secret
 
     def _note(self, tx: Transaction, message: InboundMessage, role: Role) -> None:
         """Before the turn an edit replaces the words and a deletion takes them back; later both are noted."""

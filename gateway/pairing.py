@@ -77,10 +77,16 @@ def plain_name(name: str, id_: str) -> str:
     return " ".join(printable.split())[:_NAME_CHARS] or id_
 
 
+def holds_code(command: str) -> bool:
+    """Whether a command may hold a pairing code, which is not to be kept."""
+    return without_code(command) != command
+
+
 def without_code(command: str) -> str:
     """A `/pairing` command as it may be kept: whatever could be a code in it is gone."""
     words = command.split()
-    if len(words) < 2 or words[1].lower() in _WITHOUT_CODES:
+    name = words[0].partition("@")[0].lower() if words else ""
+    if name != "/pairing" or len(words) < 2 or words[1].lower() in _WITHOUT_CODES:
         return command
     kept = words[:2] if words[1].lower() == "approve" else words[:1]
     return " ".join([*kept, "[not kept]"])

@@ -53,6 +53,7 @@ class Responder:
     timezone: str = ""
     max_tool_result_chars: int = 100_000
     resets: Resets = NEVER
+    speaking: Callable[[str], None] = lambda account: None  # something is about to be said on this account
 
     def open(self, tx: Transaction, turn: Turn) -> Opened | None:
         """Writes down what was said and looks up what went before; None when files must be fetched first."""
@@ -155,6 +156,7 @@ class Responder:
             self._reply(tx, turn, parts)
             turns.finish(tx, turn.id, turn.messages, "answered")
 
+        self.speaking(turn.address.account)  # at once: delivery claims the reply in the same commit
         await self.db.write_when_possible(unit)
 
     async def _explain(self, turn: Turn, outcome: Outcome, text: str) -> None:

@@ -104,6 +104,11 @@ class Gateway:
         for one in self.connected:
             one.delivery.wake()
 
+    def wake_delivery(self, account: str) -> None:
+        for one in self.connected:
+            if one.platform.account == account:
+                one.delivery.wake()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -180,10 +185,12 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         max_tool_result_chars=settings.agent.max_tool_result_chars,
         prompts=build_prompts(settings, home, db, tools, hints=hints, project=project),
         resets=resets,
+        speaking=lambda account: gateway.wake_delivery(account),
     )
     desk = CommandDesk(commands=commands, model_name=model.name)
     lanes = Lanes(db, responder, desk.handle_next, max_turns=settings.gateway.max_turns, resets=resets)
     intake = build_intake(settings, db, wake=lanes.wake, wake_delivery=lambda: gateway.wake_deliveries())
+    intake.handle_unkept = desk.handle_unkept
     news = asyncio.Event()
     connected = tuple(_connect(platform, intake, settings, news) for platform in platforms.values())
     server = build_web(settings, db, build_media_files(home), platforms.get("web"), model, lambda: gateway.state())
@@ -210,7 +217,6 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         news=news,
     )
     lanes.after_commit = gateway.wake_deliveries
-    gateway.alarm.wake = gateway.wake_deliveries
     return gateway
 
 
@@ -362,9 +368,19 @@ def _connect(platform: Platform, intake: Intake, settings: Settings, news: async
     async def cursor(channel: str) -> str:
         return await intake.db.read(lambda tx: inbox.cursor(tx, platform.account, channel))
 
+    async def cursors() -> Mapping[str, str]:
+        return await intake.db.read(lambda tx: inbox.cursors(tx, platform.account))
+
     async def moved(old: str, new: str) -> None:
         await intake.db.write_when_possible(lambda tx: chats.move(tx, platform.account, old, new))
         delivery.wake()
 
-    inlet = Inlet(accept=accept, cursor=cursor, heard=hearing.heard, reachable=delivery.reachable, moved=moved)
+    inlet = Inlet(
+        accept=accept,
+        cursor=cursor,
+        cursors=cursors,
+        heard=hearing.heard,
+        reachable=delivery.reachable,
+        moved=moved,
+    )
     return Connected(platform=platform, inlet=inlet, hearing=hearing, delivery=delivery)

@@ -62,7 +62,6 @@ class _AccessDesk:
     limits: pairing.Limits
 
     def pairing(self, tx: Transaction, call: CommandCall) -> CommandReply:
-        pairing.blank_code(tx, call.inbox_id)  # first: whatever comes of it, the code is not kept
         action, *arguments = call.arguments.split() or ["list"]
         match action.lower():
             case "list":

@@ -9,11 +9,13 @@ from gateway.access import Role
 from gateway.commands.buttons import press
 from gateway.commands.registry import CommandCall, CommandReply, Commands, parse
 from gateway.messages import Text
-from gateway.store import inbox, outbox, pairing, trail
+from gateway.store import inbox, outbox, trail
 from gateway.store.connection import Transaction
 from gateway.store.inbox import Accepted
 
 log = structlog.get_logger()
+
+_BROKEN = "Something went wrong inside Hermes, and this did nothing. The gateway's log has the details."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,20 +34,29 @@ class CommandDesk:
         row = inbox.claim_command(tx)
         if row is None:
             return None
-        reply = self._run(tx, row)
+        reply = self._run(tx, row, row.said)
         _finish(tx, row, reply, "answered")
         return Handled(session_key=str(row.key), stops_turn=reply.stops_turn)
 
-    def _run(self, tx: Transaction, row: Accepted) -> CommandReply:
+    def handle_unkept(self, tx: Transaction, inbox_id: int, said: str) -> None:
+        """A command whose words may not be written down, in the transaction that takes it."""
+        row = inbox.get(tx, inbox_id)
+        reply = tx.attempt(lambda: self._run(tx, row, said))
+        if isinstance(reply, Exception):
+            log.error("command failed", problem=repr(reply))  # without its words
+            _finish(tx, row, CommandReply(text=_BROKEN), "failed")
+        else:
+            _finish(tx, row, reply, "answered")
+
+    def _run(self, tx: Transaction, row: Accepted, said: str) -> CommandReply:
         is_button = row.kind == "button"
-        name, arguments = _read_button(row.said) if is_button else (parse(row.said) or ("", ""))
+        name, arguments = _read_button(said) if is_button else (parse(said) or ("", ""))
         call = CommandCall(
             key=row.key,
             name=name,
             arguments=arguments,
             role=cast(Role, row.role),
             model=self.model_name,
-            inbox_id=row.id,
             sender_id=row.sender_id,
             sender_name=row.sender_name,
             about=row.about,
@@ -58,8 +69,7 @@ def fail_next_command(tx: Transaction) -> None:
     """Ends the oldest waiting command, whose handling broke and was undone, with an apology."""
     row = inbox.claim_command(tx)
     if row is not None:
-        text = "Something went wrong inside Hermes, and this did nothing. The gateway's log has the details."
-        _finish(tx, row, CommandReply(text=text), "failed")
+        _finish(tx, row, CommandReply(text=_BROKEN), "failed")
 
 
 def _read_button(action: str) -> tuple[str, str]:
@@ -72,6 +82,5 @@ def _finish(tx: Transaction, row: Accepted, reply: CommandReply, outcome: Litera
         outbox.add(tx, row.address, [Text(text=reply.text)], kind="notice", choices=reply.choices, edits=row.about)
     elif reply.text:
         outbox.add(tx, row.address, [Text(text=reply.text)], answers=[row.message_id], choices=reply.choices)
-    pairing.blank_code(tx, row.id)
     inbox.finish(tx, row.id, outcome)
     trail.record(tx, outcome, inbox_id=row.id)

@@ -28,7 +28,6 @@ class CommandCall:
     role: Role = "owner"
     place: Place = "chat"
     model: str = ""
-    inbox_id: int = 0
     sender_id: str = ""
     sender_name: str = ""
     about: str = ""  # the message it replies to, or whose button was pressed

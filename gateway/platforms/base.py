@@ -1,6 +1,6 @@
 """What a platform is: a few methods, a value that says how it differs, and the inlet it is handed."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -31,6 +31,9 @@ class Inlet:
 
     cursor: Callable[[str], Awaitable[str]]
     """How far this channel was taken; empty at first."""
+
+    cursors: Callable[[], Awaitable[Mapping[str, str]]]
+    """How far every channel of this account was taken."""
 
     heard: Callable[[], None]
     """Something came in, if only a heartbeat. The first call after a connect means: connected."""

@@ -24,6 +24,7 @@ Unit = Callable[[Transaction], T]
 
 _READERS = 2
 _MAX_BATCH = 1_000
+_TICKS = 4
 _RETRY_SECONDS = 0.5
 _ROOM_BYTES = 1_000_000
 
@@ -117,6 +118,8 @@ class Database:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
+                for _ in range(_TICKS):  # whoever goes on from what is being written hands that in, too: one commit
+                    await asyncio.sleep(0)
                 taken, self._waiting = self._waiting[:_MAX_BATCH], self._waiting[_MAX_BATCH:]
                 await self._write_batch([waiting for waiting in taken if not waiting.future.done()])
 

@@ -119,6 +119,12 @@ def _own_turn(tx: Transaction, message: InboundMessage) -> int:
     )
 
 
+def get(tx: Transaction, inbox_id: int) -> Accepted:
+    row = tx.one("SELECT * FROM inbox WHERE id = ?", inbox_id)
+    assert row is not None
+    return _accepted(row)
+
+
 def waiting(tx: Transaction, session_key: str) -> int:
     return tx.count(
         """SELECT COUNT(*) FROM inbox
@@ -310,6 +316,11 @@ def finish(tx: Transaction, inbox_id: int, outcome: str) -> None:
 def cursor(tx: Transaction, account: str, channel: str) -> str:
     row = tx.one("SELECT value FROM cursors WHERE account = ? AND channel = ?", account, channel)
     return str(row["value"]) if row is not None else ""
+
+
+def cursors(tx: Transaction, account: str) -> dict[str, str]:
+    rows = tx.all("SELECT channel, value FROM cursors WHERE account = ?", account)
+    return {row["channel"]: row["value"] for row in rows}
 
 
 def set_cursor(tx: Transaction, account: str, cursor: Cursor) -> None:

@@ -186,9 +186,7 @@ def send_again(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
     return bool(rows)
 
 
-def retry_at(
-    tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure: bool, in_doubt: bool = False
-) -> None:
+def retry_at(tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure: bool, in_doubt: bool = False) -> None:
     """`unsure`: a try may have arrived; `in_doubt`: the last one may have."""
     tx.execute(
         "UPDATE outbox SET state = ?, unsure = unsure + ?, not_before_ms = ?, problem = ? WHERE id = ?",

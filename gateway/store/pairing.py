@@ -14,10 +14,9 @@ from gateway.access import Role
 from gateway.clock import now_ms
 from gateway.messages import Address, InboundMessage, Text
 from gateway.pairing import SALT_BYTES, covers, platform_of
-from gateway.store import inbox, members, outbox, trail
+from gateway.store import members, outbox, trail
 from gateway.store.connection import Row, Transaction
 from gateway.store.members import KnownPerson, Problem
-from tools.parts import load_parts
 
 CODE_TOPIC = "pairing code"  # of an outbox row without text: delivery fills it in with `compose_code`
 _WELCOME_TOPIC = "paired"
@@ -180,16 +179,6 @@ def unlock(tx: Transaction, platform: str, limits: Limits) -> bool:
     return was_locked
 
 
-def blank_code(tx: Transaction, inbox_id: int) -> None:
-    """Takes the code out of a `/pairing` command that came through the inbox; right or wrong, it is not kept."""
-    row = tx.one("SELECT parts FROM inbox WHERE id = ?", inbox_id)
-    if row is not None:
-        parts = load_parts(row["parts"])
-        blank = tuple(Text(text=words.without_code(part.text)) if isinstance(part, Text) else part for part in parts)
-        if blank != parts:
-            inbox.set_parts(tx, inbox_id, blank)
-
-
 # Friends who are asked
 
 
@@ -239,6 +228,13 @@ def redeem(tx: Transaction, message: InboundMessage, limits: Limits) -> Role | N
     _say_welcome(tx, message.address, role)
     trail.record(tx, "invite used", account=account, sender=message.sender.id, role=role)
     return role
+
+
+def is_open_invite(tx: Transaction, message: InboundMessage) -> bool:
+    """Whether somebody who is in already sends an invite that is still good."""
+    code = words.code_in(message.said)
+    invites = _open_invites(tx, message.key.account_name) if code is not None else []
+    return code is not None and bool(invites) and _match(code, invites) is not None
 
 
 # What there is

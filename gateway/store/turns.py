@@ -99,6 +99,17 @@ def request_stop(tx: Transaction, session_key: str) -> bool:
     return tx.execute("UPDATE turns SET stop_requested = 1 WHERE session_key = ? AND state <> 'done'", session_key) > 0
 
 
+def stop_those_for(tx: Transaction, account: str, sender_id: str) -> None:
+    """What runs for one person alone ends without an answer."""
+    tx.execute(
+        """UPDATE turns SET stop_requested = 1 WHERE state <> 'done' AND id IN (
+               SELECT turn_id FROM inbox WHERE account = ? AND sender_id = ? AND chat_kind = 'dm'
+                  AND state <> 'done' AND state = 'running')""",
+        account,
+        sender_id,
+    )
+
+
 def stop_requested(tx: Transaction, turn_id: str) -> bool:
     return tx.count("SELECT stop_requested FROM turns WHERE id = ?", turn_id) > 0
 

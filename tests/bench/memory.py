@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.bench.rows import Row, Size
-from tests.bench.scratch import ROOT, environment, running_gateway
+from tests.bench.scratch import ROOT, environment, running_gateway, with_socket
 
 _REPEATS: dict[Size, int] = {"full": 3, "quick": 1, "tiny": 1}
 _SETTLE_SECONDS: dict[Size, float] = {"full": 2.0, "quick": 0.5, "tiny": 0.0}
@@ -44,7 +44,7 @@ def measure(size: Size, folder: Path) -> list[Row]:
 
 
 def _idle_gateway(home: Path, settle_seconds: float, *, web: bool) -> dict[str, float]:
-    with running_gateway(home, web=web) as (pid, _, _):
+    with running_gateway(home, with_socket(web=web)) as (pid, _, _):
         time.sleep(settle_seconds)  # the first backup and the last of the start are over then
         return memory_mb(pid)
 

@@ -2,19 +2,16 @@
 
 import asyncio
 import json
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
-from typing import Any
 
 import aiohttp
 
-from tests.bench.relay_model import ANSWER
+from tests.bench.relay_sides import TEXT, Answers
 
 _DEFLATE_BITS = 15  # offered as browsers do
-_TEXT = "Could you look at the build of last night and tell me what broke?"
-_ANSWERED_WITHIN_SECONDS = 60.0
 
 
 class RelayClient:
@@ -22,44 +19,25 @@ class RelayClient:
         self._socket = socket
         self._ids = count(1)
         self._chats = count(1)
-        self._waiting: dict[str, asyncio.Future[float]] = {}
+        self._answers = Answers()
 
     async def listen(self) -> None:
         async for received in self._socket:
             # Pieces of answers are most of what comes, and to parse them would be half of our own work.
             if received.data.startswith('{"type": "message"'):
-                self._take(json.loads(received.data)["item"])
+                item = json.loads(received.data)["item"]
+                for answered in item["answers"]:
+                    self._answers.take(answered, item["text"])
         raise ConnectionError("the other side hung up")
 
-    def _take(self, item: dict[str, Any]) -> None:
-        for answered in item["answers"]:
-            if item["text"].strip() == ANSWER.strip():
-                self._waiting.pop(answered).set_result(time.perf_counter())
-            else:
-                self._waiting.pop(answered).set_exception(AssertionError(f"not the model's answer: {item['text']}"))
+    def open_chat(self) -> Callable[[], Awaitable[float]]:
+        return partial(self._ask, f"relaychat{next(self._chats)}")
 
-    async def ask(self, chat: str) -> float:
-        """Gives the milliseconds until the whole answer is here."""
+    async def _ask(self, chat: str) -> float:
         message_id = f"m{next(self._ids)}"
-        answered: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        self._waiting[message_id] = answered
-        began = time.perf_counter()
-        await self._socket.send_str(json.dumps({"type": "send", "id": message_id, "chat": chat, "text": _TEXT}))
-        async with asyncio.timeout(_ANSWERED_WITHIN_SECONDS):
-            return (await answered - began) * 1000
-
-    async def converse(self, *, chats: int, messages: int) -> tuple[list[float], float]:
-        """In each of so many new chats the next message is said when the last one was answered.
-
-        Gives the milliseconds of each, and the seconds that all took.
-        """
-
-        async def chat(name: str) -> list[float]:
-            return [await self.ask(name) for _ in range(messages)]
-
-        began = time.perf_counter()
-        latencies = await asyncio.gather(*(chat(f"relaychat{next(self._chats)}") for _ in range(chats)))
-        return [latency for of_chat in latencies for latency in of_chat], time.perf_counter() - began
+        answer = self._answers.expect(message_id)
+        await self._socket.send_str(json.dumps({"type": "send", "id": message_id, "chat": chat, "text": TEXT}))
+        return await answer
 
 
 @asynccontextmanager

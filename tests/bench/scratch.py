@@ -6,14 +6,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from gateway.clock import now_ms
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
 from gateway.store.database import Database, open_database
 from gateway.store.prepare import Care, prepare
+from tests.bench.relay_model import KEY
 
 ACCOUNT = "bench"
 ROOT = Path(__file__).parents[2]
@@ -56,20 +59,27 @@ def seconds_to_run(command: tuple[str, ...], home: Path) -> float:
     return time.perf_counter() - began
 
 
+def with_socket(*, web: bool) -> dict[str, Any]:
+    """Settings of a gateway that is reached through the local socket, and through the page if so wished."""
+    return {"platforms": {"socket": {"enabled": True}, "web": {"enabled": web, "port": 0}}}
+
+
+def at_model(url: str) -> dict[str, str]:
+    """Variables by which a gateway asks the benchmarks' own model."""
+    return {"HERMES_MODEL": "bench", "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}
+
+
 @contextmanager
 def running_gateway(
-    home: Path, *, web: bool, model_url: str = "", model_key: str = ""
-) -> Iterator[tuple[int, float, str]]:
-    """A gateway with the socket, ready; gives its pid, the seconds from its start to ready, and the page's link."""
+    home: Path, settings: Mapping[str, Any], variables: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[int, float, Iterator[str]]]:
+    """A gateway that is ready; gives its pid, the seconds from its start to ready, and the lines it prints then."""
     home.mkdir(mode=0o700, exist_ok=True)
-    platforms = {"socket": {"enabled": True}, "web": {"enabled": web, "port": 0}}
-    (home / "config.yaml").write_text(json.dumps({"platforms": platforms, "logs": {"level": "error"}}))  # also YAML
-    model = {"HERMES_MODEL": "bench", "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": model_key} if model_url else {}
+    (home / "config.yaml").write_text(json.dumps({**settings, "logs": {"level": "error"}}))  # also YAML
     began = time.perf_counter()
-    with running((*HERMES, "gateway", "run"), environment(home) | model) as (pid, lines):
+    with running((*HERMES, "gateway", "run"), {**environment(home), **variables}) as (pid, lines):
         assert any(line.startswith("Ready") for line in lines), "the gateway ended before it was ready"
-        seconds = time.perf_counter() - began
-        yield pid, seconds, next(lines).split()[-1] if web else ""
+        yield pid, time.perf_counter() - began, lines
 
 
 @contextmanager

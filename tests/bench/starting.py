@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.bench.rows import Row, Size
-from tests.bench.scratch import HERMES, running_gateway, seconds_to_run
+from tests.bench.scratch import HERMES, running_gateway, seconds_to_run, with_socket
 
 _REPEATS: dict[Size, int] = {"full": 7, "quick": 1, "tiny": 1}
 _READY_AIM, _HELP_AIM, _CHAT_AIM = 0.8, 0.15, 2.0
@@ -41,5 +41,5 @@ def _round(home: Path) -> tuple[float, ...]:
 
 
 def _seconds_to_ready(home: Path, *, web: bool) -> float:
-    with running_gateway(home, web=web) as (_, seconds, _):
+    with running_gateway(home, with_socket(web=web)) as (_, seconds, _):
         return seconds

@@ -1,13 +1,16 @@
 """What a run has left on the disk, looked at from outside."""
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_OPEN_WORK = """SELECT (SELECT COUNT(*) FROM inbox WHERE state <> 'done')
+# An edit that came too late waits for the next message, for as long as it takes.
+_OPEN_WORK = """SELECT (SELECT COUNT(*) FROM inbox WHERE state <> 'done' AND kind <> 'edit')
                      + (SELECT COUNT(*) FROM turns WHERE state <> 'done')
                      + (SELECT COUNT(*) FROM outbox WHERE state IN ('ready', 'sending', 'unsure'))"""
 
@@ -17,8 +20,36 @@ def is_at_rest(database: Path) -> bool:
     return bool(_query(database, _OPEN_WORK)[0][0] == 0)
 
 
-def outcomes(database: Path) -> dict[str, str]:
-    return {row[0]: row[1] for row in _query(database, "SELECT message_id, outcome FROM inbox")}
+def outcomes(database: Path) -> dict[tuple[str, str], str]:
+    """What became of each message, by chat and the platform's id."""
+    sql = "SELECT chat, message_id, outcome FROM inbox WHERE kind IN ('message', 'command')"
+    return {(chat, id_): outcome for chat, id_, outcome in _query(database, sql)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """An answer as the outbox knows it."""
+
+    key: str
+    chat: str
+    state: str
+    receipt: str
+    answers: tuple[str, ...]
+
+
+def replies(database: Path) -> list[Reply]:
+    sql = "SELECT key, chat, state, COALESCE(receipt, ''), answers FROM outbox WHERE kind = 'answer' ORDER BY id"
+    return [
+        Reply(key=key, chat=chat, state=state, receipt=receipt, answers=tuple(json.loads(answers)))
+        for key, chat, state, receipt, answers in _query(database, sql)
+    ]
+
+
+def doubts(database: Path) -> int:
+    """How often it was unknown whether an answer had arrived."""
+    sql = """SELECT COUNT(*) FROM trail JOIN outbox ON outbox.id = trail.outbox_id
+              WHERE event = 'in_doubt' AND kind = 'answer'"""
+    return int(_query(database, sql)[0][0])
 
 
 def resumes(database: Path) -> list[int]:

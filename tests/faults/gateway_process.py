@@ -5,7 +5,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
@@ -17,9 +17,11 @@ _MARK = "LEDGER_RUN"
 class GatewayProcess:
     """One home, one process at a time; what they print is collected in one file."""
 
-    def __init__(self, home: Path, *, effects: Path, log: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, home: Path, *, effects: Path, log: Path, settings: Mapping[str, str], arguments: Sequence[str] = ()
+    ) -> None:
         self.log = log
-        self._effects = effects
+        self._arguments = ("--effects", str(effects), *arguments)
         self._run = secrets.token_hex(8)  # children inherit it, also those that leave our process group
         # Nothing of the developer's own environment: a real token in it would connect a real bot.
         self._environment = {
@@ -36,7 +38,7 @@ class GatewayProcess:
     async def start(self, *, kill_at: str = "", occurrence: int = 1) -> None:
         """Returns at once; with `kill_at` the process ends itself there."""
         assert self.has_ended
-        arguments = ["--effects", str(self._effects)]
+        arguments = [*self._arguments]
         if kill_at:
             arguments += ["--kill-at", kill_at, "--occurrence", str(occurrence)]
         with self.log.open("ab") as output:

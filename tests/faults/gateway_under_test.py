@@ -1,6 +1,7 @@
 """The real gateway in a process of its own, with a tool whose effects can be counted and, if wanted, a kill point.
 
     python -m tests.faults.gateway_under_test --effects FILE [--kill-at before:answered [--occurrence 2]]
+                                              [--telegram [--broken resend]]
 
 Nothing of the product is changed for it: what is wrapped here is wrapped in this process alone.
 """
@@ -11,11 +12,12 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from agent_core import demo_model
 from gateway.platforms import socket
 from gateway.store import database, trail
 from gateway.store.connection import Transaction
@@ -32,6 +34,8 @@ _SCHEMA = {
         "id": {"type": "string", "description": "What to write down"},
         "wait_ms": {"type": "integer", "description": "How long to go on after that"},
         "hold": {"type": "boolean", "description": "Whether to go on until the file beside ours appears"},
+        "for": {"type": "string", "description": "Who is asked: in a group a message names the bot"},
+        "words": {"type": "integer", "description": "How many words to say about it"},
     },
     "required": ["id"],
 }
@@ -49,7 +53,8 @@ class KillPoint:
         if self._counts(name):
             _die()
 
-    def arm(self) -> None:
+    def arm(self, watch_steps: Callable[[Callable[[str], None]], None]) -> None:
+        """`watch_steps` is handed what to call with the name of a step that ends in no commit."""
         when, _, event = self._name.partition(":")
         if when in ("before", "after"):
             self._watch_trail(event)
@@ -58,7 +63,7 @@ class KillPoint:
             else:
                 self._watch_end_of_commit()
         else:
-            self._watch_socket()
+            watch_steps(self.reached)
 
     def _counts(self, name: str) -> bool:
         if name == self._name:
@@ -70,7 +75,7 @@ class KillPoint:
 
         def recording(tx: Transaction, event: str, **rest: Any) -> None:
             record(tx, event, **rest)
-            if event == wanted.removeprefix("command_") and _of_command(tx, rest) == wanted.startswith("command_"):
+            if f"{_prefix(tx, rest)}{event}" == wanted:
                 self._due = self._due or self._counts(self._name)
 
         patch.object(trail, "record", recording).start()
@@ -98,29 +103,36 @@ class KillPoint:
 
         patch.object(Mark, "write", writing).start()
 
-    def _watch_socket(self) -> None:
-        say, send = socket._Client.say, socket.SocketPlatform.send
 
-        def saying(client: socket._Client, **line: Any) -> None:
-            say(client, **line)
-            self.reached({"ack": ACKED, "message": WRITTEN}.get(line["type"], ""))
+def _watch_socket(reached: Callable[[str], None]) -> None:
+    say, send = socket._Client.say, socket.SocketPlatform.send
 
-        async def sending(platform: socket.SocketPlatform, message: Any) -> Any:
-            receipt = await send(platform, message)
-            self.reached(NOT_RECORDED)
-            return receipt
+    def saying(client: socket._Client, **line: Any) -> None:
+        say(client, **line)
+        reached({"ack": ACKED, "message": WRITTEN}.get(line["type"], ""))
 
-        patch.object(socket._Client, "say", saying).start()
-        patch.object(socket.SocketPlatform, "send", sending).start()
+    async def sending(platform: socket.SocketPlatform, message: Any) -> Any:
+        receipt = await send(platform, message)
+        reached(NOT_RECORDED)
+        return receipt
+
+    patch.object(socket._Client, "say", saying).start()
+    patch.object(socket.SocketPlatform, "send", sending).start()
 
 
 def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _of_command(tx: Transaction, ids: dict[str, Any]) -> bool:
-    row = tx.one("SELECT kind FROM inbox WHERE id = ?", ids.get("inbox_id"))
-    return row is not None and row["kind"] == "command"
+def _prefix(tx: Transaction, ids: dict[str, Any]) -> str:
+    """What an event is about, where that is no message and no answer."""
+    row = tx.one(
+        """SELECT kind FROM inbox WHERE id = ? AND kind IN ('command', 'button')
+            UNION ALL SELECT kind FROM outbox WHERE id = ? AND kind = 'notice'""",
+        ids.get("inbox_id"),
+        ids.get("outbox_id"),
+    )
+    return f"{row['kind']}_" if row is not None else ""
 
 
 def _register_tool(effects: Path, point: KillPoint) -> None:
@@ -136,7 +148,8 @@ def _register_tool(effects: Path, point: KillPoint) -> None:
         while arguments.get("hold") and not released.exists():
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         point.reached(TOOL_DONE)
-        return f"did {arguments['id']}."
+        about = " ".join(["word"] * arguments["words"] + [f"end of {arguments['id']}."]) if "words" in arguments else ""
+        return f"did {arguments['id']}. {about}".strip()
 
     registry.register("side_effect", "side_effect", _SCHEMA, side_effect)
 
@@ -146,13 +159,26 @@ def main() -> None:
     parser.add_argument("--effects", type=Path, required=True)
     parser.add_argument("--kill-at", default="")
     parser.add_argument("--occurrence", type=int, default=1)
+    parser.add_argument("--telegram", action="store_true", help="let what is sent to Telegram tell what it answers")
+    parser.add_argument("--broken", default="", help="what shall be wrong on purpose")
     options = parser.parse_args()
     point = KillPoint(options.kill_at, options.occurrence)
+    watch_steps = _prepare_telegram(options.broken) if options.telegram else _watch_socket
     if options.kill_at:
-        point.arm()
+        point.arm(watch_steps)
     _register_tool(options.effects, point)
+    patch.object(demo_model, "MAX_RESULT_CHARS", 100_000).start()  # else it could give no long answer
     sys.argv = ["hermes", "gateway", "run"]
     hermes()
+
+
+def _prepare_telegram(broken: str) -> Callable[[Callable[[str], None]], None]:
+    from tests.faults import telegram_inside  # here: the package behind it takes its time to load
+
+    telegram_inside.tag_what_is_sent()
+    if broken:
+        telegram_inside.BREAKS[broken]()
+    return telegram_inside.watch_steps
 
 
 if __name__ == "__main__":

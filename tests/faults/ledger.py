@@ -1,14 +1,14 @@
 """What went in and what came out, seen from outside, and the verdict on it.
 
 Every accepted message answered or explained, none twice, in order, no tool run twice. The ledger believes
-the wire and the tool's own effects; the database is asked for two things alone that cannot be seen from
-outside: which messages a stop has ended and which found the queue full. Those count as explained only
-when the chat was told.
+the wire and the tool's own effects; the database is asked for three things alone that cannot be seen from
+outside: which messages a stop has ended, which found the queue full, and what an answer in doubt would have
+answered. Those count as explained only when the chat was told.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -26,24 +26,33 @@ class Sent:
     text: str
     place: int  # in the order of sending
     expect: str  # stands in a proper answer
+    instead: str = ""  # what may stand there since the message was edited
     acked: bool = False
+
+    def is_met(self, text: str) -> bool:
+        return self.expect in text or bool(self.instead and self.instead in text)
 
     @property
     def is_command(self) -> bool:
         return self.text.startswith("/")
 
     @property
+    def stops(self) -> bool:
+        return self.text.startswith(("/stop", "/new"))
+
+    @property
     def has_effect(self) -> bool:
         return "side_effect" in self.text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Arrival:
     key: str
     chat: str
-    text: str
+    text: str  # grows when a long one comes in pieces
     answers: tuple[str, ...]
-    reply_to: str
+    reply_to: str = ""
+    asked_for: bool = False  # sent (again) because somebody pressed a button: it has no place in the order
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,7 +61,7 @@ class Verdict:
     accepted: int = 0
     answered: int = 0
     explained: int = 0
-    copies: int = 0  # arrived again with a key that was seen, and dropped as the protocol says
+    copies: int = 0  # arrived again: dropped as the protocol says, or because somebody had asked for it
     effects: int = 0
     offences: dict[str, list[str]] = field(default_factory=dict)
 
@@ -66,7 +75,7 @@ class Verdict:
     def __str__(self) -> str:
         lines = [
             f"{self.sent} sent, {self.accepted} accepted, {self.answered} answered, {self.explained} explained, "
-            f"{self.effects} effects, {self.copies} copies dropped"
+            f"{self.effects} effects, {self.copies} copies"
         ]
         for offence, offenders in self.offences.items():
             lines += [f"{offence}: {len(offenders)}", *(f"  {offender}" for offender in offenders[:20])]
@@ -145,14 +154,15 @@ class Ledger:
                     return
                 await self._changed.wait()
 
-    def judge(self, *, effects: Counter[str], outcomes: Mapping[str, str]) -> Verdict:
-        """`outcomes` is what the database says of each message, by id."""
+    def judge(self, *, effects: Counter[str], outcomes: Mapping[str, str], in_doubt: Collection[str] = ()) -> Verdict:
+        """`outcomes` is what the database says of each message, by id; `in_doubt` has the ids of those whose chat
+        was told that the answer may not have arrived."""
         verdict = Verdict(sent=len(self.messages), copies=self.copies, effects=effects.total())
         for message in self.messages.values():
             verdict.accepted += message.acked
-            self._judge_message(verdict, message, outcomes.get(message.id, ""))
+            self._judge_message(verdict, message, outcomes.get(message.id, ""), in_doubt)
             if message.has_effect:
-                self._judge_effect(verdict, message, effects[message.id])
+                self._judge_effect(verdict, message, effects[message.id], in_doubt)
         for chat in {message.chat for message in self.messages.values()}:
             self._judge_order(verdict, chat, commands=False)
             self._judge_order(verdict, chat, commands=True)
@@ -162,39 +172,41 @@ class Ledger:
         verdict.accuse("complaint", *self.complaints)
         return verdict
 
-    def _judge_message(self, verdict: Verdict, message: Sent, outcome: str) -> None:
+    def _judge_message(self, verdict: Verdict, message: Sent, outcome: str, in_doubt: Collection[str]) -> None:
         answers = self._answers.get(message.id, [])
         if len(answers) > 1:
             verdict.accuse("answered twice", f"{_shown(message)} by {', '.join(one.key for one in answers)}")
         if not answers:
-            if self._was_told(message, outcome):
+            if message.id in in_doubt or self._was_told(message, outcome, in_doubt):
                 verdict.explained += 1
             elif message.acked:
                 verdict.accuse("lost", f"{_shown(message)}; the database says: {outcome or 'nothing'}")
             else:
                 verdict.accuse("never accepted", _shown(message))
         elif _BROKEN in answers[0].text:
-            verdict.accuse("broken inside", f"{_shown(message)}: {answers[0].text}")
+            verdict.accuse("broken inside", f"{_shown(message)}: {_short(answers[0].text)}")
         elif _GAVE_UP in answers[0].text or (message.has_effect and not _did(message, answers)):
             verdict.explained += 1
-        else:
+        elif message.is_met(answers[0].text):
             verdict.answered += 1
-            if message.expect not in answers[0].text:
-                verdict.accuse("answered wrongly", f"{_shown(message)}: {answers[0].text}")
+        elif message.id in in_doubt:  # the rest of a long answer
+            verdict.explained += 1
+        else:
+            verdict.accuse("answered wrongly", f"{_shown(message)}: {_short(answers[0].text)}")
 
-    def _judge_effect(self, verdict: Verdict, message: Sent, runs: int) -> None:
+    def _judge_effect(self, verdict: Verdict, message: Sent, runs: int, in_doubt: Collection[str]) -> None:
         answers = self._answers.get(message.id, [])
         if _did(message, answers) and runs != 1:
             verdict.accuse("effect claimed", f"{_shown(message)} is said to be done and ran {runs} times")
-        if answers and not _did(message, answers) and not _is_excuse(answers[0].text):
-            verdict.accuse("answered wrongly", f"{_shown(message)}: {answers[0].text}")
+        if answers and not _did(message, answers) and message.id not in in_doubt and not _is_excuse(answers[0].text):
+            verdict.accuse("answered wrongly", f"{_shown(message)}: {_short(answers[0].text)}")
 
     def _judge_order(self, verdict: Verdict, chat: str, *, commands: bool) -> None:
         """Commands overtake messages, but neither their own kind."""
         arrived = [
             self.messages[id_]
             for arrival in self.arrivals
-            if arrival.chat == chat
+            if arrival.chat == chat and not arrival.asked_for
             for id_ in arrival.answers
             if id_ in self.messages and self.messages[id_].is_command == commands
         ]
@@ -202,11 +214,13 @@ class Ledger:
             if earlier.place > later.place:
                 verdict.accuse("out of order", f"{_shown(later)} was answered after {_shown(earlier)}")
 
-    def _was_told(self, message: Sent, outcome: str) -> bool:
+    def _was_told(self, message: Sent, outcome: str, in_doubt: Collection[str]) -> bool:
         if outcome == "queue full":
             return bool(self.notices(message.chat, _FULL))
-        stops = [one for one in self.messages.values() if one.is_command and one.chat == message.chat]
-        return outcome == "stopped" and any(self.answer(stop).startswith(_STOPPED) for stop in stops)
+        stops = [one for one in self.messages.values() if one.stops and one.chat == message.chat]
+        return outcome == "stopped" and any(
+            self.answer(stop).startswith(_STOPPED) or stop.id in in_doubt for stop in stops
+        )
 
     def _next_place(self) -> int:
         self._places += 1
@@ -223,3 +237,7 @@ def _is_excuse(text: str) -> bool:
 
 def _shown(message: Sent) -> str:
     return f"{message.id} in {message.chat} ({message.text})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 300 else f"{text[:150]} … {text[-150:]}"

@@ -13,13 +13,14 @@ import random
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL
 
 from tests.faults.ledger import Verdict
 from tests.faults.points import POINTS
-from tests.faults.stage import Stage, on_stage
+from tests.faults.stage import SocketStage, Stage, on_stage
 
 _CLIENTS = 4
 _OUTSTANDING = 4  # what one chat has asked and not yet been told
@@ -36,6 +37,7 @@ class Run:
     stops: int = 0
     seconds: float = 0.0
     verdict: Verdict
+    extra: dict[str, object] = field(default_factory=dict)  # what else is worth knowing
 
 
 async def kill_at_random(folder: Path, *, kills: int, seed: int, sessions: int) -> Run:
@@ -47,7 +49,7 @@ async def kill_at_random(folder: Path, *, kills: int, seed: int, sessions: int) 
         async with asyncio.TaskGroup() as group:
             talkers = [group.create_task(_talk(stage, chat, random.Random(f"{seed} {chat}"))) for chat in chats]
             while run.kills < kills:
-                await _one_life(stage, chances, run)
+                await one_life(stage, chances, run, POINTS, disturb=lambda: chances.choice(stage.clients).drop())
             for talker in talkers:
                 talker.cancel()
         await stage.process.start()
@@ -56,15 +58,17 @@ async def kill_at_random(folder: Path, *, kills: int, seed: int, sessions: int) 
     return run
 
 
-async def _one_life(stage: Stage, chances: random.Random, run: Run) -> None:
+async def one_life(
+    stage: Stage, chances: random.Random, run: Run, points: Sequence[str], *, disturb: Callable[[], None]
+) -> None:
     """From a start to an end, most often a violent one."""
     at_point = chances.random() < 0.4
-    point = chances.choice(POINTS) if at_point else ""
+    point = chances.choice(points) if at_point else ""
     await stage.process.start(kill_at=point, occurrence=chances.randint(1, 6))
     if chances.random() < 0.8:
         await stage.process.wait_ready()
     if chances.random() < 0.2:
-        chances.choice(stage.clients).drop()
+        disturb()
     try:
         code = await stage.process.wait_end(seconds=chances.uniform(0, _LONGEST_LIFE_SECONDS * (1 + at_point)))
     except TimeoutError:
@@ -79,7 +83,7 @@ async def _one_life(stage: Stage, chances: random.Random, run: Run) -> None:
     run.kills += 1
 
 
-async def _talk(stage: Stage, chat: str, chances: random.Random) -> None:
+async def _talk(stage: SocketStage, chat: str, chances: random.Random) -> None:
     while True:
         # A stop may have ended all that this chat waits for; then it goes on after a while.
         with contextlib.suppress(TimeoutError):
@@ -116,15 +120,17 @@ def _table(run: Run) -> str:
         "answered twice": verdict.count("answered twice"),
         "out of order": verdict.count("out of order"),
         "tool ran twice": verdict.count("tool ran twice"),
-        "copies dropped": verdict.copies,
+        "copies": verdict.copies,
         "tool runs": verdict.effects,
+        **run.extra,
         "seconds": round(run.seconds),
     }
     return "\n".join(f"{name:<15} {value}" for name, value in rows.items())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_from_command_line(kill: Callable[..., Awaitable[Run]], description: str | None) -> None:
+    """`kill` is given a folder and, by name, `kills`, `seed` and `sessions`."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sessions", type=int, default=20)
@@ -132,9 +138,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.keep:
         options.keep.mkdir()
+
+    async def go(folder: Path) -> Run:
+        return await kill(folder, kills=options.kills, seed=options.seed, sessions=options.sessions)
+
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.keep or Path(temporary)
-        run = asyncio.run(kill_at_random(folder, kills=options.kills, seed=options.seed, sessions=options.sessions))
+        run = asyncio.run(go(options.keep or Path(temporary)))
     print(_table(run))
     if run.verdict.offences:
         print(run.verdict)
@@ -142,4 +151,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_from_command_line(kill_at_random, __doc__)

@@ -25,7 +25,9 @@ _SETTINGS = {
 
 
 class Stage:
-    def __init__(self, folder: Path, clients: Sequence[Sequence[str]], settings: Mapping[str, str]) -> None:
+    """What every platform's stage has; who talks, and how, is added by each."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str], arguments: Sequence[str] = ()) -> None:
         self.home = folder / "home"
         self.home.mkdir(mode=0o700)
         env_file = self.home / ".env"
@@ -35,17 +37,16 @@ class Stage:
         self.effects = folder / "effects"
         self.ledger = Ledger()
         self.process = GatewayProcess(
-            self.home, effects=self.effects, log=folder / "gateway.log", settings={**_SETTINGS, **settings}
+            self.home,
+            effects=self.effects,
+            log=folder / "gateway.log",
+            settings={**_SETTINGS, **settings},
+            arguments=arguments,
         )
-        self.clients = [SocketClient(self.home / "hermes.sock", self.ledger, chats) for chats in clients]
-        self._speaks_for = {chat: client for client, chats in zip(self.clients, clients, strict=True) for chat in chats}
 
     async def start(self) -> None:
         await self.process.start()
         assert await self.process.wait_ready(), self.process.last_lines()
-
-    def say(self, chat: str, text: str, *, expect: str = "") -> Sent:
-        return self._speaks_for[chat].say(chat, text, expect=expect)
 
     async def run_into(self, point: str, *, occurrence: int = 1) -> None:
         """Starts a process that is to end at the point, and waits until it has."""
@@ -72,16 +73,20 @@ class Stage:
         """Waits until all is accepted and nothing is left to do; if that never comes, the verdict says so."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not self.process.has_ended:
-            if all(message.acked for message in self.ledger.messages.values()) and aftermath.is_at_rest(self.database):
+            if self._all_accepted() and self.database.exists() and aftermath.is_at_rest(self.database):
                 return
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    def judge(self) -> Verdict:
+        outcomes = {id_: outcome for (_, id_), outcome in aftermath.outcomes(self.database).items()}
+        return self.ledger.judge(effects=aftermath.effects(self.effects), outcomes=outcomes)
 
     async def finish(self, *, seconds: float = 30.0) -> Verdict:
         """Lets all work be done, stops the gateway, and judges."""
         await self.at_rest(seconds=seconds)
         died = self.process.has_ended
         code = await self.process.terminate()
-        verdict = self.ledger.judge(effects=aftermath.effects(self.effects), outcomes=aftermath.outcomes(self.database))
+        verdict = self.judge()
         if died or code != 0:
             verdict.accuse("gateway ended badly", f"exit code {code}", *self.process.last_lines().splitlines())
         if not aftermath.is_at_rest(self.database):
@@ -94,13 +99,26 @@ class Stage:
         verdict.accuse("secret told", *(one.key for one in self.ledger.arrivals if CANARY in one.text))
         return verdict
 
+    def _all_accepted(self) -> bool:
+        return all(message.acked for message in self.ledger.messages.values())
+
+
+class SocketStage(Stage):
+    def __init__(self, folder: Path, clients: Sequence[Sequence[str]], settings: Mapping[str, str]) -> None:
+        super().__init__(folder, settings)
+        self.clients = [SocketClient(self.home / "hermes.sock", self.ledger, chats) for chats in clients]
+        self._speaks_for = {chat: client for client, chats in zip(self.clients, clients, strict=True) for chat in chats}
+
+    def say(self, chat: str, text: str, *, expect: str = "") -> Sent:
+        return self._speaks_for[chat].say(chat, text, expect=expect)
+
 
 @asynccontextmanager
 async def on_stage(
     folder: Path, *clients: Sequence[str], settings: Mapping[str, str] | None = None
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[SocketStage]:
     """One client for each list of chats given; the gateway is not started yet."""
-    stage = Stage(folder, clients, settings or {})
+    stage = SocketStage(folder, clients, settings or {})
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(client.run()) for client in stage.clients]
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.points import ACKED, EVENTS, NOT_RECORDED, POINTS, STEPS, TOOL_BEGUN, TOOL_DONE, WRITTEN
-from tests.faults.stage import Stage, on_stage
+from tests.faults.stage import SocketStage, on_stage
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ async def test_killed_at_any_point_nothing_is_lost_or_done_twice(points: tuple[s
         assert verdict.accepted == verdict.answered + verdict.explained == 7 * len(points)
 
 
-def say_a_bit_of_everything(stage: Stage) -> None:
+def say_a_bit_of_everything(stage: SocketStage) -> None:
     stage.say("a", 'use side_effect {"id": "$id", "wait_ms": 30}')
     stage.say("a", "hello $id", expect="Hello!")
     stage.say("b", 'use side_effect {"id": "$id"}')

@@ -31,7 +31,7 @@ class Watch:
         )
         for hearing in (self.telegram, self.discord):
             hearing.heard()
-        self.alarm = Alarm(db, [self.telegram, self.discord], after_seconds=300, wake=self._wake)
+        self.alarm = Alarm(db, [self.telegram, self.discord], after_seconds=300, wake=self._wake, steady_seconds=0)
 
     def _wake(self) -> None:
         self.wakes += 1
@@ -142,3 +142,18 @@ async def test_one_that_never_connected_is_told_too(db: Database, clock: Clock) 
     await watch.alarm.look()
     [(_, text, _)] = await rows(db, TOLD)
     assert text.startswith("telegram cannot be heard: it does not connect.")
+
+
+async def test_a_platform_that_comes_and_goes_is_told_of(db: Database, clock: Clock) -> None:
+    """As with two programs that take each other's place."""
+    watch = Watch(db)
+    watch.alarm.steady_seconds = 60
+    await owner_spoke(db, "discord")
+    for _ in range(7):
+        watch.lose(watch.telegram, "another program polls with this token")
+        await watch.alarm.look()
+        clock.forward(seconds=30)
+        watch.telegram.heard()
+        await watch.alarm.look()
+        clock.forward(seconds=30)
+    assert len(await rows(db, TOLD)) == 1

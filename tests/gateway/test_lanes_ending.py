@@ -185,6 +185,7 @@ async def test_draining_pauses_what_takes_longer_tells_the_chat_and_spends_no_re
         await soon(model.asked.get())
         await soon(small.lanes.drain(0))
         assert await small.answer() == "I am being restarted and will go on with this when I am back."
+        await soon(small.delivery.flush())
     assert await rows(db, "SELECT state, resumes FROM turns") == [("paused", 0)]
     assert await rows(db, "SELECT state FROM inbox") == [("running",)]
 

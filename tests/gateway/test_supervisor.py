@@ -67,7 +67,10 @@ def inlet_for(hearing: Hearing) -> Inlet:
     async def moved(old: str, new: str) -> None:
         return None
 
-    return Inlet(accept=accept, cursor=cursor, heard=hearing.heard, reachable=reachable, moved=moved)
+    async def cursors() -> dict[str, str]:
+        return {}
+
+    return Inlet(accept=accept, cursor=cursor, cursors=cursors, heard=hearing.heard, reachable=reachable, moved=moved)
 
 
 @asynccontextmanager

@@ -1,18 +1,19 @@
 """Commands about who may speak, as a chat sees them."""
 
-from dataclasses import replace
-
 import pytest
 
 from gateway.access import Role, Rules
 from gateway.commands.access import access_commands
+from gateway.commands.desk import CommandDesk
 from gateway.commands.registry import CommandCall, Commands, Place
-from gateway.messages import Sender, SessionKey, Text
-from gateway.store import chats, inbox, members, pairing, people
+from gateway.intake import Intake
+from gateway.messages import SessionKey, Text
+from gateway.store import chats, members, pairing, people
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from tests.gateway.scene import rows
 from tests.gateway.store.strangers import LIMITS, asks, stranger
+from tools.parts import load_parts
 
 DM = SessionKey(platform="telegram", kind="dm", chat="7")
 GROUP = SessionKey(platform="telegram", kind="group", chat="-100")
@@ -102,6 +103,11 @@ async def test_on_the_page_a_platform_must_be_named(db: Database) -> None:
     )
 
 
+def door(db: Database) -> Intake:
+    desk = CommandDesk(commands=Commands(access_commands(RULES, LIMITS)), model_name="m")
+    return Intake(db=db, rules=RULES, wake=lambda: None, handle_unkept=desk.handle_unkept)
+
+
 @pytest.mark.parametrize(
     ("text", "row"),
     [
@@ -110,26 +116,31 @@ async def test_on_the_page_a_platform_must_be_named(db: Database) -> None:
         ("/pairing {}", "/pairing [not kept]"),
     ],
 )
-async def test_a_code_typed_into_a_chat_is_not_kept(db: Database, text: str, row: str) -> None:
-    """Right or wrong, in the same transaction."""
-    code = await db.write(lambda tx: asks(tx))
-    said = text.format(code)
+async def test_a_code_typed_into_a_chat_is_never_written_down(db: Database, text: str, row: str) -> None:
+    """Right or wrong: not in a row, and not in the log of the database either."""
+    said = text.format(await db.write(lambda tx: asks(tx)))
+    await door(db).accept([stranger("7", said)], None, account="telegram", local=False)
+    [(parts, outcome)] = await rows(db, "SELECT parts, outcome FROM inbox")
+    assert (load_parts(parts), outcome) == ((Text(text=row),), "answered")
+    assert await rows(db, "SELECT COUNT(*) FROM outbox WHERE kind = 'answer'") == [(1,)]
+    for file in db.path.parent.iterdir():
+        assert said.rpartition(" ")[2].encode() not in file.read_bytes()
 
-    def unit(tx: Transaction) -> int:
-        people.recognise(tx, "telegram", Sender(id="7"), role="owner")
-        message = replace(stranger("7", said), kind="command")
-        inbox_id = inbox.insert(tx, message, person_id=people.OWNER, role="owner")
-        assert inbox_id is not None
-        _, _, arguments = said.partition(" ")
-        call = CommandCall(key=DM, name="pairing", arguments=arguments, inbox_id=inbox_id, sender_id="7")
-        Commands(access_commands(RULES, LIMITS)).run(tx, call)
-        return inbox_id
 
-    inbox_id = await db.write(unit)
-    kept = await db.read(lambda tx: inbox.claim_command(tx))
-    assert kept is not None
-    assert (kept.id, kept.parts) == (inbox_id, (Text(text=row),))
-    assert code not in str(await rows(db, "SELECT * FROM trail"))
+async def test_a_broken_command_with_a_code_is_told_and_taken(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_down(*arguments: object, **named: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(pairing, "approve", break_down)
+    await door(db).accept([stranger("7", "/pairing approve ABCD2345")], None, account="telegram", local=False)
+    assert await rows(db, "SELECT state, outcome FROM inbox") == [("done", "failed")]
+
+
+async def test_an_invite_sent_by_somebody_who_is_in_is_neither_kept_nor_used_up(db: Database) -> None:
+    code = await db.write(lambda tx: pairing.invite(tx, "telegram", "member", LIMITS, by="test"))
+    await door(db).accept([stranger("7", code)], None, account="telegram", local=False)
+    assert await rows(db, "SELECT parts, state FROM inbox") == [("[]", "done")]
+    assert await rows(db, "SELECT COUNT(*) FROM pairing_invites WHERE used_ms IS NULL") == [(1,)]
     assert code not in str(await rows(db, "SELECT * FROM outbox"))
 
 

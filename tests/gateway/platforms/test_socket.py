@@ -51,7 +51,10 @@ class Gate:
         async def moved(old: str, new: str) -> None:
             raise AssertionError("a chat of scripts never moves")
 
-        return Inlet(accept=accept, cursor=cursor, heard=heard, reachable=reachable, moved=moved)
+        async def cursors() -> dict[str, str]:
+            return {}
+
+        return Inlet(accept=accept, cursor=cursor, cursors=cursors, heard=heard, reachable=reachable, moved=moved)
 
 
 @asynccontextmanager

@@ -1,10 +1,12 @@
 """Showing people the door."""
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.access import Role, Rules, decide
 from gateway.messages import Sender
-from gateway.store import members, pairing, people
+from gateway.store import inbox, members, pairing, people, turns
 from gateway.store.connection import Transaction
 from gateway.store.members import Problem, Revoked
 from tests.gateway.store.strangers import LIMITS, asks, stranger
@@ -134,3 +136,18 @@ def test_the_local_owner_is_not_an_owner_anybody_paired_and_is_never_demoted(tx:
 def test_members_are_no_owners(tx: Transaction) -> None:
     pair(tx)
     assert not members.has_owner(tx)
+
+
+def test_what_they_had_waiting_is_dropped_and_what_runs_for_them_ends_without_an_answer(tx: Transaction) -> None:
+    pair(tx)
+    for number in ("1", "2"):
+        message = replace(stranger("42", "hello"), message_id=number)
+        person_id = people.recognise(tx, "telegram", message.sender, role="member")
+        inbox.insert(tx, message, person_id=person_id)
+        if number == "1":
+            turn = turns.begin(tx)
+            assert turn is not None
+    revoke(tx)
+    assert turns.stop_requested(tx, turn.id)
+    assert turns.begin(tx) is None
+    assert inbox.waiting_in_all(tx) == 0

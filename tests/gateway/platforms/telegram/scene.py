@@ -31,7 +31,12 @@ class Gate:
 
     def inlet(self) -> Inlet:
         return Inlet(
-            accept=self._accept, cursor=self._cursor, heard=self._heard, reachable=self._reachable, moved=self._moved
+            accept=self._accept,
+            cursor=self._cursor,
+            cursors=self._cursors,
+            heard=self._heard,
+            reachable=self._reachable,
+            moved=self._moved,
         )
 
     async def until(self, condition: Callable[[], Any]) -> None:
@@ -61,6 +66,9 @@ class Gate:
 
     async def _cursor(self, channel: str) -> str:
         return self.cursors.get(channel, "")
+
+    async def _cursors(self) -> dict[str, str]:
+        return self.cursors
 
     async def _reachable(self, chat: str) -> None:
         self.reached.append(chat)

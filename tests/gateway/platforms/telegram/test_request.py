@@ -62,11 +62,11 @@ async def failure_of(answer: Answer, *, read_seconds: float = 5.0) -> TelegramEr
     return caught.value
 
 
-async def test_an_answer_comes_back_and_parameters_go_out_as_a_form() -> None:
+async def test_an_answer_comes_back_and_parameters_go_out_as_json() -> None:
     seen: dict[str, str] = {}
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        seen.update({name: str(value) for name, value in (await request.post()).items()}, path=request.path)
+        seen.update(await request.json(), path=request.path)
         return web.json_response(
             {"ok": True, "result": {"message_id": 3, "date": 1, "chat": {"id": 7, "type": "private"}, "text": "ü"}}
         )

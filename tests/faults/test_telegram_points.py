@@ -1,0 +1,199 @@
+"""Kill -9 at every step that Telegram adds to the path of a message: nothing is lost, nothing comes twice unasked.
+
+Slow, because every point costs a start of a real process. Steps that are the same on every platform have their rounds
+in `test_ledger_points`.
+"""
+
+import asyncio
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.faults.points import NOT_RECORDED, NOTICE_NOT_RECORDED, PAIRED, POINTS, TAKEN, TELEGRAM_POINTS
+from tests.faults.telegram_stage import AGAIN, Place, TelegramStage, on_telegram_stage
+
+pytestmark = pytest.mark.slow
+
+
+def around(event: str) -> tuple[str, str]:
+    return f"before:{event}", f"after:{event}"
+
+
+# Run into one after the other, so that a recovery is cut off too. What comes of a doubt needs one first.
+ROUNDS = [
+    (TAKEN,),
+    around("accepted"),
+    around("sending"),
+    around("sent"),
+    around("piece_sent"),
+    (NOT_RECORDED, *around("in_doubt")),
+    (NOT_RECORDED, *around("notice_sending"), NOTICE_NOT_RECORDED),
+    (NOT_RECORDED, *around("notice_sent")),
+    (NOT_RECORDED, *around("button_accepted")),
+    (NOT_RECORDED, *around("button_answered")),
+    (NOT_RECORDED, *around("asked_again")),
+]
+
+
+def test_every_point_of_telegrams_own_has_its_round() -> None:
+    assert set(TELEGRAM_POINTS) - set(POINTS) <= set(chain.from_iterable(ROUNDS)) <= set(TELEGRAM_POINTS)
+
+
+@pytest.mark.parametrize("points", ROUNDS, ids=lambda points: "+".join(points))
+async def test_killed_at_any_point_all_is_answered_once_or_as_often_as_asked(
+    points: tuple[str, ...], tmp_path: Path
+) -> None:
+    async with on_telegram_stage(tmp_path) as (stage, places), asyncio.TaskGroup() as group:
+        pressing = group.create_task(stage.have_all_sent_again(places))
+        for point in points:
+            say_a_bit_of_everything(stage, places)
+            await stage.run_into(point)
+        await stage.start()
+        verdict = await stage.finish()
+        pressing.cancel()
+        assert not verdict.offences, verdict
+        assert verdict.accepted == verdict.answered + verdict.explained == 6 * len(points)
+
+
+def say_a_bit_of_everything(stage: TelegramStage, places: list[Place]) -> None:
+    one, two, _, topic = places
+    stage.say(one, 'use side_effect {"id": "$id", "words": 2000}', expect="end of $id.")
+    stage.say(one, "hello $id", expect="Hello!")
+    stage.say(two, 'use side_effect {"id": "$id", "wait_ms": 10}')
+    stage.say(two, "/status", expect="Model: demo")
+    stage.say(topic, 'use side_effect {"id": "$id", "for": "@playground_bot"}', by=topic.people[0])
+    stage.say(topic, 'use side_effect {"id": "$id", "for": "@playground_bot"}', by=topic.people[1])
+
+
+async def test_what_was_taken_and_not_confirmed_comes_again_and_is_known(tmp_path: Path) -> None:
+    async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
+        sent = stage.say(one, 'use side_effect {"id": "$id"}')
+        await stage.run_into(TAKEN)
+        assert not sent.acked
+        await stage.start()
+        verdict = await stage.finish()
+        assert not verdict.offences, verdict
+        assert (verdict.answered, verdict.effects) == (1, 1)
+
+
+async def test_an_answer_that_arrived_unrecorded_comes_again_only_when_asked_for(tmp_path: Path) -> None:
+    async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
+        stage.say(one, "what is 17 * 23?", expect="17 * 23 = 391")
+        await stage.run_into(NOT_RECORDED)
+        await stage.start()
+        await stage.server.wait_for(lambda: stage.notices_of_doubt(one), seconds=20)
+        assert not stage.judge().offences
+        assert stage.server.texts(one.chat)[0] == "17 * 23 = 391"
+        stage.press(one, stage.notices_of_doubt(one)[0])
+        verdict = await stage.finish()
+        assert not verdict.offences, verdict
+        assert stage.server.texts(one.chat) == ["17 * 23 = 391", "Sent again:", "17 * 23 = 391"]
+        assert (verdict.answered, verdict.copies) == (1, 1)
+
+
+async def test_an_answer_that_was_never_sent_is_explained_and_can_be_had(tmp_path: Path) -> None:
+    async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
+        stage.say(one, "what is 17 * 23?", expect="17 * 23 = 391")
+        await stage.run_into("after:sending")
+        await stage.start()
+        await stage.server.wait_for(lambda: stage.notices_of_doubt(one), seconds=20)
+        await stage.at_rest()
+        assert (stage.judge().explained, stage.judge().offences) == (1, {})
+        stage.press(one, stage.notices_of_doubt(one)[0])
+        verdict = await stage.finish()
+        assert not verdict.offences, verdict
+        assert (verdict.answered, verdict.copies) == (1, 0)
+
+
+async def test_a_long_answer_cut_between_two_pieces_goes_on_with_the_next(tmp_path: Path) -> None:
+    async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
+        stage.say(one, 'use side_effect {"id": "$id", "words": 2000}', expect="end of $id.")
+        await stage.run_into("after:piece_sent")
+        assert len(stage.server.texts(one.chat)) == 1
+        await stage.start()
+        verdict = await stage.finish()
+        assert not verdict.offences, verdict
+        assert len(stage.server.texts(one.chat)) == 3
+        assert (verdict.answered, verdict.copies) == (1, 0)
+
+
+async def test_a_long_answer_whose_first_piece_is_in_doubt_stops_there_until_asked_for(tmp_path: Path) -> None:
+    async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
+        stage.say(one, 'use side_effect {"id": "$id", "words": 2000}', expect="end of $id.")
+        await stage.run_into("before:piece_sent")
+        await stage.start()
+        await stage.server.wait_for(lambda: stage.notices_of_doubt(one), seconds=20)
+        await stage.at_rest()
+        assert (stage.judge().explained, stage.judge().offences) == (1, {})
+        stage.press(one, stage.notices_of_doubt(one)[0])
+        verdict = await stage.finish()
+        assert not verdict.offences, verdict
+        assert (verdict.answered, verdict.copies) == (1, 1)  # the first piece came twice, as it had to
+
+
+@pytest.mark.parametrize("point", around(PAIRED))
+async def test_who_was_let_in_and_not_told_is_told_after_the_start(point: str, tmp_path: Path) -> None:
+    async with on_telegram_stage(tmp_path) as (stage, (owner, *_)):
+        await stage.process.start(kill_at=point)
+        stranger = stage.server.people.make_user("Stranger")["id"]
+        stage.server.people.send_text(stranger, stranger, "let me in")
+        told = await stage.server.wait_for_text(stranger, "this code", seconds=20)
+        code = told["text"].partition("approve telegram ")[2].partition(" ")[0]
+        stage.say(owner, f"/pairing approve telegram {code}", expect="Stranger")
+        await stage.dies(point)
+        assert len(stage.server.texts(stranger)) == 1
+        await stage.start()
+        await stage.server.wait_for_text(stranger, "You are in", seconds=20)
+        stage.say(Place(chat=stranger, people=(stranger,)), "hello $id", expect="Hello!")
+        verdict = await stage.finish()
+        assert not verdict.offences, verdict
+        assert verdict.answered == 2
+        assert sum("You are in" in text for text in stage.server.texts(stranger)) == 1
+
+
+async def test_a_press_that_was_taken_and_not_handled_is_handled_after_the_start(tmp_path: Path) -> None:
+    async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
+        stage.say(one, "what is 17 * 23?", expect="17 * 23 = 391")
+        await stage.run_into("after:sending")
+        await stage.process.start(kill_at="after:button_accepted")
+        await stage.server.wait_for(lambda: stage.notices_of_doubt(one), seconds=20)
+        stage.press(one, stage.notices_of_doubt(one)[0])
+        await stage.dies("after:button_accepted")
+        await stage.start()
+        verdict = await stage.finish()
+        assert not verdict.offences, verdict
+        assert (verdict.answered, verdict.copies) == (1, 0)
+        assert stage.server.texts(one.chat) == ["Sent again:", "17 * 23 = 391"]
+
+
+async def test_a_notice_cut_off_while_it_was_sent_comes_again(tmp_path: Path) -> None:
+    async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
+        stage.say(one, "what is 17 * 23?", expect="17 * 23 = 391")
+        for point in ("after:sending", "after:notice_sending", NOTICE_NOT_RECORDED):
+            await stage.run_into(point)
+        await stage.start()
+        verdict = await stage.finish()
+        assert not verdict.offences, verdict
+        assert verdict.explained == 1
+        buttons = [shown["buttons"] for shown in stage.server.show(one.chat) if shown["by_bot"]]
+        assert buttons == [[[AGAIN]]] * 2  # one of them came unrecorded: less harm than none
+
+
+async def test_an_answer_asked_for_again_does_not_come_between_the_pieces_of_another(tmp_path: Path) -> None:
+    async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
+        stage.say(one, "what is 17 * 23?", expect="17 * 23 = 391")
+        await stage.run_into("after:sending")
+        await stage.start()
+        await stage.server.wait_for(lambda: stage.notices_of_doubt(one), seconds=20)
+        await stage.at_rest()
+        stage.server.faults.add("slow", "sendMessage", chat_id=one.chat, seconds=1.5)
+        stage.say(one, 'use side_effect {"id": "$id", "words": 2000}', expect="end of $id.")
+        async with asyncio.timeout(20):
+            while stage.server.faults.waiting:  # until the first piece is under way
+                await asyncio.sleep(0.01)
+        stage.press(one, stage.notices_of_doubt(one)[0])
+        verdict = await stage.finish()
+        assert not verdict.offences, verdict
+        assert stage.server.texts(one.chat)[-1] == "17 * 23 = 391"
+        assert (verdict.answered, verdict.copies) == (2, 0)
