@@ -34,6 +34,8 @@ def arrange(messages: Sequence[Message]) -> list[Message]:
     Results come in the order in which tools finish and may sit behind a later user message. A result that
     belongs to no call is dropped; a call that never got one is given an honest answer.
     """
+    if not any(message.tool_calls or message.role == "tool" for message in messages):
+        return list(messages)  # nothing but talk, as most conversations are
     results = _results_by_call(messages)
     arranged: list[Message] = []
     for position, message in enumerate(messages):

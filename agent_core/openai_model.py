@@ -2,9 +2,9 @@
 
 Import it when a real model is asked for the first time: the package costs half a second and 20 MB.
 
-The client is used at the level of `post` with the raw response: it still does addresses, keys, redirects and
-typed errors, while the stream is read by our own small parser. A typed object for each streamed piece and the
-typed transformation of the request cost five times the CPU of all the rest.
+The client makes the address, the headers and the connections; requests go out and answers come in at the level of
+its transport, and the stream is read by our own small parser. A typed object for each streamed piece, the typed
+transformation of the request and the client's own way around a call cost five times the CPU of all the rest.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -36,6 +36,7 @@ from tools.base import Tool
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 MAX_ANSWER_BYTES = 64_000_000
+MAX_REFUSAL_BYTES = 1_000_000
 TOO_LARGE = "sent an answer of absurd size"
 AFTER_DONE_SECONDS = 0.1  # for the end of the body, without which the connection cannot be used again
 NO_KEY = "none"  # the package insists on one; servers at home do not look
@@ -67,7 +68,7 @@ class OpenAIModel:
         self._sleep = sleep
         self._tells_usage = True  # until the server says that it cannot
         self._connecting = asyncio.Lock()
-        self._client: openai.AsyncOpenAI | None = None
+        self._line: _Line | None = None
 
     async def reply(
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
@@ -103,9 +104,9 @@ class OpenAIModel:
             await self._sleep(wait)
 
     async def aclose(self) -> None:
-        if self._client:
-            await self._client.close()
-            self._client = None
+        if self._line:
+            await self._line.http.aclose()
+            self._line = None
 
     async def _attempt(self, body: dict[str, Any], emit: Emit) -> Message:
         assembly = Assembly(emit)
@@ -126,11 +127,13 @@ class OpenAIModel:
                     await self._read_stream(response, assembly)
                 else:  # also what a server without streaming gives when asked for a stream
                     await self._read_whole(response, assembly)
-        except openai.APIStatusError as error:
+        except _Refused as error:
             if self._drop_stream_options(body, error):
                 return await self._ask(body, assembly)
-            raise self._refusal(error) from error
-        except openai.APIConnectionError as error:
+            raise words.refusal(
+                self.endpoint, status=error.status, body=error.body, retry_after_seconds=error.retry_after_seconds
+            ) from error
+        except _Unreachable as error:
             raise words.unreachable(self.endpoint) from error
         except ErrorInStream as error:
             raise words.refusal(self.endpoint, status=error.status, body=error.body) from error
@@ -144,17 +147,16 @@ class OpenAIModel:
     async def _response(self, body: dict[str, Any]) -> AsyncGenerator[httpx2.Response]:
         """The answer once its headers are there; it ends with the block."""
         first_byte = self._patience.first_byte_seconds if self._stream else self._patience.whole_seconds
-        async with asyncio.timeout(first_byte):
-            response = await (await self._connected()).post(
-                "/chat/completions",
-                cast_to=httpx2.Response,
-                content=encode(body),
-                stream=True,
-                stream_cls=openai.AsyncStream[Any],
-            )
-        # With this `cast_to` the client hands over the response itself; its types do not say so.
-        assert isinstance(response, httpx2.Response)
+        line = await self._connected()
+        request = line.http.build_request("POST", line.address, content=encode(body), headers=line.headers)
         try:
+            async with asyncio.timeout(first_byte):
+                response = await line.http.send(request, stream=True)
+        except httpx2.HTTPError as error:
+            raise _Unreachable from error
+        try:
+            if response.is_error:
+                raise await _refused(response)
             yield response
         finally:
             await response.aclose()
@@ -223,17 +225,9 @@ class OpenAIModel:
         kept = provider_data(self.endpoint, assembly.reasoning_details, assembly.call_extras)
         return replace(assembly.message(), provider_data=kept)
 
-    def _refusal(self, error: openai.APIStatusError) -> ProviderError:
-        return words.refusal(
-            self.endpoint,
-            status=error.status_code,
-            body=error.body,
-            retry_after_seconds=_retry_after(error.response.headers),
-        )
-
-    def _drop_stream_options(self, body: dict[str, Any], error: openai.APIStatusError) -> bool:
+    def _drop_stream_options(self, body: dict[str, Any], error: "_Refused") -> bool:
         """Some servers refuse the wish for token counts; then there are none."""
-        if error.status_code not in (400, 422) or "stream_options" not in str(error.body):
+        if error.status not in (400, 422) or "stream_options" not in str(error.body):
             return False
         self._tells_usage = False
         return body.pop("stream_options", None) is not None
@@ -249,26 +243,62 @@ class OpenAIModel:
                     images[part.sha256] = f"data:{part.mime};base64,{b64encode(content).decode()}"
         return images
 
-    async def _connected(self) -> openai.AsyncOpenAI:
+    async def _connected(self) -> "_Line":
         async with self._connecting:
-            if self._client is None:
+            if self._line is None:
                 # Reading the certificates takes a tenth of a second, in which no other chat should stand still.
-                self._client = await asyncio.to_thread(self._new_client)
-            return self._client
+                self._line = await asyncio.to_thread(self._new_line)
+            return self._line
 
-    def _new_client(self) -> openai.AsyncOpenAI:
+    def _new_line(self) -> "_Line":
         connect = self._patience.connect_seconds
-        client = openai.AsyncOpenAI(
-            api_key=self.endpoint.key or NO_KEY,
-            base_url=self.endpoint.base_url,
-            max_retries=0,  # ours know what was already told
+        http = openai.DefaultAioHttpClient(
             # Reading is bounded by our own clocks, which differ from stage to stage.
             timeout=httpx2.Timeout(connect=connect, read=None, write=None, pool=None),
-            http_client=openai.DefaultAioHttpClient(),
+        )
+        client = openai.AsyncOpenAI(
+            api_key=self.endpoint.key or NO_KEY, base_url=self.endpoint.base_url, http_client=http
         )
         # The package takes these from the environment; they are nobody's business but OpenAI's.
         client.organization = client.project = None
-        return client
+        given = {**client.default_headers, **client.auth_headers}
+        headers = {name: value for name, value in given.items() if isinstance(value, str)}
+        return _Line(http=http, address=str(client.base_url.join("chat/completions")), headers=headers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    http: httpx2.AsyncClient
+    address: str
+    headers: Mapping[str, str]
+
+
+class _Unreachable(Exception):
+    """No answer has begun."""
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, body: object, retry_after_seconds: float | None) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body
+        self.retry_after_seconds = retry_after_seconds
+
+
+async def _refused(response: httpx2.Response) -> _Refused:
+    received = bytearray()
+    async for piece in response.aiter_bytes():
+        received += piece
+        if len(received) > MAX_REFUSAL_BYTES:
+            break
+    text = received.decode(errors="replace")
+    try:
+        body: object = json.loads(text)
+    except (ValueError, RecursionError):
+        body = text
+    if isinstance(body, dict):
+        body = body.get("error", body)
+    return _Refused(response.status_code, body, _retry_after(response.headers))
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

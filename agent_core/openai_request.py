@@ -110,8 +110,10 @@ def _message(message: Message, endpoint: Endpoint, images: Mapping[str, str]) ->
 
 def _kept(message: Message, endpoint: Endpoint) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Details and call extras, if they are this model's own: another would refuse signatures it did not write."""
+    if not message.provider_data:
+        return [], []
     try:
-        kept = json.loads(message.provider_data or "null")
+        kept = json.loads(message.provider_data)
     except (ValueError, RecursionError):
         return [], []
     match kept:

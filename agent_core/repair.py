@@ -48,6 +48,8 @@ def _says_nothing(message: Message) -> bool:
 
 
 def _fill(message: Message) -> Message:
+    if len(message.parts) == 1 and message.text.strip():
+        return message
     parts = tuple(part for part in message.parts if not isinstance(part, Text) or part.text.strip())
     if not parts and message.role != "assistant":
         parts = (Text(text=NO_OUTPUT if message.role == "tool" else EMPTY),)

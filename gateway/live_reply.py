@@ -25,6 +25,7 @@ class LiveReply:
     shows: Mapping[str, Show]  # by account: those that can show progress
     types: Mapping[str, ShowsTyping] = field(default_factory=dict)  # by account: those that can show typing
     typing_seconds: float = 4.0
+    typing_after_seconds: float = 0.2  # an answer that is there at once needs no typing, and would be followed by it
     _started: asyncio.Queue[tuple[Address, asyncio.Event]] = field(default_factory=asyncio.Queue)
 
     @contextmanager
@@ -32,8 +33,10 @@ class LiveReply:
         address = turn.address
         show = self.shows.get(address.account, _shown_nowhere)
         ended = asyncio.Event()
+        typing: asyncio.TimerHandle | None = None
         if address.account in self.types:
-            self._started.put_nowait((address, ended))
+            later = asyncio.get_running_loop().call_later
+            typing = later(self.typing_after_seconds, self._started.put_nowait, (address, ended))
 
         def emit(event: Event) -> None:
             if progress := _progress(turn.id, event):
@@ -44,6 +47,8 @@ class LiveReply:
             yield emit if show is not _shown_nowhere else _nobody_watches
         finally:
             ended.set()
+            if typing is not None:
+                typing.cancel()
             show(address, Progress(turn=turn.id, what="ended"))
 
     async def run(self) -> None:

@@ -7,6 +7,7 @@ reference until they are fetched, by content hash afterwards.
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 MediaKind = Literal["image", "audio", "video", "file"]
@@ -52,6 +53,7 @@ _KINDS: dict[str, type[Text] | type[Media] | type[Location] | type[Quote]] = {
     "location": Location,
     "quote": Quote,
 }
+_OFTEN_READ_CHARS = 1_000
 _NAMES = {cls: name for name, cls in _KINDS.items()}
 
 
@@ -61,6 +63,16 @@ def dump_parts(parts: Sequence[Part]) -> str:
 
 def load_parts(stored: str) -> tuple[Part, ...]:
     """What `dump_parts` wrote. A row that the disk has damaged is read as such: it must not stop all others."""
+    return _load_often(stored) if len(stored) <= _OFTEN_READ_CHARS else _load(stored)
+
+
+@lru_cache(maxsize=2_000)
+def _load_often(stored: str) -> tuple[Part, ...]:
+    """The same short texts are read with every turn of a conversation."""
+    return _load(stored)
+
+
+def _load(stored: str) -> tuple[Part, ...]:
     try:
         return tuple(_KINDS[fields.pop("type")](**fields) for fields in json.loads(stored))
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -78,6 +90,9 @@ def loads_list(stored: str) -> tuple[Any, ...]:
 
 def text_of(parts: Iterable[Part]) -> str:
     """The words among the parts, as a model without eyes or a search index sees them."""
+    match parts:
+        case (Text(text=alone),):  # as nearly all are; a long history is read again with every turn
+            return alone
     return "\n".join(filter(None, map(describe, parts)))
 
 

@@ -55,7 +55,7 @@ def turn_in(chat: str, account: str = ACCOUNT) -> Turn:
 
 @asynccontextmanager
 async def typing(typist: Typist, *, seconds: float = 0.01) -> AsyncIterator[LiveReply]:
-    live = LiveReply(shows={}, types={ACCOUNT: typist}, typing_seconds=seconds)
+    live = LiveReply(shows={}, types={ACCOUNT: typist}, typing_seconds=seconds, typing_after_seconds=0)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(live.run())
         yield live
@@ -71,7 +71,7 @@ async def no_typing_left() -> None:
         await asyncio.sleep(0)
 
 
-async def test_typing_is_said_at_once_and_again_until_the_turn_ends() -> None:
+async def test_typing_is_said_and_said_again_until_the_turn_ends() -> None:
     typist = Typist()
     async with typing(typist) as live:
         with live.watch(turn_in("home")):
@@ -154,3 +154,16 @@ async def test_a_turn_that_never_ends_does_not_type_for_ever(monkeypatch: pytest
         with live.watch(turn_in("home")):
             await soon(typist.seen.get())
             await soon(no_typing_left())
+
+
+async def test_an_answer_that_is_there_at_once_needs_no_typing() -> None:
+    typist = Typist()
+    live = LiveReply(shows={}, types={ACCOUNT: typist}, typing_after_seconds=0)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(live.run())
+        with live.watch(turn_in("quick")):
+            pass  # over before the loop has turned once
+        with live.watch(turn_in("slow")):
+            assert await soon(typist.seen.get()) == "slow"
+        task.cancel()
+    assert typist.seen.empty()
