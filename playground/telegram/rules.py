@@ -1,11 +1,11 @@
 """What the Bot API refuses, in its own words: lengths, keyboards, commands, reactions, chat actions."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-Wire = dict[str, Any]
+from playground import wire
+from playground.wire import Wire as Wire
+from playground.wire import to_json as to_json
 
 MAX_TEXT_UNITS = 4096
 MAX_CAPTION_UNITS = 1024
@@ -41,7 +41,7 @@ _BUTTON_KINDS = (
 )
 
 
-class Refused(Exception):
+class Refused(wire.Refused):
     """An answer with `ok: false`; `parameters` go beside the description."""
 
     def __init__(self, code: int, description: str, **parameters: int) -> None:
@@ -69,10 +69,6 @@ def forbidden(words: str) -> Refused:
 
 def too_many_requests(seconds: int) -> Refused:
     return Refused(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
-
-
-def to_json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def utf16_length(text: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from playground.telegram.events import EventLog
+from playground.events import EventLog
 from playground.telegram.rules import Wire, bad_request, forbidden
 from playground.telegram.updates import UpdateQueue
 

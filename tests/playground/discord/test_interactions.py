@@ -1,0 +1,112 @@
+"""Slash commands and buttons: answered once, in time, and followed up."""
+
+from collections.abc import AsyncGenerator
+
+import discord
+import pytest
+from discord import app_commands
+
+from playground.discord.server import DiscordServer
+from tests.playground.discord.scene import Bot, Scene
+
+
+@pytest.fixture
+async def scene(server: DiscordServer) -> AsyncGenerator[Scene]:
+    """The bot has one command."""
+    bot = Bot()
+    tree = app_commands.CommandTree(bot)
+
+    @tree.command(name="echo", description="Say it again")
+    async def echo(interaction: discord.Interaction, words: str) -> None:
+        await interaction.response.send_message(words)
+
+    async with Scene(server, bot) as running:
+        await tree.sync()
+        yield running
+
+
+class Buttons(discord.ui.View):
+    def __init__(self) -> None:
+        super().__init__(timeout=None)
+        self.add_item(discord.ui.Button(label="Yes", custom_id="yes"))
+        self.add_item(discord.ui.Button(label="No", custom_id="no"))
+
+
+async def test_commands_are_set_and_kept_by_name(scene: Scene) -> None:
+    (before,) = await scene.bot.http.get_global_commands(scene.server.world.bot.id)
+    (after,) = await scene.bot.http.bulk_upsert_global_commands(scene.server.world.bot.id, [dict(before)])
+    assert (before["name"], before["id"]) == (after["name"], after["id"])
+    with pytest.raises(discord.HTTPException) as caught:
+        await scene.bot.http.bulk_upsert_global_commands(scene.server.world.bot.id, [{"name": "No Good"}])
+    assert caught.value.code == 50035
+
+
+@pytest.mark.parametrize("where", ["room", "dm"])
+async def test_a_slash_command_is_answered(scene: Scene, where: str) -> None:
+    place = getattr(scene, where)
+    answer = await scene.people.use_command_and_wait(place, scene.ada, "echo", {"words": "hello"})
+    assert (answer["type"], answer["data"]["content"]) == (4, "hello")
+    assert scene.server.texts(place) == ["hello"]
+    with pytest.raises(ValueError, match="no command /fly"):
+        scene.people.use_command(place, scene.ada, "fly")
+
+
+async def test_a_button_is_pressed_and_the_message_changes(scene: Scene) -> None:
+    asked = await scene.channel.send("Sure?", view=Buttons())
+    assert scene.server.show(scene.room)[0]["buttons"] == [["Yes", "No"]]
+    scene.people.press(scene.room, scene.ada, asked.id, label="Yes")
+    interaction = await scene.bot.until("interaction")
+    assert (interaction.data["custom_id"], interaction.user.id, interaction.message.id) == ("yes", scene.ada, asked.id)
+    await interaction.response.edit_message(content="Done", view=None)
+    assert scene.server.texts(scene.room) == ["Done"]
+    with pytest.raises(ValueError, match="no button"):
+        scene.people.press(scene.room, scene.ada, asked.id, custom_id="yes")
+
+
+async def test_too_late_an_interaction_is_unknown(scene: Scene) -> None:
+    asked = await scene.channel.send("Sure?", view=Buttons())
+    scene.people.press(scene.room, scene.ada, asked.id, custom_id="no")
+    interaction = await scene.bot.until("interaction")
+    scene.people.age(4)
+    with pytest.raises(discord.NotFound) as caught:
+        await interaction.response.send_message("late")
+    assert caught.value.code == 10062
+
+
+async def test_a_second_answer_is_refused(scene: Scene) -> None:
+    asked = await scene.channel.send("Sure?", view=Buttons())
+    scene.people.press(scene.room, scene.ada, asked.id, custom_id="no")
+    interaction = await scene.bot.until("interaction")
+    await interaction.response.defer()
+    interaction.response._response_type = None  # what a second process would not know
+    with pytest.raises(discord.HTTPException) as caught:
+        await interaction.response.send_message("again")
+    assert caught.value.code == 40060
+
+
+async def test_a_deferred_answer_is_filled_in_and_followed_up(scene: Scene) -> None:
+    asked = await scene.channel.send("Sure?", view=Buttons())
+    scene.people.press(scene.room, scene.ada, asked.id, custom_id="yes")
+    interaction = await scene.bot.until("interaction")
+    await interaction.response.defer(thinking=True)
+    assert scene.server.show(scene.room)[-1]["message"]["flags"] == 128
+    await interaction.edit_original_response(content="thought")
+    assert (await interaction.original_response()).content == "thought"
+    more = await interaction.followup.send("and more", wait=True)
+    await more.edit(content="and no more")
+    assert scene.server.texts(scene.room) == ["Sure?", "thought", "and no more"]
+    await more.delete()
+    scene.people.age(16 * 60)
+    with pytest.raises(discord.HTTPException) as caught:
+        await interaction.followup.send("much later", wait=True)
+    assert caught.value.code == 50027
+
+
+async def test_an_ephemeral_answer_is_in_no_history(scene: Scene) -> None:
+    asked = await scene.channel.send("Sure?", view=Buttons())
+    scene.people.press(scene.room, scene.ada, asked.id, custom_id="yes")
+    interaction = await scene.bot.until("interaction")
+    await interaction.response.send_message("between us", ephemeral=True)
+    assert scene.server.texts(scene.room) == ["Sure?", "between us"]
+    assert [message.content async for message in scene.channel.history()] == ["Sure?"]
+    assert scene.bot.texts() == ["Sure?"]
