@@ -9,7 +9,7 @@ run: $(VENV)/core.stamp
 	@exec $(BIN)/hermes gateway run
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
