@@ -1,0 +1,224 @@
+"""Takes what happens, channel by channel and in order, and reads from the history what happened while we were away.
+
+Discord has no receipts: how far a channel was taken is a cursor of ours. While something may be missing between the
+cursor and what comes now, the cursor stays where it is, so that a crash skips nothing; what is read twice is known.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from gateway.backoff import backoff_seconds
+from gateway.clock import now_ms
+from gateway.errors import PlatformUnavailable, StoreUnavailable
+from gateway.messages import Cursor, InboundMessage
+from gateway.platforms.base import Inlet
+from gateway.platforms.discord.updates import snowflake_at
+
+log = structlog.get_logger()
+
+_SEEN = "seen:"
+_GONE = "gone"
+_MAX_WAITING = 1_000  # in one channel; what comes beyond is read from the history later
+_STORE_PATIENCE_SECONDS = 10.0
+_READERS = 4
+_OLDEST_MS = 24 * 3600 * 1000  # what is older nobody waits for any more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened in a channel."""
+
+    messages: tuple[InboundMessage, ...] = ()
+    mark: int = 0  # a message's id: once this is taken, the channel is seen up to it
+    opens_thread: str = ""  # its name, where the message begins a conversation in a thread of its own
+    then: Callable[[], None] | None = None  # once it is taken; must not wait
+
+
+class Gone(Exception):
+    """The channel is no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    events: Sequence[Event]
+    has_more: bool
+
+
+Read = Callable[[int, int], Awaitable[Page | None]]
+"""The next page of a channel after a message. None where we may not read; raises Gone or PlatformUnavailable."""
+
+OpenThread = Callable[[Event], Awaitable[Event]]
+"""The same event, its messages in the thread if there is one."""
+
+
+@dataclass(slots=True)
+class _Queue:
+    events: deque[Event] = field(default_factory=deque)
+    stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    # What was read from the history just now may stand among the events too. Not taking it twice is not only thrift:
+    # whoever sent it would have sent twice as much, and there are limits.
+    read: deque[int] = field(default_factory=lambda: deque(maxlen=_MAX_WAITING))
+
+
+class Channels:
+    def __init__(
+        self, inlet: Inlet, background: asyncio.TaskGroup, *, account: str, read: Read, open_thread: OpenThread
+    ) -> None:
+        self.seen: dict[int, int] = {}
+        self._inlet = inlet
+        self._background = background
+        self._account = account
+        self._read = read
+        self._open_thread = open_thread
+        self._behind: dict[int, int] = {}  # channels to be read from the history, and since which turn of events
+        self._turn = 0
+        self._queues: dict[tuple[int, bool], _Queue] = {}
+        self._to_read: deque[int] = deque()
+        self._reading: set[int] = set()
+
+    async def load(self) -> None:
+        """Raises StoreUnavailable."""
+        for name, value in (await self._inlet.cursors()).items():
+            channel = name.removeprefix(_SEEN)
+            if channel != name and channel.isdecimal() and value.isdecimal():
+                self.seen[int(channel)] = int(value)
+
+    def put(self, channel: int, event: Event, *, apart: bool = False) -> None:
+        """After all that happened there before. `apart` are those who cannot wait until the history is read."""
+        queue = self._queue(channel, apart=apart)
+        if len(queue.events) < _MAX_WAITING:
+            queue.events.append(event)
+        elif event.mark:
+            self.seen.setdefault(channel, _first(queue.events, event) - 1)
+            self.fall_behind([channel])
+        queue.stirred.set()
+
+    def fall_behind(self, channels: Iterable[int]) -> None:
+        """Something may be missing there; it is read with the next event, or by `catch_up`."""
+        self._turn += 1
+        for channel in channels:
+            if channel in self.seen:
+                self._behind[channel] = self._turn
+
+    def catch_up(self, channel: int, *, after: int | None = None) -> None:
+        """Without waiting for an event, a few channels at a time; `after` for one of which nothing was seen."""
+        if after is not None:
+            self.seen.setdefault(channel, after)
+            self.fall_behind([channel])
+        self._to_read.append(channel)
+        self._read_more()
+
+    def is_current(self, channel: int) -> None:
+        self._behind.pop(channel, None)
+
+    def _read_more(self) -> None:
+        while self._to_read and len(self._reading) < _READERS:
+            channel = self._to_read.popleft()
+            # One in which something happens is read already: nobody who speaks now waits for this line.
+            if channel in self._behind and (channel, False) not in self._queues:
+                self._reading.add(channel)
+                self._queue(channel, apart=False)
+
+    def _queue(self, channel: int, *, apart: bool) -> _Queue:
+        queue = self._queues.get((channel, apart))
+        if queue is None:
+            queue = self._queues[channel, apart] = _Queue()
+            self._background.create_task(self._work(channel, queue, apart=apart), name=f"take from {channel}")
+        return queue
+
+    async def _work(self, channel: int, queue: _Queue, *, apart: bool) -> None:
+        failures, wait = 0, 0.0
+        while queue.events or (channel in self._behind and not apart):
+            if channel in self._behind and not apart and not wait:
+                try:
+                    await self._catch_up(channel, queue)
+                    failures = 0
+                except PlatformUnavailable as error:
+                    failures += 1
+                    wait = error.retry_after or backoff_seconds(failures)
+                    log.warning("history not read", account=self._account, channel=channel, problem=str(error))
+                self._reading.discard(channel)
+                self._read_more()
+            while queue.events:
+                event = queue.events[0]
+                if not event.mark or event.mark not in queue.read:
+                    await self._take(channel, await self._open_thread(event))
+                queue.events.popleft()
+            if channel in self._behind and not apart and wait:
+                wait = await _rest(queue, wait)
+        del self._queues[channel, apart]  # nothing was awaited since the last look: no event can be in it
+
+    async def _take(self, channel: int, event: Event) -> None:
+        is_news = event.mark > self.seen.get(channel, 0) and channel not in self._behind
+        if event.messages or is_news:
+            await self._accept(event.messages, self._cursor(channel, event.mark) if is_news else None)
+        if is_news:
+            self.seen[channel] = event.mark
+        if event.then is not None:
+            event.then()
+
+    async def _catch_up(self, channel: int, queue: _Queue) -> None:
+        """Raises PlatformUnavailable; what was read until then is taken."""
+        turn = self._behind[channel]
+        has_more = True
+        while has_more:
+            after = max(self.seen[channel], snowflake_at(now_ms() - _OLDEST_MS))
+            try:
+                page = await self._read(channel, after)
+            except Gone:
+                await self._accept((), Cursor(channel=f"{_SEEN}{channel}", value=_GONE))
+                del self.seen[channel]
+                self._behind.pop(channel, None)
+                return
+            if page is None:
+                break
+            await self._take_page(channel, page)
+            queue.read.extend(event.mark for event in page.events)
+            has_more = page.has_more
+        if self._behind.get(channel) == turn:  # else we were cut off once more meanwhile
+            del self._behind[channel]
+
+    async def _take_page(self, channel: int, page: Page) -> None:
+        if not page.events:
+            return
+        events = [await self._open_thread(event) for event in page.events]
+        last = max(self.seen[channel], *(event.mark for event in events))
+        messages = [message for event in events for message in event.messages]
+        await self._accept(messages, self._cursor(channel, last))
+        self.seen[channel] = last
+
+    async def _accept(self, messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
+        """As often as it takes: nothing that comes later in the channel may be taken before."""
+        failures = 0
+        while True:
+            try:
+                await self._inlet.accept(messages, cursor)
+                return
+            except StoreUnavailable as error:
+                failures += 1
+                log.warning("messages wait for the store", account=self._account, problem=str(error))
+                await asyncio.sleep(min(backoff_seconds(failures), _STORE_PATIENCE_SECONDS))
+
+    @staticmethod
+    def _cursor(channel: int, mark: int) -> Cursor:
+        return Cursor(channel=f"{_SEEN}{channel}", value=str(mark))
+
+
+def _first(events: Iterable[Event], otherwise: Event) -> int:
+    return next((event.mark for event in events if event.mark), otherwise.mark)
+
+
+async def _rest(queue: _Queue, seconds: float) -> float:
+    """Until there is an event, or it is time to try again; gives the seconds that are left."""
+    began = asyncio.get_running_loop().time()
+    queue.stirred.clear()
+    try:
+        async with asyncio.timeout(seconds):
+            await queue.stirred.wait()
+    except TimeoutError:
+        return 0.0
+    return max(0.0, seconds - (asyncio.get_running_loop().time() - began))

@@ -1,0 +1,163 @@
+"""One of our messages as it is put into Discord, piece by piece, and what to leave out when it is refused. Pure."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gateway.errors import DeliveryRejected
+from gateway.messages import Address, Choice, OutboundMessage
+from gateway.platforms.discord.errors import Refusal
+from gateway.platforms.discord.text import MAX_UNITS, pieces, plain
+from gateway.platforms.text import utf16_len
+
+DOCUMENT_NAME = "answer.md"
+_MAX_PIECES = 6  # of more than that nobody reads the first
+_HEAD_UNITS = 1_500
+_HEAD_SOURCE_CHARS = 10_000  # of which the head is made
+_ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
+_MAX_NONCE_CHARS = 25
+_PER_ROW, _MAX_BUTTONS = 5, 25
+_MAX_LABEL_CHARS = 80
+_ROW, _BUTTON, _SECONDARY = 1, 2, 2
+_SUPPRESS_EMBEDS, _SUPPRESS_NOTIFICATIONS = 1 << 2, 1 << 12
+_NOBODY = {"parse": [], "replied_user": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    text: str
+
+    @property
+    def content(self) -> bytes:
+        return self.text.encode(errors="replace")
+
+
+Page = Written | Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    chat: int
+    page: Page
+    nonce: str
+    quotes: int | None = None
+    edits: int | None = None
+    choices: tuple[Choice, ...] = ()
+    silent: bool = False
+    more: bool = False
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"allowed_mentions": _NOBODY, "flags": _SUPPRESS_EMBEDS}
+        if isinstance(self.page, Written):
+            body["content"] = self.page.text
+        else:
+            body["attachments"] = [{"id": "0", "filename": DOCUMENT_NAME}]
+        if self.choices or self.edits is not None:
+            body["components"] = _rows(self.choices)
+        if self.edits is not None:
+            return body
+        body |= {"nonce": self.nonce, "enforce_nonce": True}
+        if self.silent:
+            body["flags"] |= _SUPPRESS_NOTIFICATIONS
+        if self.quotes is not None:
+            body["message_reference"] = {"message_id": str(self.quotes), "fail_if_not_exists": False}
+        return body
+
+    @property
+    def form(self) -> list[dict[str, Any]] | None:
+        """The parts of a form, where there is a file."""
+        if not isinstance(self.page, Document):
+            return None
+        file = {"name": "files[0]", "value": self.page.content, "filename": DOCUMENT_NAME}
+        return [
+            {"name": "payload_json", "value": json.dumps(self.payload)},
+            {**file, "content_type": "text/markdown"},
+        ]
+
+    def amended(self, problem: Refusal) -> "Letter | None":
+        """Without what Discord refused; None when there is nothing left to try. Ends, since each step takes away."""
+        match problem, self.page:
+            case Refusal.NOTHING_TO_EDIT, _ if self.edits is not None:
+                return replace(self, edits=None)
+            case Refusal.NOTHING_TO_QUOTE, _ if self.quotes is not None:
+                return replace(self, quotes=None)
+            case Refusal.BUTTONS, _ if self.choices:
+                return replace(self, choices=())
+            case Refusal.TOO_LONG, Written() as page:
+                return replace(self, page=Document(text=page.text), edits=None)
+            case Refusal.WORDING, Written() as page if (bare := plain(page.text)) and bare != page.text:
+                return replace(self, page=Written(text=bare))
+            case _:
+                return None
+
+
+def pages_of(markdown: str) -> tuple[Page, ...]:
+    """In this order, each a message of its own. The same text always gives the same pages."""
+    if utf16_len(markdown) <= 2 * _MAX_PIECES * MAX_UNITS:
+        found = pieces(markdown)
+        if len(found) <= _MAX_PIECES:
+            return tuple(Written(text=piece) for piece in found)
+    return _head(markdown), Document(text=markdown)
+
+
+def letter_of(message: OutboundMessage, pages: Sequence[Page], *, in_guild: bool) -> Letter:
+    if not pages:
+        raise DeliveryRejected("it has no text")
+    last = len(pages) - 1
+    piece = min(message.piece, last)  # a version of ours that cut differently may have counted further
+    first = piece == 0
+    page = pages[piece]
+    chat = place_of(message.address)
+    quotes = _number(message.address.reply_to) if first and in_guild else None
+    return Letter(
+        chat=chat,
+        page=page,
+        nonce=nonce_of(message.key, piece),
+        quotes=quotes if quotes != chat else None,  # a thread cannot quote the message that it began with
+        edits=_number(message.edits) if first and isinstance(page, Written) else None,
+        choices=message.choices[:_MAX_BUTTONS] if piece == last else (),
+        silent=not message.notify or not first,  # a long answer rings once
+        more=piece < last,
+    )
+
+
+def place_of(address: Address) -> int:
+    """The channel, which may be a thread."""
+    chat = _number(address.thread or address.chat)
+    if chat is None:
+        raise DeliveryRejected(f"{address.thread or address.chat} is no channel id of Discord's")
+    return chat
+
+
+def nonce_of(key: str, piece: int) -> str:
+    """Discord drops a second message with the same one, for some minutes."""
+    nonce = f"{key}.{piece}" if piece else key
+    if len(nonce) <= _MAX_NONCE_CHARS:
+        return nonce
+    return hashlib.sha256(nonce.encode()).hexdigest()[:_MAX_NONCE_CHARS]
+
+
+def _head(markdown: str) -> Written:
+    found = pieces(markdown[:_HEAD_SOURCE_CHARS], limit=_HEAD_UNITS)
+    return Written(text=f"{found[0]}\n\n{_ATTACHED}" if found else _ATTACHED)
+
+
+def _rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:
+    buttons = [
+        {"type": _BUTTON, "style": _SECONDARY, "label": choice.label[:_MAX_LABEL_CHARS], "custom_id": choice.action}
+        for choice in choices
+    ]
+    return [{"type": _ROW, "components": buttons[at : at + _PER_ROW]} for at in range(0, len(buttons), _PER_ROW)]
+
+
+def _number(written: str) -> int | None:
+    """None for what else can be replied to: a reaction has an id of its own kind."""
+    return int(written) if written.isascii() and written.isdecimal() and written != "0" else None

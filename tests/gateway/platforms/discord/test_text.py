@@ -1,0 +1,69 @@
+"""The model's Markdown as Discord shows it."""
+
+import pytest
+
+from gateway.messages import Address, OutboundMessage, Text
+from gateway.platforms.discord.letter import Document, Written, letter_of, nonce_of, pages_of
+from gateway.platforms.discord.text import flavoured, pieces
+from gateway.platforms.text import utf16_len
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("**bold** *it* `code` ~~no~~ [a](https://a.example)", "**bold** *it* `code` ~~no~~ [a](https://a.example)"),
+        ("# One\n## Two\n### Three", "# One\n## Two\n### Three"),
+        ("#### Four ####\n##### **Five**", "**Four**\n**Five**"),
+        ("a\n\n---\n\nb", "a\n\n———\n\nb"),
+        ("![a cat](https://a.example/c.png)", "[a cat](https://a.example/c.png)"),
+        ("2*3*4 and x**2", r"2\*3\*4 and x**2"),
+        ("`2*3*4` https://a.example/a*b*c", "`2*3*4` https://a.example/a*b*c"),
+        ("snake_case_name <@123>", "snake_case_name <@123>"),
+        ("```py\n#### no\n|a|b|\n|-|-|\n2*3*4\n```", "```py\n#### no\n|a|b|\n|-|-|\n2*3*4\n```"),
+    ],
+)
+def test_what_discord_shows_stays_and_the_rest_is_put_another_way(markdown: str, shown: str) -> None:
+    assert flavoured(markdown) == shown
+
+
+def test_a_table_is_monospace() -> None:
+    table = "Sizes:\n\n| part | **size** |\n|---|--:|\n| bolt | 5 |\n| nut | 12 |\n\nDone."
+    assert flavoured(table) == "Sizes:\n\n```\npart  size\n----  ----\nbolt     5\nnut     12\n```\n\nDone."
+
+
+def test_a_table_too_wide_is_written_out() -> None:
+    wide = "| part | what it is for |\n|---|---|\n| bolt | " + "holds " * 20 + "|\n| nut | turns |"
+    assert flavoured(wide).startswith("part: **bolt**\nwhat it is for: holds holds")
+    assert flavoured(wide).endswith("\n\npart: **nut**\nwhat it is for: turns")
+
+
+def test_pieces_fit_and_code_is_closed_and_opened_again() -> None:
+    text = "Intro.\n\n```py\n" + "\n".join(f"line_{number} = '🎈'" for number in range(400)) + "\n```"
+    found = pieces(text)
+    assert len(found) > 1
+    assert all(utf16_len(piece) <= 2000 and piece.count("```") == 2 for piece in found)
+    assert pieces(text) == found
+
+
+def test_a_very_long_text_is_a_beginning_and_a_file() -> None:
+    text = "word " * 5000
+    head, file = pages_of(text)
+    assert isinstance(head, Written)
+    assert head.text.endswith("The whole text is attached as answer.md.")
+    assert len(head.text) < 2000
+    assert file == Document(text=text)
+
+
+def test_a_piece_has_a_nonce_of_its_own_within_the_limit() -> None:
+    nonces = {nonce_of("0123456789abcdef01234567", piece) for piece in range(12)}
+    assert len(nonces) == 12
+    assert all(len(nonce) <= 25 for nonce in nonces)
+    assert nonce_of("k1", 0) == "k1"
+    assert nonce_of("k1", 3) == "k1.3"
+
+
+def test_a_thread_does_not_quote_the_message_it_began_with() -> None:
+    address = Address(account="discord", chat="77", reply_to="77")
+    message = OutboundMessage(key="k", address=address, parts=(Text(text="hi"),))
+    assert letter_of(message, pages_of("hi"), in_guild=True).quotes is None
