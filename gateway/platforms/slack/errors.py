@@ -1,0 +1,148 @@
+"""What Slack's refusals and failures mean to whoever hears, sends or fetches."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
+
+from gateway.errors import (
+    DeliveryInDoubt,
+    DeliveryRejected,
+    GatewayError,
+    MediaUnavailable,
+    PlatformAuthFailed,
+    PlatformUnavailable,
+)
+from gateway.platforms.slack.api import NotSent, Refused, SlackProblem, TooFast, TooLarge
+
+BAD_TOKEN = frozenset(
+    (
+        "account_inactive",
+        "invalid_auth",
+        "not_allowed_token_type",
+        "not_authed",
+        "team_access_not_granted",
+        "token_expired",
+        "token_revoked",
+        "two_factor_setup_required",
+    )
+)
+_CLOSED = {
+    "account_inactive": "Slack does not accept the bot token",
+    "as_user_not_supported": "Slack does not let the bot write there",
+    "cannot_dm_bot": "bots cannot write to bots",
+    "cant_broadcast_message": "Slack does not let the bot write there",
+    "channel_is_archived": "the channel is archived",
+    "channel_not_found": "Slack does not know the channel, or the bot is not in it",
+    "ekm_access_denied": "the workspace's administrators have closed the channel",
+    "is_archived": "the channel is archived",
+    "is_inactive": "the channel is frozen",
+    "message_limit_exceeded": "the workspace has used up its messages",
+    "messages_tab_disabled": "the app's messages tab is off; switch it on under App Home in the app's settings",
+    "no_text": "it has no text",
+    "not_in_channel": "the bot is not in the channel; /invite it there",
+    "restricted_action": "the bot may not write in the channel",
+    "restricted_action_non_threadable_channel": "the channel has no threads",
+    "restricted_action_read_only_channel": "the bot may not write in the channel",
+    "restricted_action_thread_locked": "the thread is locked",
+    "restricted_action_thread_only_channel": "in this channel one may only answer in threads",
+    "team_access_not_granted": "the bot may not write in this workspace",
+    "user_disabled": "the user's account is gone",
+    "user_is_bot": "bots cannot write to bots",
+    "user_not_found": "Slack does not know the user",
+}
+
+
+class Refusal(Enum):
+    """What is wrong with a message that Slack did not take."""
+
+    NOTHING_TO_EDIT = auto()
+    NO_THREAD = auto()
+    TOO_LONG = auto()
+    BLOCKS = auto()
+    CLOSED_TO_US = auto()
+
+
+_SIGNS = {
+    "message_not_found": Refusal.NOTHING_TO_EDIT,
+    "cant_update_message": Refusal.NOTHING_TO_EDIT,
+    "edit_window_closed": Refusal.NOTHING_TO_EDIT,
+    "invalid_thread_ts": Refusal.NO_THREAD,
+    "thread_not_found": Refusal.NO_THREAD,
+    "cannot_reply_to_message": Refusal.NO_THREAD,
+    "msg_too_long": Refusal.TOO_LONG,
+    "msg_blocks_too_long": Refusal.BLOCKS,
+    "invalid_blocks": Refusal.BLOCKS,
+    "invalid_blocks_format": Refusal.BLOCKS,
+    "block_mismatch": Refusal.BLOCKS,
+    "no_dual_broadcast_content_update": Refusal.BLOCKS,
+}
+
+
+def refusal(error: Refused) -> Refusal:
+    return _SIGNS.get(error.error, Refusal.CLOSED_TO_US)
+
+
+def sending_problem(error: SlackProblem, *, repeatable: bool) -> GatewayError:
+    """`repeatable` is what does no harm when it is done twice, such as an edit."""
+    match error:
+        case Refused() if error.error in BAD_TOKEN:
+            return PlatformUnavailable("Slack does not accept the bot token")
+        case Refused(error="missing_scope"):
+            return DeliveryRejected(
+                f"the bot lacks the scope {_scopes(error.needed)}; add it and install the app again"
+            )
+        case Refused():
+            return DeliveryRejected(_CLOSED.get(error.error) or f"Slack refused it: {error}")
+        case TooLarge():
+            return DeliveryRejected(str(error))
+        case TooFast():
+            return PlatformUnavailable(str(error), retry_after=error.seconds)
+        case NotSent():
+            return PlatformUnavailable(str(error))
+        case _ if repeatable:
+            return PlatformUnavailable(str(error))
+        case _:
+            return DeliveryInDoubt(str(error))
+
+
+def fetching_problem(error: SlackProblem) -> MediaUnavailable:
+    match error:
+        case Refused(error="missing_scope"):
+            return MediaUnavailable(f"the bot lacks the scope {_scopes(error.needed)}")
+        case Refused(error="file_not_found" | "file_deleted"):
+            return MediaUnavailable("Slack no longer has the file")
+        case Refused() | TooLarge():
+            return MediaUnavailable(str(error))
+        case _:
+            return MediaUnavailable(f"it could not be fetched from Slack: {error}")
+
+
+@contextmanager
+def hearing_problems(variable: str) -> Iterator[None]:
+    """Turns what goes wrong while listening into what the supervisor knows."""
+    try:
+        yield
+    except SlackProblem as error:
+        raise hearing_problem(error, variable) from error
+
+
+def hearing_problem(error: SlackProblem, variable: str) -> GatewayError:
+    match error:
+        case Refused() if error.error in BAD_TOKEN:
+            return PlatformAuthFailed(
+                f"Slack does not accept the token ({error.error}); correct {variable} (api.slack.com/apps shows it) "
+                "and start Hermes again"
+            )
+        case Refused(error="missing_scope" | "no_permission"):
+            return PlatformAuthFailed(
+                f"the token of {variable} lacks the scope {_scopes(error.needed)}; add it at api.slack.com/apps, "
+                "install the app again and start Hermes again"
+            )
+        case TooFast():
+            return PlatformUnavailable(str(error), retry_after=error.seconds)
+        case _:
+            return PlatformUnavailable(f"Slack cannot be heard: {error}")
+
+
+def _scopes(needed: str) -> str:
+    return " or ".join(filter(None, needed.split(","))) or "that this needs"

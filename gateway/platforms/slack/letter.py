@@ -1,0 +1,158 @@
+"""One of our messages as it is put into Slack, piece by piece, and what to leave out when it is refused."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from gateway.errors import DeliveryRejected
+from gateway.messages import Choice, OutboundMessage
+from gateway.platforms.slack.content import Wire
+from gateway.platforms.slack.errors import Refusal
+from gateway.platforms.slack.events import is_ts
+from gateway.platforms.slack.text import MAX_MARKDOWN_UNITS, MAX_TEXT_CHARS, mrkdwn, notification, pieces, sections
+from gateway.platforms.text import utf16_len
+
+DOCUMENT_NAME = "answer.md"
+EVENT_TYPE = "hermes_reply"
+_MAX_PIECES = 6  # of more than that nobody reads the first
+_HEAD_UNITS = 1_500
+_ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
+_BUTTONS_PER_BLOCK = 25
+_MAX_LABEL_CHARS = 75
+_MAX_ACTION_CHARS = 255
+_MAX_SECTIONS = 45  # of 50 blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    markdown: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    text: str
+
+    @property
+    def content(self) -> bytes:
+        return self.text.encode(errors="replace")
+
+
+Page = Words | Document
+Look = Literal["markdown", "sections", "text"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    channel: str
+    page: Page
+    key: str
+    piece: int
+    thread: str = ""
+    edits: str = ""
+    choices: tuple[Choice, ...] = ()
+    more: bool = False
+    look: Look = "markdown"
+
+    @property
+    def form(self) -> Wire:
+        """The arguments of chat.postMessage or, with `edits`, of chat.update."""
+        assert isinstance(self.page, Words)
+        blocks = [*self._text_blocks, *_buttons(self.choices)] if self.look != "text" else []
+        form: Wire = {
+            "channel": self.channel,
+            "text": self._text,
+            "blocks": blocks if blocks or self.edits else None,  # an empty list takes away what stood there
+            "metadata": {"event_type": EVENT_TYPE, "event_payload": {"key": self.key, "piece": self.piece}},
+        }
+        if self.edits:
+            return {**form, "ts": self.edits}
+        return {**form, "thread_ts": self.thread or None, "unfurl_links": False, "unfurl_media": False}
+
+    def amended(self, problem: Refusal) -> "Letter | None":
+        """Without what Slack refused; None when there is nothing left to try. Ends, since each step takes away."""
+        match problem:
+            case Refusal.NO_THREAD if self.thread:
+                return replace(self, thread="")
+            case Refusal.NOTHING_TO_EDIT | Refusal.TOO_LONG if self.edits:
+                return replace(self, edits="")
+            case Refusal.BLOCKS if self.look == "markdown":
+                return replace(self, look="sections")
+            case Refusal.BLOCKS if self.look == "sections":
+                return replace(self, look="text")
+            case _:
+                return None
+
+    @property
+    def _text(self) -> str:
+        assert isinstance(self.page, Words)
+        if self.look == "text":
+            return mrkdwn(self.page.markdown)[:MAX_TEXT_CHARS]
+        return notification(self.page.markdown)
+
+    @property
+    def _text_blocks(self) -> list[Wire]:
+        assert isinstance(self.page, Words)
+        if self.look == "markdown":
+            return [{"type": "markdown", "text": self.page.markdown}]
+        written = sections(self.page.markdown)[:_MAX_SECTIONS]
+        return [{"type": "section", "text": {"type": "mrkdwn", "text": one}, "expand": True} for one in written]
+
+
+def pages_of(markdown: str) -> tuple[Page, ...]:
+    """In this order, each a message of its own. The same text always gives the same pages."""
+    if utf16_len(markdown) <= _MAX_PIECES * MAX_MARKDOWN_UNITS:
+        found = pieces(markdown)
+        if len(found) <= _MAX_PIECES:
+            return tuple(Words(markdown=piece) for piece in found)
+    return _head(markdown), Document(text=markdown)
+
+
+def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> Letter:
+    if not pages:
+        raise DeliveryRejected("it has no text")
+    last = len(pages) - 1
+    piece = min(message.piece, last)  # a version of ours that cut differently may have counted further
+    # A file has no place for buttons.
+    last_words = max(place for place, page in enumerate(pages) if isinstance(page, Words))
+    return Letter(
+        channel=message.address.chat,
+        page=pages[piece],
+        key=message.key,
+        piece=piece,
+        thread=message.address.thread,
+        edits=message.edits if piece == 0 and is_ts(message.edits) else "",
+        choices=message.choices if piece == last_words else (),
+        more=piece < last,
+    )
+
+
+def is_copy(shown: Wire, letter: Letter) -> bool:
+    """Whether a message of ours that stands in the channel is this very piece."""
+    if isinstance(letter.page, Document):  # an upload takes no metadata: it is known by its name and size
+        size = len(letter.page.content)
+        return any((file.get("name"), file.get("size")) == (DOCUMENT_NAME, size) for file in shown.get("files") or ())
+    metadata = shown.get("metadata")
+    payload = metadata.get("event_payload") if isinstance(metadata, dict) else None
+    return isinstance(payload, dict) and (payload.get("key"), payload.get("piece")) == (letter.key, letter.piece)
+
+
+def _head(markdown: str) -> Words:
+    found = pieces(markdown[: 4 * _HEAD_UNITS], _HEAD_UNITS)
+    return Words(markdown=f"{found[0]}\n\n{_ATTACHED}" if found else _ATTACHED)
+
+
+def _buttons(choices: Sequence[Choice]) -> list[Wire]:
+    unique = list({choice.action: choice for choice in choices}.values())
+    buttons = [
+        {
+            "type": "button",
+            "text": {"type": "plain_text", "text": choice.label[:_MAX_LABEL_CHARS] or "…", "emoji": True},
+            "action_id": choice.action[:_MAX_ACTION_CHARS],
+            "value": choice.action,
+        }
+        for choice in unique
+    ]
+    return [
+        {"type": "actions", "elements": buttons[at : at + _BUTTONS_PER_BLOCK]}
+        for at in range(0, len(buttons), _BUTTONS_PER_BLOCK)
+    ]

@@ -1,0 +1,190 @@
+"""Hearing Slack: what happens in a channel is taken in order and in one go, and only then acknowledged."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from gateway.clock import now_ms
+from gateway.errors import GatewayStopping, StoreUnavailable
+from gateway.messages import InboundMessage
+from gateway.platforms.base import Inlet
+from gateway.platforms.slack.api import Wire
+from gateway.platforms.slack.content import people_in
+from gateway.platforms.slack.directory import Directory
+from gateway.platforms.slack.events import (
+    Known,
+    Me,
+    answering,
+    channel_of,
+    is_our_own,
+    read_command,
+    read_event,
+    read_press,
+)
+from gateway.platforms.slack.rooms import Arrival, Room, Rooms
+
+log = structlog.get_logger()
+
+_SPOKEN = ("message", "app_mention")
+_READ = (*_SPOKEN, "reaction_added", "reaction_removed")
+
+
+@dataclass(slots=True, kw_only=True)
+class Listener:
+    """One run's ear. Each method says whether what it was given is taken, or must come again."""
+
+    me: Me
+    inlet: Inlet
+    rooms: Rooms
+    directory: Directory
+    umbrella: str
+    commands: Collection[str]
+    fell_behind: Callable[[], None]
+
+    async def event(self, body: Wire) -> bool:
+        event = _wire(body.get("event"))
+        channel = channel_of(event)
+        if event.get("type") not in _READ:
+            await self._heard_of_channel(event, channel)
+            return True
+        if not channel or is_our_own(_subject(event), self.me):
+            return True
+        ts = str(event.get("event_ts") or event.get("ts") or "")
+        arrival = Arrival(event, ts, is_message=event["type"] in _SPOKEN and "hidden" not in event)
+        room = self.rooms.room(channel)
+        room.arrivals.append(arrival)
+        async with room.lock:
+            if arrival.taken is None:
+                await self._take_arrivals(room)
+        return bool(arrival.taken)
+
+    async def press(self, body: Wire) -> bool:
+        if body.get("type") != "block_actions":
+            return True
+        channel = _wire(body.get("channel")).get("id") or _wire(body.get("container")).get("channel_id")
+        who = _wire(body.get("user")).get("id")
+        return await self._take_alone("press", channel, who, lambda known: read_press(body, self.me, known))
+
+    async def command(self, body: Wire) -> bool:
+        def read(known: Known) -> InboundMessage | None:
+            return read_command(body, self.me, known, umbrella=self.umbrella, commands=self.commands, at_ms=now_ms())
+
+        return await self._take_alone("command", body.get("channel_id"), body.get("user_id"), read)
+
+    async def read(self, event: Wire, room: Room) -> InboundMessage | None:
+        """As our message; None for what is none, or cannot be read."""
+        try:
+            place = await self.directory.place(room.id, event.get("channel_type"))
+            names = await self.directory.names(people_in(_subject(event)))
+            ts = str(_wire(event.get("item")).get("ts") or "")
+            thread = self.rooms.thread_of(room.id, ts)
+            known = Known(place=place, names=names, our_threads=room.threads, thread=thread)
+            message = read_event(event, self.me, known)
+            if message is not None and _is_new_here(message, room):
+                opening = await self.directory.opening(room.id, message.key.thread)
+                message = answering(message, opening, await self.directory.names(people_in(opening)))
+        # Contained: one event that we choke on must neither stop the others nor come for ever. Its traceback is not
+        # told: the words of whoever wrote it may be in there.
+        except Exception as error:  # noqa: BLE001
+            self._skipped(event.get("type"), error)
+            return None
+        if message is not None and message.kind == "message":
+            self.rooms.place(room.id, message.message_id, message.key.thread)
+            if message.addressed and message.key.thread:
+                room.joined(message.key.thread, message.message_id)
+        return message
+
+    def fresh(self, read: Iterable[InboundMessage | None]) -> list[InboundMessage]:
+        """Each once: a second copy would count twice against its sender's limit before the inbox knows it."""
+        found = {
+            (message.message_id, message.kind, message.edited_ms): message for message in read if message is not None
+        }
+        return [message for message in found.values() if not self.rooms.is_known(message)]
+
+    async def accept(self, room: Room, messages: Sequence[InboundMessage]) -> None:
+        """Under the room's lock. Raises StoreUnavailable or GatewayStopping when nothing was taken."""
+        said = [message.message_id for message in messages if message.kind == "message"]
+        newest = max((room.newest, *said))
+        seen = max(room.seen, newest) if room.caught_up else ""
+        await self.inlet.accept(messages, room.cursor(seen) if seen and said else None)
+        room.newest, room.seen = newest, seen or room.seen
+        self.rooms.taken(messages)
+
+    async def _take_arrivals(self, room: Room) -> None:
+        """All that wait by now, as one: a burst is one commit, and what two sockets brought in a muddle is in order."""
+        batch = sorted(room.arrivals, key=lambda arrival: arrival.ts)
+        read = [await self.read(arrival.event, room) for arrival in batch]
+        messages = self.fresh(read)
+        taken = True
+        try:
+            if messages:
+                await self.accept(room, messages)
+        except (StoreUnavailable, GatewayStopping) as error:
+            taken = False
+            self._left_with_slack(error)
+            missed = [arrival.ts for arrival in batch if arrival.is_message]
+            if missed:
+                room.behind(min(missed))
+                self.fell_behind()
+        for arrival in batch:
+            arrival.taken = taken
+        room.arrivals = [arrival for arrival in room.arrivals if arrival.taken is None]
+
+    async def _take_alone(
+        self, what: str, channel: object, who: object, read: Callable[[Known], InboundMessage | None]
+    ) -> bool:
+        if not isinstance(channel, str) or not isinstance(who, str):
+            return True  # pressed in a window rather than below a message, for instance
+        place, names = await self.directory.place(channel), await self.directory.names([who])
+        try:
+            message = read(Known(place=place, names=names))
+        except Exception as error:  # noqa: BLE001 - contained, as above
+            self._skipped(what, error)
+            return True
+        try:
+            if message is not None:
+                await self.inlet.accept([message], None)
+        except (StoreUnavailable, GatewayStopping) as error:
+            self._left_with_slack(error)
+            return False
+        return True
+
+    async def _heard_of_channel(self, event: Wire, channel: str) -> None:
+        kind, is_us = event.get("type"), event.get("user") == self.me.user
+        if kind == "member_left_channel" and is_us:
+            log.info("the bot was removed from a channel", account=self.me.account, chat=channel)
+        elif channel and (
+            kind in ("channel_unarchive", "group_unarchive") or (kind == "member_joined_channel" and is_us)
+        ):
+            log.info("the bot can speak in a channel", account=self.me.account, chat=channel)
+            await self.inlet.reachable(channel)
+
+    def _left_with_slack(self, error: Exception) -> None:
+        if isinstance(error, StoreUnavailable):
+            log.warning("messages left with Slack", account=self.me.account, problem=str(error))
+
+    def _skipped(self, what: object, error: Exception) -> None:
+        log.error("event skipped", account=self.me.account, kind=str(what)[:40], problem=type(error).__name__)
+
+
+def _is_new_here(message: InboundMessage, room: Room) -> bool:
+    """Whether we are called into a thread that we know nothing of."""
+    thread = message.key.thread
+    return message.kind == "message" and message.addressed and thread not in ("", message.message_id, *room.threads)
+
+
+def _subject(event: Wire) -> Wire:
+    """The message that it is about, where the event brings it along."""
+    now = _wire(event.get("message"))
+    match event.get("subtype"):
+        case "message_changed" if now.get("subtype") != "tombstone":
+            return now
+        case "message_changed" | "message_deleted":
+            return _wire(event.get("previous_message"))
+        case _:
+            return event
+
+
+def _wire(value: object) -> Wire:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,301 @@
+"""Slack: envelopes in, messages out."""
+
+import asyncio
+import re
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import structlog
+
+from gateway.errors import (
+    DeliveryRejected,
+    GatewayError,
+    MediaUnavailable,
+    PlatformAuthFailed,
+    PlatformUnavailable,
+    StoreUnavailable,
+)
+from gateway.messages import Address, Media, OutboundMessage, Receipt
+from gateway.platforms.base import Features, Inlet
+from gateway.platforms.pace import Pace, Rate
+from gateway.platforms.slack.api import Api, Refused, SlackProblem, TooFast
+from gateway.platforms.slack.catching_up import DAY_SECONDS, CatchingUp, seconds_ago, shown_since
+from gateway.platforms.slack.content import BY_ID, media_of
+from gateway.platforms.slack.directory import Directory
+from gateway.platforms.slack.dispatch import Dispatch
+from gateway.platforms.slack.errors import fetching_problem, hearing_problems, refusal, sending_problem
+from gateway.platforms.slack.events import Me, is_our_own, is_ts
+from gateway.platforms.slack.letter import Letter, Page, is_copy, letter_of, pages_of
+from gateway.platforms.slack.listener import Listener
+from gateway.platforms.slack.posting import put
+from gateway.platforms.slack.rooms import Rooms
+from gateway.platforms.slack.sockets import Sockets
+
+log = structlog.get_logger()
+
+_BOT_TOKEN = re.compile(r"(xoxe\.)?xoxb-[A-Za-z0-9-]+")
+_APP_TOKEN = re.compile(r"xapp-[A-Za-z0-9-]+")
+_WANTED_SCOPES = (
+    *("app_mentions:read", "reactions:read", "users:read", "chat:write", "files:read", "files:write"),
+    *(f"{kind}:{right}" for kind in ("channels", "groups", "im", "mpim") for right in ("history", "read")),
+)
+_LINE_PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
+_REMEMBERED_TEXTS = 32
+_STATUS = "is thinking…"
+_STATUS_SECONDS = 50.0  # Slack shows it for two minutes
+_NO_STATUS_SECONDS = 600.0
+_STATUSES_KEPT = 500
+
+
+class SlackPlatform:
+    features = Features(
+        resend="lookup",
+        hint=(
+            "You speak in Slack. Markdown is shown: headings, bold, italics, code, links, lists, quotes and tables. In "
+            "channels you answer in a thread: keep to its subject and keep it short. <@U…> mentions somebody by id."
+        ),
+        quiet_seconds=60,
+        typing_seconds=4,
+    )
+
+    def __init__(
+        self,
+        bot_token: str,
+        app_token: str,
+        *,
+        account: str = "slack",
+        api_url: str = "https://slack.com/api/",
+        command: str = "/hermes",
+        pace: Pace | None = None,
+        commands: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """`command` is the slash command that the app's settings name; `commands` are the names and descriptions of our
+        own, to know them behind it."""
+        self.account = account
+        self.pace = pace if pace is not None else Pace(per_chat=Rate(count=3, seconds=3))
+        self._tokens = bot_token, app_token
+        self._api = Api(bot_token, app_token, api_url)
+        self._command = command
+        self._commands = frozenset(name for name, _ in commands)
+        self._rooms = Rooms()
+        self._directory = Directory(self._api, account)
+        self._is_open = asyncio.Event()
+        self._me: Me | None = None
+        self._pages: OrderedDict[str, tuple[str, tuple[Page, ...]]] = OrderedDict()
+        self._statuses: OrderedDict[tuple[str, str], float] = OrderedDict()  # until when none is to be set
+
+    async def run(self, inlet: Inlet) -> None:
+        self._check_tokens()
+        async with self._api.held():
+            with hearing_problems(self._variable("BOT")):
+                me = await self._introduced()
+            try:
+                self._rooms.load(await inlet.cursors())
+            except StoreUnavailable as error:
+                raise PlatformUnavailable(str(error)) from error
+            self._is_open.set()
+            try:
+                await self._listen(me, inlet)
+            finally:
+                self._is_open.clear()
+
+    async def send(self, message: OutboundMessage) -> Receipt:
+        letter = letter_of(message, self._pages_of(message))
+        async with self._connected() as api:
+            ts = await self._post(api, letter)
+        self._statuses.pop((letter.channel, letter.thread), None)  # Slack takes it away when something is said
+        self._rooms.spoke(letter.channel, ts, letter.thread)
+        return Receipt(message_id=ts, more=letter.more)
+
+    async def find_sent(self, message: OutboundMessage) -> Receipt | None:
+        letter = letter_of(message, self._pages_of(message))
+        if letter.edits:
+            return None  # it does no harm twice
+        asked = [ts for ts in (*message.answers, message.address.reply_to) if is_ts(ts)]
+        oldest = min(asked) if asked else seconds_ago(DAY_SECONDS)
+        async with self._connected() as api:
+            try:
+                shown = await shown_since(
+                    api.call, letter.channel, letter.thread, oldest, include_all_metadata=True, inclusive=True
+                )
+            except Refused as error:
+                if error.error == "thread_not_found":
+                    return None
+                problem = sending_problem(error, repeatable=True)
+                if isinstance(problem, PlatformUnavailable):
+                    raise problem from error
+                raise DeliveryRejected(f"whether it arrived cannot be found out: {problem}") from error
+            except SlackProblem as error:
+                raise self._problem(error, letter.channel, repeatable=True) from error
+        for one in shown:
+            if self._me is not None and is_our_own(one, self._me) and is_copy(one, letter):
+                return Receipt(message_id=str(one["ts"]), more=letter.more)
+        return None
+
+    async def fetch(self, media: Media, max_bytes: int) -> bytes:
+        if media.size_bytes > max_bytes:
+            raise MediaUnavailable(f"it is larger than {max_bytes // 1_000_000} MB")
+        await self._open_soon()
+        async with self._api.held() as api:
+            try:
+                if media.reference.startswith(BY_ID):
+                    told = await api.call("files.info", file=media.reference.removeprefix(BY_ID))
+                    media = media_of(told["file"])
+                content, mime = await api.download(media.reference, max_bytes)
+            except SlackProblem as error:
+                raise fetching_problem(error) from error
+            except (KeyError, TypeError, ValueError) as error:
+                raise MediaUnavailable("Slack tells nothing of the file") from error
+        if mime == "text/html" and media.mime != "text/html":
+            raise MediaUnavailable(
+                "Slack shows a page to sign in instead of the file; is the scope files:read missing?"
+            )
+        return content
+
+    async def show_typing(self, address: Address) -> None:
+        """As the status of an assistant's thread, which is all that Slack has; elsewhere nothing."""
+        place, now = (address.chat, address.thread), time.monotonic()
+        if not is_ts(address.thread) or self._statuses.get(place, 0.0) > now:
+            return
+        async with self._connected() as api:
+            wait = _STATUS_SECONDS
+            try:
+                await api.call(
+                    "assistant.threads.setStatus", channel_id=address.chat, thread_ts=address.thread, status=_STATUS
+                )
+            except Refused:
+                wait = _NO_STATUS_SECONDS
+            except SlackProblem as error:
+                raise sending_problem(error, repeatable=True) from error
+        self._statuses[place] = now + wait
+        while len(self._statuses) > _STATUSES_KEPT:
+            self._statuses.popitem(last=False)
+
+    # Listening.
+
+    async def _listen(self, me: Me, inlet: Inlet) -> None:
+        listener = Listener(
+            me=me,
+            inlet=inlet,
+            rooms=self._rooms,
+            directory=self._directory,
+            umbrella=self._command,
+            commands=self._commands,
+            fell_behind=lambda: catching_up.begin(),
+        )
+        catching_up = CatchingUp(self._api, self._rooms, listener, self.account)
+        dispatch = Dispatch(
+            self._api.bot_client, me, event=listener.event, press=listener.press, command=listener.command
+        )
+
+        def lost() -> None:
+            self._rooms.doubt_all()
+            catching_up.begin()
+
+        sockets = Sockets(
+            self._api,
+            account=self.account,
+            variable=self._variable("APP"),
+            take=dispatch,
+            heard=inlet.heard,
+            opened=catching_up.begin,
+            lost=lost,
+        )
+        ending: Exception | None = None
+        async with asyncio.TaskGroup() as background:
+            reading = background.create_task(catching_up.run(), name="catch up with slack")
+            try:
+                await sockets.run()
+            except Exception as error:  # noqa: BLE001 - raised below: out of here it would come as a group
+                ending = error
+            reading.cancel()
+        assert ending is not None
+        raise ending
+
+    async def _introduced(self) -> Me:
+        told, scopes = await self._api.who_am_i()
+        try:
+            me = Me(
+                account=self.account,
+                user=str(told["user_id"]),
+                bot=str(told.get("bot_id") or ""),
+                team=str(told["team_id"]),
+            )
+        except KeyError:
+            raise PlatformUnavailable("Slack's answer makes no sense") from None
+        if scopes and "chat:write" not in scopes:
+            raise Refused("missing_scope", needed="chat:write")
+        if me != self._me:
+            self._me = me
+            log.info("signed in", account=self.account, bot=f"@{told.get('user')}", team=str(told.get("team")))
+            if scopes and (missing := set(_WANTED_SCOPES) - scopes):
+                log.warning(
+                    "scopes are missing",
+                    account=self.account,
+                    scopes=sorted(missing),
+                    meaning="what needs them does not work; add them at api.slack.com/apps and install the app again",
+                )
+        return me
+
+    def _check_tokens(self) -> None:
+        bot_token, app_token = self._tokens
+        if not _BOT_TOKEN.fullmatch(bot_token):
+            raise PlatformAuthFailed(
+                f"{self._variable('BOT')} is no bot token; one begins with xoxb- and stands at api.slack.com/apps "
+                "under OAuth & Permissions"
+            )
+        if not _APP_TOKEN.fullmatch(app_token):
+            raise PlatformAuthFailed(
+                f"{self._variable('APP')} is no app token; one begins with xapp- and is made at api.slack.com/apps "
+                "under Basic Information, with the scope connections:write"
+            )
+
+    # Sending.
+
+    def _pages_of(self, message: OutboundMessage) -> tuple[Page, ...]:
+        text = message.text
+        known, pages = self._pages.get(message.key, ("", ()))
+        if known != text:
+            pages = pages_of(text)
+        if len(pages) > 1:  # its other pieces come soon
+            self._pages[message.key] = text, pages
+            self._pages.move_to_end(message.key)
+            while len(self._pages) > _REMEMBERED_TEXTS:
+                self._pages.popitem(last=False)
+        return pages
+
+    async def _post(self, api: Api, letter: Letter) -> str:
+        while True:
+            try:
+                return await put(api, letter)
+            except SlackProblem as error:
+                amended = letter.amended(refusal(error)) if isinstance(error, Refused) else None
+                if amended is None:
+                    raise self._problem(error, letter.channel, repeatable=bool(letter.edits)) from error
+                log.info("sent differently", account=self.account, chat=letter.channel, problem=str(error))
+                letter = amended
+
+    def _problem(self, error: SlackProblem, channel: str, *, repeatable: bool) -> GatewayError:
+        if isinstance(error, TooFast):
+            self.pace.rest(channel, error.seconds)
+        return sending_problem(error, repeatable=repeatable)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Api]:
+        if not self._is_open.is_set():
+            raise PlatformUnavailable("not connected to Slack")
+        async with self._api.held() as api:
+            yield api
+
+    async def _open_soon(self) -> None:
+        try:
+            async with asyncio.timeout(_LINE_PATIENCE_SECONDS):
+                await self._is_open.wait()
+        except TimeoutError:
+            raise MediaUnavailable("Slack could not be reached") from None
+
+    def _variable(self, which: str) -> str:
+        name = self.account.partition("@")[2]
+        return f"SLACK_{which}_TOKEN_{name.upper()}" if name else f"SLACK_{which}_TOKEN"

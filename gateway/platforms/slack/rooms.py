@@ -1,0 +1,137 @@
+"""What we remember of each channel: how far it was read, and the threads in which we take part."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.messages import Cursor, InboundMessage
+from gateway.platforms.slack.content import Wire
+from gateway.platforms.slack.events import is_ts
+
+_PREFIX = "seen:"
+_THREADS_KEPT = 20  # in one channel; whoever goes on in an older one mentions us again
+_PLACED_KEPT = 5_000
+_TAKEN_KEPT = 5_000
+
+
+@dataclass(slots=True, eq=False)
+class Arrival:
+    """An event that waits to be taken."""
+
+    event: Wire
+    ts: str
+    is_message: bool
+    taken: bool | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Room:
+    """A channel. `seen` is the newest message of it that is ours to answer for; ts sort as text."""
+
+    id: str
+    seen: str = ""
+    threads: OrderedDict[str, str] = field(default_factory=OrderedDict)  # and the newest message in each
+    newest: str = ""  # taken, though perhaps not everything before it
+    caught_up: bool = True  # else there may be messages that nobody has read, and `seen` must stay where it is
+    doubts: int = 0  # how often it was found not to be
+    arrivals: list[Arrival] = field(default_factory=list)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def joined(self, thread: str, ts: str) -> None:
+        """We were addressed, or have spoken, in this thread."""
+        self.threads[thread] = max(ts, self.threads.get(thread, ""))
+        self.threads.move_to_end(thread)
+        while len(self.threads) > _THREADS_KEPT:
+            self.threads.popitem(last=False)
+
+    def behind(self, ts: str) -> None:
+        """A message with this ts could not be taken."""
+        self.seen = self.seen or just_before(ts)
+        self.doubt()
+
+    def doubt(self) -> None:
+        """Something may have been missed since `seen`. Where nothing was ever seen, there is nothing to go back to."""
+        if self.seen:
+            self.caught_up = False
+            self.doubts += 1
+
+    def recall(self, seen: str, threads: str) -> None:
+        """What `cursor` wrote."""
+        self.seen = self.seen or seen
+        for thread, _, last in (written.partition("=") for written in threads.split()):
+            if is_ts(thread) and is_ts(last) and thread not in self.threads:
+                self.joined(thread, last)
+
+    def cursor(self, seen: str) -> Cursor:
+        threads = (f"{thread}={last}" for thread, last in self.threads.items())
+        return Cursor(channel=_PREFIX + self.id, value=" ".join((seen, *threads)))
+
+
+class Rooms:
+    """Survives a lost connection, and by its cursors a restart."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, Room] = {}
+        self._placed: OrderedDict[tuple[str, str], str] = OrderedDict()  # message -> its thread
+        self._taken: OrderedDict[tuple[str, str], bool] = OrderedDict()  # message -> was it said to us
+
+    def load(self, cursors: Mapping[str, str]) -> None:
+        """All of them are behind then: nobody has listened for a while."""
+        for channel, value in cursors.items():
+            seen, _, threads = value.partition(" ")
+            if channel.startswith(_PREFIX) and is_ts(seen):
+                self.room(channel.removeprefix(_PREFIX)).recall(seen, threads)
+        self.doubt_all()
+
+    def room(self, channel: str) -> Room:
+        return self._rooms.setdefault(channel, Room(channel))
+
+    def doubt_all(self) -> None:
+        """Something may have been missed in any of them."""
+        for room in self._rooms.values():
+            room.doubt()
+
+    def behind(self) -> list[Room]:
+        """The most recently used first."""
+        return sorted((room for room in self._rooms.values() if not room.caught_up), key=_newest, reverse=True)
+
+    def place(self, channel: str, ts: str, thread: str) -> None:
+        """A message stands in a thread: Slack does not say so when somebody reacts to it."""
+        if thread and thread != ts:
+            self._placed[channel, ts] = thread
+            while len(self._placed) > _PLACED_KEPT:
+                self._placed.popitem(last=False)
+
+    def spoke(self, channel: str, ts: str, thread: str) -> None:
+        """We did; in a channel, whoever answers that speaks to us."""
+        self.place(channel, ts, thread)
+        opened = thread or (ts if not channel.startswith("D") else "")
+        if is_ts(opened) and is_ts(ts):
+            self.room(channel).joined(opened, ts)
+
+    def thread_of(self, channel: str, ts: str) -> str:
+        return self._placed.get((channel, ts), "")
+
+    def taken(self, messages: Iterable[InboundMessage]) -> None:
+        for message in messages:
+            if message.kind == "message":
+                self._taken[message.key.chat, message.message_id] = message.addressed
+        while len(self._taken) > _TAKEN_KEPT:
+            self._taken.popitem(last=False)
+
+    def is_known(self, message: InboundMessage) -> bool:
+        """Slack tells a mention twice, and again what it got no answer to. One that only now mentions us is new."""
+        before = self._taken.get((message.key.chat, message.message_id))
+        return message.kind == "message" and before is not None and before >= message.addressed
+
+
+def just_before(ts: str, seconds: int = 0) -> str:
+    """A moment before; as text, as Slack writes it."""
+    whole, _, fraction = ts.partition(".")
+    micros = int(whole) * 1_000_000 + int(fraction.ljust(6, "0")[:6]) - seconds * 1_000_000 - 1
+    return f"{micros // 1_000_000:010d}.{micros % 1_000_000:06d}"
+
+
+def _newest(room: Room) -> str:
+    return max((room.seen, *room.threads.values()))
