@@ -37,7 +37,8 @@ from gateway.store.prepare import Care
 from gateway.store.retention import Retention
 from gateway.store.todos import StoredTodos
 from gateway.supervisor import Hearing
-from gateway.wiring_platforms import build_platforms, build_web, telegram_tokens
+from gateway.wiring_platforms import build_platforms, build_web
+from hermes_config.accounts import account_tokens, bots
 from hermes_config.errors import ConfigError
 from hermes_config.places import Home
 from hermes_config.settings import Settings
@@ -123,7 +124,6 @@ class Part:
 def parts(settings: Settings, *, command: str = "hermes") -> list[Part]:
     name = settings.model.name
     socket, web = settings.platforms.socket.enabled, settings.platforms.web.enabled
-    telegram = telegram_tokens(settings)
     return [
         Part(
             name="model",
@@ -137,12 +137,9 @@ def parts(settings: Settings, *, command: str = "hermes") -> list[Part]:
             text="local scripts, JSON lines over hermes.sock" if socket else "for local scripts",
             switch=f"{command} config set platforms.socket.enabled {str(not socket).lower()}",
         ),
-        Part(
-            name="telegram",
-            on=bool(telegram),
-            text=", ".join(telegram) if telegram else "a bot on Telegram; its token comes from @BotFather",
-            switch=f"{command} config set TELEGRAM_BOT_TOKEN",
-        ),
+        _bots_part(settings, "telegram", "Telegram; its token comes from @BotFather", command),
+        _bots_part(settings, "discord", "Discord; its token comes from discord.com/developers", command),
+        _bots_part(settings, "slack", "Slack; its two tokens come from api.slack.com/apps", command),
         Part(
             name="web",
             on=web,
@@ -150,6 +147,17 @@ def parts(settings: Settings, *, command: str = "hermes") -> list[Part]:
             switch=f"{command} config set platforms.web.enabled {str(not web).lower()}",
         ),
     ]
+
+
+def _bots_part(settings: Settings, platform: str, title: str, command: str) -> Part:
+    accounts = bots(settings, platform)
+    named = f"a bot on {title.partition(';')[0]}: {', '.join(accounts)}"
+    return Part(
+        name=platform,
+        on=bool(accounts),
+        text=named if accounts else f"a bot on {title}",
+        switch=f"{command} config set {platform.upper()}_BOT_TOKEN",
+    )
 
 
 def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
@@ -307,10 +315,14 @@ def build_prompts(
 
 
 def build_rules(settings: Settings) -> Rules:
-    on_telegram = (f"telegram:{id_.removeprefix('telegram:')}" for id_ in settings.platforms.telegram.allowed_users)
+    on_platforms = (
+        id_ if ":" in id_ else f"{platform}:{id_}"
+        for platform, section in settings.platforms
+        for id_ in getattr(section, "allowed_users", ())
+    )
     return Rules(
         owner_users=frozenset(settings.access.owner_users),
-        allowed_users=frozenset((*settings.access.allowed_users, *on_telegram)),
+        allowed_users=frozenset((*settings.access.allowed_users, *on_platforms)),
         allowed_chats=frozenset(settings.access.allowed_chats),
         allow_all_users=settings.access.allow_all_users,
         pair_strangers=settings.access.unauthorized_dm_behavior == "pair",
@@ -339,7 +351,7 @@ def care_for(settings: Settings, backups: Path) -> Care:
 
 def secret_values(settings: Settings) -> list[str]:
     named = [value.get_secret_value() for _, value in settings.secrets if value is not None]
-    return [*named, *telegram_tokens(settings).values()]
+    return [*named, *(token for token in account_tokens(settings).values() if token)]
 
 
 def _connect(platform: Platform, intake: Intake, settings: Settings, news: asyncio.Event) -> Connected:

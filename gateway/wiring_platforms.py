@@ -10,7 +10,7 @@ from gateway.platforms.base import Platform
 from gateway.platforms.pace import Pace, Rate
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
-from hermes_config import environment
+from hermes_config.accounts import bots
 from hermes_config.errors import ConfigError
 from hermes_config.places import Home
 from hermes_config.settings import Settings
@@ -18,7 +18,10 @@ from hermes_config.settings import Settings
 if TYPE_CHECKING:
     from gateway.web.server import WebServer
 
+Menu = list[tuple[str, str]]
+
 _SHORTEST_TOKEN_CHARS = 20
+_AT_ONCE = 3  # messages to one person on Telegram
 
 
 def build_platforms(settings: Settings, home: Home, commands: Commands) -> list[Platform]:
@@ -32,47 +35,58 @@ def build_platforms(settings: Settings, home: Home, commands: Commands) -> list[
         from gateway.platforms.web import WebPlatform
 
         platforms.append(WebPlatform())
-    for account, token in telegram_tokens(settings).items():
-        platforms.append(_build_telegram(settings, account, token, commands))
+    builders = {"telegram": _build_telegram, "discord": _build_discord, "slack": _build_slack}
+    for platform, build in builders.items():
+        for account, tokens in bots(settings, platform).items():
+            platforms.append(build(settings, account, tokens, _menu(commands)))
     return platforms
 
 
-def telegram_tokens(settings: Settings) -> dict[str, str]:
-    """The bots that are switched on, by account: the plain one, and those that `accounts` names."""
-    chosen = settings.platforms.telegram
-    first = settings.secrets.telegram_bot_token
-    tokens = {"telegram": first.get_secret_value() if first else ""}
-    for name in chosen.accounts:
-        variable = f"TELEGRAM_BOT_TOKEN_{name.upper()}"
-        tokens[f"telegram@{name}"] = environment.lookup(variable)
-        if chosen.enabled and not tokens[f"telegram@{name}"]:
-            raise ConfigError(
-                f"platforms.telegram.accounts names {name}, but {variable} is not set. "
-                f"Write {variable}=… into .env, or take {name} out of the list."
-            )
-    return {account: token for account, token in tokens.items() if token and chosen.enabled}
+def telegram_chat_rate(per_minute: int) -> Rate:
+    """A few at once, then evenly: a whole minute's worth in one go is more than Telegram takes."""
+    at_once = min(_AT_ONCE, per_minute)
+    return Rate(count=at_once, seconds=60 * at_once / per_minute) if per_minute else Rate()
 
 
-def _build_telegram(settings: Settings, account: str, token: str, commands: Commands) -> Platform:
+def _build_telegram(settings: Settings, account: str, tokens: list[str], menu: Menu) -> Platform:
     from gateway.platforms.telegram.platform import TelegramPlatform
 
     chosen = settings.platforms.telegram
     return TelegramPlatform(
-        token,
+        *tokens,
         account=account,
         api_url=chosen.api_url,
         poll_seconds=chosen.poll_seconds,
         pace=Pace(
-            per_chat=Rate(count=-(-chosen.chat_sends_per_minute // 20), seconds=3),
+            per_chat=telegram_chat_rate(chosen.chat_sends_per_minute),
             per_group=Rate(count=chosen.group_sends_per_minute, seconds=60),
             overall=Rate(count=chosen.sends_per_second, seconds=1),
             is_group=lambda chat: chat.startswith("-"),
         ),
-        commands=_menu(commands),
+        commands=menu,
     )
 
 
-def _menu(commands: Commands) -> list[tuple[str, str]]:
+def _build_discord(settings: Settings, account: str, tokens: list[str], menu: Menu) -> Platform:
+    from gateway.platforms.discord.platform import DiscordPlatform
+
+    chosen = settings.platforms.discord
+    return DiscordPlatform(
+        *tokens,
+        account=account,
+        api_url=chosen.api_url,
+        commands=menu,
+        thread_per_conversation=chosen.thread_per_conversation,
+    )
+
+
+def _build_slack(settings: Settings, account: str, tokens: list[str], menu: Menu) -> Platform:
+    from gateway.platforms.slack.platform import SlackPlatform
+
+    return SlackPlatform(*tokens, account=account, api_url=settings.platforms.slack.api_url, commands=menu)
+
+
+def _menu(commands: Commands) -> Menu:
     """Every name by which a command may be called in a chat; those that a member may look for are described."""
     described = {spec.name: spec.description for spec in commands.available("member", "chat")}
     called = [name for spec in commands.specs if "chat" in spec.places for name in (spec.name, *spec.aliases)]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hermes_config.keys import Key
     from hermes_config.load import Loaded
     from hermes_config.places import Home
+    from hermes_config.secrets import Secret
 
 
 @click.group()
@@ -50,18 +51,23 @@ def show(as_json: bool) -> None:
 @click.argument("key")
 def get(key: str) -> None:
     """Print one setting; a secret only by its last characters."""
-    from hermes_config import keys
+    from hermes_config import environment, keys, secrets
 
     with _plain_errors():
+        token = secrets.find_of_account(key)
         found = keys.find(key)
-        if found is None:
+        if found is None and token is None:
             raise click.ClickException(keys.unknown(key))
         loaded = _loaded(_home())
-    click.echo(_shown(found, loaded))
+    if found is not None:
+        click.echo(_shown(found, loaded))
+    elif token is not None:
+        value = environment.lookup(token.env)
+        click.echo(secrets.mask(value) if value else "not set")
     _warn(loaded)
 
 
-@config.command("set")
+@config.command("set", context_settings={"ignore_unknown_options": True})  # a group's id begins with a dash
 @click.argument("key")
 @click.argument("value", required=False)
 def set_(key: str, value: str | None) -> None:
@@ -72,12 +78,17 @@ def set_(key: str, value: str | None) -> None:
     from hermes_config import secrets
     from hermes_config.edit import set_value
 
+    token = secrets.find_of_account(key)
     if value is None:
-        if secrets.find(key) is None:
+        if secrets.find(key) is None and token is None:
             raise click.UsageError(f"Give a value: hermes config set {key} VALUE")
         value = str(click.prompt(key, hide_input=True))
     with _plain_errors():
-        click.echo(set_value(_home(), key, value))
+        home = _home()
+        click.echo(set_value(home, key, value))
+    if token is not None:
+        _say_what_it_waits_for(home, token)
+    _say_when_it_acts(home)
 
 
 @config.command()
@@ -92,6 +103,7 @@ def path() -> None:
 @config.command()
 def check() -> None:
     """Say what is wrong, what is fine and which secrets are set; exit 1 when something is wrong."""
+    from hermes_config.accounts import account_tokens, missing_tokens
     from hermes_config.secrets import SECRETS
 
     with _plain_errors():
@@ -103,6 +115,9 @@ def check() -> None:
         elif not any(str(file) in warning for warning in loaded.warnings):
             click.echo(f"{file}: fine")
     _warn(loaded)
+    missing = missing_tokens(loaded.settings)
+    for line in missing:
+        click.echo(f"Error: {line}", err=True)
     click.echo("\nSecrets:")
     for secret in SECRETS:
         value = getattr(loaded.settings.secrets, secret.field)
@@ -110,6 +125,30 @@ def check() -> None:
         click.echo(f"  {secret.env}: {state}; {secret.purpose} and enables {', '.join(secret.enables)}")
         if not value:
             click.echo(f"    get it: {secret.where_to_get}")
+    for variable, token in account_tokens(loaded.settings).items():
+        click.echo(f"  {variable}: {'set' if token else 'not set'}; signs in a further bot")
+    if missing:
+        raise SystemExit(1)
+
+
+def _say_what_it_waits_for(home: Home, token: Secret) -> None:
+    from hermes_config.accounts import is_named
+    from hermes_config.errors import ConfigError
+
+    try:
+        named = is_named(_loaded(home).settings, token.env)
+    except ConfigError:  # of another setting; `config check` tells it
+        return
+    if not named:
+        platform = token.enables[0]
+        click.echo(f"It counts once platforms.{platform}.accounts names that bot.")
+
+
+def _say_when_it_acts(home: Home) -> None:
+    from gateway.lock import read_state
+
+    if read_state(home.lock_file) is not None:
+        click.echo("A gateway is running, and reads its settings when it starts: restart it for this to count.")
 
 
 def _home() -> Home:

@@ -1,6 +1,7 @@
 """`hermes forget`: erase a person from all that is kept."""
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,14 @@ if TYPE_CHECKING:
     from gateway.store.connection import Transaction
     from hermes_cli.opening import Opened
 
-_NAMED = re.compile(r"([a-z][a-z0-9_]*(?:@[a-z0-9_]+)?):(\S+)")
+_NAMED = re.compile(r"([a-z][a-z0-9_]*(?:@[a-z0-9_]+)?):(\S+)", re.IGNORECASE)
+_LOCAL = ("cli", "socket", "web")  # on these an id may be any word
 
 
 @click.command()
 @click.argument("user")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--owner", is_flag=True, help="Even if it is you: all your own conversations go too.")
+@click.option("--owner", is_flag=True, help="Even an owner; if it is you, all your own conversations go too.")
 def forget(user: str, yes: bool, owner: bool) -> None:
     """Erase a person: conversations, search, files, pairing. USER is such as telegram:123456789.
 
@@ -29,22 +31,26 @@ def forget(user: str, yes: bool, owner: bool) -> None:
     from hermes_cli.opening import open_home, with_store
 
     account, user_id = _read(user)
+    user = f"{account}:{user_id}"
     opened = open_home()
-    person, found = with_store(opened, lambda db: db.read(lambda tx: _look(tx, account, user_id)))
+    person, found = with_store(opened, lambda db: db.read(lambda tx: _look(tx, opened, account, user_id)))
     if not person.ids and found.is_empty:
+        _refuse_user_name(account, user_id)
         click.echo(f"Nothing is known of {user}.")
         if with_store(opened, lambda db: db.read(is_unfinished)):
             with_store(opened, finish)
             click.echo("What an earlier run erased is overwritten now.")
         return
-    if person.is_owner and not owner:
-        raise click.ClickException(
-            f"{user} is you, the owner: all your conversations would go, those in the browser and the terminal too. "
-            f"If you mean that: hermes forget {user} --owner"
-        )
+    if person.has_owners_role and not owner:
+        raise click.ClickException(_for_owners(user, person))
     for line in _summary(user, person, found):
         click.echo(line)
     if not yes:
+        if not _at_a_terminal():
+            raise click.UsageError(
+                "Nothing was erased: there is no terminal to ask you at. If you mean it: "
+                f"hermes forget {user}{' --owner' if owner else ''} --yes"
+            )
         click.confirm("Erase all this? It cannot be undone.", abort=True)
 
     def gateway_runs() -> bool:
@@ -63,12 +69,40 @@ def _read(user: str) -> tuple[str, str]:
     named = _NAMED.fullmatch(user)
     if named is None:
         raise click.UsageError(f"{user!r} names nobody; {HOW_TO_FIND_AN_ID}.")
-    return named[1], named[2]
+    return named[1].lower(), named[2]
 
 
-def _look(tx: "Transaction", account: str, user_id: str) -> "tuple[Person, Belongings]":
-    from gateway.store.belongings import belongings, find_person
+def _refuse_user_name(account: str, user_id: str) -> None:
+    from gateway.pairing import looks_like_id, platform_of
+    from hermes_config.values import HOW_TO_FIND_AN_ID
 
+    if platform_of(account) not in _LOCAL and not looks_like_id(user_id):
+        raise click.ClickException(f"{user_id!r} is no id, and names change hands; {HOW_TO_FIND_AN_ID}.")
+
+
+def _for_owners(user: str, person: "Person") -> str:
+    what = (
+        "is you, the owner: all your conversations would go, those in the browser and the terminal too"
+        if person.is_owner
+        else "is an owner: all their conversations would go, and they would no longer be one"
+    )
+    return f"{user} {what}. If you mean that: hermes forget {user} --owner"
+
+
+def _at_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _look(tx: "Transaction", opened: "Opened", account: str, user_id: str) -> "tuple[Person, Belongings]":
+    from gateway.pairing import nearest, platform_of
+    from gateway.store.belongings import accounts_met, belongings, find_person
+
+    met = accounts_met(tx)
+    known = met | {platform_of(one) for one in met} | set(_LOCAL)
+    for platform, section in opened.settings.platforms:
+        known |= {platform, *(f"{platform}@{name}" for name in getattr(section, "accounts", ()))}
+    if account not in known:
+        raise click.ClickException(nearest(account, known))
     person = find_person(tx, account, user_id)
     return person, belongings(tx, person)
 
@@ -87,6 +121,8 @@ def _summary(user: str, person: "Person", found: "Belongings") -> Iterator[str]:
     ):
         if count:
             yield f"  {what}: {count:,}"
+    if person.was_revoked:
+        yield "  the note that they were shown the door; afterwards they may ask for a code again"
 
 
 def _still_let_in(opened: "Opened", person: "Person") -> Iterator[str]:
@@ -94,8 +130,9 @@ def _still_let_in(opened: "Opened", person: "Person") -> Iterator[str]:
     lists = {
         "access.owner_users": settings.access.owner_users,
         "access.allowed_users": settings.access.allowed_users,
-        "platforms.telegram.allowed_users": settings.platforms.telegram.allowed_users,
     }
+    for platform, section in settings.platforms:
+        lists[f"platforms.{platform}.allowed_users"] = getattr(section, "allowed_users", ())
     for key, users in lists.items():
         if person.handles.intersection(users):
             yield f"They still stand in {key} and are let in again when they write; mend it: hermes config set {key} …"
@@ -107,9 +144,11 @@ def _in_backups(opened: "Opened") -> Iterator[str]:
     folder, store = opened.home.backups, opened.settings.store
     if copies := len(backups(folder)):
         days = store.backups_kept * store.backup_every_hours / 24
+        within = f"{days:.3g} {'day' if days == 1 else 'days'}"
+        count, theirs = ("1 backup", "holds") if copies == 1 else (f"{copies} backups", "hold")
         yield (
-            f"{copies} {'backup' if copies == 1 else 'backups'} in {folder} still hold what was erased; while the "
-            f"gateway runs, new ones take their place within {days:g} days."
+            f"{count} in {folder} still {theirs} what was erased; while the gateway runs, newer ones replace all "
+            f"of today's within {within}."
         )
     if damaged := sorted(path.name for path in folder.glob("damaged-*")):
         yield f"Copies of a damaged database stay until you delete them: {', '.join(damaged)} in {folder}."

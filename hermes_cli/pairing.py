@@ -1,6 +1,7 @@
 """`hermes pairing`: who asks to be let in, who is in, who is out."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from gateway.access import Role
     from gateway.store.connection import Transaction
     from gateway.store.database import Database
+    from gateway.store.members import Problem
+    from gateway.store.pairing import Approved
     from hermes_cli.opening import Opened
 
 _BY = "the hermes command"
@@ -21,8 +24,8 @@ def pairing() -> None:
     """Let people in and show them the door. Works on the running gateway at once, and without one, too."""
 
 
-@pairing.command("list")
-@click.option("--json", "as_json", is_flag=True)
+@pairing.command("list", short_help="Show who waits, who is in and who is out.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def list_pairings(as_json: bool) -> None:
     """Who waits for approval, who is in, who is out, what is locked, which invites are open."""
     from gateway.commands.access import overview_lines
@@ -30,13 +33,16 @@ def list_pairings(as_json: bool) -> None:
     from gateway.wiring import build_pairing_limits
     from hermes_cli.opening import open_home, with_store
 
-    opened = open_home()
+    opened = open_home(make=False)  # a question changes nothing
     limits = build_pairing_limits(opened.settings)
-    found = with_store(opened, lambda db: db.read(lambda tx: store.overview(tx, limits)))
+    if opened.home.database.exists():
+        found = with_store(opened, lambda db: db.read(lambda tx: store.overview(tx, limits)))
+    else:
+        found = store.Overview(pending=(), people=(), revoked=(), locks=(), invites=())
     click.echo(json.dumps(asdict(found), ensure_ascii=False, indent=2) if as_json else "\n".join(overview_lines(found)))
 
 
-@pairing.command()
+@pairing.command(short_help="Let in whoever was told a code.")
 @click.argument("platform")
 @click.argument("code", nargs=-1, required=True)
 @click.option("--role", type=_ROLES, help="What they may do.  [default: member]")
@@ -53,8 +59,16 @@ def approve(platform: str, code: tuple[str, ...], role: "Role | None") -> None:
 
     async def work(db: "Database") -> store.Approved | members.Problem:
         name = await db.read(lambda tx: _known(tx, opened, platform))
-        chosen = role or await _ask_for_owner(db, opened)
-        return await db.write(lambda tx: store.approve(tx, name, "".join(code), chosen, limits, by=_BY))
+
+        def approve_as(chosen: "Role") -> "Callable[[Transaction], store.Approved | members.Problem]":
+            return lambda tx: store.approve(tx, name, "".join(code), chosen, limits, by=_BY)
+
+        if role is not None or not await _could_be_the_owner(db, opened):
+            return await db.write(approve_as(role or "member"))
+        try:
+            return await db.write(_only_failing(approve_as("member")))
+        except _WouldSucceed as waiting:
+            return await db.write(approve_as(_ask_for_owner(waiting.found)))
 
     done = with_store(opened, work)
     if isinstance(done, members.Problem):
@@ -63,7 +77,7 @@ def approve(platform: str, code: tuple[str, ...], role: "Role | None") -> None:
     _say_when_told(opened)
 
 
-@pairing.command()
+@pairing.command(short_help="Show somebody the door.")
 @click.argument("platform")
 @click.argument("who", nargs=-1, required=True)
 def revoke(platform: str, who: tuple[str, ...]) -> None:
@@ -84,26 +98,26 @@ def revoke(platform: str, who: tuple[str, ...]) -> None:
     done = with_store(opened, lambda db: db.write(unit))
     if isinstance(done, members.Problem):
         raise click.ClickException(done.text)
-    click.echo(words.revoked(done.name, done.user_id, is_listed=done.is_listed))
+    click.echo(words.revoked(done.name, done.user_id, platform.lower(), is_listed=done.is_listed))
 
 
-@pairing.command("clear-pending")
+@pairing.command("clear-pending", short_help="Forget who waits; void open invites.")
 @click.argument("platform", required=False)
 def clear_pending(platform: str | None) -> None:
-    """Forget who waits for approval, on one platform or on all."""
+    """Forget who waits for approval and void open invites, on one platform or on all."""
     from gateway import pairing as words
-    from gateway.store import pairing as store
+    from gateway.commands.access import clear
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()
 
-    def unit(tx: "Transaction") -> int:
-        return store.clear_pending(tx, _known(tx, opened, platform) if platform else None)
+    def unit(tx: "Transaction") -> tuple[int, int]:
+        return clear(tx, _known(tx, opened, platform) if platform else None)
 
-    click.echo(words.cleared(with_store(opened, lambda db: db.write(unit))))
+    click.echo(words.cleared(*with_store(opened, lambda db: db.write(unit))))
 
 
-@pairing.command()
+@pairing.command(short_help="Allow approvals after wrong codes.")
 @click.argument("platform")
 def unlock(platform: str) -> None:
     """Allow approvals again after too many wrong codes."""
@@ -122,10 +136,10 @@ def unlock(platform: str) -> None:
     click.echo(f"Approval on {platform_of(platform.lower())} {state}, and wrong codes so far no longer count.")
 
 
-@pairing.command()
+@pairing.command(short_help="Make a code that lets one friend in.")
 @click.argument("platform")
 @click.option("--role", type=_ROLES, default="member", show_default=True, help="What they may do.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def invite(platform: str, role: "Role", as_json: bool) -> None:
     """Print a code that lets one friend in: they send it to the bot."""
     from gateway import pairing as words
@@ -168,18 +182,45 @@ def _known(tx: "Transaction", opened: "Opened", platform: str) -> str:
     return platform.lower()
 
 
-async def _ask_for_owner(db: "Database", opened: "Opened") -> "Role":
+async def _could_be_the_owner(db: "Database", opened: "Opened") -> bool:
     """Whoever lets in the first one from a terminal is most likely letting in themselves."""
     import sys
 
     from gateway.store import members
 
     if opened.settings.access.owner_users or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return "member"
-    if await db.read(members.has_owner):
-        return "member"
-    click.echo("There is no owner yet. An owner may use every command, in every chat.")
-    return "owner" if click.confirm("Is this you?", default=False) else "member"
+        return False
+    return not await db.read(members.has_owner)
+
+
+class _WouldSucceed(Exception):
+    """Undoes the transaction it is raised in."""
+
+    def __init__(self, found: "Approved") -> None:
+        super().__init__()
+        self.found = found
+
+
+def _only_failing(unit: "Callable[[Transaction], Approved | Problem]") -> "Callable[[Transaction], Problem]":
+    """A wrong code is counted, a right one stays open: who waits under it must be known before the question is."""
+    from gateway.store import members
+
+    def rehearse(tx: "Transaction") -> members.Problem:
+        done = unit(tx)
+        if isinstance(done, members.Problem):
+            return done
+        raise _WouldSucceed(done)
+
+    return rehearse
+
+
+def _ask_for_owner(waiting: "Approved") -> "Role":
+    who = f"{waiting.name} ({waiting.account}:{waiting.user_id})"
+    question = (
+        f"There is no owner yet. {who} waits under this code. Is that you? "
+        "An owner may use every command, in every chat."
+    )
+    return "owner" if click.confirm(question, default=False) else "member"
 
 
 def _say_when_told(opened: "Opened") -> None:

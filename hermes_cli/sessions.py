@@ -18,7 +18,7 @@ def sessions() -> None:
 @sessions.command("list")
 @click.option("--platform", default="", help="Only those of one platform.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000))
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def list_sessions(platform: str, limit: int, as_json: bool) -> None:
     """The most recently used first."""
     from gateway.clock import for_people
@@ -40,7 +40,7 @@ def list_sessions(platform: str, limit: int, as_json: bool) -> None:
 @sessions.command()
 @click.argument("session")
 @click.option("--limit", default=200, show_default=True, type=click.IntRange(1, 100_000), help="The last so many.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def show(session: str, limit: int, as_json: bool) -> None:
     """Read a conversation. SESSION is an id, the beginning of one, or a key such as cli:1a2b3c4d."""
     from agent_core.openai_format import message_to_openai
@@ -74,7 +74,7 @@ def show(session: str, limit: int, as_json: bool) -> None:
 @click.option("--since", type=click.DateTime(), help="Not before this time (UTC).")
 @click.option("--until", type=click.DateTime(), help="Not after this time (UTC).")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000))
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def search(
     query: tuple[str, ...], platform: str, role: str, since: object, until: object, limit: int, as_json: bool
 ) -> None:

@@ -8,7 +8,7 @@ import click
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def status(as_json: bool) -> None:
     """Is it running, is it hearing, what is it doing. Exits with 1 when no gateway is running."""
     from gateway.lock import read_state

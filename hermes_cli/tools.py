@@ -14,7 +14,7 @@ def tools(ctx: click.Context) -> None:
 
 
 @tools.command("list")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def list_tools(as_json: bool = False) -> None:
     """Every tool with its toolset; for one that is off, the reason."""
     from hermes_cli.opening import open_home

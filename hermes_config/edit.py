@@ -20,7 +20,7 @@ NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_.:/+=@%,-]+")
 
 def set_value(home: Home, key: str, text: str) -> str:
     """What to tell the person; ConfigError means that no file has changed."""
-    secret = secrets.find(key)
+    secret = secrets.find(key) or secrets.find_of_account(key)
     if secret is not None:
         return _alone(home, lambda: _set_secret(home, secret, text))
     setting = _setting(key)
@@ -47,7 +47,8 @@ def _set_setting(home: Home, setting: Key, text: str) -> str:
         value = setting.check(_understood(setting, text), strict=False)
     except WrongValue as wrong:
         lines = [f"{setting.dotted} {reason}; nothing was changed." for reason in wrong.reasons]
-        lines[-1] += f" An example: hermes config set {setting.dotted} {setting.example}"
+        if setting.example:
+            lines[-1] += f" An example: hermes config set {setting.dotted} {setting.example}"
         raise ConfigError("\n".join(lines)) from None
     old = read_text(home.config_file) or ""
     replace_file(home.config_file, with_value(old, home.config_file, setting.dotted, value))

@@ -16,8 +16,16 @@ from hermes_config.settings import Settings
 EXAMPLES = {
     "access.owner_users": "telegram:123456789",
     "access.allowed_users": "telegram:123456789",
+    "access.allowed_chats": "telegram:-1001234567890",
     "agent.disabled_toolsets": "clock",
+    "gateway.free_response_chats": "telegram:-1001234567890",
     "model.base_url": "https://openrouter.ai/api/v1",
+    "platforms.discord.accounts": "work",
+    "platforms.discord.allowed_users": "123456789012345678",
+    "platforms.slack.accounts": "work",
+    "platforms.slack.allowed_users": "U012AB3CD",
+    "platforms.telegram.accounts": "work",
+    "platforms.telegram.allowed_users": "123456789",
     "user.name": "Ada",
     "user.timezone": "Europe/Berlin",
 }

@@ -1,8 +1,10 @@
 """Every secret described once: the wizard, `config check`, the doctor and the docs read this table."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 SHOWN_CHARS = 4
+ACCOUNT_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +15,10 @@ class Secret:
     where_to_get: str
     enables: tuple[str, ...]
     masked: bool = True
+    per_account: bool = False  # further bots have one each, under the same name with theirs behind it
+
+    def env_of(self, account: str) -> str:
+        return f"{self.env}_{account.upper()}"
 
 
 def _secret(env: str, purpose: str, where_to_get: str, *enables: str, masked: bool = True) -> Secret:
@@ -21,11 +27,15 @@ def _secret(env: str, purpose: str, where_to_get: str, *enables: str, masked: bo
     )
 
 
+def _token(env: str, purpose: str, where_to_get: str, platform: str) -> Secret:
+    return replace(_secret(env, purpose, where_to_get, platform), per_account=True)
+
+
 SECRETS: tuple[Secret, ...] = (
-    _secret("TELEGRAM_BOT_TOKEN", "signs the bot in to Telegram", "/newbot in a chat with @BotFather", "telegram"),
-    _secret("DISCORD_BOT_TOKEN", "signs the bot in to Discord", "discord.com/developers, Bot, Reset Token", "discord"),
-    _secret("SLACK_BOT_TOKEN", "lets the bot read and write in Slack", "api.slack.com/apps, OAuth (xoxb-…)", "slack"),
-    _secret("SLACK_APP_TOKEN", "opens Slack's Socket Mode", "api.slack.com/apps, Basic Information (xapp-…)", "slack"),
+    _token("TELEGRAM_BOT_TOKEN", "signs the bot in to Telegram", "/newbot in a chat with @BotFather", "telegram"),
+    _token("DISCORD_BOT_TOKEN", "signs the bot in to Discord", "discord.com/developers, Bot, Reset Token", "discord"),
+    _token("SLACK_BOT_TOKEN", "lets the bot read and write in Slack", "api.slack.com/apps, OAuth (xoxb-…)", "slack"),
+    _token("SLACK_APP_TOKEN", "opens Slack's Socket Mode", "api.slack.com/apps, Basic Information (xapp-…)", "slack"),
     _secret("OPENROUTER_API_KEY", "pays for models at OpenRouter", "openrouter.ai/keys", "models at OpenRouter"),
     _secret(
         "OPENAI_API_KEY",
@@ -61,6 +71,16 @@ def find(name: str) -> Secret | None:
     """By its variable, its field or its dotted key, in any case."""
     wanted = name.strip().lower().removeprefix("secrets.")
     return next((secret for secret in SECRETS if secret.field == wanted), None)
+
+
+def find_of_account(name: str) -> Secret | None:
+    """The token of a further bot, such as TELEGRAM_BOT_TOKEN_WORK; it has no field in the settings."""
+    wanted = name.strip().upper()
+    for secret in SECRETS:
+        account = wanted.removeprefix(f"{secret.env}_").lower() if wanted.startswith(f"{secret.env}_") else ""
+        if secret.per_account and ACCOUNT_NAME.fullmatch(account):
+            return replace(secret, env=secret.env_of(account), field="", per_account=False)
+    return None
 
 
 def mask(value: str) -> str:

@@ -10,6 +10,7 @@ from hermes_config.values import (
     AccountNames,
     ChatIds,
     Days,
+    DiscordUserIds,
     Host,
     Line,
     LongDays,
@@ -18,6 +19,8 @@ from hermes_config.values import (
     ProxyHosts,
     ResetExceptions,
     ServerAddress,
+    SlackUserIds,
+    TelegramUserIds,
     TimezoneName,
     Toolsets,
     UserIds,
@@ -210,7 +213,7 @@ class TelegramSettings(Section):
         description="The root of the Bot API server.",
         json_schema_extra=_env("TELEGRAM_API_URL"),
     )
-    allowed_users: UserIds = Field(
+    allowed_users: TelegramUserIds = Field(
         (),
         description="Ids of the people who may talk to the bot on Telegram.",
         json_schema_extra=_env("TELEGRAM_ALLOWED_USERS"),
@@ -228,10 +231,54 @@ class TelegramSettings(Section):
     )
 
 
+class DiscordSettings(Section):
+    enabled: bool = Field(True, description="Talk through Discord as soon as DISCORD_BOT_TOKEN is set.")
+    api_url: ServerAddress = Field(
+        "https://discord.com/api/v10",
+        min_length=1,
+        max_length=2000,
+        description="The root of Discord's REST interface.",
+        json_schema_extra=_env("DISCORD_API_URL"),
+    )
+    allowed_users: DiscordUserIds = Field(
+        (),
+        description="Ids of the people who may talk to the bot on Discord.",
+        json_schema_extra=_env("DISCORD_ALLOWED_USERS"),
+    )
+    accounts: AccountNames = Field(
+        (), description="Names of further bots; the token of work is in DISCORD_BOT_TOKEN_WORK."
+    )
+    thread_per_conversation: bool = Field(
+        False, description="Answer a mention in a channel in a thread of its own, opened below it."
+    )
+
+
+class SlackSettings(Section):
+    enabled: bool = Field(True, description="Talk through Slack as soon as its two tokens are set.")
+    api_url: ServerAddress = Field(
+        "https://slack.com/api/",
+        min_length=1,
+        max_length=2000,
+        description="The root of Slack's Web API.",
+        json_schema_extra=_env("SLACK_API_URL"),
+    )
+    allowed_users: SlackUserIds = Field(
+        (),
+        description="Ids of the people who may talk to the bot on Slack.",
+        json_schema_extra=_env("SLACK_ALLOWED_USERS"),
+    )
+    accounts: AccountNames = Field(
+        (),
+        description="Names of further bots; the tokens of work are in SLACK_BOT_TOKEN_WORK and SLACK_APP_TOKEN_WORK.",
+    )
+
+
 class PlatformsSettings(Section):
     socket: SocketSettings = Field(SocketSettings(), description="The local socket.")
     web: WebSettings = Field(WebSettings(), description="The page in the browser.")
     telegram: TelegramSettings = Field(TelegramSettings(), description="The bot on Telegram.")
+    discord: DiscordSettings = Field(DiscordSettings(), description="The bot on Discord.")
+    slack: SlackSettings = Field(SlackSettings(), description="The bot on Slack.")
 
 
 class TerminalSettings(Section):

@@ -1,10 +1,13 @@
 """The kinds of values that settings have, and what is said about a wrong one."""
 
 import re
+from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
+
+from hermes_config.secrets import ACCOUNT_NAME
 
 LONGEST_IDLE_MINUTES = 525_600
 SHORTEST_KEPT_DAYS = 3
@@ -13,9 +16,8 @@ HOW_TO_FIND_AN_ID = (
     "write the id that never changes, such as telegram:123456789 "
     "(Telegram: ask @userinfobot; Discord: Developer Mode, then Copy User ID; Slack: profile, Copy member ID)"
 )
-USER_ID = re.compile(r"(?:[a-z][a-z0-9_]*:)?(?:[0-9]{1,32}|[UW](?=[A-Z]*[0-9])[A-Z0-9]{2,32})")
+USER_ID = re.compile(r"(?:[a-z][a-z0-9_]*(?:@[a-z0-9_]+)?:)?(?:[0-9]{1,32}|[UW](?=[A-Z]*[0-9])[A-Z0-9]{2,32})")
 CHAT_ID = re.compile(r"(?:[a-z][a-z0-9_]*(?:@[a-z0-9_]+)?:)(?:-?[0-9]{1,32}|[CGD](?=[A-Z]*[0-9])[A-Z0-9]{2,32})")
-ACCOUNT_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 TOOLSET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
 RESET_EXCEPTION = re.compile(
     r"(?P<target>(?P<platform>[a-z][a-z0-9_]*)(?::(?P<kind>dm|group|channel|thread))?)"
@@ -38,6 +40,20 @@ def _user_id(entry: str) -> str:
     if not USER_ID.fullmatch(entry):
         raise ValueError(f"{entry[:60]!r} looks like a user name, which can change hands; {HOW_TO_FIND_AN_ID}")
     return entry
+
+
+def _of(platform: str) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
+    def check(entries: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in entries:
+            before, _, id_ = entry.rpartition(":")
+            if before.partition("@")[0] not in ("", platform):
+                raise ValueError(
+                    f"{entry!r} is an id of another platform; this list is for {platform}, so write {platform}:{id_} "
+                    f"if you mean that, or put {entry} into access.allowed_users"
+                )
+        return entries
+
+    return check
 
 
 def _chat_id(entry: str) -> str:
@@ -95,7 +111,7 @@ def _address(value: str) -> str:
     except ValueError:
         usable = False
     if value and (not usable or re.search(r"\s", value)):
-        raise ValueError("must be an address starting with http:// or https://, such as https://openrouter.ai/api/v1")
+        raise ValueError("must be an address starting with http:// or https://, such as https://example.org/v1")
     if "@" in urlsplit(value).netloc:
         raise ValueError("must not hold a user or password; a key belongs in .env")
     return value
@@ -140,6 +156,9 @@ def _proxy_host(entry: str) -> str:
 
 Line = Annotated[str, AfterValidator(_one_line)]
 UserIds = Annotated[tuple[Annotated[str, AfterValidator(_user_id)], ...], BeforeValidator(_listed)]
+TelegramUserIds = Annotated[UserIds, AfterValidator(_of("telegram"))]
+DiscordUserIds = Annotated[UserIds, AfterValidator(_of("discord"))]
+SlackUserIds = Annotated[UserIds, AfterValidator(_of("slack"))]
 ChatIds = Annotated[tuple[Annotated[str, AfterValidator(_chat_id)], ...], BeforeValidator(_listed)]
 AccountNames = Annotated[tuple[Annotated[str, AfterValidator(_account_name)], ...], BeforeValidator(_listed)]
 Toolsets = Annotated[tuple[Annotated[str, AfterValidator(_toolset)], ...], BeforeValidator(_listed)]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hermes_config.given import Findings, Given, read_text
 from hermes_config.keys import unknown, variables
+from hermes_config.secrets import find_of_account
 
 GENERAL = re.compile(r"HERMES_[A-Z0-9]+__[A-Z0-9_]+")
 ASSIGNMENT = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
@@ -90,7 +91,7 @@ def _unknown(name: str, where: str, findings: Findings) -> None:
 def _hint_at_typo(name: str, where: str, findings: Findings) -> None:
     well_known = [known for known in variables() if not GENERAL.fullmatch(known)]
     close = difflib.get_close_matches(name, well_known, n=1, cutoff=0.88)
-    if close and not GENERAL.fullmatch(name):
+    if close and not GENERAL.fullmatch(name) and find_of_account(name) is None:
         findings.warnings.append(f"{where}: {name} is not known, so it has no effect; did you mean {close[0]}?")
 
 

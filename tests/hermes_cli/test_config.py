@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from gateway.lock import hold_home
 from hermes_cli.config import config
+from hermes_cli.main import hermes
 from hermes_config import environment
 from hermes_config.keys import catalogue, variables
 from hermes_config.places import Home
@@ -140,6 +142,52 @@ def test_check_fails_on_a_wrong_value(home: Home) -> None:
     assert result.exit_code == 1
     assert "config.yaml line 2" in result.stderr
     assert "config.yaml line 3" in result.stderr
+
+
+WORK = "TELEGRAM_BOT_TOKEN_WORK"
+
+
+def test_a_further_bot_without_its_token_is_told_by_check_and_breaks_nothing_else(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(WORK, raising=False)
+    assert run("set", "platforms.telegram.accounts", "work").exit_code == 0
+    missing = run("check")
+    assert missing.exit_code == 1
+    assert f"{WORK} is not set" in missing.stderr
+    assert f"hermes config set {WORK}" in missing.stderr
+    assert "TELEGRAM_BOT_TOKEN: not set" in missing.stdout
+    assert CliRunner().invoke(hermes, ["pairing", "list"]).exit_code == 0
+    assert run("set", WORK, TOKEN).exit_code == 0
+    assert run("check").exit_code == 0
+    assert f"{WORK}: set" in run("check").stdout
+
+
+@pytest.mark.parametrize(
+    "variable", [WORK, "DISCORD_BOT_TOKEN_WORK", "SLACK_BOT_TOKEN_MY_TEAM", "SLACK_APP_TOKEN_MY_TEAM"]
+)
+def test_the_token_of_a_further_bot_is_asked_for_and_kept(home: Home, variable: str) -> None:
+    done = run("set", variable, typed=f"{TOKEN}\n")
+    assert done.exit_code == 0, done.output
+    assert "very-secret" not in done.output
+    assert f"{variable} is now …wxyz" in done.stdout
+    assert ".accounts names that bot." in done.stdout
+    assert f"{variable}={TOKEN}" in home.env_file.read_text()
+    assert run("get", variable).stdout == "…wxyz\n"
+    assert run("show").stderr == ""  # no hint at a typo
+
+
+def test_a_running_gateway_is_to_be_restarted(home: Home) -> None:
+    assert "restart" not in run("set", "gateway.max_turns", "12").stdout
+    with hold_home(home.lock_file):
+        assert "restart it" in run("set", "gateway.max_turns", "13").stdout
+
+
+def test_an_id_that_begins_with_a_dash_is_no_option() -> None:
+    wrong = run("set", "access.allowed_chats", "-100123")
+    assert wrong.exit_code == 1
+    assert "'-100123' is no chat id" in wrong.stderr
+    assert "An example: hermes config set access.allowed_chats telegram:-1001234567890" in wrong.stderr
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:

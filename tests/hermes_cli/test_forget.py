@@ -1,6 +1,7 @@
 """`hermes forget`: what it shows, what it asks, what it refuses, and that a gateway beside it goes on."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from gateway.errors import StoreUnavailable
 from gateway.messages import Sender, SessionKey
-from gateway.store import forget
+from gateway.store import forget, members
 from gateway.store.connection import Transaction, connect
 from gateway.store.prepare import Care, prepare
 from hermes_cli.main import hermes
@@ -47,10 +48,24 @@ def add_ann(home: Path) -> None:
     connection.close()
 
 
+@pytest.fixture
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes_cli.forget._at_a_terminal", lambda: True)
+
+
+def change(home: Path, unit: Callable[[Transaction], object]) -> None:
+    connection = connect(home / "state.db", busy_timeout_seconds=5)
+    connection.execute("BEGIN IMMEDIATE")
+    unit(Transaction(connection))
+    connection.execute("COMMIT")
+    connection.close()
+
+
 def raw(home: Path) -> bytes:
     return b"".join(path.read_bytes() for path in home.glob("state.db*"))
 
 
+@pytest.mark.usefixtures("at_a_terminal")
 def test_it_shows_what_goes_and_asks(home: Path) -> None:
     asked = run("telegram:123456789", typed="n\n")
     assert asked.exit_code == 1
@@ -65,13 +80,59 @@ def test_it_shows_what_goes_and_asks(home: Path) -> None:
     assert CANARY.encode() in raw(home)
 
 
+@pytest.mark.usefixtures("at_a_terminal")
 def test_agreed_it_is_done(home: Path) -> None:
-    done = run("telegram:123456789", typed="y\n")
+    done = run("Telegram:123456789", typed="y\n")
     assert done.exit_code == 0, done.output
     assert "Erased: telegram:123456789 is a stranger from now on." in done.stdout
     assert CANARY.encode() not in raw(home)
     again = run("telegram:123456789")
     assert (again.exit_code, again.stdout) == (0, "Nothing is known of telegram:123456789.\n")
+
+
+def test_without_a_terminal_it_must_be_told_not_to_ask(home: Path) -> None:
+    refused = run("telegram:123456789", typed="y\n")
+    assert refused.exit_code == 2
+    assert "hermes forget telegram:123456789 --yes" in refused.stderr
+    assert CANARY.encode() in raw(home)
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [
+        ("nope:123", "There is no platform 'nope'. Known here: "),
+        ("telegramm:123", "Did you mean telegram?"),
+        ("telegram@nope:123", "There is no platform 'telegram@nope'."),
+        ("telegram:@alice", "@userinfobot"),
+    ],
+)
+def test_whom_nobody_can_be_is_not_looked_for(home: Path, user: str, said: str) -> None:
+    refused = run(user, "--yes")
+    assert refused.exit_code == 1
+    assert said in refused.stderr
+
+
+def test_anybody_paired_as_an_owner_is_refused_kindly(home: Path) -> None:
+    change(home, lambda tx: members.admit(tx, "telegram", ANN.id, ANN.name, "owner"))
+    refused = run("telegram:123456789", "--yes")
+    assert refused.exit_code == 1
+    assert "is an owner" in refused.stderr
+    assert "hermes forget telegram:123456789 --owner" in refused.stderr
+    assert run("telegram:123456789", "--owner", "--yes").exit_code == 0
+    assert CANARY.encode() not in raw(home)
+
+
+def test_somebody_who_was_only_shown_the_door(home: Path) -> None:
+    change(home, lambda tx: members.revoke(tx, "telegram", "77", owner_users=(), allowed_users=(), by="test"))
+    done = run("telegram:77", "--yes")
+    assert "the note that they were shown the door; afterwards they may ask for a code again" in done.stdout
+
+
+def test_one_backup_is_one(home: Path) -> None:
+    (home / "backups").mkdir(exist_ok=True)
+    (home / "backups" / "state-20260101T000000_0.db").write_bytes(b"")
+    assert "1 backup in" in (said := run("telegram:123456789", "--yes").stdout)
+    assert "still holds what was erased" in said
 
 
 def test_it_tells_of_backups_and_allowlists(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,9 @@ def test_a_name_cannot_play_with_the_terminal(path: Path) -> None:
 
 def test_revoking_by_id_and_by_name(path: Path) -> None:
     within(path, lambda tx: pairing.approve(tx, "telegram", asks(tx), "member", LIMITS, by="test"))
-    assert hermes("pairing", "revoke", "telegram", "Ada").stdout.startswith("Ada (42) may no longer talk to me.")
+    assert hermes("pairing", "revoke", "telegram", "Ada").stdout == (
+        "Ada (42) may no longer talk to me. `hermes pairing invite telegram` lets them in again.\n"
+    )
     assert role_of(path) is None
     assert hermes("pairing", "revoke", "telegram", "4711").returncode == 0
     assert within(path, lambda tx: people.standing(tx, "telegram", "4711", "")).revoked
@@ -128,8 +130,25 @@ def test_a_configured_owner_cannot_be_revoked(monkeypatch: pytest.MonkeyPatch, p
 
 def test_clearing(path: Path) -> None:
     within(path, asks)
-    assert hermes("pairing", "clear-pending", "telegram").stdout.startswith("1 request is forgotten")
-    assert hermes("pairing", "clear-pending").stdout == "Nobody was waiting to be let in.\n"
+    within(path, lambda tx: asks(tx, "43"))
+    code = within(path, lambda tx: pairing.invite(tx, "telegram", "member", LIMITS, by="test"))
+    assert hermes("pairing", "clear-pending", "telegram").stdout.startswith(
+        "2 requests and 1 invite are forgotten and their codes are void."
+    )
+    assert within(path, lambda tx: pairing.redeem(tx, stranger(text=code), LIMITS)) is None
+    nothing = "Nobody was waiting to be let in, and no invite was open.\n"
+    assert hermes("pairing", "clear-pending").stdout == nothing
+
+
+def test_the_list_makes_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "elsewhere"))
+    assert hermes("pairing", "list").stdout == "Nobody is waiting to be let in.\n"
+    assert json.loads(hermes("pairing", "list", "--json").stdout)["pending"] == []
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_no_line_of_the_help_is_cut() -> None:
+    assert "..." not in hermes("pairing", "--help").stdout.partition("Commands:")[2]
 
 
 def test_an_invite_is_printed_and_stands_nowhere_else(path: Path) -> None:
@@ -172,7 +191,7 @@ def at_a_terminal(*arguments: str, answer: str) -> tuple[int, str]:
             said += os.read(master, 4096)
         except OSError:  # the other end was closed
             break
-        if b"Is this you?" in said and not answered:
+        if b"Is that you?" in said and not answered:
             answered = True
             os.write(master, answer.encode() + b"\n")
     os.close(master)
@@ -184,14 +203,23 @@ def test_the_first_one_is_asked_for(path: Path, answer: str, role: str) -> None:
     code = within(path, asks)
     exit_code, said = at_a_terminal("pairing", "approve", "telegram", code, answer=answer)
     assert exit_code == 0, said
-    assert "There is no owner yet" in said
+    assert "There is no owner yet. Ada (telegram:42) waits under this code. Is that you? An owner may" in said.replace(
+        "\r\n", " "
+    )
     assert role_of(path) == role
+
+
+def test_a_wrong_code_is_told_before_anything_is_asked_and_counts_once(path: Path) -> None:
+    within(path, asks)
+    exit_code, said = at_a_terminal("pairing", "approve", "telegram", "22222222", answer="y")
+    assert (exit_code, "Is that you?" in said) == (1, False), said
+    assert within(path, lambda tx: tx.count("SELECT COUNT(*) FROM pairing_failures")) == 1
 
 
 def test_nothing_is_asked_when_there_is_an_owner_or_the_role_is_given(path: Path) -> None:
     first, second = within(path, asks), within(path, lambda tx: asks(tx, "43"))
     for code, more in ((first, ["--role", "owner"]), (second, [])):
         exit_code, said = at_a_terminal("pairing", "approve", "telegram", code, *more, answer="y")
-        assert (exit_code, "Is this you?" in said) == (0, False), said
+        assert (exit_code, "Is that you?" in said) == (0, False), said
     assert (role_of(path), role_of(path, "43")) == ("owner", "member")
     assert within(path, members.has_owner)

@@ -93,6 +93,19 @@ def test_a_second_set_replaces_the_first(home: Home) -> None:
     ]
 
 
+def test_no_example_is_better_than_an_empty_one(home: Home) -> None:
+    with pytest.raises(ConfigError) as caught:
+        set_value(home, "model.fallbacks", "a\x1bb")
+    assert "An example" not in str(caught.value)
+
+
+def test_an_address_of_telegram_is_not_explained_by_a_model_server(home: Home) -> None:
+    with pytest.raises(ConfigError) as caught:
+        set_value(home, "TELEGRAM_API_URL", "nonsense")
+    assert "openrouter" not in str(caught.value)
+    assert str(caught.value).endswith("hermes config set platforms.telegram.api_url https://api.telegram.org")
+
+
 def test_a_file_without_a_last_newline_is_fine(home: Home) -> None:
     home.config_file.write_text("gateway:\n  max_turns: 5")
     set_value(home, "gateway.max_resumes", "1")

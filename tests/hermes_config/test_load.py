@@ -54,6 +54,13 @@ def test_each_source_overrules_the_one_before(home: Home, monkeypatch: pytest.Mo
             "access.allowed_users",
             ("telegram:12", "U024BE7LH", "5"),
         ),
+        ("HERMES_ACCESS__OWNER_USERS", "telegram@work:7", "access.owner_users", ("telegram@work:7",)),
+        (
+            "TELEGRAM_ALLOWED_USERS",
+            "7,telegram:8,telegram@work:9",
+            "platforms.telegram.allowed_users",
+            ("7", "telegram:8", "telegram@work:9"),
+        ),
         ("GATEWAY_ALLOW_ALL_USERS", "true", "access.allow_all_users", True),
         ("HERMES_USER__TIMEZONE", "Europe/Berlin", "user.timezone", "Europe/Berlin"),
     ],

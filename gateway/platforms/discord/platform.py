@@ -87,6 +87,8 @@ class DiscordPlatform:
         self._receipts: OrderedDict[int, str] = OrderedDict()
 
     async def run(self, inlet: Inlet) -> None:
+        if not self._token:
+            raise PlatformAuthFailed(f"{self._variable} is not set; run `hermes config set {self._variable}`")
         if not _TOKEN.fullmatch(self._token):
             raise PlatformAuthFailed(
                 f"{self._variable} is no bot token; https://discord.com/developers/applications shows it, under Bot"

@@ -1,0 +1,75 @@
+"""One gateway with Telegram, Discord and Slack: each is paired and talked to, and none depends on another."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from playground.discord.server import DiscordServer
+from playground.slack.server import SlackServer
+from tests.journeys.telegram_stage import Stage, code_in, stage
+
+SECONDS = 30.0
+
+
+@dataclass(kw_only=True)
+class Three:
+    first: Stage
+    discord: DiscordServer
+    slack: SlackServer
+
+
+@asynccontextmanager
+async def three(tmp_path: Path, **variables: str) -> AsyncIterator[Three]:
+    async with DiscordServer() as discord, SlackServer() as slack:
+        environment = {
+            "DISCORD_BOT_TOKEN": discord.token,
+            "DISCORD_API_URL": discord.api_url,
+            "SLACK_BOT_TOKEN": slack.bot_token,
+            "SLACK_APP_TOKEN": slack.app_token,
+            "SLACK_API_URL": slack.api_url,
+            **variables,
+        }
+        async with stage(tmp_path, demo=True, environment=environment) as first:
+            yield Three(first=first, discord=discord, slack=slack)
+
+
+async def test_a_stranger_is_paired_and_answered_on_each(tmp_path: Path) -> None:
+    async with three(tmp_path) as all_three, all_three.first.home.gateway():
+        home, telegram, discord, slack = all_three.first.home, all_three.first, all_three.discord, all_three.slack
+        for account in ("telegram", "discord", "slack"):
+            await home.until_platform("connected", account=account, seconds=SECONDS)
+        ada = telegram.person("Ada")
+        bea = discord.people.make_user("bea")["id"]
+        bea_dm = discord.people.open_dm(bea)["id"]
+        cleo = slack.people.make_user("cleo")["id"]
+        cleo_dm = slack.people.make_dm(cleo)["id"]
+
+        telegram.say(ada, "hello")
+        code = code_in((await telegram.hear(ada, "code"))["text"])
+        assert "Ada" in await home.hermes("pairing", "approve", "telegram", code)
+        await telegram.ask(ada, "what is 6 * 7?", "6 * 7 = 42")
+
+        discord.people.send_text(bea_dm, bea, "hello")
+        code = code_in((await discord.wait_for_text(bea_dm, "code", seconds=SECONDS))["content"])
+        assert "bea" in await home.hermes("pairing", "approve", "discord", code)
+        discord.people.send_text(bea_dm, bea, "what is 6 * 8?")
+        await discord.wait_for_text(bea_dm, "6 * 8 = 48", seconds=SECONDS)
+
+        slack.people.send_text(cleo_dm, cleo, "hello")
+        code = code_in(str(await slack.wait_for_text(cleo_dm, "code", seconds=SECONDS)))
+        assert "cleo" in await home.hermes("pairing", "approve", "slack", code)
+        slack.people.send_text(cleo_dm, cleo, "what is 6 * 9?")
+        await slack.wait_for_text(cleo_dm, "6 * 9 = 54", seconds=SECONDS)
+
+
+async def test_wrong_tokens_of_two_leave_the_third_alone(tmp_path: Path) -> None:
+    wrong = {"DISCORD_BOT_TOKEN": "wrong.token.here", "SLACK_BOT_TOKEN": "xoxb-wrong"}
+    async with three(tmp_path, **wrong) as all_three, all_three.first.home.gateway():
+        home = all_three.first.home
+        await home.until_platform("needs operator", account="discord", words="DISCORD_BOT_TOKEN", seconds=SECONDS)
+        await home.until_platform("needs operator", account="slack", words="SLACK_BOT_TOKEN", seconds=SECONDS)
+        await home.until_platform("connected", account="telegram", seconds=SECONDS)
+        owner = all_three.first.person("Olga", id=100)
+        all_three.first.say(owner, "hello")
+        await all_three.first.hear(owner, "")
