@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+import aiohttp
 import httpx2
 import openai
 import structlog
+from aiohttp.http_exceptions import HttpProcessingError
 
 from agent_core import provider_words as words
 from agent_core.assembly import Assembly, ErrorInStream
@@ -39,6 +41,8 @@ MAX_ANSWER_BYTES = 64_000_000
 MAX_REFUSAL_BYTES = 1_000_000
 TOO_LARGE = "sent an answer of absurd size"
 AFTER_DONE_SECONDS = 0.1  # for the end of the body, without which the connection cannot be used again
+# Most come as the first; what is no HTTP at all comes as it is from the package below.
+_BROKEN_LINE = (httpx2.HTTPError, aiohttp.ClientError, HttpProcessingError, OSError)
 NO_KEY = "none"  # the package insists on one; servers at home do not look
 
 
@@ -139,7 +143,9 @@ class OpenAIModel:
             raise words.refusal(self.endpoint, status=error.status, body=error.body) from error
         except EventTooLarge as error:
             raise words.broken(self.endpoint, TOO_LARGE) from error
-        except httpx2.HTTPError as error:
+        except TimeoutError:
+            raise  # a clock of ours, and an OSError as well
+        except _BROKEN_LINE as error:
             if not assembly.finish_reason:  # all of the answer was there
                 raise words.cut_off(self.endpoint) from error
 
@@ -149,14 +155,17 @@ class OpenAIModel:
         first_byte = self._patience.first_byte_seconds if self._stream else self._patience.whole_seconds
         line = await self._connected()
         request = line.http.build_request("POST", line.address, content=encode(body), headers=line.headers)
-        try:
-            async with asyncio.timeout(first_byte):
+        async with asyncio.timeout(first_byte):
+            try:
                 response = await line.http.send(request, stream=True)
-        except httpx2.HTTPError as error:
-            raise _Unreachable from error
+            except _BROKEN_LINE as error:
+                raise _Unreachable from error
+            if response.is_error:  # what it says belongs to the wait for an answer
+                try:
+                    raise await _refused(response)
+                finally:
+                    await response.aclose()
         try:
-            if response.is_error:
-                raise await _refused(response)
             yield response
         finally:
             await response.aclose()

@@ -1,6 +1,7 @@
 """The only door out: takes what is due from the outbox, sends it, and writes down what became of it."""
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from gateway.store.outbox import Outgoing
 log = structlog.get_logger()
 
 _LOOK_AGAIN_SECONDS = 30.0  # for what became too old meanwhile
+_LONGEST_WAIT_SECONDS = 3600.0
 _NOTICE_DOUBTS = 10  # so often it may come twice; more, and sending it may be what brings us down
 _REACHED_REMEMBERED = 1_000
 _CUT_OFF = "cut off while it was being sent"
@@ -189,7 +191,10 @@ class Delivery:
     def _later(
         self, row: Outgoing, problem: str, *, retry_after: float | None, unsure: bool, in_doubt: bool = False
     ) -> Callable[[Transaction], None]:
-        wait = retry_after if retry_after is not None else backoff_seconds(row.attempts)
+        if retry_after is not None and 0 <= retry_after < math.inf:
+            wait = min(retry_after, _LONGEST_WAIT_SECONDS)
+        else:
+            wait = backoff_seconds(row.attempts)
         if row.message.address.chat in self._reached:
             wait = 0.0
         at_ms = now_ms() + int(wait * 1000)

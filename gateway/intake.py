@@ -13,6 +13,8 @@ from gateway.store import inbox, outbox, overheard, pairing, people, trail
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 
+_NOTED = ("edit", "deletion", "reaction")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
@@ -47,12 +49,12 @@ class Intake:
         if self.closed:
             raise GatewayStopping("Hermes is stopping and takes nothing more; it will be taken after the restart.")
         read = [self._read(message) for message in messages]
-        in_time = [local or _is_stop(message) or self.limits.allow(account, message.sender.id) for message in read]
+        weighed = [(True, "") if local else self._weigh(account, message) for message in read]
 
         def unit(tx: Transaction) -> bool:
             spoke = [
                 self._take(tx, message, local=local, in_time=is_in_time)
-                for message, is_in_time in zip(read, in_time, strict=True)
+                for message, (is_in_time, _) in zip(read, weighed, strict=True)
             ]
             if cursor is not None:
                 inbox.set_cursor(tx, account, cursor)
@@ -62,9 +64,9 @@ class Intake:
         try:
             spoke = await self.db.write(unit)
         except StoreUnavailable:
-            for message, counted in zip(read, in_time, strict=True):
-                if counted and not local:  # the platform brings them again: that would soon be too many
-                    self.limits.give_back(account, message.sender.id)
+            for _, counted_as in weighed:
+                if counted_as:  # the platform brings them again: that would soon be too many
+                    self.limits.give_back(account, counted_as)
             raise
         if spoke:
             self.wake_delivery()
@@ -77,12 +79,32 @@ class Intake:
         is_command = message.kind == "message" and message.addressed and not is_forwarded and parse(message.said)
         return replace(message, kind="command") if is_command else message
 
+    def _weigh(self, account: str, message: InboundMessage) -> tuple[bool, str]:
+        """Whether it comes in time, and under whose name it was counted, if it was."""
+        who = self._counted_as(message)
+        if not who or _is_stop(message) or self.limits.is_rest(account, who, more_follows=message.more_follows):
+            return True, ""
+        if not self.limits.allow(account, who):
+            return False, ""
+        if message.more_follows and self.limits.per_minute:
+            self.limits.expect_rest(account, who)
+        return True, who
+
+    def _counted_as(self, message: InboundMessage) -> str:
+        """What people say to each other in a group takes nothing from what they may say to us, nor does what they
+        change and mark there: most of that is about something we never took."""
+        sender_id = message.sender.id
+        if message.kind in _NOTED and not message.addressed:
+            return f"{sender_id} in passing"
+        return sender_id if self._is_for_us(message) else ""
+
     def _take(self, tx: Transaction, message: InboundMessage, *, local: bool, in_time: bool) -> bool:
         """Whether something is to be said at once."""
         account, chat = message.key.account_name, message.key.chat
         standing = UNKNOWN if local else people.standing(tx, account, message.sender.id, chat)
         decision = decide(message, self.rules, standing, local=local)
-        if not self._is_for_us(message):
+        # Of an album, and of a text that was cut, only the first piece names us.
+        if not self._is_for_us(message) and not inbox.is_rest(tx, message):
             if decision.role is not None:
                 self._overhear(tx, message, standing)
             return False
@@ -120,7 +142,7 @@ class Intake:
         return taken is not None
 
     def _is_for_us(self, message: InboundMessage) -> bool:
-        if message.kind in ("edit", "deletion", "reaction"):
+        if message.kind in _NOTED:
             return True  # counts only when it is about something that was
         return message.addressed or bool(message.place_names & self.habits.free_response_chats)
 
@@ -130,16 +152,15 @@ class Intake:
             overheard.add(tx, message, keep=self.habits.overheard_messages)
 
     def _let_in(self, tx: Transaction, message: InboundMessage, role: Role, *, in_time: bool) -> bool:
-        if message.kind in ("edit", "deletion", "reaction"):
+        if message.kind in _NOTED:
             if in_time:
                 self._note(tx, message, role)
             return False
         person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
-        if message.kind != "button" and pairing.is_open_invite(tx, message):
+        # A guest's was looked at before: it would have let them in.
+        if in_time and role != "guest" and pairing.is_open_invite(tx, message, self.pairing_limits):
             return self._hand_back(tx, message, person_id, role)
-        refused = "" if in_time else inbox.TOO_FAST
-        if message.kind == "message" and inbox.waiting(tx, str(message.key)) >= self.habits.max_waiting_per_session:
-            refused = inbox.FULL
+        refused = self._refusal(tx, message, in_time=in_time)
         wait_ms = self.habits.rest_of_message_ms if message.more_follows else 0
         is_secret = message.kind == "command" and holds_code(message.said)
         kept = replace(message, parts=(Text(text=without_code(message.said)),)) if is_secret else message
@@ -151,6 +172,18 @@ class Intake:
         if is_secret:
             self.handle_unkept(tx, taken, message.said)
         return is_secret
+
+    def _refusal(self, tx: Transaction, message: InboundMessage, *, in_time: bool) -> str:
+        """Why a message of somebody who may speak is not taken; empty when it is."""
+        key, most = str(message.key), self.habits.max_waiting_per_session
+        if not in_time:
+            return inbox.TOO_FAST
+        if message.kind == "message":
+            return inbox.FULL if inbox.waiting(tx, key) >= most else ""
+        ready = inbox.waiting_commands(tx, key)
+        if _is_stop(message):
+            return inbox.STOPPING if any(parse(words) == ("stop", "") for words in ready) else ""
+        return inbox.FULL if len(ready) >= most else ""
 
     def _note(self, tx: Transaction, message: InboundMessage, role: Role) -> None:
         """Before the turn an edit replaces the words and a deletion takes them back; later both are noted."""
@@ -169,6 +202,8 @@ class Intake:
         inbox.insert(tx, message, person_id=person_id, role=role, refused=outcome)
 
     def _say_refused(self, tx: Transaction, message: InboundMessage, why: str) -> bool:
+        if why == inbox.STOPPING:
+            return False  # the first one is answered
         if inbox.was_refused_before(tx, message, why):
             return False
         text = (

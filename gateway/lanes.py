@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 import structlog
@@ -22,6 +23,7 @@ from gateway.store.turns import Opened, Turn
 
 log = structlog.get_logger()
 
+_COMMANDS_AT_ONCE = 50  # in one transaction: a flood of them must not cost a commit each
 _COMMIT_SECONDS = 5.0  # how long a stop waits for a store that takes nothing
 
 
@@ -52,6 +54,15 @@ class _Running:
             self.task.cancel()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What one look at the store brought."""
+
+    to_be_stopped: list[str]
+    begun: list[tuple[Turn, Opened | None]]
+    due_ms: int | None
+
+
 class Lanes:
     def __init__(
         self,
@@ -67,7 +78,7 @@ class Lanes:
         self._next_command = next_command
         self._max_turns = max_turns
         self._resets = resets
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _Running] = {}  # by turn: a session's key changes when its group moves
         self._wake = asyncio.Event()
         self._draining = False
         self._beginning = asyncio.Lock()
@@ -85,7 +96,8 @@ class Lanes:
         """Takes up what an earlier process left, then whatever comes, until cancelled."""
         async with asyncio.TaskGroup() as group:
             left_behind = await self._db.write_when_possible(turns.resume_all)
-            await self._handle_commands()  # before the turns: a stop may be among them
+            while await self._handle_commands():  # before the turns: a stop may be among them
+                pass
             for turn in left_behind:
                 self._start(group, turn)
             self.recovered.set()
@@ -114,25 +126,38 @@ class Lanes:
             # One that cannot be written down as paused is taken up like after a crash.
             await asyncio.wait([running.task for running in rest], timeout=_COMMIT_SECONDS)
 
-    async def _handle_commands(self) -> None:
-        while handled := await self._handle_command():
-            self._react(handled)
+    async def _handle_commands(self) -> int:
+        """Carries out the oldest waiting commands; gives how many, those that failed among them."""
+        try:
+            handled = await self._db.write_when_possible(partial(self._carry_out_commands, at_most=_COMMANDS_AT_ONCE))
+        except GatewayError:
+            raise
+        except Exception as error:  # noqa: BLE001 one has undone the others: alone, it is found and told
+            log.warning("commands not carried out together", problem=repr(error))
+            handled = await self._handle_one_command()
+        if handled:
+            self.after_commit()
+        return handled
 
-    def _react(self, handled: Handled) -> None:
-        self.after_commit()
-        if handled.stops_turn and (running := self._running.get(handled.session_key)):
-            running.end("stop")
+    async def _handle_one_command(self) -> int:
+        try:
+            return await self._db.write_when_possible(partial(self._carry_out_commands, at_most=1))
+        except GatewayError:
+            raise
+        except Exception:  # contained: it would end the gateway, and be the first to be handled after each start
+            log.exception("command failed")
+            await self._db.write_when_possible(fail_next_command)
+            return 1
 
-    async def _handle_command(self) -> Handled | None:
-        while True:
-            try:
-                return await self._db.write_when_possible(self._next_command)
-            except GatewayError:
-                raise
-            except Exception:  # contained: it would end the gateway, and be the first to be handled after each start
-                log.exception("command failed")
-                await self._db.write_when_possible(fail_next_command)
-                self.after_commit()
+    def _carry_out_commands(self, tx: Transaction, *, at_most: int) -> int:
+        for handled in range(at_most):
+            outcome = tx.attempt(lambda: self._next_command(tx))
+            if outcome is None:
+                return handled
+            if isinstance(outcome, Exception):
+                log.error("command failed", exc_info=outcome)
+                fail_next_command(tx)
+        return at_most
 
     async def _look(self, group: asyncio.TaskGroup) -> float | None:
         """Handles commands and begins turns, until there is nothing more to do now. Gives the seconds until a
@@ -140,26 +165,26 @@ class Lanes:
         while True:
             async with self._beginning:
                 # Handed in together, they share one hop to the database and one commit.
-                handled, (begun, due_ms) = await asyncio.gather(self._handle_command(), self._begin())
-                for turn, opened in begun:
+                handled, seen = await asyncio.gather(self._handle_commands(), self._begin())
+                for turn, opened in seen.begun:
                     self._start(group, turn, opened)
-            if handled is None:
-                return max(due_ms - now_ms(), 0) / 1000 + 0.001 if due_ms is not None else None
-            self._react(handled)
+            for turn_id in seen.to_be_stopped:
+                if running := self._running.get(turn_id):
+                    running.end("stop")
+            if not handled:
+                return max(seen.due_ms - now_ms(), 0) / 1000 + 0.001 if seen.due_ms is not None else None
 
-    async def _begin(self) -> tuple[list[tuple[Turn, Opened | None]], int | None]:
-        free = self._max_turns - len(self._running)
-        if self._draining or free <= 0:
-            return [], None
+    async def _begin(self) -> _Seen:
+        free = 0 if self._draining else self._max_turns - len(self._running)
 
-        def begin(tx: Transaction) -> tuple[list[tuple[Turn, Opened | None]], int | None]:
-            due_ms = inbox.next_due_ms(tx)  # first: what falls due between the two is in both
+        def begin(tx: Transaction) -> _Seen:
+            # Whoever asked for it, a command or another process that took somebody's access back.
+            to_be_stopped = turns.to_be_stopped(tx)
+            due_ms = inbox.next_due_ms(tx) if free > 0 else None  # first: what falls due between the two is in both
             begun: list[tuple[Turn, Opened | None]] = []
-            if inbox.claim_command(tx) is not None:
-                return begun, due_ms  # commands first: a stop may be among them
             while len(begun) < free and (turn := turns.begin(tx, self._resets)):
                 begun.append((turn, self._open(tx, turn)))
-            return begun, due_ms
+            return _Seen(to_be_stopped=to_be_stopped, begun=begun, due_ms=due_ms)
 
         return await self._db.write_when_possible(begin)
 
@@ -173,7 +198,7 @@ class Lanes:
 
     def _start(self, group: asyncio.TaskGroup, turn: Turn, opened: Opened | None = None) -> None:
         task = group.create_task(self._carry_out(turn, opened), name=f"turn {turn.id}")
-        self._running[turn.session_key] = _Running(turn, task)
+        self._running[turn.id] = _Running(turn, task)
 
     async def _carry_out(self, turn: Turn, opened: Opened | None) -> None:
         with structlog.contextvars.bound_contextvars(session=turn.session_key, turn=turn.id):
@@ -182,7 +207,7 @@ class Lanes:
             except asyncio.CancelledError:
                 await self._end_early(turn)
             finally:
-                self._running.pop(turn.session_key, None)
+                self._running.pop(turn.id, None)
                 self._wake.set()
                 self.after_commit()
 
@@ -196,7 +221,7 @@ class Lanes:
             await self._worker.failed(turn)
 
     async def _end_early(self, turn: Turn) -> None:
-        running = self._running[turn.session_key]
+        running = self._running[turn.id]
         if not running.task.cancelling():
             # Raised by something inside; passed on it would end this task, but never the turn.
             log.error("turn failed", problem="cancelled from inside")

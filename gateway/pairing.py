@@ -111,27 +111,34 @@ def welcome(role: Role) -> str:
     )
 
 
-def approved(name: str, id_: str, role: Role) -> str:
-    return (
-        f"{name} ({id_}) is in as {role} and is told so. To take it back: hermes pairing revoke {id_.replace(':', ' ')}"
-    )
+def approved(name: str, id_: str, role: Role, *, in_chat: bool = False) -> str:
+    command = "/pairing" if in_chat else "hermes pairing"
+    return f"{name} ({id_}) is in as {role} and is told so. To take it back: {command} revoke {id_.replace(':', ' ')}"
 
 
-def revoked(name: str, user_id: str, *, is_listed: bool) -> str:
+def revoked(name: str, user_id: str, platform: str, *, is_listed: bool, in_chat: bool = False) -> str:
     who = name if name == user_id else f"{name} ({user_id})"
-    then = (
-        "They stand on an allowlist, too: take them out of it, since a forgotten entry misleads."
-        if is_listed
-        else "`hermes pairing invite` lets them in again."
-    )
+    if is_listed:
+        then = "They stand on an allowlist, too: take them out of it, since a forgotten entry misleads."
+    elif in_chat:  # no invite is made where it would be kept
+        then = f"To let them in again, make an invite on the machine itself: hermes pairing invite {platform}"
+    else:
+        then = f"`hermes pairing invite {platform}` lets them in again."
     return f"{who} may no longer talk to me. {then}"
 
 
-def cleared(count: int) -> str:
-    if not count:
-        return "Nobody was waiting to be let in."
-    who = "1 request is" if count == 1 else f"{count} requests are"
-    return f"{who} forgotten and the codes are void. Whoever still wants in can ask again."
+def cleared(requests: int, invites: int) -> str:
+    counts = ((requests, "request"), (invites, "invite"))
+    found = " and ".join(_counted(count, what) for count, what in counts if count)
+    if not found:
+        return "Nobody was waiting to be let in, and no invite was open."
+    verb, codes = ("is", "its code is") if requests + invites == 1 else ("are", "their codes are")
+    again = " Whoever still wants in can ask again." if requests else ""
+    return f"{found} {verb} forgotten and {codes} void.{again}"
+
+
+def unknown_role(word: str, roles: Iterable[str]) -> str:
+    return f"There is no role {word!r}, and nobody was let in. Roles are {', '.join(roles)}."
 
 
 def locked(platform: str, until_ms: int, failures: int) -> str:
@@ -148,7 +155,7 @@ def wrong_code(platform: str, *, well_formed: bool, tries_left: int) -> str:
         else f"That is no pairing code: those have {CODE_CHARS} letters and digits, without 0, O, 1 and I"
     )
     left = "the next wrong one locks" if tries_left == 1 else f"{tries_left} more wrong ones lock"
-    return f"{happened}. Ask them for the code again; {left} approval on {platform}."
+    return f"{happened}. Ask them for the code again; {left} approval on {platform_of(platform)}."
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

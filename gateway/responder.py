@@ -161,7 +161,9 @@ class Responder:
 
     async def _explain(self, turn: Turn, outcome: Outcome, text: str) -> None:
         def unit(tx: Transaction) -> None:
-            if not turns.is_over(tx, turn.id):
+            if turns.stop_requested(tx, turn.id):  # by its user, or because access was taken back: nothing may follow
+                _end_stopped(tx, turn)
+            elif not turns.is_over(tx, turn.id):
                 # In the transcript too: a request left open there would be taken up with the next message.
                 transcripts.append(tx, turn.session_id, assistant(text), turn_id=turn.id)
                 self._reply(tx, turn, [Text(text=text)])

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _SENDERS_REMEMBERED = 10_000
+_REST_SECONDS = 2.0  # in which the other pictures of an album come
+_REST_MESSAGES = 9  # an album has ten at most
 _ROUNDING_SECONDS = 1e-6  # what adding up many small spacings may be wrong by
 
 
@@ -15,6 +17,8 @@ class SenderLimits:
     clock: Callable[[], float] = time.monotonic
     # When a sender's next message would be on time if those so far had been spread evenly.
     _due: OrderedDict[tuple[str, str], float] = field(default_factory=OrderedDict)
+    # Until when the rest of a message may come, and how much of it.
+    _rests: OrderedDict[tuple[str, str], tuple[float, int]] = field(default_factory=OrderedDict)
 
     def allow(self, account: str, sender_id: str) -> bool:
         """Counts one message of this sender; False when it is one too many."""
@@ -28,7 +32,24 @@ class SenderLimits:
             self._due.popitem(last=False)
         return allowed
 
+    def expect_rest(self, account: str, sender_id: str) -> None:
+        """The message that was just counted is an album, or a text that was cut: the rest of it is no other."""
+        self._rests.pop((account, sender_id), None)
+        self._rests[account, sender_id] = self.clock() + _REST_SECONDS, _REST_MESSAGES
+        if len(self._rests) > _SENDERS_REMEMBERED:
+            self._rests.popitem(last=False)
+
+    def is_rest(self, account: str, sender_id: str, *, more_follows: bool) -> bool:
+        """Whether this belongs to a message that was counted, and need not be."""
+        until, left = self._rests.pop((account, sender_id), (0.0, 0))
+        if not left or self.clock() > until:
+            return False
+        if more_follows:
+            self._rests[account, sender_id] = until, left - 1
+        return True
+
     def give_back(self, account: str, sender_id: str) -> None:
         """A message that was counted could not be taken after all: it will come again."""
+        self._rests.pop((account, sender_id), None)
         if (account, sender_id) in self._due:
             self._due[account, sender_id] -= 60 / self.per_minute

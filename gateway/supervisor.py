@@ -1,6 +1,7 @@
 """Keeps one platform connected: tries again, asks the operator, or lets a bug through."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,9 @@ from gateway.errors import PlatformAuthFailed, PlatformUnavailable
 from gateway.platforms.base import Inlet, Platform
 
 log = structlog.get_logger()
+
+_LONGEST_WAIT_SECONDS = 3600.0
+_OPERATOR_SECONDS = 600.0  # a token may be mended on the platform's side, without a word to us
 
 
 @dataclass(slots=True)
@@ -47,9 +51,11 @@ async def keep_connected(platform: Platform, inlet: Inlet, hearing: Hearing) -> 
         except PlatformUnavailable as error:
             problem, retry_after = str(error), error.retry_after
         except PlatformAuthFailed as error:
+            if (hearing.state, hearing.problem) != ("needs operator", str(error)):
+                log.error("platform stopped", account=platform.account, problem=str(error))
             hearing.state, hearing.problem = "needs operator", str(error)
-            log.error("platform stopped", account=platform.account, problem=str(error))
-            await asyncio.Event().wait()
+            await asyncio.sleep(_OPERATOR_SECONDS)
+            continue
         except asyncio.CancelledError:
             # Ours passes. One that a library raised by itself would end this task, and nobody would listen any more.
             task = asyncio.current_task()
@@ -57,8 +63,12 @@ async def keep_connected(platform: Platform, inlet: Inlet, hearing: Hearing) -> 
                 raise
             problem, retry_after = "its connection was given up from inside", None
         failures = 1 if hearing.is_connected else failures + 1
-        wait = retry_after if retry_after is not None else backoff_seconds(failures)
-        hearing.state, hearing.problem = "waiting", problem
+        if retry_after is not None and 0 <= retry_after < math.inf:
+            wait = min(retry_after, _LONGEST_WAIT_SECONDS)
+        else:
+            wait = backoff_seconds(failures)
+        if hearing.state != "needs operator":  # an outage does not mend a key
+            hearing.state, hearing.problem = "waiting", problem
         log.warning("platform unavailable", account=platform.account, problem=problem, retry_seconds=round(wait, 1))
         await asyncio.sleep(wait)
 

@@ -1,6 +1,6 @@
 """Commands about who may speak: `/pairing`, `/allow`, `/whoami`, `/sethome`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast, get_args
 
@@ -71,13 +71,13 @@ class _AccessDesk:
             case "revoke":
                 return self._revoke(tx, call, arguments)
             case "clear" | "clear-pending":
-                platform, _ = _platform_first(tx, call, arguments)
-                return CommandReply(text=words.cleared(pairing.clear_pending(tx, platform or None)))
+                return self._clear(tx, call, arguments)
             case "invite":
-                return CommandReply(text=_INVITE.format(call.key.account_name))
+                platform, rest = _platform_first(tx, call, arguments)
+                own = call.key.account_name if call.key.kind else "PLATFORM"
+                return CommandReply(text=_INVITE.format(own if rest == arguments else platform))
             case "unlock":
-                text = "Only whoever sits at the machine can unlock. There: hermes pairing unlock "
-                return CommandReply(text=text + call.key.platform)
+                return self._unlock(tx, call, arguments)
             case _:
                 return CommandReply(text=f"/pairing cannot do that. {_USAGE}")
 
@@ -123,16 +123,20 @@ class _AccessDesk:
             role, rest = cast(Role, rest[-1].lower()), rest[:-1]
         if not rest:
             return CommandReply(text=f"The code is missing. {_USAGE}")
+        if slip := _slip_beside_a_code(rest, _known_platforms(tx, call)):
+            return CommandReply(text=slip)
         done = pairing.approve(tx, platform, "".join(rest), role, self.limits, by=_by(call))
         if isinstance(done, members.Problem):
             return CommandReply(text=done.text)
-        return CommandReply(text=words.approved(done.name, f"{done.account}:{done.user_id}", done.role))
+        return CommandReply(text=words.approved(done.name, f"{done.account}:{done.user_id}", done.role, in_chat=True))
 
     def _revoke(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> CommandReply:
         platform, rest = _platform_first(tx, call, arguments)
         who = " ".join(rest)
-        if not platform or not who:
+        if not platform:
             return CommandReply(text="Say whom, and on which platform: /pairing revoke telegram 123456789")
+        if not who:
+            return CommandReply(text="Say whom: /pairing revoke 123456789")
         if who == call.sender_id and words.covers(platform, call.key.account_name):
             return CommandReply(text="That is you, and you would lock yourself out. Another owner can do it.")
         done = members.revoke(
@@ -145,7 +149,20 @@ class _AccessDesk:
         )
         if isinstance(done, members.Problem):
             return CommandReply(text=done.text)
-        return CommandReply(text=words.revoked(done.name, done.user_id, is_listed=done.is_listed))
+        text = words.revoked(done.name, done.user_id, platform, is_listed=done.is_listed, in_chat=True)
+        return CommandReply(text=text)
+
+    def _clear(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> CommandReply:
+        platform, rest = _platform_first(tx, call, arguments)
+        if rest:
+            return CommandReply(text=words.nearest(rest[0], _known_platforms(tx, call)))
+        return CommandReply(text=words.cleared(*clear(tx, platform or None)))
+
+    def _unlock(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> CommandReply:
+        platform, _ = _platform_first(tx, call, arguments)
+        locked = [lock.platform for lock in pairing.overview(tx, self.limits).locks]
+        name = words.platform_of(platform) or next(iter(locked), "PLATFORM")
+        return CommandReply(text=f"Only whoever sits at the machine can unlock. There: hermes pairing unlock {name}")
 
     def _disallow(self, tx: Transaction, call: CommandCall) -> str:
         account, chat = call.key.account_name, call.key.chat
@@ -176,11 +193,35 @@ def _by(call: CommandCall) -> str:
 
 def _platform_first(tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
     """The platform if it is named, else the chat's own; empty in a chat of the owner alone, where nobody pairs."""
-    accounts = members.accounts_seen(tx)
-    known = accounts | {words.platform_of(account) for account in accounts}
-    if arguments and arguments[0].lower() in known:
+    if arguments and arguments[0].lower() in _known_platforms(tx, call):
         return arguments[0].lower(), arguments[1:]
     return call.key.platform if call.key.kind else "", arguments
+
+
+def _known_platforms(tx: Transaction, call: CommandCall) -> set[str]:
+    accounts = members.accounts_seen(tx)
+    if call.key.kind:
+        accounts |= {call.key.account_name}
+    return accounts | {words.platform_of(account) for account in accounts}
+
+
+def _slip_beside_a_code(typed: Sequence[str], platforms: Collection[str]) -> str:
+    """What to say when a code is there, but a word before or behind it means nothing: that is no wrong code."""
+    if words.read_code("".join(typed)) is not None:
+        return ""
+    if words.read_code("".join(typed[:-1])) is not None:
+        return words.unknown_role(typed[-1], _ROLES)
+    return words.nearest(typed[0], platforms) if words.read_code("".join(typed[1:])) is not None else ""
+
+
+def clear(tx: Transaction, platform: str | None) -> tuple[int, int]:
+    """Requests and invites that were open and are void now; `hermes pairing clear-pending` does the same."""
+    open_ones = tx.all("SELECT id, platform FROM pairing_invites WHERE used_ms IS NULL AND expires_ms > ?", now_ms())
+    invites = [one for one in open_ones if platform is None or words.covers(platform, one["platform"])]
+    for invite in invites:
+        tx.execute("DELETE FROM pairing_invites WHERE id = ?", invite["id"])
+        trail.record(tx, "invite cleared", platform=invite["platform"])
+    return pairing.clear_pending(tx, platform), len(invites)
 
 
 def overview_lines(found: pairing.Overview) -> list[str]:

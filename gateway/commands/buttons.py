@@ -15,16 +15,19 @@ Press = Callable[[Transaction, CommandCall], CommandReply]
 
 def press(tx: Transaction, call: CommandCall) -> CommandReply:
     action = BUTTONS.get(call.name)
-    if action is None:
-        return CommandReply(text="This button is from another version of me and does nothing any more.", in_place=True)
+    if action is None:  # not in place: nobody can say whose message it stands below
+        return CommandReply(text="This button is from another version of me and does nothing any more.")
     return action(tx, call)
 
 
 def send_again(tx: Transaction, call: CommandCall) -> CommandReply:
     """For an answer of which nobody can know whether it arrived."""
-    if outbox.send_again(tx, call.arguments, account=call.key.account_name, chat=call.key.chat):
+    account, chat = call.key.account_name, call.key.chat
+    if outbox.send_again(tx, call.arguments, account=account, chat=chat):
         return CommandReply(text="Sent again:", in_place=True)
-    return CommandReply(text="That answer was sent again already.", in_place=True)
+    if outbox.is_known(tx, call.arguments, account=account, chat=chat):
+        return CommandReply(text="That answer was sent again already.", in_place=True)
+    return CommandReply(text="That answer is not here to be sent any more.")
 
 
 BUTTONS: Mapping[str, Press] = {"resend": send_again, "continue": continue_old}

@@ -21,7 +21,6 @@ _BROKEN = "Something went wrong inside Hermes, and this did nothing. The gateway
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handled:
     session_key: str
-    stops_turn: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ class CommandDesk:
             return None
         reply = self._run(tx, row, row.said)
         _finish(tx, row, reply, "answered")
-        return Handled(session_key=str(row.key), stops_turn=reply.stops_turn)
+        return Handled(session_key=str(row.key))
 
     def handle_unkept(self, tx: Transaction, inbox_id: int, said: str) -> None:
         """A command whose words may not be written down, in the transaction that takes it."""

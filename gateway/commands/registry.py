@@ -36,7 +36,6 @@ class CommandCall:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandReply:
     text: str  # empty: nothing is said
-    stops_turn: bool = False  # once committed, the session's running turn is to be interrupted
     choices: tuple[Choice, ...] = ()
     in_place: bool = False  # takes the place of the message whose button was pressed
 

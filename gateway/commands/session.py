@@ -17,13 +17,13 @@ _LABEL_CHARS = 40
 
 def new(tx: Transaction, call: CommandCall) -> CommandReply:
     key = str(call.key)
-    was_running = turns.request_stop(tx, key)
+    turns.request_stop(tx, key)
     ended = sessions.end_current(tx, key, reason="new")
     sessions.dismiss_end(tx, key)
     text = "A new conversation begins with your next message." + (
         " The old one can still be read and searched." if ended else ""
     )
-    return CommandReply(text=text, stops_turn=was_running)
+    return CommandReply(text=text)
 
 
 def resume(tx: Transaction, call: CommandCall) -> CommandReply:
@@ -41,7 +41,8 @@ def continue_old(tx: Transaction, call: CommandCall) -> CommandReply:
     """The button below the notice that a conversation has ended, and those below the list of old ones."""
     found = sessions.find(tx, call.arguments)
     if found is None or (found.id, found.key) != (call.arguments, str(call.key)):
-        return CommandReply(text="That conversation is not there any more.", in_place=True)
+        # Not in place: in a group the list may be somebody else's, who still needs it.
+        return CommandReply(text="That conversation is not there any more.")
     if found.ended_ms is None:
         return CommandReply(text="You are in that conversation already.", in_place=True)
     return replace(_take_up(tx, call, found), in_place=True)
@@ -52,7 +53,7 @@ def stop(tx: Transaction, call: CommandCall) -> CommandReply:
         return CommandReply(text="Nothing is running.")
     waiting = inbox.waiting(tx, str(call.key))
     rest = f" {waiting} waiting {'message comes' if waiting == 1 else 'messages come'} next." if waiting else ""
-    return CommandReply(text=f"Stopped.{rest}", stops_turn=True)
+    return CommandReply(text=f"Stopped.{rest}")
 
 
 def status(tx: Transaction, call: CommandCall) -> CommandReply:
@@ -91,11 +92,11 @@ def _offer(found: Sequence[Session], heading: str) -> CommandReply:
 
 def _take_up(tx: Transaction, call: CommandCall, session: Session) -> CommandReply:
     key = str(call.key)
-    was_running = turns.request_stop(tx, key)
+    turns.request_stop(tx, key)
     sessions.resume(tx, key, session.id)
     name = f"“{session.title}”" if session.title else session.id
     text = f"You are back in {name}, last used {_age(session)}. /resume takes you to the others."
-    return CommandReply(text=text, stops_turn=was_running)
+    return CommandReply(text=text)
 
 
 def _label(session: Session) -> str:

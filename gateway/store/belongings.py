@@ -24,9 +24,12 @@ class Person:
     ids: frozenset[str]  # in `people`; none when they were never let in
     identities: frozenset[tuple[str, str]]  # account, user id
     names: frozenset[str] = frozenset()
+    has_owners_role: bool = False  # the one who runs this machine, or somebody paired as an owner
+    was_revoked: bool = False
 
     @property
     def is_owner(self) -> bool:
+        """The one who runs this machine: the terminal and the page are theirs."""
         return OWNER in self.ids
 
     @property
@@ -65,23 +68,29 @@ class Belongings:
 
 def find_person(tx: Transaction, account: str, user_id: str) -> Person:
     """`telegram` means all bots on it, `telegram@work` just that one."""
-    accounts = {account} | {name for name in _accounts(tx) if name.startswith(f"{account}@")}
+    accounts = {account} | {name for name in accounts_met(tx) if name.startswith(f"{account}@")}
     named = {(one, user_id) for one in accounts}
     known = tx.all(f"SELECT person_id FROM identities WHERE (account, user_id) {_PAIRS}", _json(named))  # noqa: S608
     ids = frozenset(row["person_id"] for row in known)
-    linked = tx.all(f"SELECT account, user_id, name FROM identities WHERE person_id {_LISTED}", _json(ids))  # noqa: S608
+    linked = tx.all(f"SELECT * FROM identities WHERE person_id {_LISTED}", _json(ids))  # noqa: S608
+    people = tx.all(f"SELECT name, role FROM people WHERE id {_LISTED}", _json(ids))  # noqa: S608
     identities = frozenset(named | {(row["account"], row["user_id"]) for row in linked})
     person = Person(ids=ids, identities=identities)
     names = [
         *linked,
-        *tx.all(f"SELECT name FROM people WHERE id {_LISTED}", _json(ids)),  # noqa: S608
+        *people,
         *tx.all(f"SELECT DISTINCT sender_name AS name FROM inbox WHERE {SENT_BY_THEM}", *person.keys),  # noqa: S608
         *tx.all(
             f"SELECT DISTINCT sender_name AS name FROM overheard WHERE (account, sender_id) {_PAIRS}",  # noqa: S608
             _json(identities),
         ),
     ]
-    return replace(person, names=frozenset(row["name"] for row in names if row["name"]))
+    return replace(
+        person,
+        names=frozenset(row["name"] for row in names if row["name"]),
+        has_owners_role=OWNER in ids or any(row["role"] == "owner" for row in people),
+        was_revoked=any(row["revoked_ms"] is not None for row in linked),
+    )
 
 
 def belongings(tx: Transaction, person: Person) -> Belongings:
@@ -109,7 +118,8 @@ def others_words(tx: Transaction, person: Person, table: str, own_sessions: Iter
     )
 
 
-def _accounts(tx: Transaction) -> set[str]:
+def accounts_met(tx: Transaction) -> set[str]:
+    """Every account on which anything was heard or anybody is known."""
     rows = tx.all(
         """SELECT account FROM identities UNION SELECT account FROM inbox UNION SELECT account FROM overheard
             UNION SELECT account FROM pairing_requests UNION SELECT account FROM cursors"""

@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 from gateway.clock import now_ms
 from gateway.messages import Address
+from gateway.store import inbox
 from gateway.store.connection import Transaction
 
 _MESSAGES_SEARCHED = 100_000
@@ -24,13 +25,15 @@ def allow(tx: Transaction, account: str, chat: str, *, by: str) -> None:
 
 
 def disallow(tx: Transaction, account: str, chat: str) -> bool:
-    """Whether it had been allowed."""
+    """Whether it had been allowed. What guests have waiting in it ends with that: nothing else had let them in."""
     changed = tx.execute(
         """UPDATE chats SET allowed_ms = NULL, allowed_by = ''
             WHERE account = ? AND chat = ? AND allowed_ms IS NOT NULL""",
         account,
         chat,
     )
+    if changed:
+        inbox.drop_waiting_in(tx, account, chat, "guest", "chat closed")
     return changed > 0
 
 
@@ -131,14 +134,20 @@ def where_to_tell(tx: Transaction, accounts: Collection[str]) -> Address | None:
 
 
 def newest_of_an_owner(tx: Transaction, accounts: Collection[str]) -> Address | None:
-    """Where an owner was heard last, alone with us, on one of these accounts."""
+    """Where an owner was heard last, alone with us, on one of these accounts; never who is an owner no longer.
+
+    The config's owners may be paired as something less: what they were when they spoke counts, unless they were
+    let in anew since.
+    """
     row = tx.one(
-        """SELECT account, chat, thread FROM inbox i
-            WHERE role = 'owner' AND chat_kind IN ('dm', '') AND account IN (SELECT value FROM json_each(?))
-              AND id > (SELECT MAX(id) FROM inbox) - ?
-              AND NOT EXISTS (SELECT 1 FROM identities p WHERE p.account = i.account AND p.user_id = i.sender_id
-                                 AND p.revoked_ms IS NOT NULL)
-            ORDER BY id DESC LIMIT 1""",
+        """SELECT i.account, i.chat, i.thread FROM inbox i
+             JOIN identities known ON known.account = i.account AND known.user_id = i.sender_id
+             JOIN people p ON p.id = known.person_id
+            WHERE i.role = 'owner' AND i.chat_kind IN ('dm', '')
+              AND i.account IN (SELECT value FROM json_each(?)) AND i.id > (SELECT MAX(id) FROM inbox) - ?
+              AND known.revoked_ms IS NULL
+              AND (p.role = 'owner' OR COALESCE(known.paired_ms, 0) < i.accepted_ms)
+            ORDER BY i.id DESC LIMIT 1""",
         json.dumps(list(accounts)),
         _MESSAGES_SEARCHED,
     )

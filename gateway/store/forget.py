@@ -22,7 +22,7 @@ from gateway.store.belongings import SENT_BY_THEM, Belongings, Person, belonging
 from gateway.store.connection import Row, Transaction, connect
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
-from gateway.store.retention import batches, delete_media, delete_session, references
+from gateway.store.retention import batches, delete_files, delete_session, references
 from tools.parts import Part, Quote, Text, dump_parts, load_parts, text_of
 
 ERASED = "[erased]"
@@ -52,7 +52,7 @@ async def erase(db: Database, files: MediaFiles, person: Person, *, gateway_runs
         raise StoreUnavailable("New messages of theirs keep coming in. Stop the gateway and try again.")
     seen, still_used = await references(db)
     for batch in batches(sorted(hashes - still_used.keys())):
-        await db.write(partial(delete_media, files=files, hashes=batch, seen=seen, before_ms=now_ms() + 1))
+        await delete_files(db, files, batch, seen=seen, before_ms=now_ms() + 1)
     await finish(db)
 
 
@@ -202,10 +202,15 @@ def _without_words(part: Part, names: Collection[str]) -> Part:
     match part:
         case Quote() if part.author in names:
             return replace(part, text=ERASED, author="")
-        case Text() if any(f"\n{name}: " in f"\n{part.text}" for name in names):  # what was overheard in a group
+        case Text() if any(_speaks(name, part.text) for name in names):  # what was overheard in a group
             return Text(text=ERASED)
         case _:
             return part
+
+
+def _speaks(name: str, text: str) -> bool:
+    """`gateway.spoken` marks each overheard line."""
+    return re.search(rf"^(?:> )?{re.escape(name)}: ", text, re.MULTILINE) is not None
 
 
 def _without_name(part: Part, names: Collection[str]) -> Part:

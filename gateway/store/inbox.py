@@ -15,6 +15,7 @@ from tools.parts import Part, dump_parts, load_parts, text_of, words_of
 
 FULL = "queue full"
 TOO_FAST = "too fast"
+STOPPING = "stopping already"
 _TOLD_AGAIN_MS = 60_000  # some of a flood are taken, one every few seconds: no reason to say it again each time
 _NOTED = "'edit', 'deletion', 'reaction'"
 
@@ -133,6 +134,16 @@ def waiting(tx: Transaction, session_key: str) -> int:
     )
 
 
+def waiting_commands(tx: Transaction, session_key: str) -> list[str]:
+    """The words of each command, and what each pressed button carries, the oldest first."""
+    rows = tx.all(
+        """SELECT parts FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready'
+              AND kind IN ('command', 'button') ORDER BY +id""",
+        session_key,
+    )
+    return [words_of(load_parts(row["parts"])) for row in rows]
+
+
 def waiting_in_all(tx: Transaction) -> int:
     """Of what will be answered: what is only noted waits for the next message, however long that takes."""
     return tx.count(
@@ -177,6 +188,7 @@ def was_refused_before(tx: Transaction, message: InboundMessage, why: str) -> bo
 def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
     """Takes what the next turn answers: the oldest waiting messages of a session in which nothing runs.
 
+    A session's commands come before its messages: a stop may be among them.
     What was only noted meanwhile, such as an edit, goes along with the message after it, but begins no turn.
     """
     rows = tx.all(
@@ -184,7 +196,8 @@ def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
                SELECT session_key FROM inbox i WHERE state <> 'done' AND state = 'ready' AND kind = 'message'
                   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_key = i.session_key AND t.state <> 'done')
                   AND NOT EXISTS (SELECT 1 FROM inbox w WHERE w.session_key = i.session_key AND w.state <> 'done'
-                                     AND w.state = 'ready' AND w.not_before_ms > ?)
+                                     AND w.state = 'ready'
+                                     AND (w.not_before_ms > ? OR w.kind IN ('command', 'button')))
                 ORDER BY accepted_ms, id LIMIT 1),
            line AS (
                SELECT id, kind, own_turn, SUM(kind = 'message') OVER ordered AS place,
@@ -283,6 +296,19 @@ def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: str) ->
         trail.record(tx, outcome, inbox_id=row["id"])
 
 
+def drop_waiting_in(tx: Transaction, account: str, chat: str, role: str, outcome: str) -> None:
+    """Ends what people of one role have said in a chat and no turn has taken yet."""
+    for row in tx.all(
+        """UPDATE inbox SET state = 'done', outcome = ? WHERE account = ? AND chat = ? AND role = ? AND state <> 'done'
+              AND state = 'ready' RETURNING id""",
+        outcome,
+        account,
+        chat,
+        role,
+    ):
+        trail.record(tx, outcome, inbox_id=row["id"])
+
+
 def knows(tx: Transaction, message: InboundMessage) -> bool:
     """Whether the message that an edit, a deletion or a reaction is about was taken, or is ours."""
     # An edit bears the id of what was edited; what it is "about" is the message that this one replies to.
@@ -357,4 +383,18 @@ def _key(row: Row) -> SessionKey:
         chat=row["chat"],
         thread=row["thread"],
         user=row["user_id"],
+    )
+
+
+def is_rest(tx: Transaction, message: InboundMessage) -> bool:
+    """Whether its sender has just begun to say something here that is not complete yet."""
+    return message.kind == "message" and (
+        tx.one(
+            """SELECT 1 FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready'
+                  AND kind = 'message' AND sender_id = ? AND not_before_ms > ? LIMIT 1""",
+            str(message.key),
+            message.sender.id,
+            now_ms(),
+        )
+        is not None
     )

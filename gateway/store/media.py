@@ -1,5 +1,6 @@
 """Files that came in: kept once by content, in the cache of their kind, named by hash in the rows."""
 
+import contextlib
 import hashlib
 import os
 import re
@@ -30,10 +31,14 @@ class MediaFiles:
             return None
 
     def save(self, kind: MediaKind, content: bytes) -> str:
-        """Writes the bytes whole or not at all and gives their hash. Blocks: call it in a thread."""
+        """Writes the bytes whole or not at all and gives their hash. Blocks: call it in a thread.
+
+        A file that is there already is young again: its row comes only after this.
+        """
         sha256 = hashlib.sha256(content).hexdigest()
         target = self.path(kind, sha256)
-        if target.exists():
+        with contextlib.suppress(FileNotFoundError):
+            _touch(target)
             return sha256
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, partial = tempfile.mkstemp(dir=target.parent, prefix=".partial-")  # 0600
@@ -42,16 +47,19 @@ class MediaFiles:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
+            _touch(Path(partial))
             os.replace(partial, target)
         except BaseException:
             Path(partial).unlink(missing_ok=True)
             raise
         return sha256
 
-    def remove(self, sha256: str) -> None:
-        """From every folder: the same bytes may have come as an image and as a file."""
+    def remove(self, sha256: str, *, before_ms: int) -> None:
+        """From every folder, as the same bytes may have come as an image and as a file; not what was saved since."""
         for folder in set(self._folders.values()):
-            (folder / sha256).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                if (folder / sha256).stat().st_mtime * 1000 < before_ms:
+                    (folder / sha256).unlink()
 
     def remove_strays(self, known: Collection[str], *, before_ms: int) -> int:
         """Removes what a killed process left here and no row knows of. Blocks: call it in a thread."""
@@ -64,6 +72,11 @@ class MediaFiles:
         for path in strays:
             path.unlink(missing_ok=True)
         return len(strays)
+
+
+def _touch(path: Path) -> None:
+    seconds = now_ms() / 1000  # by the clock that its age will be told by
+    os.utime(path, (seconds, seconds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,9 +162,11 @@ def sent(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
 
 def piece_arrived(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
     """A long message goes on with its next piece, after a crash too."""
+    # Not `piece + 1`: a commit may be reported as failed and have been made, and then this is done once more.
     tx.execute(
-        """UPDATE outbox SET piece = piece + 1, state = 'ready', attempts = 0, unsure = 0, problem = '', receipt = ?
+        """UPDATE outbox SET piece = ?, state = 'ready', attempts = 0, unsure = 0, problem = '', receipt = ?
             WHERE id = ?""",
+        row.message.piece + 1,
         receipt.message_id,
         row.id,
     )
@@ -174,9 +176,10 @@ def piece_arrived(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
 def send_again(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
     """Somebody in the chat says that an answer in doubt did not arrive. False when it is not in doubt (any more)."""
     rows = tx.all(
-        """UPDATE outbox SET state = 'ready', attempts = 0, unsure = 0, not_before_ms = 0, problem = '', expires_ms = ?
+        """UPDATE outbox SET state = 'ready', attempts = 0, unsure = 0, not_before_ms = 0, problem = '',
+                  expires_ms = ? + (expires_ms - created_ms)
             WHERE key = ? AND account = ? AND chat = ? AND state = 'in_doubt' RETURNING id, turn_id""",
-        now_ms() + DEFAULT_AGE_LIMIT_MS,
+        now_ms(),
         key,
         account,
         chat,
@@ -184,6 +187,11 @@ def send_again(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
     for row in rows:
         trail.record(tx, "asked_again", outbox_id=row["id"], turn_id=row["turn_id"])
     return bool(rows)
+
+
+def is_known(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
+    """Whether it was said, or is to be said, in this chat."""
+    return tx.one("SELECT 1 FROM outbox WHERE key = ? AND account = ? AND chat = ?", key, account, chat) is not None
 
 
 def retry_at(tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure: bool, in_doubt: bool = False) -> None:

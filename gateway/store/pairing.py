@@ -206,14 +206,10 @@ def redeem(tx: Transaction, message: InboundMessage, limits: Limits) -> Role | N
 
     None for anything else: an ordinary message, a wrong code, or one guess too many, which is not even looked at.
     """
-    if message.key.kind != "dm" or message.sender.is_bot or message.kind not in ("message", "command"):
+    code, invites = _guess(tx, message, limits)
+    if code is None:
         return None
-    code = words.code_in(message.said)
-    account, platform = message.key.account_name, message.key.platform
-    who = f"{account}:{message.sender.id}"
-    invites = _open_invites(tx, account) if code is not None else []
-    if code is None or not invites or not _may_guess(tx, platform, who, limits):
-        return None
+    account, platform, who = message.key.account_name, message.key.platform, _guesser(message)
     role = _take_invite(tx, code, invites, who)
     if role is None:
         _count_failure(tx, platform, who, limits)
@@ -230,11 +226,30 @@ def redeem(tx: Transaction, message: InboundMessage, limits: Limits) -> Role | N
     return role
 
 
-def is_open_invite(tx: Transaction, message: InboundMessage) -> bool:
-    """Whether somebody who is in already sends an invite that is still good."""
+def is_open_invite(tx: Transaction, message: InboundMessage, limits: Limits) -> bool:
+    """Whether somebody who is in already sends an invite that is still good. They may guess no more than strangers."""
+    code, invites = _guess(tx, message, limits)
+    if code is None:
+        return False
+    if _match(code, invites) is None:
+        _count_failure(tx, message.key.platform, _guesser(message), limits)
+        return False
+    return True
+
+
+def _guess(tx: Transaction, message: InboundMessage, limits: Limits) -> tuple[str | None, list[Row]]:
+    """A code that may be looked at, and what it may be; None when there is none, or it is one guess too many."""
+    if message.key.kind != "dm" or message.sender.is_bot or message.kind not in ("message", "command"):
+        return None, []
     code = words.code_in(message.said)
     invites = _open_invites(tx, message.key.account_name) if code is not None else []
-    return code is not None and bool(invites) and _match(code, invites) is not None
+    if not invites or not _may_guess(tx, message.key.platform, _guesser(message), limits):
+        return None, []
+    return code, invites
+
+
+def _guesser(message: InboundMessage) -> str:
+    return f"{message.key.account_name}:{message.sender.id}"
 
 
 # What there is

@@ -65,7 +65,7 @@ async def delete_unused_files(db: Database, files: MediaFiles, *, media_days: in
     ]
     deleted = 0
     for batch in batches(unused):
-        deleted += await db.write(partial(delete_media, files=files, hashes=batch, seen=seen, before_ms=youngest_ms))
+        deleted += await delete_files(db, files, batch, seen=seen, before_ms=youngest_ms)
     used = last_used_ms.keys() | known.keys()
     return deleted + await asyncio.to_thread(files.remove_strays, used, before_ms=youngest_ms)
 
@@ -82,19 +82,16 @@ async def references(db: Database) -> tuple[dict[str, int], dict[str, int]]:
     return seen, last_used_ms
 
 
-def delete_media(
-    tx: Transaction, *, files: MediaFiles, hashes: Iterable[str], seen: dict[str, int], before_ms: int
+async def delete_files(
+    db: Database, files: MediaFiles, hashes: Iterable[str], *, seen: dict[str, int], before_ms: int
 ) -> int:
-    """Takes row and file of each, unless it has come into use since the tables were read so far."""
-    in_use = _used_since(tx, seen)
-    deleted = 0
-    for sha256 in hashes:
-        if sha256 not in in_use and tx.execute(
-            "DELETE FROM media WHERE sha256 = ? AND created_ms < ?", sha256, before_ms
-        ):
-            files.remove(sha256)
-            deleted += 1
-    return deleted
+    """Takes row and file of each, unless it has come into use since the tables were read so far; gives their number.
+
+    The rows go first: what is cut off between the two leaves strays, never rows without a file.
+    """
+    gone = await db.write(partial(_delete_media_rows, hashes=hashes, seen=seen, before_ms=before_ms))
+    await asyncio.to_thread(_remove_each, files, gone, before_ms)
+    return len(gone)
 
 
 def delete_session(tx: Transaction, session_id: str) -> int:
@@ -236,6 +233,21 @@ def _page(tx: Transaction, *, table: str, after: int) -> list[tuple[int, int, st
         _READ_ROWS,
     )
     return [(row["id"], row["at_ms"], row["parts"]) for row in rows]
+
+
+def _delete_media_rows(tx: Transaction, *, hashes: Iterable[str], seen: dict[str, int], before_ms: int) -> list[str]:
+    in_use = _used_since(tx, seen)
+    return [
+        sha256
+        for sha256 in hashes
+        if sha256 not in in_use
+        and tx.execute("DELETE FROM media WHERE sha256 = ? AND created_ms < ?", sha256, before_ms)
+    ]
+
+
+def _remove_each(files: MediaFiles, hashes: Iterable[str], before_ms: int) -> None:
+    for sha256 in hashes:
+        files.remove(sha256, before_ms=before_ms)
 
 
 def _used_since(tx: Transaction, seen: dict[str, int]) -> set[str]:

@@ -110,6 +110,11 @@ def stop_those_for(tx: Transaction, account: str, sender_id: str) -> None:
     )
 
 
+def to_be_stopped(tx: Transaction) -> list[str]:
+    """Turns that are not over though somebody has asked for it, also from another process."""
+    return [row["id"] for row in tx.all("SELECT id FROM turns WHERE state <> 'done' AND stop_requested = 1")]
+
+
 def stop_requested(tx: Transaction, turn_id: str) -> bool:
     return tx.count("SELECT stop_requested FROM turns WHERE id = ?", turn_id) > 0
 

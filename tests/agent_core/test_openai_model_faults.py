@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from types import ModuleType
 
 import pytest
@@ -379,3 +380,61 @@ async def test_a_server_that_cannot_count_is_asked_not_to(server: ModelServer) -
         assert (await chat.say("hi")).final.text == "Hi"
         await chat.say("ho")
     assert ["stream_options" in body for body in server.bodies] == [True, False, False]
+
+
+@asynccontextmanager
+async def speaking(*answers: bytes) -> AsyncGenerator[tuple[str, list[int]]]:
+    """A server of bare bytes: each connection gets the next answer, the last one again and again, and stays open."""
+    asked: list[int] = []
+    over = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        await reader.readexactly(length)
+        asked.append(length)
+        writer.write(answers[min(len(asked), len(answers)) - 1])
+        await over.wait()
+        writer.close()
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1", asked
+    finally:
+        over.set()
+        listener.close()
+
+
+async def test_a_refusal_whose_words_never_come_is_given_up_in_time(server: ModelServer) -> None:
+    hanging = b"HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\n{"
+    async with (
+        asyncio.timeout(10),
+        speaking(hanging) as (url, asked),
+        chatting(server, at=endpoint(server, base_url=url), patience=QUIET, retries=Retries(attempts=2)) as chat,
+    ):
+        with pytest.raises(model_errors.Unreachable, match="took too long"):
+            await chat.say("hi")
+        assert len(asked) == 2
+
+
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+NO_HTTP: dict[str, bytes] = {
+    "no status line": b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
+    "a header without end": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
+    "a header that is none": b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
+    "a chunk that is none": EVENTS + b"zz\r\nnonsense\r\n",
+    "a refusal in a bad chunk": b"HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+}
+
+
+@STREAMED
+@pytest.mark.parametrize("case", NO_HTTP)
+async def test_what_is_not_even_http_is_tried_again_and_then_told(server: ModelServer, stream: bool, case: str) -> None:
+    async with (
+        asyncio.timeout(10),
+        speaking(NO_HTTP[case]) as (url, asked),
+        chatting(server, stream=stream, at=endpoint(server, base_url=url), retries=Retries(attempts=2)) as chat,
+    ):
+        with pytest.raises((model_errors.Unreachable, model_errors.BrokenAnswer)):
+            await chat.say("hi")
+        assert len(asked) == 2

@@ -1,6 +1,7 @@
 """The way out: in order within a chat, without one chat holding up another."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
@@ -143,6 +144,25 @@ async def test_the_platforms_own_waiting_time_wins(db: Database, tries: list[int
     [(state, not_before_ms, problem)] = await rows(db, "SELECT state, not_before_ms, problem FROM outbox")
     assert (state, problem, tries) == ("ready", "slow down", [])
     assert not_before_ms >= before + 1_000_000
+
+
+@pytest.mark.parametrize("wished", [math.inf, math.nan, -1.0, 1e300])
+async def test_an_absurd_wish_to_wait_stops_nothing(db: Database, wished: float) -> None:
+    failures = iter([PlatformUnavailable("slow down", retry_after=wished)])
+
+    async def busy_once(message: OutboundMessage) -> None:
+        for error in failures:
+            raise error
+
+    platform = Pigeon(on_send=busy_once)
+    await put(db, "hello")
+    async with delivering(db, platform) as delivery:
+        if wished < math.inf and wished > 0:
+            await soon(delivery.flush())
+            [(not_before_ms,)] = await rows(db, "SELECT not_before_ms FROM outbox")
+            assert not_before_ms <= now_ms() + 3_600_000
+        else:
+            assert (await soon(platform.arrived.get())).text == "hello"
 
 
 async def test_what_is_due_later_is_sent_then_without_a_wake(db: Database) -> None:

@@ -11,7 +11,7 @@ from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.intake import Habits, Intake
 from gateway.messages import Cursor, InboundMessage, Kind, Quote, Text
 from gateway.sender_limits import SenderLimits
-from gateway.store import inbox
+from gateway.store import inbox, pairing
 from gateway.store.database import Database
 from tests.gateway.scene import ACCOUNT, PacedModel, edit_of, inbound, locked, make_small, rows, running
 
@@ -232,3 +232,58 @@ async def test_only_words_ask_to_be_let_in(db: Database, kind: Kind) -> None:
 async def test_nobody_asks_to_be_let_in_from_a_group(db: Database) -> None:
     await Door(db).accept(inbound("hello?", sender="666", kind="group"))
     assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
+
+
+async def invited(db: Database) -> str:
+    return await db.write(lambda tx: pairing.invite(tx, ACCOUNT, "member", pairing.Limits(), by="test"))
+
+
+async def test_somebody_inside_who_sends_an_invite_is_told_and_it_is_not_kept(db: Database) -> None:
+    code = await invited(db)
+    await Door(db).accept(inbound(code))
+    assert await rows(db, "SELECT outcome FROM inbox") == [("an invite",)]
+    assert await rows(db, "SELECT topic FROM outbox") == [("invite",)]
+
+
+async def test_somebody_inside_has_no_more_guesses_at_invites_than_a_stranger(db: Database) -> None:
+    code = await invited(db)
+    door = Door(db)
+    await door.accept(*(inbound("ABCD2345"[:7] + letter, message_id=letter) for letter in "23456"))
+    assert await rows(db, "SELECT COUNT(*) FROM pairing_failures") == [(5,)]
+    await door.accept(inbound(code, message_id="right"))
+    assert await rows(db, "SELECT COUNT(*) FROM pairing_failures") == [(5,)]
+    assert await rows(db, "SELECT outcome FROM inbox WHERE message_id = 'right'") == [("",)]
+    assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
+
+
+async def test_an_invite_is_looked_at_in_direct_messages_alone_and_in_time(db: Database) -> None:
+    code = await invited(db)
+    door = Door(db, limits=SenderLimits(per_minute=1))
+    await door.accept(inbound(code, message_id="1", kind="group", chat="group"))
+    await door.accept(inbound(code, message_id="2"))
+    assert await rows(db, "SELECT outcome FROM inbox ORDER BY id") == [("",), ("too fast",)]
+    assert await rows(db, "SELECT COUNT(*) FROM pairing_failures") == [(0,)]
+
+
+async def test_a_guests_wrong_invite_is_one_miss(db: Database) -> None:
+    await invited(db)
+    door = Door(db, rules=Rules(allow_all_users=True))
+    await door.accept(inbound("ABCD2345"))
+    assert await rows(db, "SELECT COUNT(*) FROM pairing_failures") == [(1,)]
+
+
+async def test_a_flood_of_stops_is_one_stop(db: Database) -> None:
+    door = Door(db)
+    await door.accept(*(inbound("stop", message_id=str(number)) for number in range(100)))
+    assert await rows(db, "SELECT outcome, COUNT(*) FROM inbox GROUP BY outcome ORDER BY outcome") == [
+        ("", 1),
+        ("stopping already", 99),
+    ]
+    assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
+
+
+async def test_commands_of_one_chat_find_the_queue_full_too(db: Database) -> None:
+    door = Door(db, max_waiting=3)
+    await door.accept(*(inbound("/status", message_id=str(number)) for number in range(10)))
+    assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE state = 'ready'") == [(3,)]
+    assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(1,)]

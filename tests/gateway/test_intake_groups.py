@@ -10,6 +10,7 @@ from gateway.messages import InboundMessage
 from gateway.store import overheard, turns
 from gateway.store.database import Database
 from tests.gateway.scene import ACCOUNT, PacedModel, Small, edit_of, inbound, make_small, rows, running, soon
+from tests.gateway.store.conftest import Clock
 from tests.gateway.test_intake import Door
 
 OPEN = Rules(allowed_chats=frozenset({f"{ACCOUNT}:group"}))
@@ -200,3 +201,25 @@ async def test_a_conversation_of_ones_own_needs_no_names(db: Database) -> None:
     async with running(small):
         await hear(small, in_group("hello", "1", to_us=True))
         assert await soon(model.asked.get()) == "hello"
+
+
+async def test_the_rest_of_an_album_needs_no_mention_of_its_own(db: Database) -> None:
+    door = Door(db, rules=OPEN)
+    first = replace(in_group("@bot look", "1", to_us=True), more_follows=True)
+    others = [replace(in_group("", str(n), to_us=False), more_follows=True) for n in (2, 3)]
+    somebody_else = in_group("nice", "4", sender="8")
+    await door.accept(first, others[0])
+    await door.accept(others[1], somebody_else)
+    assert await rows(db, "SELECT message_id FROM inbox ORDER BY id") == [("1",), ("2",), ("3",)]
+    assert await rows(db, "SELECT COUNT(*) FROM overheard") == [(1,)]
+
+
+async def test_what_the_same_person_says_later_is_no_rest(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("gateway.clock.time", clock)
+    door = Door(db, rules=OPEN)
+    await door.accept(replace(in_group("@bot look", "1", to_us=True), more_follows=True))
+    clock.forward(seconds=2)
+    await door.accept(in_group("lunch?", "2"))
+    await door.accept(in_group("@bot and this", "3", to_us=True), in_group("or dinner?", "4"))
+    assert await rows(db, "SELECT message_id FROM inbox ORDER BY id") == [("1",), ("3",)]

@@ -8,15 +8,20 @@ import pytest
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit
+from gateway import lanes as lanes_module
 from gateway.clock import now_ms
+from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec
+from gateway.commands.table import all_commands
 from gateway.errors import StoreCorrupt
 from gateway.intake import Habits
 from gateway.messages import InboundMessage, Part
+from gateway.resets import Resets
 from gateway.spoken import spoken
 from gateway.store import turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.inbox import Accepted
+from gateway.store.turns import Turn
 from tests.gateway.scene import (
     ACCOUNT,
     PacedModel,
@@ -280,3 +285,66 @@ async def test_a_turn_that_cannot_be_opened_at_once_fails_alone(db: Database, mo
         answers = {await small.answer(), await small.answer()}
     assert "re: hello" in answers
     assert any("went wrong inside Hermes" in answer for answer in answers)
+
+
+def _bug(tx: Transaction, call: CommandCall) -> CommandReply:
+    tx.execute("INSERT INTO people (id, name, role, created_ms) VALUES ('x', 'x', 'guest', 0)")
+    if call.arguments == "twice":  # as the store tells it
+        tx.execute("INSERT INTO people (id, name, role, created_ms) VALUES ('x', 'x', 'guest', 0)")
+    raise RuntimeError("a bug")
+
+
+WITH_A_BUG = Commands([CommandSpec(name="break", description="", category="Help", run=_bug), *all_commands().specs])
+
+
+@pytest.mark.parametrize("how", ["/break", "/break twice"])
+async def test_what_came_with_a_command_that_breaks_is_answered_without_a_further_wake(db: Database, how: str) -> None:
+    model = PacedModel()
+    model.let("hello", "here too")
+    async with running(make_small(db, model, commands=WITH_A_BUG)) as small:
+        for _ in range(3):
+            await db.write(lambda tx: None)  # the look that every start begins with is over
+        await small.say(inbound(how), inbound("here too", message_id="2"), inbound("hello", chat="office"))
+        answers = {await small.answer() for _ in range(3)}
+    assert {"re: hello", "re: here too"} < answers
+    assert any("went wrong inside Hermes" in answer for answer in answers)
+
+
+@pytest.mark.parametrize("how", ["/break", "/break twice"])
+async def test_of_many_commands_the_one_that_breaks_fails_alone(db: Database, how: str) -> None:
+    small = make_small(db, PacedModel(), commands=WITH_A_BUG)
+    await small.say(*(inbound(text, message_id=str(n)) for n, text in enumerate(["/help", "/new", how, "/status"])))
+    async with running(small):
+        for _ in range(4):
+            await small.answer()
+    assert [outcome for (outcome,) in await rows(db, "SELECT outcome FROM inbox ORDER BY id")] == [
+        "answered",
+        "answered",
+        "failed",
+        "answered",
+    ]
+    assert await rows(db, "SELECT COUNT(*) FROM people WHERE id = 'x'") == [(0,)]
+
+
+async def test_a_flood_of_commands_in_one_chat_keeps_no_other_waiting(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes_module, "_COMMANDS_AT_ONCE", 2)
+    model = PacedModel()
+    model.let("hello")
+    begun: list[int] = []
+    really_begin = turns.begin
+
+    def begin(tx: Transaction, resets: Resets) -> Turn | None:
+        turn = really_begin(tx, resets)
+        if turn is not None:
+            begun.append(tx.count("SELECT COUNT(*) FROM inbox WHERE kind = 'command' AND state = 'ready'"))
+        return turn
+
+    monkeypatch.setattr(turns, "begin", begin)
+    async with running(make_small(db, model)) as small:
+        flood = (inbound("/help", message_id=f"c{n}") for n in range(9))
+        await small.say(*flood, inbound("hello", chat="office"))
+        while await small.answer() != "re: hello":
+            pass
+    assert begun == [7]  # with the first of them, not behind the last

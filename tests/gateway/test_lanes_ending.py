@@ -12,12 +12,12 @@ from gateway.commands.desk import CommandDesk
 from gateway.commands.table import all_commands
 from gateway.lanes import Lanes
 from gateway.resets import Resets
-from gateway.store import transcripts, turns
+from gateway.store import chats, transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.turns import Opened, Turn
 from tests.agent_core.scripted import ScriptedModel, asks, call, plain_tool
-from tests.gateway.scene import PacedModel, inbound, locked, make_small, rows, running, soon
+from tests.gateway.scene import ACCOUNT, PacedModel, inbound, locked, make_small, rows, running, soon
 from tools.base import ToolOutput
 
 OUTCOMES = "SELECT outcome FROM turns ORDER BY started_ms, id"
@@ -118,6 +118,40 @@ async def test_many_stops_end_a_turn_once(db: Database) -> None:
         await small.say(inbound("hello", message_id="3"))
         assert await small.answer() == "re: hello"
     assert await rows(db, OUTCOMES) == [("stopped",), ("answered",)]
+
+
+@pytest.mark.parametrize("max_turns", [1, 10])
+async def test_a_stop_that_another_process_wrote_ends_the_turn_at_the_next_wake(db: Database, max_turns: int) -> None:
+    """As `hermes pairing revoke` does: no model works on for somebody who was shown the door."""
+    model = PacedModel()
+    async with running(make_small(db, model, max_turns=max_turns)) as small:
+        await small.say(inbound("dig"))
+        await soon(model.asked.get())
+        await db.write(lambda tx: turns.stop_those_for(tx, ACCOUNT, "42"))
+        small.lanes.wake()
+        model.let("hello")  # in a chat of its own where there is room for one turn only
+        await small.say(inbound("hello", chat="office", sender="43"))
+        assert await small.answer() == "re: hello"
+        await soon(_until_idle(small.lanes))
+    assert sorted(await rows(db, OUTCOMES)) == [("answered",), ("stopped",)]
+    assert small.platform.texts == ["re: hello"]
+
+
+async def _until_idle(lanes: Lanes) -> None:
+    while lanes.running:
+        await asyncio.sleep(0)
+
+
+async def test_stop_ends_the_turn_of_a_group_that_was_given_another_id_meanwhile(db: Database) -> None:
+    model = PacedModel()
+    async with running(make_small(db, model)) as small:
+        await small.say(inbound("dig", chat="-7", kind="group"))
+        await soon(model.asked.get())
+        await db.write(lambda tx: chats.move(tx, ACCOUNT, "-7", "-1007"))
+        await small.say(inbound("/stop", message_id="2", chat="-1007", kind="group"))
+        assert await small.answer() == "Stopped."
+        await soon(_until_idle(small.lanes))
+    assert await rows(db, OUTCOMES) == [("stopped",)]
 
 
 @dataclass

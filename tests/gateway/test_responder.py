@@ -166,6 +166,31 @@ async def test_a_model_that_cannot_answer_says_so_in_the_chat(db: Database) -> N
     assert await rows(db, "SELECT state, outcome FROM inbox") == [("done", "failed")]
 
 
+async def test_a_model_that_cannot_answer_tells_nothing_to_who_has_stopped_it(db: Database) -> None:
+    turn = await begin(db, inbound("hello"))
+
+    class StoppedMeanwhile(Unhappy):
+        async def reply(
+            self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+        ) -> Message:
+            await db.write(lambda tx: turns.request_stop(tx, turn.session_key))
+            return await super().reply(messages, tools, emit, may_call=may_call)
+
+    await make_responder(db, StoppedMeanwhile()).respond(turn)
+    assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
+    assert await rows(db, "SELECT state, outcome FROM turns") == [("done", "stopped")]
+
+
+async def test_a_turn_that_was_stopped_is_not_given_up_aloud(db: Database) -> None:
+    turn = await begin(db, inbound("dig"))
+    await db.write(lambda tx: turns.request_stop(tx, turn.session_key))
+    for _ in range(4):
+        turn = await resume(db)
+    await make_responder(db, ScriptedModel([])).respond(turn)
+    assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
+    assert await rows(db, "SELECT state, outcome FROM turns") == [("done", "stopped")]
+
+
 @pytest.mark.parametrize(
     ("kind", "user", "name", "heard"),
     [

@@ -1,15 +1,16 @@
 """How much one sender may say, and what becomes of the rest."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from gateway import sender_limits
 from gateway.access import Rules
 from gateway.errors import StoreUnavailable
+from gateway.messages import InboundMessage
 from gateway.sender_limits import SenderLimits
 from gateway.store.database import Database
-from tests.gateway.scene import inbound, locked, rows
+from tests.gateway.scene import inbound, locked, reaction_to, rows
 from tests.gateway.store.conftest import Clock
 from tests.gateway.test_intake import Door
 
@@ -168,3 +169,70 @@ async def test_a_page_that_a_full_disk_did_not_take_counts_once_when_it_comes_ag
                 await door.accept(inbound("hello"))
     await door.accept(inbound("hello"))
     assert await rows(db, "SELECT state, outcome FROM inbox") == [("ready", "")]
+
+
+def in_group(message_id: str, *, to_us: bool) -> InboundMessage:
+    return replace(inbound("x", message_id=message_id, chat="group", kind="group"), addressed=to_us)
+
+
+async def test_what_is_said_to_others_in_a_group_takes_nothing_from_what_is_said_to_us(
+    db: Database, hand: Hand
+) -> None:
+    door = Door(db, limits=SenderLimits(per_minute=1, clock=hand))
+    await door.accept(*(in_group(str(n), to_us=False) for n in range(20)))
+    await door.accept(*(replace(reaction_to("1", chat="group"), addressed=False) for _ in range(20)))
+    await door.accept(in_group("30", to_us=True))
+    assert await rows(db, "SELECT message_id, outcome FROM inbox") == [("30", "")]
+
+
+async def test_reactions_in_a_group_have_a_limit_of_their_own(db: Database, hand: Hand) -> None:
+    door = Door(db, limits=SenderLimits(per_minute=2, clock=hand))
+    await door.accept(in_group("1", to_us=True))
+    for number in range(9):
+        note = replace(in_group(f"1:{number}", to_us=False), kind="reaction", about="1")
+        await door.accept(note)
+    assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE kind = 'reaction'") == [(2,)]
+    await door.accept(in_group("2", to_us=True))
+    assert await rows(db, "SELECT outcome FROM inbox WHERE message_id = '2'") == [("",)]
+
+
+def album(*message_ids: str) -> list[InboundMessage]:
+    return [replace(inbound("x", message_id=message_id), more_follows=True) for message_id in message_ids]
+
+
+async def test_an_album_counts_once_and_only_as_many_as_an_album_has(db: Database, hand: Hand) -> None:
+    door = Door(db, max_waiting=100, limits=SenderLimits(per_minute=2, clock=hand))
+    await door.accept(*album(*map(str, range(4))))
+    await door.accept(*album(*map(str, range(4, 10))))  # in another page
+    hand.forward(5)
+    await door.accept(inbound("x", message_id="next"), inbound("x", message_id="too many"))
+    assert await rows(db, "SELECT message_id FROM inbox WHERE outcome = 'too fast'") == [("too many",)]
+    hand.forward(120)
+    await door.accept(*album(*(f"flood {n}" for n in range(50))))
+    assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE outcome = '' AND message_id LIKE 'flood%'") == [(20,)]
+
+
+async def test_the_last_piece_of_a_cut_text_ends_it(db: Database, hand: Hand) -> None:
+    door = Door(db, limits=SenderLimits(per_minute=1, clock=hand))
+    await door.accept(*album("1"), inbound("rest", message_id="2"), inbound("another", message_id="3"))
+    assert await rows(db, "SELECT message_id FROM inbox WHERE outcome = 'too fast'") == [("3",)]
+
+
+async def test_an_album_that_a_full_disk_did_not_take_counts_once_when_it_comes_again(db: Database, hand: Hand) -> None:
+    door = Door(db, limits=SenderLimits(per_minute=2, clock=hand))
+    with locked(db.path):
+        for _ in range(5):
+            with pytest.raises(StoreUnavailable):
+                await door.accept(*album("1", "2", "3"))
+    await door.accept(*album("1", "2", "3"))
+    hand.forward(5)
+    await door.accept(inbound("x", message_id="4"), inbound("x", message_id="5"))
+    assert await rows(db, "SELECT message_id FROM inbox WHERE outcome = 'too fast'") == [("5",)]
+
+
+def test_rests_that_never_come_are_forgotten(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender_limits, "_SENDERS_REMEMBERED", 100)
+    limits = SenderLimits(per_minute=1, clock=hand)
+    for number in range(1_000):
+        limits.expect_rest("pigeon", str(number))
+    assert len(limits._rests) == 100

@@ -1,6 +1,7 @@
 """One platform's outage, wrong key or bug."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -148,6 +149,43 @@ async def test_a_wrong_key_stops_that_platform_alone() -> None:
         await soon(works.settled.wait())
         assert (first.state, first.problem, refused.runs) == ("needs operator", "the token was refused", 1)
         assert second.is_connected
+
+
+async def test_a_wrong_key_is_tried_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been mended on the platform's side; an outage meanwhile mends nothing."""
+    monkeypatch.setattr(supervisor, "_OPERATOR_SECONDS", 0.0)
+    hearing, connects = new_hearing()
+    states: list[str] = []
+
+    class Mended(Moody):
+        async def run(self, inlet: Inlet) -> None:
+            states.append(hearing.state)
+            await super().run(inlet)
+
+    refused = PlatformAuthFailed("the token was refused")
+    platform = Mended(refused, refused, PlatformUnavailable("no network"))
+    async with kept(platform, hearing):
+        await soon(platform.settled.wait())
+        assert hearing.is_connected
+    assert states == ["connecting", "needs operator", "needs operator", "needs operator"]
+    assert connects == ["connected"]
+
+
+@pytest.mark.parametrize(("wished", "waited"), [(math.inf, 0.0), (math.nan, 0.0), (-1.0, 0.0), (1e300, 3600.0)])
+async def test_an_absurd_wish_to_wait_is_bounded(monkeypatch: pytest.MonkeyPatch, wished: float, waited: float) -> None:
+    waits: list[float] = []
+    sleep = asyncio.sleep
+
+    async def at_once(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("gateway.supervisor.asyncio.sleep", at_once)
+    hearing, _ = new_hearing()
+    platform = Moody(PlatformUnavailable("slow down", retry_after=wished))
+    async with kept(platform, hearing):
+        await soon(platform.settled.wait())
+    assert waits == [waited]
 
 
 async def test_a_bug_passes() -> None:

@@ -16,7 +16,7 @@ from gateway.errors import (
 )
 from gateway.platforms.telegram.request import MaybeSent, NotSent, TooFast, TooLarge
 
-_CONFLICT_SECONDS = 30.0  # each try of ours takes updates from the other program
+_CONFLICT_SECONDS = 15.0  # each try of ours takes updates from the other program
 
 
 class Refusal(Enum):
@@ -120,8 +120,10 @@ def hearing_problems(variable: str) -> Iterator[None]:
             f"@BotFather as {variable}",
             retry_after=_CONFLICT_SECONDS,
         ) from error
+    except (BadRequest, Forbidden) as error:
+        raise PlatformUnavailable(f"Telegram refuses: {error.message}") from error
     except TelegramError as error:
-        raise PlatformUnavailable(f"Telegram cannot be heard: {error.message}") from error
+        raise PlatformUnavailable(error.message) from error
 
 
 @contextmanager
@@ -130,7 +132,7 @@ def making_sense() -> Iterator[None]:
     try:
         yield
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise TelegramError("the server's answer makes no sense") from error
+        raise TelegramError("the answer of Telegram's server makes no sense") from error
 
 
 def _why_closed(words: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import structlog
 from telegram import BotCommand, LinkPreviewOptions, Message, ReplyParameters
 from telegram.constants import ChatAction
-from telegram.error import BadRequest, ChatMigrated, TelegramError
+from telegram.error import BadRequest, ChatMigrated, InvalidToken, TelegramError
 
 from gateway.errors import (
     GatewayError,
@@ -43,7 +43,7 @@ from gateway.platforms.telegram.letter import (
 )
 from gateway.platforms.telegram.line import Line, ListeningBot
 from gateway.platforms.telegram.polls import Listener
-from gateway.platforms.telegram.request import TooFast
+from gateway.platforms.telegram.request import NothingThere, NotSent, TooFast
 from gateway.platforms.telegram.updates import Me
 
 log = structlog.get_logger()
@@ -94,6 +94,8 @@ class TelegramPlatform:
         self._pages: OrderedDict[str, tuple[str, tuple[Page, ...]]] = OrderedDict()
 
     async def run(self, inlet: Inlet) -> None:
+        if not self._token:
+            raise PlatformAuthFailed(f"{self._variable} is not set; run `hermes config set {self._variable}`")
         if not _TOKEN.fullmatch(self._token):
             raise PlatformAuthFailed(
                 f"{self._variable} is no bot token; one looks like 123456789:AbC-dEf and comes from @BotFather"
@@ -104,7 +106,10 @@ class TelegramPlatform:
             self._has_line.set()
             try:
                 with hearing_problems(self._variable):
-                    await self._listen(bot, inlet)
+                    try:
+                        await self._listen(bot, inlet)
+                    except InvalidToken as error:
+                        raise await self._token_problem(bot, error) from error
             except StoreUnavailable as error:
                 raise PlatformUnavailable(str(error)) from error
             except GatewayStopping:
@@ -128,12 +133,14 @@ class TelegramPlatform:
         line = await self._line_soon()
         async with line.held() as bot:
             try:
-                file = await bot.get_file(media.reference)
-                if not (file.file_path or "").startswith(("https://", "http://")):
+                with making_sense():
+                    file = await bot.get_file(media.reference)
+                    address, size_bytes = str(file.file_path or ""), int(file.file_size or 0)
+                if not address.startswith(("https://", "http://")):
                     raise MediaUnavailable("the Bot API server keeps the file to itself")
-                if (file.file_size or 0) > max_bytes:
+                if size_bytes > max_bytes:
                     raise MediaUnavailable(f"it is larger than {max_bytes // 1_000_000} MB")
-                return await line.download(str(file.file_path), max_bytes)
+                return await line.download(address, max_bytes)
             except TelegramError as error:
                 raise fetching_problem(error) from error
 
@@ -157,6 +164,20 @@ class TelegramPlatform:
                 raise self._problem(error, chat, repeatable=True) from error
 
     # Listening.
+
+    async def _token_problem(self, bot: ListeningBot, error: InvalidToken) -> TelegramError:
+        """A token that was good does not go bad by one odd answer: it is tried once more."""
+        if self._me is None:
+            return error
+        if not isinstance(error, NothingThere):
+            try:
+                with making_sense():
+                    await bot.get_me()
+            except NothingThere:
+                pass
+            except TelegramError as again:
+                return again
+        return NotSent("Telegram did not know the bot for a moment")
 
     async def _listen(self, bot: ListeningBot, inlet: Inlet) -> None:
         me = await self._introduced(bot, inlet)
@@ -184,6 +205,8 @@ class TelegramPlatform:
     async def _introduced(self, bot: ListeningBot, inlet: Inlet) -> Me:
         with making_sense():
             user = await bot.get_me()
+            if not isinstance(user.id, int) or not isinstance(user.username or "", str):
+                raise TypeError("no user")
         me = Me(account=self.account, id=user.id, username=user.username or "")
         if me != self._me:
             self._me = me

@@ -1,8 +1,8 @@
 """Listening to Telegram: a page of updates is taken first, and confirmed by the next poll only then."""
 
 import asyncio
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
@@ -12,7 +12,7 @@ from telegram.error import Conflict, TelegramError
 from gateway.backoff import backoff_seconds
 from gateway.clock import now_ms
 from gateway.errors import PlatformUnavailable, StoreUnavailable
-from gateway.messages import Cursor
+from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Inlet
 from gateway.platforms.telegram.line import ListeningBot
 from gateway.platforms.telegram.updates import KINDS_WE_READ, Me, News, read
@@ -24,6 +24,7 @@ _DEAD_AFTER_SECONDS = 10.0  # beyond what the poll itself was to wait
 _STORE_PATIENCE_SECONDS = 10.0  # longer, and it would look as if we could not hear
 _MAX_UNANSWERED_PRESSES = 100
 _ANSWER_SECONDS = 5.0
+_MOVED = "where access.allowed_chats or gateway.free_response_chats in the configuration name the old id, write the new"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +35,21 @@ class Position:
     bot: int
     offset: int
     set_ms: int
+    first_bot: int  # of this account, ever
 
     good_for_ms = 48 * 3600 * 1000
 
     @property
     def cursor(self) -> Cursor:
-        return Cursor(channel=_CHANNEL, value=f"{self.bot} {self.offset} {self.set_ms}")
+        return Cursor(channel=_CHANNEL, value=f"{self.bot} {self.offset} {self.set_ms} {self.first_bot}")
 
     @classmethod
     def written(cls, value: str) -> "Position | None":
         try:
-            bot, offset, set_ms = map(int, value.split())
+            bot, offset, set_ms, *first = map(int, value.split())
         except ValueError:
             return None
-        return cls(bot=bot, offset=offset, set_ms=set_ms)
+        return cls(bot=bot, offset=offset, set_ms=set_ms, first_bot=first[0] if first else bot)
 
     def offset_for(self, bot: int, at_ms: int) -> int | None:
         return self.offset if bot == self.bot and at_ms - self.set_ms <= self.good_for_ms else None
@@ -64,11 +66,14 @@ class Listener:
     poll_seconds: int
     background: asyncio.TaskGroup
     _answers: set[asyncio.Task[None]] = field(default_factory=set)
+    _first_bot: int = 0  # of this account, ever
     _freed: bool = False  # from a webhook, and nothing heard since
 
     async def listen(self) -> None:
         """Until cancelled. Raises PlatformUnavailable, or TelegramError for the caller to name."""
         position = Position.written(await self.inlet.cursor(_CHANNEL))
+        self._first_bot = position.first_bot if position is not None else self.me.id
+        self.me = replace(self.me, mark=0 if self._first_bot == self.me.id else self.me.id)
         wait_seconds = 0  # the first answers at once: it is how we know that we are connected
         failures = 0
         while True:
@@ -111,12 +116,13 @@ class Listener:
 
     async def _take(self, page: list[dict[str, Any]]) -> Position:
         news = list(self._news(page))
-        for one in news:  # first: what is said in the new chat must find the old one's session there
-            if one.moved is not None:
-                await self.inlet.moved(*one.moved)
-        messages = [message for one in news for message in one.messages]
+        moves = dict(one.moved for one in news if one.moved is not None)
+        for old, new in moves.items():  # first: what is said in the new chat must find the old one's session there
+            await self.inlet.moved(old, new)
+            log.warning("a group goes on under another id", account=self.me.account, old=old, new=new, meaning=_MOVED)
+        messages = [_at_new_place(message, moves) for one in news for message in one.messages]
         offset = max(update["update_id"] for update in page) + 1
-        position = Position(bot=self.me.id, offset=offset, set_ms=now_ms())
+        position = Position(bot=self.me.id, offset=offset, set_ms=now_ms(), first_bot=self._first_bot)
         await self.inlet.accept(messages, position.cursor)
         for one in news:
             if one.note:
@@ -150,6 +156,16 @@ class Listener:
             await self.bot.answer_callback_query(press, read_timeout=_ANSWER_SECONDS, connect_timeout=_ANSWER_SECONDS)
         except TelegramError as error:
             log.debug("button left unanswered", account=self.me.account, problem=error.message)
+
+
+def _at_new_place(message: InboundMessage, moves: Mapping[str, str]) -> InboundMessage:
+    """What was said just before a group moved: what is allowed there, and its conversation, are at the new place."""
+    old = message.key.chat
+    if old not in moves:
+        return message
+    # Messages are numbered anew there: a mark keeps these from being taken for others.
+    mark = int(old) if message.kind == "message" else message.edited_ms
+    return replace(message, key=replace(message.key, chat=moves[old]), edited_ms=mark)
 
 
 def _checked(page: object) -> list[dict[str, Any]]:

@@ -3,6 +3,8 @@
 TelegramError
 ├── TooFast          Telegram asks us to wait
 ├── TooLarge         a file has more bytes than we would take
+├── InvalidToken
+│   └── NothingThere the same, or a server that is not itself yet: 404
 └── NetworkError
     ├── NotSent      nothing was done: it never left this machine, or Telegram says so itself
     └── MaybeSent    it went out, and no answer of Telegram's came back
@@ -11,23 +13,27 @@ No error names the address of a request: it holds the token. For the same reason
 """
 
 import json
+import math
 import os
 import socket
 from http import HTTPStatus
 from typing import Any
 
 import aiohttp
-from telegram.error import BadRequest, NetworkError, TelegramError, TimedOut
+from telegram.error import BadRequest, InvalidToken, NetworkError, TelegramError, TimedOut
 from telegram.request import BaseRequest, RequestData
 
 _JSON = {"Content-Type": "application/json"}
 _MAX_ANSWER_BYTES = 16_000_000  # a hundred updates are far smaller
 _DOWNLOAD_SECONDS = 60.0
 _PATIENCE_SECONDS = 5.0  # when we are told to wait, and not how long
+_LONGEST_SECONDS = 3600.0
 # Shorter than any server's: a request on a line that the server has just closed would be in doubt.
 _IDLE_SECONDS = 15.0
-_KNOWN_REFUSALS = (400, 401, 403, 404, 409)
-_NOTHING_DONE = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
+_KNOWN_REFUSALS = (400, 401, 403, 409)
+
+
+_NOT_TELEGRAMS = "the answer is not one that Telegram gives"
 
 
 class TooFast(TelegramError):
@@ -39,6 +45,10 @@ class TooFast(TelegramError):
 
 
 class TooLarge(TelegramError):
+    pass
+
+
+class NothingThere(InvalidToken):
     pass
 
 
@@ -104,8 +114,8 @@ class AiohttpRequest(BaseRequest):
         )
         if status >= HTTPStatus.MULTIPLE_CHOICES:
             _raise_unless_plain_refusal(status, self.parse_json_payload(payload))
-        elif method == "POST" and b'"result"' not in payload:
-            raise MaybeSent("the answer is not Telegram's")
+        elif method == "POST" and "result" not in self.parse_json_payload(payload):
+            raise MaybeSent(_NOT_TELEGRAMS)
         return status, payload
 
     async def download(self, url: str, max_bytes: int) -> bytes:
@@ -124,9 +134,9 @@ class AiohttpRequest(BaseRequest):
         try:
             answer = json.loads(payload)
         except (ValueError, RecursionError):
-            raise MaybeSent("the answer is not JSON") from None
+            raise MaybeSent("Telegram's server gave an answer that is not JSON") from None
         if not isinstance(answer, dict):
-            raise MaybeSent("the answer is not Telegram's")
+            raise MaybeSent(_NOT_TELEGRAMS)
         return answer
 
     async def _exchange(
@@ -158,15 +168,24 @@ class AiohttpRequest(BaseRequest):
 
 
 def _raise_unless_plain_refusal(status: int, answer: dict[str, Any]) -> None:
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
-        parameters = answer.get("parameters")
-        wished = parameters.get("retry_after") if isinstance(parameters, dict) else None
-        raise TooFast(_seconds(wished, _PATIENCE_SECONDS))
-    if status in _NOTHING_DONE and answer.get("ok") is False:
+    # Its shape is looked at here: python-telegram-bot trusts it, and would fail in ways that look like bugs of ours.
+    parameters, words = answer.get("parameters") or {}, answer.get("description") or ""
+    if not isinstance(parameters, dict) or not isinstance(words, str):
+        raise MaybeSent(_NOT_TELEGRAMS)
+    if status == HTTPStatus.TOO_MANY_REQUESTS or "retry_after" in parameters:
+        raise TooFast(_seconds(parameters.get("retry_after"), _PATIENCE_SECONDS))
+    if not isinstance(parameters.get("migrate_to_chat_id", 0), int):
+        raise MaybeSent(_NOT_TELEGRAMS)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE and answer.get("ok") is False:
         raise NotSent(f"Telegram has trouble of its own (status {status})")
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        # Also said by a server that restarts, of what it has handed on already.
+        raise MaybeSent(f"Telegram has trouble of its own (status {status})")
     if not HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
         # A gateway in between may have passed the request on before it gave up.
         raise MaybeSent(f"something between us and Telegram answered with status {status}")
+    if status == HTTPStatus.NOT_FOUND:
+        raise NothingThere(words or "Not Found")
     if status not in _KNOWN_REFUSALS:
         raise BadRequest(f"status {status}")
 
@@ -200,7 +219,9 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
 
 def _seconds(value: object, otherwise: float) -> float:
     """python-telegram-bot hands on marks for "not given" as well; and no request of ours may wait for ever."""
-    return float(value) if isinstance(value, int | float) and value > 0 else otherwise
+    if not isinstance(value, int | float) or not 0 < value < math.inf:
+        return otherwise
+    return float(min(value, _LONGEST_SECONDS))
 
 
 def _reason(error: Exception) -> str:

@@ -41,6 +41,8 @@ KINDS_WE_READ = (
     Update.MY_CHAT_MEMBER,
 )
 _CUT_BY_THE_CLIENT = 4_000  # a text so long is the first piece of one that did not fit
+_UPDATE_IDS = 1_000_000_000  # so many behind each second still fit 64 bits
+_NUMBERED_FOR_ALL = (Chat.SUPERGROUP, Chat.CHANNEL)
 _GONE = (ChatMember.LEFT, ChatMember.BANNED)
 
 
@@ -51,6 +53,7 @@ class Me:
     account: str
     id: int
     username: str
+    mark: int = 0  # of a bot that has taken another's place: see `_mark`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +92,12 @@ def _said(message: Message, me: Me, commands: Collection[str]) -> News:
 
 def _edited(message: Message, me: Me, commands: Collection[str], update_id: int) -> News:
     said = _inbound(message, me, commands)
-    if said is None:
+    if said is None or message.location is not None:  # a live location: nobody says anything at each step
         return News()
     at_ms = _ms(message.edit_date or message.date)
-    # Telegram counts seconds: two edits within one are still two.
-    edit = replace(said, kind="edit", sent_ms=at_ms, edited_ms=at_ms + update_id % 1000, more_follows=False)
+    # Telegram counts seconds: two edits within one are still two, and the later has the higher number.
+    order = at_ms // 1000 * _UPDATE_IDS + update_id % _UPDATE_IDS
+    edit = replace(said, kind="edit", sent_ms=at_ms, edited_ms=order, more_follows=False)
     return News(messages=(edit,))
 
 
@@ -108,6 +112,7 @@ def _inbound(message: Message, me: Me, commands: Collection[str]) -> InboundMess
         sender=_author(message),
         parts=parts,
         sent_ms=_ms(message.date),
+        edited_ms=_mark(message.chat, me),
         about=str(reply.message_id) if reply is not None else "",
         addressed=_is_addressed(message, me, commands),
         more_follows=message.media_group_id is not None or utf16_len(words_of(message)[0]) >= _CUT_BY_THE_CLIENT,
@@ -167,6 +172,12 @@ def _key(chat: Chat, me: Me, thread: str = "") -> SessionKey:
     platform, _, account = me.account.partition("@")
     kind = {Chat.PRIVATE: "dm", Chat.CHANNEL: "channel"}.get(chat.type, "group")
     return SessionKey(platform=platform, account=account, kind=kind, chat=str(chat.id), thread=thread)
+
+
+def _mark(chat: Chat, me: Me) -> int:
+    """In private chats and small groups each bot has numbers of its own: what is said to a later bot of the account
+    would be taken for second copies of what was said to the first."""
+    return 0 if chat.type in _NUMBERED_FOR_ALL else me.mark
 
 
 def _thread(message: Message) -> str:

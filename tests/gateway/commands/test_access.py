@@ -81,7 +81,7 @@ async def test_the_list_names_everybody(db: Database) -> None:
 async def test_approving_from_a_chat(db: Database, form: str, role: Role, account: str) -> None:
     code = await db.write(lambda tx: asks(tx, account=account))
     said = await say(db, "pairing approve " + form.format(code, half=code[:4].lower(), rest=code[4:]))
-    assert said.startswith(f"Ada ({account}:42) is in as {role} and is told so.")
+    assert said == f"Ada ({account}:42) is in as {role} and is told so. To take it back: /pairing revoke {account} 42"
     assert (await db.read(lambda tx: people.standing(tx, account, "42", ""))).paired_as == role
 
 
@@ -147,7 +147,8 @@ async def test_an_invite_sent_by_somebody_who_is_in_is_neither_kept_nor_used_up(
 async def test_revoking_from_a_chat(db: Database) -> None:
     await db.write(lambda tx: pairing.approve(tx, "telegram", asks(tx), "member", LIMITS, by="test"))
     assert await say(db, "pairing revoke Ada") == (
-        "Ada (42) may no longer talk to me. `hermes pairing invite` lets them in again."
+        "Ada (42) may no longer talk to me. "
+        "To let them in again, make an invite on the machine itself: hermes pairing invite telegram"
     )
     assert (await db.read(lambda tx: people.standing(tx, "telegram", "42", ""))).revoked
 
@@ -176,6 +177,57 @@ async def test_clearing(db: Database, command: str, key: SessionKey, said: str, 
     await db.write(lambda tx: [asks(tx, account=account) for account in accounts])
     assert (await say(db, command, key=key)).startswith(said)
     assert len((await db.read(lambda tx: pairing.overview(tx, LIMITS))).pending) == left
+
+
+async def test_clearing_voids_invites_too(db: Database) -> None:
+    platforms = ("telegram", "telegram@work", "discord")
+    await db.write(lambda tx: [pairing.invite(tx, name, "member", LIMITS, by="test") for name in platforms])
+    assert await say(db, "pairing clear") == "2 invites are forgotten and their codes are void."
+    assert [one.platform for one in (await db.read(lambda tx: pairing.overview(tx, LIMITS))).invites] == ["discord"]
+    assert await say(db, "pairing clear") == "Nobody was waiting to be let in, and no invite was open."
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("discord", "There is no platform 'discord'. Known here: telegram."),
+        ("telegran", "There is no platform 'telegran'. Did you mean telegram?"),
+        ("telegram please", "There is no platform 'please'. Known here: telegram."),
+    ],
+)
+async def test_clearing_something_else_clears_nothing(db: Database, word: str, said: str) -> None:
+    await db.write(lambda tx: asks(tx))
+    assert await say(db, f"pairing clear {word}") == said
+    assert len((await db.read(lambda tx: pairing.overview(tx, LIMITS))).pending) == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("{} boss", "There is no role 'boss', and nobody was let in. Roles are owner, member, guest."),
+        ("telegram {half} {rest} boss", "There is no role 'boss'"),
+        ("telegramm {}", "Did you mean telegram?"),
+    ],
+)
+async def test_a_slip_beside_a_right_code_is_no_wrong_code(db: Database, form: str, said: str) -> None:
+    code = await db.write(lambda tx: asks(tx))
+    assert said in await say(db, "pairing approve " + form.format(code, half=code[:4], rest=code[4:]))
+    assert await rows(db, "SELECT COUNT(*) FROM pairing_failures") == [(0,)]
+    assert (await say(db, f"pairing approve {code}")).startswith("Ada (telegram:42) is in as member")
+
+
+async def test_a_lock_is_named_by_the_platform_it_holds_for(db: Database) -> None:
+    await db.write(lambda tx: asks(tx, account="telegram@work"))
+    said = await say(db, "pairing approve telegram@work 22222222")
+    assert "Nobody waits on telegram@work under that code" in said
+    assert said.endswith("lock approval on telegram.")
+    for _ in range(4):
+        await say(db, "pairing approve telegram@work 22222222", key=PAGE)
+    assert (await say(db, "pairing unlock", key=PAGE)).endswith("hermes pairing unlock telegram")
+
+
+async def test_revoking_nobody_says_how(db: Database) -> None:
+    assert await say(db, "pairing revoke") == "Say whom: /pairing revoke 123456789"
 
 
 async def test_an_invite_is_not_made_where_it_would_be_kept(db: Database) -> None:

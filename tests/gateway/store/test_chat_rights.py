@@ -1,7 +1,9 @@
 """What owners decided about a chat."""
 
-from gateway.store import chats, people
+from gateway.messages import Sender
+from gateway.store import chats, inbox, people, turns
 from gateway.store.connection import Transaction
+from tests.gateway.store.rows import inbound, key_of
 
 
 def test_a_chat_is_opened_and_closed(tx: Transaction) -> None:
@@ -24,3 +26,38 @@ def test_each_account_has_one_home_and_a_home_is_not_open(tx: Transaction) -> No
     assert (chats.home(tx, "telegram"), chats.home(tx, "discord")) == ("2", "9")
     assert people.standing(tx, "telegram", "1", "2").chat_allowed
     assert not people.standing(tx, "telegram", "1", "1").chat_allowed
+
+
+def heard(tx: Transaction, role: str, *, account: str = "telegram", chat: str = "-100") -> int:
+    message = inbound("hello", key=key_of(account, "group", chat), sender=Sender(id=role))
+    person_id = people.recognise(tx, account, message.sender, role=role)
+    row = inbox.insert(tx, message, person_id=person_id, role=role)
+    assert row is not None
+    return row
+
+
+def test_what_guests_have_waiting_in_a_chat_ends_when_it_is_closed(tx: Transaction) -> None:
+    chats.allow(tx, "telegram", "-100", by="")
+    heard(tx, "guest")
+    running = turns.begin(tx)
+    assert running is not None
+    guests = heard(tx, "guest")
+    stay = [
+        running.messages[0].id,
+        heard(tx, "member"),
+        heard(tx, "owner"),
+        heard(tx, "guest", chat="-101"),
+        heard(tx, "guest", account="telegram@work"),
+    ]
+    assert chats.disallow(tx, "telegram", "-100")
+    ended = tx.all("SELECT id, outcome FROM inbox WHERE state = 'done'")
+    assert [(row["id"], row["outcome"]) for row in ended] == [(guests, "chat closed")]
+    assert tx.count("SELECT COUNT(*) FROM inbox WHERE state <> 'done'") == len(stay)
+    assert tx.count("SELECT COUNT(*) FROM trail WHERE event = 'chat closed' AND inbox_id = ?", guests) == 1
+
+
+def test_closing_a_chat_that_was_not_open_ends_nothing(tx: Transaction) -> None:
+    """The config may have opened it."""
+    heard(tx, "guest")
+    assert not chats.disallow(tx, "telegram", "-100")
+    assert tx.count("SELECT COUNT(*) FROM inbox WHERE state = 'ready'") == 1

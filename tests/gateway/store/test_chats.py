@@ -5,6 +5,7 @@ import pytest
 from gateway.messages import Address, InboundMessage, Receipt, Sender, SessionKey, Text
 from gateway.store import chats, inbox, members, outbox, overheard, people, sessions, turns
 from gateway.store.connection import Transaction
+from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import ANN, inbound, key_of, take
 
 OLD = SessionKey(platform="telegram", kind="group", chat="-7")
@@ -206,6 +207,27 @@ def test_an_owner_is_found_where_they_spoke_last_among_the_accounts_given(tx: Tr
     assert chats.newest_of_an_owner(tx, {"telegram", "telegram@work"}) == Address(account="telegram@work", chat="42")
     assert chats.newest_of_an_owner(tx, {"telegram"}) == Address(account="telegram", chat="42")
     assert chats.newest_of_an_owner(tx, set()) is None
+
+
+@pytest.mark.parametrize("was", ["listed", "paired"])
+def test_who_is_an_owner_no_longer_is_not_told(tx: Transaction, clock: Clock, was: str) -> None:
+    if was == "paired":
+        members.admit(tx, "telegram", ANN.id, ANN.name, "owner")
+    heard(tx, inbound("hello"))
+    assert chats.newest_of_an_owner(tx, {"telegram"}) is not None
+    clock.forward(hours=1)
+    members.admit(tx, "telegram", ANN.id, ANN.name, "guest")
+    assert chats.newest_of_an_owner(tx, {"telegram"}) is None
+    clock.forward(hours=1)
+    heard(tx, inbound("hello"), "guest")
+    assert chats.newest_of_an_owner(tx, {"telegram"}) is None
+
+
+def test_a_guest_who_is_an_owner_by_the_config_since_is_told(tx: Transaction, clock: Clock) -> None:
+    members.admit(tx, "telegram", ANN.id, ANN.name, "guest")
+    clock.forward(hours=1)
+    heard(tx, inbound("hello"), "owner")
+    assert chats.newest_of_an_owner(tx, {"telegram"}) == Address(account="telegram", chat="42")
 
 
 def test_an_owner_who_spoke_a_thousand_times_elsewhere_is_still_found(tx: Transaction) -> None:

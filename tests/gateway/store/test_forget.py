@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from agent_core.conversation import Message, user
 from gateway.errors import StoreUnavailable
 from gateway.messages import Sender, SessionKey
-from gateway.store import forget, inbox, outbox, overheard, people, search, sessions, trail, transcripts, turns
+from gateway.spoken import spoken
+from gateway.store import forget, inbox, members, outbox, overheard, people, search, sessions, trail, transcripts, turns
 from gateway.store.belongings import Belongings, Person, belongings, find_person
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
@@ -178,8 +180,9 @@ async def test_in_a_group_their_words_are_blanked_and_the_rest_stays_valid(db: D
 def quoting_ann(tx: Transaction) -> str:
     """Bob replies to Ann, and a mention has brought along what she said to others."""
     turn = exchange(tx, "Bob asks", "to Bob", key=GROUP, sender=BOB)
-    lines = f"[Said in this chat meanwhile.]\nBob: hm\n{ANN.name}: {CANARY}\nwith a second {CANARY} line\n[End.]"
-    parts = (Text(text=lines), Quote(text=CANARY, author=ANN.name), Text(text="what does Ann mean?"))
+    overheard_lines = f"Bob: hm\n{ANN.name}: {CANARY}\nwith a second {CANARY} line"
+    said = replace(turn.messages[0], parts=(Quote(text=CANARY, author=ANN.name), Text(text="what does Ann mean?")))
+    parts = spoken(said, overheard_lines)
     transcripts.append(tx, turn.session_id, Message(role="user", parts=parts))
     tx.execute("UPDATE inbox SET parts = ?", dump_parts(parts))
     begin(tx, "hello", key=ANNS, sender=ANN)
@@ -194,6 +197,7 @@ async def test_their_words_in_the_mouths_of_others_go_too(db: Database, files: M
     )
     assert load_parts(row["parts"]) == (
         Text(text="[erased]"),
+        Text(text="Bob:"),
         Quote(text="[erased]"),
         Text(text="what does Ann mean?"),
     )
@@ -358,6 +362,33 @@ async def test_what_the_owner_was_told_about_them_goes(db: Database, files: Medi
         "Ann Kanarienvogels and others are birds.",
     ]
     assert len(rest["trail"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "goes"),
+    [
+        ("Ann: psst", True),
+        ("> Ann: psst", True),
+        ("first\n> Ann: psst\nlast", True),
+        ("> Bob: Ann: psst", False),
+        ("> Joann: psst", False),
+        ("I know Ann: she sings", False),
+    ],
+)
+def test_only_a_line_that_is_theirs_is_taken_for_it(text: str, goes: bool) -> None:
+    assert (forget._without_words(Text(text=text), {"Ann"}) == Text(text="[erased]")) is goes
+
+
+async def test_an_owner_is_known_as_one_however_they_became_it(db: Database) -> None:
+    def unit(tx: Transaction) -> None:
+        members.admit(tx, "telegram", "42", "Ann", "owner")
+        members.admit(tx, "telegram", "43", "Bob", "member")
+        members.revoke(tx, "telegram", "43", owner_users=(), allowed_users=(), by="test")
+
+    await db.write(unit)
+    ann, bob = await find(db), await find(db, user_id="43")
+    assert (ann.has_owners_role, ann.is_owner, ann.was_revoked) == (True, False, False)
+    assert (bob.has_owners_role, bob.was_revoked) == (False, True)
 
 
 async def test_overheard_words_of_others_stay(db: Database, files: MediaFiles) -> None:

@@ -12,7 +12,7 @@ from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.turns import Turn
 from tests.gateway.store.conftest import Clock
-from tests.gateway.store.rows import ANN, KEY, accept, inbound, take
+from tests.gateway.store.rows import ANN, KEY, accept, inbound, key_of, take
 
 OTHER_KEY = SessionKey(platform="telegram", kind="group", chat="-7", thread="3")
 
@@ -165,10 +165,31 @@ def test_commands_wait_for_nothing_but_earlier_commands(tx: Transaction) -> None
     assert turns.begin(tx) is None  # no command was taken for a message
 
 
+def test_a_session_waits_for_its_own_commands_and_no_other_does(tx: Transaction) -> None:
+    take(tx, inbound("first"))
+    take(tx, inbound("elsewhere", key=key_of("telegram", chat="43")))
+    command = take(tx, inbound("/new", kind="command"))
+    assert texts(begin(tx)) == ["elsewhere"]
+    assert turns.begin(tx) is None
+    inbox.finish(tx, command, "answered")
+    assert texts(begin(tx)) == ["first"]
+
+
+def test_waiting_commands_are_known_by_their_words(tx: Transaction) -> None:
+    take(tx, inbound("a question"))
+    done = take(tx, inbound("/help", kind="command"))
+    inbox.finish(tx, done, "answered")
+    take(tx, inbound("/new", kind="command"))
+    take(tx, inbound("stop", kind="command"))
+    take(tx, inbound("resend:x", kind="button"))
+    take(tx, inbound("/stop", kind="command", key=key_of("telegram", chat="43")))
+    assert inbox.waiting_commands(tx, str(KEY)) == ["/new", "stop", "resend:x"]
+
+
 def test_counts(tx: Transaction) -> None:
     take(tx, inbound("a"))
     take(tx, inbound("b"))
-    take(tx, inbound("/help", kind="command"))
+    take(tx, inbound("/help", kind="command", key=OTHER_KEY))
     take(tx, inbound("c", key=OTHER_KEY))
     assert inbox.waiting(tx, str(KEY)) == 2
     assert inbox.waiting_in_all(tx) == 4
@@ -220,6 +241,9 @@ async def test_a_full_queue_refuses_with_one_notice_and_remembers_the_refused(db
     assert await db.read(look) == (3, 3, 1)
 
     def answer(tx: Transaction) -> None:
+        command = inbox.claim_command(tx)
+        assert command is not None
+        inbox.finish(tx, command.id, "answered")
         turn = begin(tx)
         turns.finish(tx, turn.id, turn.messages, "answered")
 
@@ -235,12 +259,15 @@ def test_hot_queries_read_open_rows_alone(path: Path, tx: Transaction) -> None:
     asked: list[str] = []
     connection = tx._connection
     take(tx, inbound("a"))
-    take(tx, inbound("/help", kind="command"))
+    take(tx, inbound("/help", kind="command", key=key_of("telegram", chat="43")))
     connection.set_trace_callback(asked.append)
     inbox.waiting(tx, str(KEY))
     inbox.waiting_in_all(tx)
+    inbox.waiting_commands(tx, str(KEY))
     inbox.claim_command(tx)
+    inbox.drop_waiting_in(tx, "telegram", "-100", "guest", "chat closed")
     begin(tx)
+    turns.to_be_stopped(tx)
     turns.resume_all(tx)
     turns.running(tx)
     connection.set_trace_callback(None)

@@ -10,6 +10,7 @@ import pytest
 from gateway.store import media
 from gateway.store.connection import Transaction
 from gateway.store.media import MediaFiles
+from tests.gateway.store.conftest import Clock
 
 
 @pytest.fixture
@@ -58,3 +59,17 @@ def test_what_is_known_about_a_file_is_kept_once(tx: Transaction) -> None:
         media.record(tx, sha256="ab", kind="image", mime=mime, size_bytes=7)
     [row] = tx.all("SELECT sha256, kind, mime, size_bytes FROM media")
     assert tuple(row) == ("ab", "image", "image/png", 7)
+
+
+def test_what_was_saved_again_is_young_again(files: MediaFiles, clock: Clock) -> None:
+    """Its row comes only after it: meanwhile it must be taken neither for a stray nor for forgotten."""
+    sha256 = files.save("image", b"pixels")
+    clock.forward(hours=48)
+    a_day_ago = clock.ms - 24 * 3_600_000
+    assert files.save("image", b"pixels") == sha256
+    assert files.remove_strays((), before_ms=a_day_ago) == 0
+    files.remove(sha256, before_ms=a_day_ago)
+    assert files.path("image", sha256).exists()
+    files.remove(sha256, before_ms=clock.ms + 1)
+    assert not files.path("image", sha256).exists()
+    files.remove(sha256, before_ms=clock.ms + 1)  # gone already

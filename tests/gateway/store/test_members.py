@@ -146,8 +146,9 @@ def test_what_they_had_waiting_is_dropped_and_what_runs_for_them_ends_without_an
         inbox.insert(tx, message, person_id=person_id)
         if number == "1":
             turn = turns.begin(tx)
-            assert turn is not None
     revoke(tx)
+    assert turn is not None
     assert turns.stop_requested(tx, turn.id)
+    assert turns.to_be_stopped(tx) == [turn.id]
     assert turns.begin(tx) is None
     assert inbox.waiting_in_all(tx) == 0

@@ -296,6 +296,15 @@ def test_a_piece_that_arrived_makes_place_for_the_next_of_the_same_message(tx: T
     assert (row.message.text, row.message.piece, row.attempts, row.unsure) == ("long", 1, 1, False)
 
 
+def test_a_piece_is_counted_once_though_its_end_is_written_twice(tx: Transaction) -> None:
+    """As when a commit is reported as failed, and was not."""
+    row_id = say(tx, "long")
+    [row] = claim(tx)
+    for _ in range(2):
+        outbox.piece_arrived(tx, row, Receipt(message_id="r1", more=True))
+    assert row_of(tx, row_id)["piece"] == 1
+
+
 def in_doubt(tx: Transaction) -> Outgoing:
     say(tx, "x")
     [row] = claim(tx)
@@ -311,6 +320,23 @@ def test_what_is_in_doubt_is_sent_again_once_and_however_old(tx: Transaction, cl
     assert outbox.expire(tx, "telegram") == 0
     [again] = claim(tx)
     assert (again.message.text, again.unsure, again.attempts) == ("x", False, 1)
+
+
+def test_what_is_sent_again_has_as_long_as_it_had_at_first(tx: Transaction, clock: Clock) -> None:
+    row_id = outbox.add(tx, ADDRESS, [Text(text="x")], age_limit_ms=3_600_000)
+    [row] = claim(tx)
+    outbox.give_up(tx, row, "in_doubt", "no answer")
+    clock.forward(hours=100)
+    outbox.send_again(tx, row.message.key, account="telegram", chat="42")
+    assert row_of(tx, row_id)["expires_ms"] == clock.ms + 3_600_000
+
+
+def test_an_answer_is_known_in_its_own_chat_alone(tx: Transaction) -> None:
+    key = in_doubt(tx).message.key
+    assert outbox.is_known(tx, key, account="telegram", chat="42")
+    assert not outbox.is_known(tx, key, account="telegram", chat="43")
+    assert not outbox.is_known(tx, key, account="discord", chat="42")
+    assert not outbox.is_known(tx, "other", account="telegram", chat="42")
 
 
 @pytest.mark.parametrize(

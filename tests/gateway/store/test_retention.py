@@ -1,6 +1,8 @@
 """What is old goes, a few rows at a time; what is open, young, or still referred to stays."""
 
 import os
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -224,10 +226,37 @@ async def test_one_that_came_into_use_since_the_look_stays(
     clock.forward(hours=25)
     await db.write(lambda tx: exchange(tx, parts=(part,)))
 
-    def unit(tx: Transaction) -> int:
-        return retention.delete_media(tx, files=files, hashes=[part.sha256], seen=seen, before_ms=clock.ms)
+    assert await retention.delete_files(db, files, [part.sha256], seen=seen, before_ms=clock.ms) == 0
+    assert hashes(tmp_path / "images") == {part.sha256}
 
-    assert await db.write(unit) == 0
+
+async def test_a_file_goes_only_once_its_row_is_gone_for_good(
+    db: Database, clock: Clock, files: MediaFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = await db.write(lambda tx: keep_file(tx, files, b"orphan"))
+    clock.forward(hours=25)
+    left: list[int] = []
+    really_remove = files.remove
+
+    def remove(sha256: str, *, before_ms: int) -> None:
+        with closing(sqlite3.connect(db.path)) as connection:
+            left.append(connection.execute("SELECT COUNT(*) FROM media").fetchone()[0])
+        really_remove(sha256, before_ms=before_ms)
+
+    monkeypatch.setattr(files, "remove", remove)
+    assert await delete_unused_files(db, files) == 1
+    assert left == [0]
+    assert hashes(tmp_path / "images") == set()
+    assert files.load(part) is None
+
+
+async def test_a_file_that_is_saved_again_while_its_row_goes_stays(
+    db: Database, clock: Clock, files: MediaFiles, tmp_path: Path
+) -> None:
+    part = await db.write(lambda tx: keep_file(tx, files, b"orphan"))
+    clock.forward(hours=25)
+    files.save("image", b"orphan")  # its row will be written in a moment
+    await delete_unused_files(db, files)
     assert hashes(tmp_path / "images") == {part.sha256}
 
 

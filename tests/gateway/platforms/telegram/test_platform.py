@@ -111,6 +111,46 @@ async def test_ids_that_begin_anew_after_silence_are_heard(
 
 
 @pytest.mark.parametrize(
+    ("stored", "mark", "first"),
+    [
+        ("", 0, "42"),
+        ("42 5 1000", 0, "42"),
+        ("43 5 1000", 42, "43"),
+        ("43 5 1000 42", 0, "42"),
+        ("42 5 1000 44", 42, "44"),
+    ],
+    ids=["new", "same", "replaced", "back again", "replaced before"],
+)
+async def test_another_bots_messages_are_not_taken_for_those_of_the_first(
+    server: TelegramServer, gate: Gate, stored: str, mark: int, first: str
+) -> None:
+    gate.cursors["updates"] = stored
+    async with listening(bot_of(server), gate):
+        for number in range(2):
+            server.people.send_text(ADA, ADA, f"{number}")
+            await gate.next_texts(number + 1)
+    assert [message.edited_ms for message in gate.taken] == [mark, mark]
+    assert gate.cursors["updates"].split()[3] == first
+
+
+async def test_what_was_said_just_before_a_group_moved_goes_along(server: TelegramServer, gate: Gate) -> None:
+    group = server.people.make_group("Engines", members=[ADA], bot="administrator")["id"]
+    server.people.send_text(group, ADA, "before")
+    new = server.people.upgrade(group)
+    server.people.send_text(new, ADA, "after")
+    with capture_logs() as logs:
+        async with listening(bot_of(server), gate):
+            assert await gate.next_texts(2) == ["before", "after"]
+    assert gate.moves == [(str(group), str(new))]
+    assert [message.key.chat for message in gate.taken] == [str(new), str(new)]
+    assert len({(message.message_id, message.edited_ms) for message in gate.taken}) == 2
+    assert gate.taken[0].edited_ms == group  # numbered anew there: it must not be taken for another
+    [told] = [line for line in logs if line["log_level"] == "warning"]
+    assert (told["old"], told["new"]) == (str(group), str(new))
+    assert "access.allowed_chats" in told["meaning"]
+
+
+@pytest.mark.parametrize(
     "stored", ["42 999000000 1000", "43 999000000 {now}", "nonsense", "1 2"], ids=["old", "other bot", "bad", "short"]
 )
 async def test_an_offset_that_means_nothing_is_not_used(server: TelegramServer, gate: Gate, stored: str) -> None:
@@ -271,6 +311,26 @@ async def test_a_token_that_is_revoked_meanwhile_is_noticed(server: TelegramServ
         assert isinstance(await ending_of(task), PlatformAuthFailed)
 
 
+@pytest.mark.parametrize("status", [401, 404])
+async def test_one_odd_refusal_of_a_token_that_was_good_is_an_outage(
+    server: TelegramServer, gate: Gate, status: int
+) -> None:
+    async with listening(bot_of(server, poll_seconds=1), gate) as task:
+        server.faults.add("fail", "getUpdates", status=status)
+        error = await ending_of(task)
+    assert isinstance(error, PlatformUnavailable)
+    assert "for a moment" in str(error)
+
+
+async def test_a_server_that_was_there_and_knows_no_bot_is_tried_again(server: TelegramServer, gate: Gate) -> None:
+    platform = bot_of(server)
+    async with listening(platform, gate):
+        pass
+    server.faults.add("fail", "getMe", status=404)
+    with pytest.raises(PlatformUnavailable):
+        await soon(platform.run(gate.inlet()))
+
+
 async def test_a_webhook_left_behind_is_removed_and_nothing_is_lost(server: TelegramServer, gate: Gate) -> None:
     server.people.send_text(ADA, ADA, "while it was there")
     server.world.updates.set_webhook("https://elsewhere.example/hook")
@@ -300,7 +360,7 @@ async def test_another_program_with_the_same_token_is_explained(server: Telegram
         server.world.updates.end_poll("Conflict: terminated by other getUpdates request")
         error = await ending_of(task)
     assert isinstance(error, PlatformUnavailable)
-    assert error.retry_after == 30
+    assert error.retry_after == 15
     assert "another program receives this bot's messages" in str(error)
     assert "TELEGRAM_BOT_TOKEN" in str(error)
 
@@ -369,3 +429,45 @@ async def test_a_server_that_answers_with_something_else_is_tried_again_and_ends
     platform = bot_of(server)
     with pytest.raises(PlatformUnavailable, match="makes no sense"):
         await soon(platform.run(Gate().inlet()))
+
+
+ODD = [
+    (200, '{"ok": false, "x": {"result": 1}}'),
+    (400, '{"ok": false, "parameters": [1]}'),
+    (400, '{"ok": false, "description": 5}'),
+]
+
+
+@pytest.mark.parametrize("method", ["getMe", "getWebhookInfo", "deleteWebhook", "getUpdates"])
+@pytest.mark.parametrize(("status", "body"), ODD)
+async def test_an_answer_of_an_odd_shape_is_an_outage(
+    server: TelegramServer, gate: Gate, method: str, status: int, body: str
+) -> None:
+    server.world.updates.set_webhook("https://elsewhere.example/hook")
+    server.faults.add("garbage", method, status=status, body=body)
+    with pytest.raises(PlatformUnavailable, match="Telegram"):
+        await soon(bot_of(server).run(gate.inlet()))
+
+
+@pytest.mark.parametrize(("status", "body"), ODD)
+async def test_an_odd_answer_to_a_menu_or_a_press_ends_nothing(
+    server: TelegramServer, gate: Gate, status: int, body: str
+) -> None:
+    server.faults.add("garbage", "setMyCommands", status=status, body=body)
+    server.faults.add("garbage", "answerCallbackQuery", status=status, body=body)
+    platform = bot_of(server)
+    async with listening(platform, gate) as task:
+        receipt = await platform.send(outbound("sure?", choices=("yes",)))
+        server.people.press(ADA, ADA, int(receipt.message_id), data="do:yes")
+        await server.wait_for(lambda: server.called("answerCallbackQuery") and server.called("setMyCommands"))
+        server.people.send_text(ADA, ADA, "hello")
+        await gate.next_texts(2)
+        assert not task.done()
+
+
+@pytest.mark.parametrize("user", ['{"id": "x"', '{"id": 42, "username": [1]'])
+async def test_a_bot_without_a_number_or_a_name_is_none(server: TelegramServer, gate: Gate, user: str) -> None:
+    body = f'{{"ok": true, "result": {user}, "is_bot": true, "first_name": "x"}}}}'
+    server.faults.add("garbage", "getMe", status=200, body=body)
+    with pytest.raises(PlatformUnavailable, match="makes no sense"):
+        await soon(bot_of(server).run(gate.inlet()))

@@ -12,7 +12,7 @@ from aiohttp import web
 from telegram import Bot, Message
 from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, TelegramError
 
-from gateway.platforms.telegram.request import AiohttpRequest, MaybeSent, NotSent, TooFast, TooLarge
+from gateway.platforms.telegram.request import AiohttpRequest, MaybeSent, NothingThere, NotSent, TooFast, TooLarge
 from tests.gateway.scene import soon
 
 TOKEN = "42:secret-token"
@@ -158,9 +158,12 @@ async def test_a_line_that_breaks_may_mean_that_it_was_done(begun: bool) -> None
     assert isinstance(await failure_of(answer), MaybeSent)
 
 
-@pytest.mark.parametrize("code", [500, 503])
-async def test_trouble_that_telegram_tells_of_means_that_nothing_was_done(code: int) -> None:
-    assert isinstance(await failure_of(refusing(code)), NotSent)
+async def test_a_server_that_is_too_busy_has_done_nothing() -> None:
+    assert isinstance(await failure_of(refusing(503)), NotSent)
+
+
+async def test_a_server_that_restarts_may_have_handed_it_on() -> None:
+    assert isinstance(await failure_of(refusing(500, "Internal Server Error: restart")), MaybeSent)
 
 
 @pytest.mark.parametrize("code", [301, 502, 504, 520])
@@ -178,13 +181,40 @@ async def test_what_is_no_answer_of_telegrams_leaves_us_in_doubt(
     assert not caplog.records  # python-telegram-bot would have logged the text
 
 
-async def test_an_answer_without_a_result_leaves_us_in_doubt() -> None:
-    assert isinstance(await failure_of(answering(200, {"ok": True})), MaybeSent)
+@pytest.mark.parametrize("body", [{"ok": True}, {"ok": False, "more": {"result": 1}}])
+async def test_an_answer_without_a_result_leaves_us_in_doubt(body: object) -> None:
+    assert isinstance(await failure_of(answering(200, body)), MaybeSent)
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 409])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"description": 5},
+        {"description": {"a": 1}},
+        {"parameters": [1]},
+        {"parameters": "x"},
+        {"parameters": {"migrate_to_chat_id": "x"}},
+    ],
+)
+async def test_a_refusal_of_another_shape_leaves_us_in_doubt(code: int, fields: dict[str, object]) -> None:
+    assert isinstance(await failure_of(answering(code, {"ok": False, **fields})), MaybeSent)
+
+
+@pytest.mark.parametrize(
+    ("wished", "seconds"),
+    [("1e999", 5), ("-1", 5), ("NaN", 5), ('"7"', 5), ("1" + "0" * 400, 3600), ("1e9", 3600), ("0.5", 0.5)],
+)
+@pytest.mark.parametrize("code", [429, 400])
+async def test_no_wish_to_wait_is_longer_than_an_hour(code: int, wished: str, seconds: float) -> None:
+    error = await failure_of(answering(code, f'{{"ok": false, "parameters": {{"retry_after": {wished}}}}}'))
+    assert isinstance(error, TooFast)
+    assert error.seconds == seconds
 
 
 @pytest.mark.parametrize(
     ("code", "error"),
-    [(400, BadRequest), (401, InvalidToken), (403, Forbidden), (404, InvalidToken), (409, Conflict), (413, BadRequest)],
+    [(400, BadRequest), (401, InvalidToken), (403, Forbidden), (404, NothingThere), (409, Conflict), (413, BadRequest)],
 )
 async def test_refusals_keep_their_name(code: int, error: type[TelegramError]) -> None:
     assert type(await failure_of(refusing(code))) is error

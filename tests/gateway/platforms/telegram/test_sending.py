@@ -266,7 +266,7 @@ async def test_a_limit_is_kept_for_that_chat_alone(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("kind", "status", "error"),
     [
-        ("fail", 500, PlatformUnavailable),
+        ("fail", 500, DeliveryInDoubt),
         ("fail", 503, PlatformUnavailable),
         ("fail", 502, DeliveryInDoubt),
         ("fail", 504, DeliveryInDoubt),

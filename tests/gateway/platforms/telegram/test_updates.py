@@ -287,7 +287,38 @@ def test_two_edits_within_a_second_are_two() -> None:
         for update_id in (1001, 1002)
     )
     assert (first.kind, first.message_id, first.text, first.sent_ms) == ("edit", "10", "better", 1_700_000_100_000)
-    assert (first.edited_ms, second.edited_ms) == (1_700_000_100_001, 1_700_000_100_002)
+    assert 0 < first.edited_ms < second.edited_ms < 2**63
+
+
+def test_of_two_edits_within_a_second_the_later_is_the_newer_whatever_its_number() -> None:
+    edited = message(text="better", edit_date=1_700_000_100)
+    first, second, next_second = (
+        read(Update.de_json({"update_id": update_id, "edited_message": wire}, None), ME, (), at_ms=0).messages[0]
+        for update_id, wire in (
+            (812_345_999, edited),
+            (812_346_000, edited),
+            (1, {**edited, "edit_date": 1_700_000_101}),
+        )
+    )
+    assert first.edited_ms < second.edited_ms < next_second.edited_ms
+
+
+def test_somebody_who_moves_about_is_not_heard_at_every_step() -> None:
+    place = {"longitude": 1.0, "latitude": 2.0, "live_period": 900}
+    assert len(news({"message": message(location=place)}).messages) == 1
+    for where in (place, {"longitude": 1.0, "latitude": 2.0}):  # the last step has no period any more
+        assert news({"edited_message": message(location=where, edit_date=1_700_000_100)}) == News()
+
+
+SMALL_GROUP = {"id": -5, "type": "group", "title": "Few"}
+
+
+@pytest.mark.parametrize(("chat", "mark"), [(DM, 43), (SMALL_GROUP, 43), (GROUP, 0), (CHANNEL, 0)])
+def test_where_each_bot_has_numbers_of_its_own_a_later_bots_are_marked(chat: Wire, mark: int) -> None:
+    later = Me(account="telegram", id=43, username="hermes_bot", mark=43)
+    [heard] = news({"message": message(chat, text="hello")}, me=later).messages
+    assert heard.edited_ms == mark
+    assert said(chat, text="hello").edited_ms == 0
 
 
 def test_a_pressed_button() -> None:
