@@ -218,6 +218,8 @@ class Ledger:
         if outcome == "queue full":
             return bool(self.notices(message.chat, _FULL))
         stops = [one for one in self.messages.values() if one.stops and one.chat == message.chat]
+        if outcome == "stopping already":  # the one before it was answered
+            return any(self.answer(stop) or stop.id in in_doubt for stop in stops)
         return outcome == "stopped" and any(
             self.answer(stop).startswith(_STOPPED) or stop.id in in_doubt for stop in stops
         )

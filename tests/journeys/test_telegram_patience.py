@@ -50,7 +50,11 @@ async def test_a_half_open_line_is_noticed_and_rebuilt(tmp_path: Path) -> None:
 async def test_thirty_in_a_burst_are_all_answered_while_other_chats_go_on(tmp_path: Path) -> None:
     others = range(3000, 3030)
     listed = {"TELEGRAM_ALLOWED_USERS": ",".join(map(str, others))}
-    config = {"platforms": {"telegram": UNHURRIED}, "access": {"messages_per_minute": 30}}
+    config = {
+        "platforms": {"telegram": UNHURRIED},
+        "access": {"messages_per_minute": 30},
+        "gateway": {"max_waiting_per_session": 30},
+    }
     async with stage(tmp_path, demo=True, limits=True, config=config, environment=listed) as on:
         ada = on.person("Ada", id=OWNER)
         for other in others:
