@@ -33,16 +33,17 @@ Linkable = Callable[[str], bool]
 _SPECIAL = re.compile(r"[*_`~|\[\]!\\$<:]")
 _RUN = {char: re.compile(re.escape(char) + "+") for char in "*_~|"}
 _MATH = re.compile(r"\$\$[^$]++\$\$|\$(?=[^\s$])(?=[^$\n]*[\\^_{])[^$\n]++(?<!\s)\$(?!\d)")
-_ROUND_MATH = re.compile(r"\\\((?:[^\\\n]|\\(?![()]))*+\\\)")
-_SQUARE_MATH = re.compile(r"\\\[(?:[^\\]|\\(?![\[\]]))*+\\\]")
+# No possessive groups in these, only possessive classes: Python before 3.11.4 gets such groups wrong.
+_ROUND_MATH = re.compile(r"\\\((?:[^\\\n]|\\(?![()]))*\\\)")
+_SQUARE_MATH = re.compile(r"\\\[(?:[^\\]|\\(?![\[\]]))*\\\]")
 _FORMULA = re.compile(r"[\\^_{=]")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~\n])")
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]*+>")
 _AUTOLINK = re.compile(r"<((?:https?|ftp|tg|mailto|tel):[^\s<>]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)>$")
 _BARE_ADDRESS = re.compile(r'://[^\s<>`*|\[\]()~"\\]*[^\s<>`*|\[\]()~"\\_]')
 _DESTINATION = re.compile(
-    r"""\(\s*+ (?: <(?P<angled>[^<>\n]++)> | (?P<bare>(?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.)*+\))++) )
-        (?: \s++ (?: "[^"]*+" | '[^']*+' | \([^()]*+\) ) )?+ \s*+ \)""",
+    r"""\(\s*+ (?: <(?P<angled>[^<>\n]++)> | (?P<bare>(?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.)*\))+) )
+        (?: \s++ (?: "[^"]*+" | '[^']*+' | \([^()]*+\) ) )? \s*+ \)""",
     re.VERBOSE,
 )
 _TICKS = re.compile("`+")

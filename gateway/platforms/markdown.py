@@ -50,10 +50,10 @@ Block = Prose | Code | Quote | Table | Rule
 
 _MARKUP = re.compile(r"[*_`~\[<>\\#|]|^[ \t]*[-+]", re.MULTILINE)
 _ITEM = re.compile(r"([ \t]*+)([-*+]|\d{1,9}[.)])[ \t]++(?=\S)")
-_RULE = re.compile(r"[ \t]*+([-*_])(?:[ \t]*+\1){2,}+[ \t]*+$")
+_RULE = re.compile(r"[ \t]*+([-*_])(?:[ \t]*+\1){2,}[ \t]*+$")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]++(?=\S)")
-_QUOTE = re.compile(r"[ \t]*+(?:>[ \t]?)++")
-_CELL = re.compile(r"(?:[^|`\\]|`[^`]*+`|\\.|[`\\])*+")
+_QUOTE = re.compile(r"[ \t]*+(?:>[ \t]?)+")
+_CELL = re.compile(r"(?:[^|`\\]|`[^`]*+`|\\.|[`\\])*")
 _MATH = {"$$": "$$", "\\[": "\\]"}
 _MATH_LINES = 60  # longer than any formula; without a bound, openings that never close would cost the square
 

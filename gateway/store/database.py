@@ -72,9 +72,6 @@ class Database:
         """Like `write`, but waits as long as the store is unavailable: for work that is already accepted."""
         return await self._when_possible(lambda: self.write(unit))
 
-    async def read_when_possible(self, query: Unit[T]) -> T:
-        return await self._when_possible(lambda: self.read(query))
-
     async def read(self, query: Unit[T]) -> T:
         """Runs the query on one snapshot. Writing in it fails."""
         reader = await self._readers.get()
