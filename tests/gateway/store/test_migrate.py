@@ -191,6 +191,7 @@ def test_comments_and_spaces_are_no_part_of_a_definition(connection: sqlite3.Con
 RELEASED = {
     1: "352d17e3ae3dbf8f",
     2: "bcad1bf2c3e61268",
+    3: "733e92fd8e07821b",
 }
 
 
