@@ -76,8 +76,8 @@ class LiveReply:
         try:
             async with asyncio.timeout(self.typing_seconds):
                 await platform.show_typing(address)
-        except (GatewayError, TimeoutError):
-            pass  # the next call may do better, and nobody relies on it
+        except (GatewayError, TimeoutError) as error:  # the next call may do better, and nobody relies on it
+            log.debug("typing not shown", account=address.account, problem=str(error))
         except Exception:  # contained: inside this TaskGroup it would end everybody's typing, and the gateway
             log.exception("typing failed", account=address.account)
 

@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_core.events import Emit
+from agent_core.model import Model
 from agent_core.models import Manner, open_model
 from agent_core.retries import Patience, Retries
 from gateway.access import Rules
@@ -25,7 +28,7 @@ from gateway.live_reply import LiveReply
 from gateway.messages import Cursor, InboundMessage, Media
 from gateway.platforms.base import Inlet, Platform, ShowsProgress, ShowsTyping
 from gateway.prompts import Prompts
-from gateway.resets import resets_for
+from gateway.resets import Resets, resets_for
 from gateway.responder import Responder
 from gateway.sender_limits import SenderLimits
 from gateway.store import chats, inbox, pairing
@@ -36,6 +39,7 @@ from gateway.store.outbox import Outgoing
 from gateway.store.prepare import Care
 from gateway.store.retention import Retention
 from gateway.store.todos import StoredTodos
+from gateway.store.turns import Turn
 from gateway.supervisor import Hearing
 from gateway.wiring_platforms import build_platforms, build_web
 from hermes_config.accounts import account_tokens, bots
@@ -164,41 +168,31 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     commands = build_commands(settings)
     platforms = {platform.account: platform for platform in build_platforms(settings, home, commands)}
     model = build_model(settings, home)
-    tools = build_tools(settings, home, db)
-    hints = {name: one.features.hint for name, one in platforms.items()}
-    project = Path(settings.terminal.cwd).expanduser()
     live = LiveReply(
         shows={name: one.show for name, one in platforms.items() if isinstance(one, ShowsProgress)},
         types={name: one for name, one in platforms.items() if isinstance(one, ShowsTyping)},
     )
 
-    async def fetch(account: str, media: Media) -> bytes:
-        if account not in platforms:
-            raise MediaUnavailable(f"{account} is switched off")
-        return await platforms[account].fetch(media, _MAX_ATTACHMENT_BYTES)
-
     resets = resets_for(settings.sessions, settings.user.timezone)
-    responder = Responder(
-        db=db,
-        model=model,
-        tools=tools,
-        attachments=Attachments(db=db, files=build_media_files(home), fetch=fetch),
-        tool_slots=asyncio.Semaphore(settings.gateway.max_tool_runs),
-        max_iterations=settings.agent.max_iterations,
-        max_resumes=settings.gateway.max_resumes,
-        history_messages=settings.agent.history_messages,
-        age_limit_ms=int(settings.gateway.outbox_age_limit_hours * 3_600_000),
+    responder = build_responder(
+        settings,
+        home,
+        db,
+        model,
+        platforms,
         watch=live.watch,
-        timezone=settings.user.timezone,
-        max_tool_result_chars=settings.agent.max_tool_result_chars,
-        prompts=build_prompts(settings, home, db, tools, hints=hints, project=project),
         resets=resets,
         speaking=lambda account: gateway.wake_delivery(account),
     )
     desk = CommandDesk(commands=commands, model_name=model.name)
     lanes = Lanes(db, responder, desk.handle_next, max_turns=settings.gateway.max_turns, resets=resets)
-    intake = build_intake(settings, db, wake=lanes.wake, wake_delivery=lambda: gateway.wake_deliveries())
-    intake.handle_unkept = desk.handle_unkept
+    intake = build_intake(
+        settings,
+        db,
+        wake=lanes.wake,
+        wake_delivery=lambda: gateway.wake_deliveries(),
+        handle_unkept=desk.handle_unkept,
+    )
     news = asyncio.Event()
     connected = tuple(_connect(platform, intake, settings, news) for platform in platforms.values())
     server = build_web(settings, db, build_media_files(home), platforms.get("web"), model, lambda: gateway.state())
@@ -228,14 +222,59 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     return gateway
 
 
+def build_responder(
+    settings: Settings,
+    home: Home,
+    db: Database,
+    model: Model,
+    platforms: Mapping[str, Platform],
+    *,
+    watch: Callable[[Turn], AbstractContextManager[Emit]],
+    resets: Resets,
+    speaking: Callable[[str], None],
+) -> Responder:
+    tools = build_tools(settings, home, db)
+    hints = {name: one.features.hint for name, one in platforms.items()}
+    project = Path(settings.terminal.cwd).expanduser()
+
+    async def fetch(account: str, media: Media) -> bytes:
+        if account not in platforms:
+            raise MediaUnavailable(f"{account} is switched off")
+        return await platforms[account].fetch(media, _MAX_ATTACHMENT_BYTES)
+
+    return Responder(
+        db=db,
+        model=model,
+        tools=tools,
+        attachments=Attachments(db=db, files=build_media_files(home), fetch=fetch),
+        tool_slots=asyncio.Semaphore(settings.gateway.max_tool_runs),
+        max_iterations=settings.agent.max_iterations,
+        max_resumes=settings.gateway.max_resumes,
+        history_messages=settings.agent.history_messages,
+        age_limit_ms=int(settings.gateway.outbox_age_limit_hours * 3_600_000),
+        watch=watch,
+        timezone=settings.user.timezone,
+        max_tool_result_chars=settings.agent.max_tool_result_chars,
+        prompts=build_prompts(settings, home, db, tools, hints=hints, project=project),
+        resets=resets,
+        speaking=speaking,
+    )
+
+
 def build_intake(
-    settings: Settings, db: Database, *, wake: Callable[[], None], wake_delivery: Callable[[], None]
+    settings: Settings,
+    db: Database,
+    *,
+    wake: Callable[[], None],
+    wake_delivery: Callable[[], None],
+    handle_unkept: Callable[[Transaction, int, str], None],
 ) -> Intake:
     return Intake(
         db=db,
         rules=build_rules(settings),
         wake=wake,
         wake_delivery=wake_delivery,
+        handle_unkept=handle_unkept,
         habits=Habits(
             max_waiting_per_session=settings.gateway.max_waiting_per_session,
             group_scope_per_user=settings.sessions.group_scope == "per_user",

@@ -106,13 +106,13 @@ def revoke(platform: str, who: tuple[str, ...]) -> None:
 def clear_pending(platform: str | None) -> None:
     """Forget who waits for approval and void open invites, on one platform or on all."""
     from gateway import pairing as words
-    from gateway.commands.access import clear
+    from gateway.store import pairing as store
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()
 
     def unit(tx: "Transaction") -> tuple[int, int]:
-        return clear(tx, _known(tx, opened, platform) if platform else None)
+        return store.clear(tx, _known(tx, opened, platform) if platform else None)
 
     click.echo(words.cleared(*with_store(opened, lambda db: db.write(unit))))
 

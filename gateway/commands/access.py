@@ -156,7 +156,7 @@ class _AccessDesk:
         platform, rest = _platform_first(tx, call, arguments)
         if rest:
             return CommandReply(text=words.nearest(rest[0], _known_platforms(tx, call)))
-        return CommandReply(text=words.cleared(*clear(tx, platform or None)))
+        return CommandReply(text=words.cleared(*pairing.clear(tx, platform or None)))
 
     def _unlock(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> CommandReply:
         platform, _ = _platform_first(tx, call, arguments)
@@ -212,16 +212,6 @@ def _slip_beside_a_code(typed: Sequence[str], platforms: Collection[str]) -> str
     if words.read_code("".join(typed[:-1])) is not None:
         return words.unknown_role(typed[-1], _ROLES)
     return words.nearest(typed[0], platforms) if words.read_code("".join(typed[1:])) is not None else ""
-
-
-def clear(tx: Transaction, platform: str | None) -> tuple[int, int]:
-    """Requests and invites that were open and are void now; `hermes pairing clear-pending` does the same."""
-    open_ones = tx.all("SELECT id, platform FROM pairing_invites WHERE used_ms IS NULL AND expires_ms > ?", now_ms())
-    invites = [one for one in open_ones if platform is None or words.covers(platform, one["platform"])]
-    for invite in invites:
-        tx.execute("DELETE FROM pairing_invites WHERE id = ?", invite["id"])
-        trail.record(tx, "invite cleared", platform=invite["platform"])
-    return pairing.clear_pending(tx, platform), len(invites)
 
 
 def overview_lines(found: pairing.Overview) -> list[str]:

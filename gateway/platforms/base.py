@@ -18,7 +18,6 @@ class Features:
     hint: str = ""  # what the agent should know about where it speaks
     local: bool = False  # whoever can reach this platform is the owner
     quiet_seconds: float = 0  # hearing nothing for so long means that the line is dead; 0: silence is normal
-    typing_seconds: float = 0  # how long "typing" is shown for one call; 0: it cannot be shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

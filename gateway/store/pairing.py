@@ -161,6 +161,11 @@ def approve(tx: Transaction, platform: str, code: str, role: Role, limits: Limit
     return Approved(account=account, user_id=user_id, name=name, role=role)
 
 
+def clear(tx: Transaction, platform: str | None = None) -> tuple[int, int]:
+    """Requests and invites that were open and are void now."""
+    return clear_pending(tx, platform), _clear_invites(tx, platform)
+
+
 def clear_pending(tx: Transaction, platform: str | None = None) -> int:
     """Forgets who waits; their codes are void. Gives how many did."""
     pending = [row for row in _pending(tx) if platform is None or covers(platform, row["account"])]
@@ -377,6 +382,15 @@ def _open_invites(tx: Transaction, account: str) -> list[Row]:
         platform_of(account),
         now_ms(),
     )
+
+
+def _clear_invites(tx: Transaction, platform: str | None) -> int:
+    open_ones = tx.all("SELECT id, platform FROM pairing_invites WHERE used_ms IS NULL AND expires_ms > ?", now_ms())
+    invites = [one for one in open_ones if platform is None or covers(platform, one["platform"])]
+    for invite in invites:
+        tx.execute("DELETE FROM pairing_invites WHERE id = ?", invite["id"])
+        trail.record(tx, "invite cleared", platform=invite["platform"])
+    return len(invites)
 
 
 def _take_invite(tx: Transaction, code: str, invites: Sequence[Row], who: str) -> Role | None:

@@ -22,6 +22,7 @@ from yarl import URL
 
 from gateway.errors import PlatformUnavailable
 from gateway.platforms.discord.errors import NETWORK, making_sense
+from gateway.platforms.reading import read_at_most
 
 log = structlog.get_logger()
 
@@ -254,16 +255,7 @@ class Line(discord.Client):
         async with self.http.session.get(
             address, timeout=timeout, allow_redirects=False, raise_for_status=True
         ) as response:
-            if (response.content_length or 0) > max_bytes:
-                response.close()  # else the rest would be read to keep the connection
-                return None
-            content = bytearray()
-            async for chunk in response.content.iter_any():
-                content += chunk
-                if len(content) > max_bytes:
-                    response.close()
-                    return None
-            return bytes(content)
+            return await read_at_most(response, max_bytes)
 
 
 _INTENTS = discord.Intents(

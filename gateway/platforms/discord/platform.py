@@ -57,7 +57,6 @@ class DiscordPlatform:
             "tables are shown as monospace text, so keep them narrow. Keep answers short."
         ),
         quiet_seconds=60,
-        typing_seconds=10,
     )
 
     def __init__(

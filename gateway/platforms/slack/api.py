@@ -24,6 +24,8 @@ import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from gateway.platforms.reading import read_at_most
+
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 _DOWNLOAD_SECONDS = 60.0
@@ -161,8 +163,9 @@ class Api:
                     return answer.data, answer.headers
             except SlackApiError as error:
                 raise _problem(error.response) from None
-            except (SlackClientError, AttributeError, TypeError, ValueError):
-                pass  # the SDK trusts the server: what is no JSON object surprises it in many ways
+            # The SDK trusts the server: what is no JSON object surprises it in many ways.
+            except (SlackClientError, AttributeError, TypeError, ValueError) as error:
+                raise MaybeSent("the answer is not Slack's") from error
         raise MaybeSent("the answer is not Slack's")
 
     @property
@@ -237,16 +240,10 @@ def _wish(header: str | None) -> float:
 
 
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    content = bytearray()
-    if (response.content_length or 0) <= max_bytes:
-        async for chunk in response.content.iter_any():
-            content += chunk
-            if len(content) > max_bytes:
-                break
-        else:
-            return bytes(content)
-    response.close()  # else the rest would be read to keep the connection
-    raise TooLarge(f"it is larger than {max_bytes // 1_000_000} MB")
+    content = await read_at_most(response, max_bytes)
+    if content is None:
+        raise TooLarge(f"it is larger than {max_bytes // 1_000_000} MB")
+    return content
 
 
 def _reason(error: Exception) -> str:

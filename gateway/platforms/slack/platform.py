@@ -57,7 +57,6 @@ class SlackPlatform:
             "channels you answer in a thread: keep to its subject and keep it short. <@U…> mentions somebody by id."
         ),
         quiet_seconds=60,
-        typing_seconds=4,
     )
 
     def __init__(

@@ -67,7 +67,6 @@ class TelegramPlatform:
             "italics, code, links, lists and quotes; wide tables do not fit."
         ),
         quiet_seconds=60,
-        typing_seconds=4,
     )
 
     def __init__(
@@ -169,15 +168,17 @@ class TelegramPlatform:
         """A token that was good does not go bad by one odd answer: it is tried once more."""
         if self._me is None:
             return error
-        if not isinstance(error, NothingThere):
-            try:
-                with making_sense():
-                    await bot.get_me()
-            except NothingThere:
-                pass
-            except TelegramError as again:
-                return again
-        return NotSent("Telegram did not know the bot for a moment")
+        passing = NotSent("Telegram did not know the bot for a moment")
+        if isinstance(error, NothingThere):
+            return passing
+        try:
+            with making_sense():
+                await bot.get_me()
+        except NothingThere:
+            return passing
+        except TelegramError as again:
+            return again
+        return passing
 
     async def _listen(self, bot: ListeningBot, inlet: Inlet) -> None:
         me = await self._introduced(bot, inlet)

@@ -23,6 +23,8 @@ import aiohttp
 from telegram.error import BadRequest, InvalidToken, NetworkError, TelegramError, TimedOut
 from telegram.request import BaseRequest, RequestData
 
+from gateway.platforms.reading import read_at_most
+
 _JSON = {"Content-Type": "application/json"}
 _MAX_ANSWER_BYTES = 16_000_000  # a hundred updates are far smaller
 _DOWNLOAD_SECONDS = 60.0
@@ -205,16 +207,10 @@ def _body(request_data: RequestData | None) -> aiohttp.FormData | bytes | None:
 
 
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    content = bytearray()
-    if (response.content_length or 0) <= max_bytes:
-        async for chunk in response.content.iter_any():
-            content += chunk
-            if len(content) > max_bytes:
-                break
-        else:
-            return bytes(content)
-    response.close()  # else the rest would be read to keep the connection
-    raise TooLarge(f"the answer has more than {max_bytes} bytes")
+    content = await read_at_most(response, max_bytes)
+    if content is None:
+        raise TooLarge(f"the answer has more than {max_bytes} bytes")
+    return content
 
 
 def _seconds(value: object, otherwise: float) -> float:
