@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from playground.telegram.messages import add, compose
-from tests.journeys.telegram_stage import OWNER, Stage, code_in, stage, tokens_in
+from tests.journeys.stage import code_in, tokens_in
+from tests.journeys.telegram_stage import OWNER, Stage, stage
 
 Who = Literal["owner", "allowed", "member", "guest", "stranger", "revoked"]
 Where = Literal["dm", "group", "open group"]

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.journeys.telegram_stage import OWNER, code_in, stage, until
+from tests.journeys.stage import code_in, until
+from tests.journeys.telegram_stage import OWNER, stage
 
 
 async def test_a_stranger_is_let_in_by_code_and_told_at_once_and_the_code_is_kept_nowhere(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from playground.model_script import say
 from tests.gateway.platforms.client import connect
-from tests.journeys.telegram_stage import OWNER, UNHURRIED, Stage, stage, until
+from tests.journeys.stage import until
+from tests.journeys.telegram_stage import OWNER, UNHURRIED, Stage, stage
 
 AGAIN = "Send it again"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from playground.discord.server import DiscordServer
 from playground.slack.server import SlackServer
-from tests.journeys.telegram_stage import Stage, code_in, stage
+from tests.journeys.stage import code_in
+from tests.journeys.telegram_stage import Stage, stage
 
 SECONDS = 30.0
 
