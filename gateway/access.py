@@ -60,7 +60,7 @@ def decide(message: InboundMessage, rules: Rules, standing: Standing = UNKNOWN, 
         return _ignore("a bot that is on no allowlist")  # two bots would talk to each other for ever
     if message.key.kind == "dm":
         return _decide_dm(message, rules, standing)
-    if standing.chat_allowed or message.place_names & rules.allowed_chats:
+    if standing.chat_allowed or message.key.place_names & rules.allowed_chats:
         return _serve(standing.paired_as or "guest", "in an allowed chat")
     return _ignore("not an allowed chat, and the sender is on no allowlist")
 

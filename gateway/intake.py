@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.access import UNKNOWN, Decision, Role, Rules, Standing, decide
+from gateway.clock import now_ms
 from gateway.commands.registry import parse
 from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.messages import Cursor, InboundMessage, Quote, Text
@@ -71,9 +72,14 @@ class Intake:
         if spoke:
             self.wake_delivery()
 
+    async def serves(self, message: InboundMessage) -> bool:
+        """Whether whoever acts here may, as things stand. Takes nothing and leaves nothing."""
+        standing = await self.db.read(lambda tx: _standing(tx, message))
+        return decide(message, self.rules, standing).role is not None
+
     def _read(self, message: InboundMessage) -> InboundMessage:
         key = message.key
-        if self.habits.group_scope_per_user and key.kind == "group" and not key.thread:
+        if self.habits.group_scope_per_user and key.kind in ("group", "channel") and not key.thread:
             message = replace(message, key=replace(key, user=message.sender.id))
         is_forwarded = any(isinstance(part, Quote) and part.how == "forwarded from" for part in message.parts)
         is_command = message.kind == "message" and message.addressed and not is_forwarded and parse(message.said)
@@ -84,7 +90,7 @@ class Intake:
         who = self._counted_as(message)
         if not who or _is_stop(message) or self.limits.is_rest(account, who, more_follows=message.more_follows):
             return True, ""
-        if not self.limits.allow(account, who):
+        if not self.limits.allow(account, who, seconds_ago=(now_ms() - message.sent_ms) / 1000):
             return False, ""
         if message.more_follows and self.limits.per_minute:
             self.limits.expect_rest(account, who)
@@ -100,8 +106,7 @@ class Intake:
 
     def _take(self, tx: Transaction, message: InboundMessage, *, local: bool, in_time: bool) -> bool:
         """Whether something is to be said at once."""
-        account, chat = message.key.account_name, message.key.chat
-        standing = UNKNOWN if local else people.standing(tx, account, message.sender.id, chat)
+        standing = UNKNOWN if local else _standing(tx, message)
         decision = decide(message, self.rules, standing, local=local)
         # Of an album, and of a text that was cut, only the first piece names us.
         if not self._is_for_us(message) and not inbox.is_rest(tx, message):
@@ -144,10 +149,10 @@ class Intake:
     def _is_for_us(self, message: InboundMessage) -> bool:
         if message.kind in _NOTED:
             return True  # counts only when it is about something that was
-        return message.addressed or bool(message.place_names & self.habits.free_response_chats)
+        return message.addressed or bool(message.key.place_names & self.habits.free_response_chats)
 
     def _overhear(self, tx: Transaction, message: InboundMessage, standing: Standing) -> None:
-        allowed = standing.chat_allowed or message.place_names & self.rules.allowed_chats
+        allowed = standing.chat_allowed or message.key.place_names & self.rules.allowed_chats
         if allowed and message.kind == "message" and self.habits.overheard_messages:
             overheard.add(tx, message, keep=self.habits.overheard_messages)
 
@@ -215,6 +220,11 @@ class Intake:
         )
         outbox.add_notice(tx, message.address, text, topic=why)
         return True
+
+
+def _standing(tx: Transaction, message: InboundMessage) -> Standing:
+    key = message.key
+    return people.standing(tx, key.account_name, message.sender.id, key.chat, key.within)
 
 
 def _is_stop(message: InboundMessage) -> bool:

@@ -1,6 +1,6 @@
 """The words the gateway and its platforms share: keys, messages in and out, addresses, receipts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tools.parts import Location, Media, MediaKind, Part, Quote, Text, text_of, words_of
@@ -41,6 +41,14 @@ class SessionKey:
     chat: str
     thread: str = ""
     user: str = ""  # set where each member of a group has a conversation of their own
+    # The channel that a thread hangs in, where threads have ids of their own: what is allowed there is allowed here.
+    within: str = field(default="", compare=False)
+
+    @property
+    def place_names(self) -> frozenset[str]:
+        """How this chat, or the one around it, may be called in a list of chats: on its platform, or for one bot."""
+        chats = filter(None, (self.chat, self.within))
+        return frozenset(f"{name}:{chat}" for chat in chats for name in (self.platform, self.account_name))
 
     @property
     def account_name(self) -> str:
@@ -92,11 +100,6 @@ class InboundMessage:
     @property
     def said(self) -> str:
         return words_of(self.parts)
-
-    @property
-    def place_names(self) -> frozenset[str]:
-        """How the chat may be called in a list of chats: on its platform, or for one bot alone."""
-        return frozenset((f"{self.key.platform}:{self.key.chat}", f"{self.key.account_name}:{self.key.chat}"))
 
     @property
     def address(self) -> Address:

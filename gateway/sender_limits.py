@@ -20,11 +20,12 @@ class SenderLimits:
     # Until when the rest of a message may come, and how much of it.
     _rests: OrderedDict[tuple[str, str], tuple[float, int]] = field(default_factory=OrderedDict)
 
-    def allow(self, account: str, sender_id: str) -> bool:
-        """Counts one message of this sender; False when it is one too many."""
+    def allow(self, account: str, sender_id: str, *, seconds_ago: float = 0.0) -> bool:
+        """Counts one message of this sender; False when it is one too many. What was said over hours while nobody
+        listened comes all at once, but was not said so."""
         if not self.per_minute:
             return True
-        now, spacing = self.clock(), 60 / self.per_minute
+        now, spacing = self.clock() - max(0.0, seconds_ago), 60 / self.per_minute
         due = max(self._due.pop((account, sender_id), now), now)
         allowed = due + spacing <= now + 60 + _ROUNDING_SECONDS
         self._due[account, sender_id] = due + spacing if allowed else due

@@ -433,5 +433,6 @@ def _connect(platform: Platform, intake: Intake, settings: Settings, news: async
         heard=hearing.heard,
         reachable=delivery.reachable,
         moved=moved,
+        serves=intake.serves,
     )
     return Connected(platform=platform, inlet=inlet, hearing=hearing, delivery=delivery)

@@ -169,14 +169,16 @@ class _AccessDesk:
         was_open = chats.disallow(tx, account, chat)
         if was_open:
             trail.record(tx, "chat closed", account=account, chat=chat, by=_by(call))
-        if self._probe(call).place_names & self.rules.allowed_chats:
+        if call.key.place_names & self.rules.allowed_chats:
             return "The config opens this group, so it stays open. Take it out of access.allowed_chats there."
+        if call.key.within and people.standing(tx, account, call.sender_id, call.key.within).chat_allowed:
+            return "The channel around this thread is open, and its threads with it. Send /allow off there."
         if not was_open:
             return "This group was not open. /allow here opens it for everybody in it."
         return "This group is closed: I talk here to owners and to people on an allowlist. /allow here opens it again."
 
     def _why(self, tx: Transaction, call: CommandCall) -> str:
-        standing = people.standing(tx, call.key.account_name, call.sender_id, call.key.chat)
+        standing = people.standing(tx, call.key.account_name, call.sender_id, call.key.chat, call.key.within)
         decision = decide(self._probe(call), self.rules, standing, local=call.place == "cli")
         if decision.role is None and call.role == "owner":  # only a local platform lets such a one in
             decision = decide(self._probe(call), self.rules, standing, local=True)

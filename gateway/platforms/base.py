@@ -20,6 +20,10 @@ class Features:
     quiet_seconds: float = 0  # hearing nothing for so long means that the line is dead; 0: silence is normal
 
 
+async def _anybody(message: InboundMessage) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inlet:
     """All that an adapter may ask of the gateway."""
@@ -42,6 +46,9 @@ class Inlet:
 
     moved: Callable[[str, str], Awaitable[None]]
     """A chat goes on under another id: from, to."""
+
+    serves: Callable[[InboundMessage], Awaitable[bool]] = _anybody
+    """Whether whoever acts may, for what must be done before it is taken. Decides nothing: `accept` does."""
 
 
 class Platform(Protocol):

@@ -67,10 +67,10 @@ def insert(
     """
     session_key, now = str(message.key), now_ms()
     row = tx.one(
-        """INSERT INTO inbox (account, chat, message_id, kind, edited_ms, thread, session_key, chat_kind, user_id,
-                              person_id, role, sender_id, sender_name, parts, about, sent_ms, accepted_ms,
+        """INSERT INTO inbox (account, chat, message_id, kind, edited_ms, thread, within, session_key, chat_kind,
+                              user_id, person_id, role, sender_id, sender_name, parts, about, sent_ms, accepted_ms,
                               not_before_ms, own_turn, state, outcome)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
            ON CONFLICT DO NOTHING RETURNING id""",
         message.key.account_name,
         message.key.chat,
@@ -78,6 +78,7 @@ def insert(
         message.kind,
         message.edited_ms,
         message.key.thread,
+        message.key.within,
         session_key,
         message.key.kind,
         message.key.user,
@@ -297,10 +298,10 @@ def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: str) ->
 
 
 def drop_waiting_in(tx: Transaction, account: str, chat: str, role: str, outcome: str) -> None:
-    """Ends what people of one role have said in a chat and no turn has taken yet."""
+    """Ends what people of one role have said in a chat, or in a thread of it, and no turn has taken yet."""
     for row in tx.all(
-        """UPDATE inbox SET state = 'done', outcome = ? WHERE account = ? AND chat = ? AND role = ? AND state <> 'done'
-              AND state = 'ready' RETURNING id""",
+        """UPDATE inbox SET state = 'done', outcome = ? WHERE account = ? AND ? IN (chat, within) AND role = ?
+              AND state <> 'done' AND state = 'ready' RETURNING id""",
         outcome,
         account,
         chat,
@@ -383,6 +384,7 @@ def _key(row: Row) -> SessionKey:
         chat=row["chat"],
         thread=row["thread"],
         user=row["user_id"],
+        within=row["within"],
     )
 
 

@@ -10,15 +10,20 @@ from gateway.store.connection import Transaction
 OWNER = "owner"  # the person who runs this machine account: CLI, local platforms
 
 
-def standing(tx: Transaction, account: str, user_id: str, chat: str) -> Standing:
-    """What is known of a sender, and of the chat they speak in."""
+def standing(tx: Transaction, account: str, user_id: str, chat: str, within: str = "") -> Standing:
+    """What is known of a sender, and of the chat they speak in and the one around it."""
     known = tx.one(
         """SELECT i.paired_ms, i.revoked_ms, p.role FROM identities i JOIN people p ON p.id = i.person_id
             WHERE i.account = ? AND i.user_id = ?""",
         account,
         user_id,
     )
-    allowed = tx.one("SELECT 1 FROM chats WHERE account = ? AND chat = ? AND allowed_ms IS NOT NULL", account, chat)
+    allowed = tx.one(
+        "SELECT 1 FROM chats WHERE account = ? AND chat IN (?, ?) AND allowed_ms IS NOT NULL",
+        account,
+        chat,
+        within or chat,
+    )
     if known is None:
         return Standing(chat_allowed=allowed is not None)
     return Standing(

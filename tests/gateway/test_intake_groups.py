@@ -194,6 +194,28 @@ async def test_each_member_can_have_a_conversation_of_their_own(db: Database) ->
     ]
 
 
+async def test_a_thread_belongs_to_the_channel_that_is_allowed(db: Database) -> None:
+    door = Door(db, rules=OPEN)
+    said = in_group("hello", "1", to_us=True)
+    thread = replace(said, key=replace(said.key, kind="thread", chat="200", within="group"))
+    elsewhere = replace(said, key=replace(said.key, kind="thread", chat="201", within="other"))
+    assert await door.intake.serves(thread)
+    assert not await door.intake.serves(elsewhere)
+    await door.accept(thread, elsewhere)
+    assert await rows(db, "SELECT chat, role FROM inbox") == [("200", "guest")]
+
+
+async def test_in_channels_too_each_member_can_have_a_conversation_of_their_own(db: Database) -> None:
+    door = Door(db, rules=OPEN, habits=Habits(group_scope_per_user=True))
+    said = in_group("hello", "1", to_us=True)
+    await door.accept(
+        replace(said, key=replace(said.key, kind="channel")),
+        replace(said, key=replace(said.key, kind="thread", chat="200", within="group")),
+    )
+    keys = await rows(db, "SELECT session_key FROM inbox ORDER BY id")
+    assert keys == [(f"{ACCOUNT}:channel:group:u7",), (f"{ACCOUNT}:thread:200",)]
+
+
 async def test_a_conversation_of_ones_own_needs_no_names(db: Database) -> None:
     model = PacedModel()
     small = open_group(db, model)

@@ -1,20 +1,27 @@
 """How much one sender may say, and what becomes of the rest."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
 from gateway import sender_limits
 from gateway.access import Rules
+from gateway.clock import now_ms
 from gateway.errors import StoreUnavailable
 from gateway.messages import InboundMessage
 from gateway.sender_limits import SenderLimits
 from gateway.store.database import Database
-from tests.gateway.scene import inbound, locked, reaction_to, rows
+from tests.gateway import scene
+from tests.gateway.scene import locked, reaction_to, rows
 from tests.gateway.store.conftest import Clock
 from tests.gateway.test_intake import Door
 
 TWO = Rules(allowed_users=frozenset({"42", "43"}))
+
+
+def inbound(text: str = "hello", **options: Any) -> InboundMessage:
+    return replace(scene.inbound(text, **options), sent_ms=now_ms())
 
 
 @dataclass
@@ -51,6 +58,13 @@ def test_room_comes_back_evenly(hand: Hand) -> None:
     assert not limits.allow("pigeon", "42")
     hand.forward(0.1)
     assert [limits.allow("pigeon", "42") for _ in range(2)] == [True, False]
+
+
+def test_what_was_said_over_hours_was_not_said_at_once(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=6, clock=hand)
+    assert all(limits.allow("pigeon", "42", seconds_ago=3600 - 10 * n) for n in range(300))
+    assert sum(limits.allow("pigeon", "42", seconds_ago=0) for _ in range(9)) == 6
+    assert not limits.allow("pigeon", "42", seconds_ago=-3600)  # a clock that is ahead of ours opens nothing
 
 
 @pytest.mark.parametrize("per_minute", [1, 3, 7, 30, 60, 1_000])

@@ -235,6 +235,8 @@ class Listener:
         if not event.opens_thread:
             return event
         [message] = event.messages
+        if not await self._inlet.serves(message):
+            return replace(event, opens_thread="")
         if not await self._opened(int(message.key.chat), event.mark, event.opens_thread):
             return replace(event, opens_thread="")
         moved = in_thread(message, event.opens_thread)

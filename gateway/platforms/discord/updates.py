@@ -135,7 +135,7 @@ def thread_name(message: discord.Message, me: Me) -> str:
 
 def in_thread(message: InboundMessage, name: str) -> InboundMessage:
     """A thread has the id of the message that it begins with."""
-    key = replace(message.key, kind="thread", chat=message.message_id)
+    key = replace(message.key, kind="thread", chat=message.message_id, within=message.key.chat)
     return replace(message, key=key, place_name=name)
 
 
@@ -146,7 +146,8 @@ def key_of(me: Me, channel_id: int, channel: Place, *, in_guild: bool) -> Sessio
         kind = "dm"
     elif not isinstance(channel, discord.abc.GuildChannel):
         kind = "thread"  # all other channels of a guild are known to us
-    return SessionKey(platform=platform, account=account, kind=kind, chat=str(channel_id))
+    within = str(channel.parent_id) if isinstance(channel, discord.Thread) else ""
+    return SessionKey(platform=platform, account=account, kind=kind, chat=str(channel_id), within=within)
 
 
 def place_name(channel: Place) -> str:

@@ -259,6 +259,16 @@ async def test_a_group_that_the_config_opens_stays_open(db: Database) -> None:
     assert "access.allowed_chats" in await say(db, "allow off", key=GROUP, rules=rules)
 
 
+async def test_a_thread_of_an_open_channel_is_closed_in_the_channel(db: Database) -> None:
+    channel = SessionKey(platform="discord", kind="channel", chat="100")
+    thread = SessionKey(platform="discord", kind="thread", chat="200", within="100")
+    await say(db, "allow here", key=channel)
+    assert "(in an allowed chat)" in await say(db, "whoami", key=thread, role="guest", sender="5")
+    assert "Send /allow off there" in await say(db, "allow off", key=thread)
+    assert "is closed" in await say(db, "allow off", key=channel)
+    assert "was not open" in await say(db, "allow off", key=thread)
+
+
 @pytest.mark.parametrize("key", [DM, PAGE])
 async def test_only_groups_can_be_opened(db: Database, key: SessionKey) -> None:
     assert "not a group" in await say(db, "allow here", key=key)

@@ -1,6 +1,6 @@
 """What owners decided about a chat."""
 
-from gateway.messages import Sender
+from gateway.messages import Sender, SessionKey
 from gateway.store import chats, inbox, people, turns
 from gateway.store.connection import Transaction
 from tests.gateway.store.rows import inbound, key_of
@@ -15,6 +15,27 @@ def test_a_chat_is_opened_and_closed(tx: Transaction) -> None:
     assert chats.disallow(tx, "telegram", "-100")
     assert not people.standing(tx, "telegram", "1", "-100").chat_allowed
     assert not chats.disallow(tx, "telegram", "-100")
+
+
+def test_what_is_allowed_in_a_channel_is_allowed_in_its_threads(tx: Transaction) -> None:
+    chats.allow(tx, "discord", "100", by="")
+    assert people.standing(tx, "discord", "1", "200", "100").chat_allowed
+    assert not people.standing(tx, "discord", "1", "200", "101").chat_allowed
+    chats.allow(tx, "discord", "201", by="")
+    assert people.standing(tx, "discord", "1", "201", "101").chat_allowed
+    assert not people.standing(tx, "discord", "1", "101").chat_allowed
+
+
+def test_closing_a_channel_ends_what_guests_have_waiting_in_its_threads(tx: Transaction) -> None:
+    chats.allow(tx, "discord", "100", by="")
+    thread = SessionKey(platform="discord", kind="thread", chat="200", within="100")
+    guest = Sender(id="5")
+    person_id = people.recognise(tx, "discord", guest, role="guest")
+    row = inbox.insert(tx, inbound("hello", key=thread, sender=guest), person_id=person_id, role="guest")
+    assert row is not None
+    assert inbox.get(tx, row).key.within == "100"
+    chats.disallow(tx, "discord", "100")
+    assert tx.count("SELECT COUNT(*) FROM inbox WHERE outcome = 'chat closed'") == 1
 
 
 def test_each_account_has_one_home_and_a_home_is_not_open(tx: Transaction) -> None:

@@ -353,11 +353,13 @@ async def test_a_mention_opens_a_thread_that_the_conversation_goes_on_in(threade
     assert threaded.seen(start)
 
 
-@pytest.mark.parametrize("hindrance", ["exists", "cut after", "denied", "not mentioned"])
+@pytest.mark.parametrize("hindrance", ["exists", "cut after", "denied", "not mentioned", "a stranger"])
 async def test_what_keeps_a_thread_from_being_opened(threaded: Scene, hindrance: str) -> None:
     text = "hello" if hindrance == "not mentioned" else f"{threaded.mention} hello"
     if hindrance == "denied":
         threaded.people.deny(threaded.channel, ["create_threads"])
+    if hindrance == "a stranger":
+        threaded.gate.strangers = {threaded.ada}
     if hindrance == "cut after":
         threaded.server.faults.add("cut_after", "startThreadFromMessage")
     if hindrance == "exists":

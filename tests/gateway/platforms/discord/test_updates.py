@@ -86,6 +86,7 @@ async def test_the_session_of_a_place(desk: Desk) -> None:
     in_channel, in_thread = desk.said(where=desk.channel), desk.said(where=thread)
     assert (str(in_channel.key), in_channel.place_name) == (f"discord:channel:{desk.channel}", "Engines #valves")
     assert (str(in_thread.key), in_thread.place_name) == (f"discord:thread:{thread}", "Engines Leaks")
+    assert (in_channel.key.within, in_thread.key.within) == ("", desk.channel)
     work = said(desk.message(desk.send()), replace(ME, account="discord@work"))
     assert work is not None
     assert str(work.key) == f"discord@work:dm:{desk.dm}"

@@ -23,6 +23,7 @@ class Gate:
     cursors: dict[str, str] = field(default_factory=dict)
     moves: list[tuple[str, str]] = field(default_factory=list)
     reached: list[str] = field(default_factory=list)
+    strangers: set[str] = field(default_factory=set)
     heard: int = 0
     refuse_with: list[Exception] = field(default_factory=list)
     refused: int = 0
@@ -37,6 +38,7 @@ class Gate:
             heard=self._heard,
             reachable=self._reachable,
             moved=self._moved,
+            serves=self._serves,
         )
 
     async def until(self, condition: Callable[[], Any]) -> None:
@@ -73,6 +75,9 @@ class Gate:
     async def _reachable(self, chat: str) -> None:
         self.reached.append(chat)
         self.changed.set()
+
+    async def _serves(self, message: InboundMessage) -> bool:
+        return message.sender.id not in self.strangers
 
     async def _moved(self, old: str, new: str) -> None:
         self.moves.append((old, new))
