@@ -61,7 +61,7 @@ class DemoModel:
             if message.role != "user" or message == SUMMARY_REQUEST:
                 continue
             if files := [part for part in message.parts if isinstance(part, Media)]:
-                received += [file for file in files if not file.problem]
+                received += [replace(file, text="") for file in files if not file.problem]
                 answers.append(_acknowledged(files))
             words = text_of(part for part in message.parts if not isinstance(part, Media))
             if files and not words.strip():
@@ -103,8 +103,9 @@ def _acknowledged(files: Sequence[Media]) -> str:
 
 def understand(text: str, available: Sequence[str] = ()) -> str | Request:
     """An answer, or the tool call that the text asks for."""
-    for words in dict.fromkeys((text.strip(), _without_author(text))):
-        for rule in (_greeting, _about, _sum, _request):
+    bare = _without_author(text)  # and then without our own name: “Felix: @hermes hello”
+    for words in dict.fromkeys((text.strip(), bare, _without_author(bare))):
+        for rule in (_greeting, _about, _sum, _file, _request):
             if found := rule(words, available):
                 return found
     return BEYOND_ME.format(tools=_offer(available))
@@ -129,6 +130,21 @@ def _sum(text: str, available: Sequence[str]) -> str:
         return f"{question} = {work_out(question)}".replace("= about", "≈") if question else ""
     except NoAnswer as error:
         return str(error)
+
+
+def _file(text: str, available: Sequence[str]) -> str:
+    asked = re.fullmatch(
+        r"(?:please\s+)?send\s+me\s+(?:(?:the|a|my)\s+)?(?:file|picture|photo|document|video|voice\s+note)s?"
+        r"(?:\s+(?P<paths>[^\n]{1,500}?))?[!?\s]*",
+        text,
+        re.I,
+    )
+    if asked is None:
+        return ""
+    paths = [path.strip(" `'\"") for path in re.split(r",\s+|\s+and\s+", asked["paths"] or "") if path.strip()]
+    if not paths:
+        return "Which one? Say: send me the file notes.txt."
+    return "\n".join([f"Here {'it is' if len(paths) == 1 else 'they are'}.", *(f"MEDIA:{path}" for path in paths)])
 
 
 def _request(text: str, available: Sequence[str]) -> Request | None:

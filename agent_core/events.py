@@ -37,6 +37,13 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A tool waits for a person, or no longer: nothing will happen by itself meanwhile."""
+
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
@@ -48,7 +55,7 @@ class Done:
     finished_naturally: bool
 
 
-Event = TextDelta | ReasoningDelta | Restarted | ToolStarted | ToolFinished | Usage | Done
+Event = TextDelta | ReasoningDelta | Restarted | ToolStarted | ToolFinished | Waiting | Usage | Done
 Emit = Callable[[Event], None]
 
 

@@ -24,7 +24,8 @@ def _named(message: Accepted) -> tuple[Part, ...]:
 def _noted(message: Accepted) -> str:
     match message.kind:
         case "edit":
-            return f"[{_name(message)} has edited an earlier message; it now reads: {message.text}]"
+            now = message.said or message.text  # its files came with the message itself
+            return f"[{_name(message)} has edited an earlier message; it now reads: {now}]"
         case "deletion":
             return f"[{_name(message)} has deleted an earlier message]"
         case _:

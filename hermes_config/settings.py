@@ -11,6 +11,7 @@ from hermes_config.values import (
     ChatIds,
     Days,
     DiscordUserIds,
+    Folders,
     Host,
     Line,
     LongDays,
@@ -174,6 +175,39 @@ class RetentionSettings(Section):
     )
 
 
+class MediaSettings(Section):
+    """Files that come in, and files that go out."""
+
+    max_file_bytes: int = Field(
+        20_000_000, ge=1024, le=1_000_000_000, description="The largest file that is taken from a chat."
+    )
+    max_files_per_message: int = Field(10, ge=0, le=1000, description="How many files of one message are taken.")
+    max_files_per_turn: int = Field(
+        20, ge=0, le=1000, description="How many are taken of all messages that are answered together."
+    )
+    fetch_timeout_seconds: Number = Field(60, gt=0, le=3600, description="How long fetching one file may take.")
+    fetches_at_once: int = Field(4, ge=1, le=1000, description="Files being fetched at once for one bot account.")
+    max_text_chars: int = Field(
+        60_000, ge=100, le=10_000_000, description="How much of one file's text the model is given."
+    )
+    max_turn_text_chars: int = Field(
+        150_000, ge=100, le=100_000_000, description="How much of all files that are answered together."
+    )
+    read_timeout_seconds: Number = Field(
+        20, ge=1, le=600, description="How long the text of one file may take to be read."
+    )
+    read_memory_mb: int = Field(512, ge=128, le=1_000_000, description="How much memory reading one file may take.")
+    max_image_pixels: int = Field(
+        50_000_000, ge=1, le=10_000_000_000, description="Pictures with more pixels are not shown to the model."
+    )
+    allowed_dirs: Folders = Field(
+        (), description="Further folders from which the owner may be sent files, such as ~/pictures."
+    )
+    max_outgoing_bytes: int = Field(
+        20_000_000, ge=1024, le=100_000_000, description="The largest file that is sent to a chat."
+    )
+
+
 class StoreSettings(Section):
     busy_timeout_seconds: Number = Field(5, gt=0, le=300, description="How long to wait for another process's write.")
     backup_every_hours: Number = Field(24, gt=0, le=8760, description="Time between two backups of the database.")
@@ -229,6 +263,7 @@ class TelegramSettings(Section):
     group_sends_per_minute: int = Field(
         20, ge=0, le=10_000, description="Messages sent to one group in a minute; 0: any."
     )
+    streaming: bool = Field(True, description="Let answers be seen growing.")
 
 
 class DiscordSettings(Section):
@@ -251,6 +286,7 @@ class DiscordSettings(Section):
     thread_per_conversation: bool = Field(
         False, description="Answer a mention in a channel in a thread of its own, opened below it."
     )
+    streaming: bool = Field(True, description="Let answers be seen growing.")
 
 
 class SlackSettings(Section):
@@ -271,6 +307,7 @@ class SlackSettings(Section):
         (),
         description="Names of further bots; the tokens of work are in SLACK_BOT_TOKEN_WORK and SLACK_APP_TOKEN_WORK.",
     )
+    streaming: bool = Field(True, description="Let answers be seen growing.")
 
 
 class PlatformsSettings(Section):
@@ -288,6 +325,45 @@ class TerminalSettings(Section):
         max_length=1000,
         description="The folder in which the agent works for chats; its AGENTS.md is read.",
         json_schema_extra=_env("MESSAGING_CWD"),
+    )
+
+
+class DisplaySettings(Section):
+    tool_progress: bool = Field(
+        True,
+        description="Show in direct messages which tools are being used while an answer is made.",
+        json_schema_extra=_env("HERMES_TOOL_PROGRESS"),
+    )
+    tool_progress_mode: Literal["new", "all", "verbose"] = Field(
+        "new",
+        description="Show a tool once until another is used, each call, or each call with what came of it.",
+        json_schema_extra=_env("HERMES_TOOL_PROGRESS_MODE"),
+    )
+    draft_after_seconds: Number = Field(
+        2, ge=0, le=3600, description="How long an answer may take before it is seen growing."
+    )
+    watching_seconds: Number = Field(
+        10, ge=0, le=3600, description="An answer that comes so soon takes its draft's place and rings nobody."
+    )
+    reactions: bool = Field(True, description="Mark messages in groups as seen, and as failed.")
+    human_delay_mode: Literal["off", "natural", "custom"] = Field(
+        "off",
+        description="Whether the messages of a long answer come one after the other, as a person would send them.",
+        json_schema_extra=_env("HERMES_HUMAN_DELAY_MODE"),
+    )
+    human_delay_min_ms: int = Field(
+        800,
+        ge=0,
+        le=60_000,
+        description="The shortest pause between two messages in custom mode.",
+        json_schema_extra=_env("HERMES_HUMAN_DELAY_MIN_MS"),
+    )
+    human_delay_max_ms: int = Field(
+        2500,
+        ge=0,
+        le=60_000,
+        description="The longest pause between two messages in custom mode.",
+        json_schema_extra=_env("HERMES_HUMAN_DELAY_MAX_MS"),
     )
 
 
@@ -335,9 +411,11 @@ class Settings(BaseSettings):
     access: AccessSettings = AccessSettings()
     sessions: SessionsSettings = SessionsSettings()
     retention: RetentionSettings = RetentionSettings()
+    media: MediaSettings = MediaSettings()
     store: StoreSettings = StoreSettings()
     platforms: PlatformsSettings = PlatformsSettings()
     terminal: TerminalSettings = TerminalSettings()
+    display: DisplaySettings = DisplaySettings()
     logs: LogSettings = LogSettings()
     user: UserSettings = UserSettings()
     secrets: Secrets = Secrets()

@@ -154,6 +154,12 @@ def _proxy_host(entry: str) -> str:
     return entry
 
 
+def _folder(entry: str) -> str:
+    if not entry.isprintable() or len(entry) > 1000 or not entry.startswith(("/", "~/")) or not entry.strip("/"):
+        raise ValueError(f"{entry[:60]!r} is no folder; write its full path, such as /srv/pictures or ~/pictures")
+    return entry
+
+
 Line = Annotated[str, AfterValidator(_one_line)]
 UserIds = Annotated[tuple[Annotated[str, AfterValidator(_user_id)], ...], BeforeValidator(_listed)]
 TelegramUserIds = Annotated[UserIds, AfterValidator(_of("telegram"))]
@@ -175,3 +181,4 @@ ServerAddress = Annotated[str, AfterValidator(_address)]
 TimezoneName = Annotated[str, AfterValidator(_timezone)]
 Host = Annotated[str, AfterValidator(_host)]
 ProxyHosts = Annotated[tuple[Annotated[str, AfterValidator(_proxy_host)], ...], BeforeValidator(_listed)]
+Folders = Annotated[tuple[Annotated[str, AfterValidator(_folder)], ...], BeforeValidator(_listed)]

@@ -17,13 +17,13 @@ from agent_core.conversation import assistant
 from gateway.clock import new_id, now_ms
 from gateway.errors import StoreUnavailable
 from gateway.messages import InboundMessage, Sender, SessionKey
-from gateway.store import inbox, search, transcripts, turns
+from gateway.store import drafts, inbox, search, transcripts, turns
 from gateway.store.belongings import SENT_BY_THEM, Belongings, Person, belongings, others_words
 from gateway.store.connection import Row, Transaction, connect
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
 from gateway.store.retention import batches, delete_files, delete_session, references
-from tools.parts import Part, Quote, Text, dump_parts, load_parts, text_of
+from tools.parts import Part, Quote, Text, dump_parts, in_search, load_parts
 
 ERASED = "[erased]"
 
@@ -166,6 +166,8 @@ async def _erase_rows(db: Database, person: Person, found: Belongings) -> None:
     ):
         for some_ids in batches(ids):
             await db.write(partial(_delete, table=table, ids=some_ids))
+    for turns_of_theirs in batches(found.turns):
+        await db.write(partial(_forget_drafts, ids=turns_of_theirs))
     for some_turns in batches(found.turns):
         await db.write(partial(_delete_turns, ids=some_turns))
     for sessions in batches(found.sessions):
@@ -195,7 +197,8 @@ def _blank_repeated(tx: Transaction, table: str, rows: Sequence[Row], person: Pe
             continue
         tx.execute(f"UPDATE {table} SET parts = ? WHERE id = ?", dump_parts(after), row["id"])  # noqa: S608
         if table == "messages":
-            tx.execute("UPDATE messages SET search_text = ? WHERE id = ?", search.searchable(text_of(after)), row["id"])
+            found_by = search.searchable(in_search(after))
+            tx.execute("UPDATE messages SET search_text = ? WHERE id = ?", found_by, row["id"])
 
 
 def _without_words(part: Part, names: Collection[str]) -> Part:
@@ -245,6 +248,12 @@ def _delete(tx: Transaction, table: str, ids: Sequence[int]) -> None:
         if table == "inbox":
             tx.execute("UPDATE messages SET inbox_id = NULL WHERE inbox_id = ?", row_id)
         tx.execute(f"DELETE FROM {table} WHERE id = ?", row_id)  # noqa: S608
+
+
+def _forget_drafts(tx: Transaction, ids: Sequence[str]) -> None:
+    """A gateway that is still about to take one away finds that out by itself."""
+    for turn_id in ids:
+        drafts.forget(tx, turn_id)
 
 
 def _delete_turns(tx: Transaction, ids: Sequence[str]) -> None:

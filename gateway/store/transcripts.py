@@ -9,7 +9,7 @@ from agent_core.history import arrange
 from gateway.clock import now_ms
 from gateway.store.connection import Row, Transaction
 from gateway.store.search import searchable
-from tools.parts import dump_parts, load_parts, loads_list
+from tools.parts import dump_parts, in_search, load_parts, loads_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ def append(
         message.is_error,
         message.reasoning,
         message.provider_data,
-        searchable(message.text),
+        searchable(in_search(message.parts)),
         now_ms(),
     )
 

@@ -23,7 +23,7 @@ from gateway.delivery import Delivery, Limits
 from gateway.errors import MediaUnavailable, StoreUnavailable
 from gateway.intake import Habits, Intake
 from gateway.lanes import Lanes
-from gateway.messages import InboundMessage, Media, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
+from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
 from gateway.platforms.base import Features, Inlet
 from gateway.platforms.pace import Pace
 from gateway.responder import Responder
@@ -162,11 +162,12 @@ def make_responder(
     db: Database, model: Model, *, tools: Sequence[Tool] = (), fetch: Fetch = _nothing_to_fetch, max_resumes: int = 3
 ) -> Responder:
     folder = db.path.parent / "cache"
+    kinds: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
     return Responder(
         db=db,
         model=model,
         tools=tools,
-        attachments=Attachments(db=db, files=MediaFiles({"image": folder, "file": folder}), fetch=fetch),
+        attachments=Attachments(db=db, files=MediaFiles(dict.fromkeys(kinds, folder)), fetch=fetch),
         tool_slots=asyncio.Semaphore(4),
         max_iterations=5,
         max_resumes=max_resumes,
@@ -202,9 +203,10 @@ def make_small(
     max_waiting: int = 20,
     commands: Commands | None = None,
     platform: Pigeon | None = None,
+    fetch: Fetch = _nothing_to_fetch,
 ) -> Small:
     desk = CommandDesk(commands=commands or all_commands(), model_name=model.name)
-    lanes = Lanes(db, make_responder(db, model, tools=tools), desk.handle_next, max_turns=max_turns)
+    lanes = Lanes(db, make_responder(db, model, tools=tools, fetch=fetch), desk.handle_next, max_turns=max_turns)
     platform = platform or Pigeon()
     delivery = Delivery(db, platform, lambda: True, Limits())
     intake = Intake(

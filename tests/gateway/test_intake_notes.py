@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from gateway.access import Rules
+from gateway.clock import now_ms
 from gateway.messages import InboundMessage
 from gateway.sender_limits import SenderLimits
 from gateway.store import turns
@@ -262,7 +263,7 @@ async def test_notes_are_no_waiting_messages(db: Database) -> None:
 
 
 async def test_notes_that_come_too_fast_leave_nothing(db: Database) -> None:
-    door = Door(db, limits=SenderLimits(per_minute=2, clock=lambda: 0.0))
+    door = Door(db, limits=SenderLimits(per_minute=2, clock=lambda: now_ms() / 1000))
     await door.accept(FIRST)
     await answer_all(db)
     await door.accept(*many_edits(5))

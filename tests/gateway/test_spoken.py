@@ -51,6 +51,13 @@ def test_a_note_is_told_as_such(kind: Kind, words: str) -> None:
     assert text_of(spoken(replace(SAID, kind=kind))) == words
 
 
+def test_an_edit_is_told_by_its_words_and_without_them_by_its_files() -> None:
+    photo = Media(kind="image", name="cat.png")
+    edit = replace(SAID, kind="edit")
+    assert "[image" not in text_of(spoken(replace(edit, parts=(Text(text="a cat"), photo))))
+    assert "it now reads: [image cat.png]" in text_of(spoken(replace(edit, parts=(photo,))))
+
+
 @pytest.mark.parametrize("kind", ["message", "edit"])
 def test_what_was_overheard_comes_first_line_by_line(kind: Kind) -> None:
     before, *rest = spoken(replace(SAID, kind=kind), "Bo: one\nCy: two\nthree")

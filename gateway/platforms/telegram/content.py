@@ -162,20 +162,24 @@ def _sticker(message: Message) -> Part | None:
     sticker = message.sticker
     if sticker is None:
         return None
-    name = one_line(sticker.emoji) or "sticker"
-    if not sticker.is_animated:
-        return _still_or_video(sticker, name)
-    if sticker.thumbnail is None:
-        return Text(text=f"[sticker {name}]")
-    # Its own format moves, and nothing but Telegram can show it.
-    return Media(kind="image", name=name, mime="image/webp", reference=sticker.thumbnail.file_id)
+    from_set = f"from the set {one_line(sticker.set_name)}" if sticker.set_name else ""
+    name = ", ".join(filter(None, (one_line(sticker.emoji), from_set)))
+    picture = _picture(sticker)
+    if picture is None:
+        return Text(text=f"[sticker {name}]".replace(" ]", "]"))
+    return Media(
+        kind="image",
+        name=name,
+        mime="image/webp",
+        size_bytes=picture.file_size or 0,
+        reference=picture.file_id,
+        sticker=one_line(sticker.file_unique_id),
+    )
 
 
-def _still_or_video(sticker: Sticker, name: str) -> Media:
-    size_bytes = sticker.file_size or 0
-    if sticker.is_video:
-        return Media(kind="video", name=name, mime="video/webm", size_bytes=size_bytes, reference=sticker.file_id)
-    return Media(kind="image", name=name, mime="image/webp", size_bytes=size_bytes, reference=sticker.file_id)
+def _picture(sticker: Sticker) -> Sticker | PhotoSize | None:
+    """What moves has a still picture beside it, if any can be shown at all."""
+    return sticker.thumbnail if sticker.is_animated or sticker.is_video else sticker
 
 
 def _file(message: Message) -> Media | None:
@@ -190,6 +194,7 @@ def _file(message: Message) -> Media | None:
             mime=mime,
             size_bytes=file.file_size or 0,
             reference=file.file_id,
+            duration_seconds=file.to_dict().get("duration", 0),  # the attribute itself warns that it will change
         )
     return None
 
@@ -198,7 +203,8 @@ def _described(message: Message) -> Text | None:
     """What is neither words nor a file, for a reader who cannot see it."""
     what = ""
     if (contact := message.contact) is not None:
-        what = f"contact {contact.first_name} {contact.last_name or ''}, {contact.phone_number}"
+        name = " ".join(filter(None, (contact.first_name, contact.last_name)))
+        what = f"contact {name}, {contact.phone_number}"
     elif (poll := message.poll) is not None:
         what = f"poll: {poll.question} {' / '.join(option.text for option in poll.options)}"
     elif (dice := message.dice) is not None:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
+from tests.gateway.media.samples import png
 from tests.gateway.web.conftest import CHAT, Site
 
 
@@ -89,7 +90,7 @@ async def test_chats_are_listed_and_found(site: Site) -> None:
 
 async def test_files_go_both_ways(site: Site) -> None:
     await site.log_in()
-    picture = b"\x89PNG\r\n\x1a\n" + bytes(100)
+    picture = png()
     name = quote("../<b>pic</b>.png", safe="")
     headers = {"X-File-Name": name, "Content-Type": "image/png"}
     async with site.client.post(f"{site.url}/api/files", data=picture, headers=headers) as response:

@@ -146,8 +146,8 @@ def size(width: int, file_id: str, file_size: int) -> Wire:
     return {**FILE, "file_id": file_id, "width": width, "height": width, "file_size": file_size}
 
 
-def media(kind: str, name: str, mime: str) -> Media:
-    return Media(kind=kind, name=name, mime=mime, size_bytes=5, reference="F")  # type: ignore[arg-type]
+def media(kind: str, name: str, mime: str, **more: Any) -> Media:
+    return Media(kind=kind, name=name, mime=mime, size_bytes=5, reference="F", **more)  # type: ignore[arg-type]
 
 
 CLIP = {**FILE, "width": 1, "height": 1, "duration": 3}
@@ -158,16 +158,22 @@ SPOT = {"latitude": 1.5, "longitude": 2.5}
 @pytest.mark.parametrize(
     ("fields", "parts"),
     [
-        ({"voice": {**FILE, "duration": 1, "mime_type": "audio/ogg"}}, [media("audio", "voice.ogg", "audio/ogg")]),
+        (
+            {"voice": {**FILE, "duration": 12, "mime_type": "audio/ogg"}},
+            [media("audio", "voice.ogg", "audio/ogg", duration_seconds=12)],
+        ),
         (
             {"audio": {**FILE, "duration": 1, "file_name": "song.flac", "mime_type": "audio/flac"}},
-            [media("audio", "song.flac", "audio/flac")],
+            [media("audio", "song.flac", "audio/flac", duration_seconds=1)],
         ),
-        ({"video": {**CLIP, "file_name": "a.mov"}}, [media("video", "a.mov", "video/mp4")]),
-        ({"video_note": {**FILE, "length": 1, "duration": 1}}, [media("video", "video note.mp4", "video/mp4")]),
+        ({"video": {**CLIP, "file_name": "a.mov"}}, [media("video", "a.mov", "video/mp4", duration_seconds=3)]),
+        (
+            {"video_note": {**FILE, "length": 1, "duration": 1}},
+            [media("video", "video note.mp4", "video/mp4", duration_seconds=1)],
+        ),
         (
             {"animation": CLIP, "document": {**FILE, "file_name": "a.gif", "mime_type": "image/gif"}},
-            [media("video", "animation.mp4", "video/mp4")],
+            [media("video", "animation.mp4", "video/mp4", duration_seconds=3)],
         ),
         (
             {"document": {**FILE, "file_name": "a\nb.pdf", "mime_type": "application/pdf"}},
@@ -175,12 +181,19 @@ SPOT = {"latitude": 1.5, "longitude": 2.5}
         ),
         ({"document": {**FILE, "mime_type": "image/png"}}, [media("image", "document", "image/png")]),
         ({"document": FILE}, [media("file", "document", "application/octet-stream")]),
-        ({"sticker": {**STICKER, "is_animated": False, "is_video": False}}, [media("image", "😎", "image/webp")]),
-        ({"sticker": {**STICKER, "is_animated": False, "is_video": True}}, [media("video", "😎", "video/webm")]),
+        (
+            {"sticker": {**STICKER, "is_animated": False, "is_video": False}},
+            [media("image", "😎", "image/webp", sticker="u")],
+        ),
+        (
+            {"sticker": {**STICKER, "is_animated": False, "is_video": False, "set_name": "Cats"}},
+            [media("image", "😎, from the set Cats", "image/webp", sticker="u")],
+        ),
+        ({"sticker": {**STICKER, "is_animated": False, "is_video": True}}, [Text(text="[sticker 😎]")]),
         ({"sticker": {**STICKER, "is_animated": True, "is_video": False}}, [Text(text="[sticker 😎]")]),
         (
             {"sticker": {**STICKER, "is_animated": True, "is_video": False, "thumbnail": size(9, "T", 4)}},
-            [Media(kind="image", name="😎", mime="image/webp", reference="T")],
+            [Media(kind="image", name="😎", mime="image/webp", size_bytes=4, reference="T", sticker="u")],
         ),
         ({"location": SPOT}, [Location(latitude=1.5, longitude=2.5)]),
         (

@@ -1,0 +1,168 @@
+"""What a file really is, by its bytes alone: neither its name nor what its sender says of it counts. Pure."""
+
+import codecs
+from dataclasses import dataclass
+from typing import Literal
+
+from tools.parts import MediaKind
+
+HEAD_BYTES = 65_536  # all that is looked at, but for where an old Office file says that it is locked
+Way = Literal["", "text", "pdf", "zip"]
+"""How its words can be had; empty: not at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    title: str  # for people and models
+    kind: MediaKind = "file"
+    mime: str = "application/octet-stream"
+    read_as: Way = ""
+    may_be_audio: bool = False  # the same bytes hold films and voices
+    problem: str = ""  # why nothing of it can be had
+
+
+_OTHER_PICTURE = "this kind of picture cannot be shown to the model; JPEG, PNG, GIF and WebP can"
+_PACKED = "it is a packed archive, which is not unpacked here; please send the files themselves"
+_NEWER = "please send it as .docx, .xlsx, .pptx or PDF"
+
+EMPTY = Form(title="empty file", problem="it is empty")
+UNKNOWN = Form(title="unknown format", problem="its format is not known here; text, PDF and Office files can be read")
+TEXT = Form(title="text", mime="text/plain", read_as="text")
+PDF = Form(title="PDF document", mime="application/pdf", read_as="pdf")
+ZIP = Form(title="ZIP archive", mime="application/zip", read_as="zip")
+OLD_OFFICE = Form(
+    title="old Office document",
+    mime="application/x-ole-storage",
+    problem=f"it is in an old format of Office that cannot be read; {_NEWER}",
+)
+LOCKED_OFFICE = Form(
+    title="locked Office document",
+    mime="application/x-ole-storage",
+    problem="it is locked with a password; please send it without one",
+)
+RTF = Form(title="RTF document", mime="application/rtf", problem=f"RTF cannot be read; {_NEWER}")
+PNG = Form(title="PNG picture", kind="image", mime="image/png")
+JPEG = Form(title="JPEG picture", kind="image", mime="image/jpeg")
+GIF = Form(title="GIF picture", kind="image", mime="image/gif")
+WEBP = Form(title="WebP picture", kind="image", mime="image/webp")
+BMP = Form(title="BMP picture", kind="image", mime="image/bmp", problem=_OTHER_PICTURE)
+TIFF = Form(title="TIFF picture", kind="image", mime="image/tiff", problem=_OTHER_PICTURE)
+HEIC = Form(title="HEIC picture", kind="image", mime="image/heic", problem=_OTHER_PICTURE)
+AVIF = Form(title="AVIF picture", kind="image", mime="image/avif", problem=_OTHER_PICTURE)
+OGG = Form(title="Ogg audio", kind="audio", mime="audio/ogg")
+OGG_VIDEO = Form(title="Ogg video", kind="video", mime="video/ogg")
+MP3 = Form(title="MP3 audio", kind="audio", mime="audio/mpeg")
+AAC = Form(title="AAC audio", kind="audio", mime="audio/aac")
+WAV = Form(title="WAV audio", kind="audio", mime="audio/wav")
+FLAC = Form(title="FLAC audio", kind="audio", mime="audio/flac")
+AMR = Form(title="AMR audio", kind="audio", mime="audio/amr")
+M4A = Form(title="M4A audio", kind="audio", mime="audio/mp4")
+MP4 = Form(title="MP4 video", kind="video", mime="video/mp4", may_be_audio=True)
+WEBM = Form(title="WebM video", kind="video", mime="video/webm", may_be_audio=True)
+AVI = Form(title="AVI video", kind="video", mime="video/x-msvideo")
+GZIP = Form(title="gzip archive", mime="application/gzip", problem=_PACKED)
+TAR = Form(title="tar archive", mime="application/x-tar", problem=_PACKED)
+PACKED = Form(title="archive", mime="application/octet-stream", problem=_PACKED)
+
+_BEGINNINGS: tuple[tuple[bytes, Form], ...] = (
+    (b"\x89PNG\r\n\x1a\n", PNG),
+    (b"\xff\xd8\xff", JPEG),
+    (b"GIF87a", GIF),
+    (b"GIF89a", GIF),
+    (b"II*\0", TIFF),
+    (b"MM\0*", TIFF),
+    (b"%PDF-", PDF),
+    (b"PK\x03\x04", ZIP),
+    (b"PK\x05\x06", ZIP),
+    (b"{\\rtf", RTF),
+    (b"ID3\x02", MP3),
+    (b"ID3\x03", MP3),
+    (b"ID3\x04", MP3),
+    (b"fLaC", FLAC),
+    (b"#!AMR", AMR),
+    (b"\x1a\x45\xdf\xa3", WEBM),
+    (b"\x1f\x8b", GZIP),
+    (b"7z\xbc\xaf\x27\x1c", PACKED),
+    (b"Rar!\x1a\x07", PACKED),
+    (b"\xfd7zXZ\0", PACKED),
+    (b"\x28\xb5\x2f\xfd", PACKED),
+)
+_RIFF = {b"WEBP": WEBP, b"WAVE": WAV, b"AVI ": AVI}
+_BRANDS = {b"heic": HEIC, b"heix": HEIC, b"mif1": HEIC, b"msf1": HEIC, b"hevc": HEIC, b"avif": AVIF, b"avis": AVIF}
+_AUDIO_BRANDS = (b"M4A ", b"M4B ", b"M4P ")
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_LOCKED = "EncryptedPackage".encode("utf-16-le")
+_BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_CONTROLS = bytes(set(range(32)) - set(b"\b\t\n\r\f\x1b")) + b"\x7f"
+
+
+def look(content: bytes) -> Form:
+    if not content:
+        return EMPTY
+    head = content[:HEAD_BYTES]
+    if head.startswith(_OLE):
+        return LOCKED_OFFICE if _LOCKED in content else OLD_OFFICE
+    known = _by_beginning(head) or _by_container(head)
+    if known is not None:
+        return known
+    if is_text(head):
+        return TEXT
+    if b"%PDF-" in head[:1024]:  # some programs write a few bytes of their own before it
+        return PDF
+    return _by_frames(head) or UNKNOWN
+
+
+def is_text(head: bytes) -> bool:
+    if head.startswith(_BOMS):
+        return True
+    if looks_like_utf16(head):
+        return True
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # its last character may be cut
+    except UnicodeDecodeError:
+        strange = sum(byte > 127 for byte in head[:4096])
+        return not controls and strange * 10 <= 3 * len(head[:4096])  # an old text of western Europe
+    return controls * 100 <= len(head) and head.count(0) == 0
+
+
+def looks_like_utf16(head: bytes) -> str:
+    """Its codec where the text bears no mark; known by the empty halves of ordinary letters."""
+    some = head[:1024]
+    if len(some) < 4:
+        return ""
+    empty = (some[::2].count(0) * 2, some[1::2].count(0) * 2)
+    if min(empty) * 20 > len(some) or max(empty) * 10 < 7 * len(some):
+        return ""
+    return "utf-16-be" if empty[0] > empty[1] else "utf-16-le"
+
+
+def _by_beginning(head: bytes) -> Form | None:
+    return next((form for beginning, form in _BEGINNINGS if head.startswith(beginning)), None)
+
+
+def _by_container(head: bytes) -> Form | None:
+    if head.startswith(b"RIFF"):
+        return _RIFF.get(head[8:12])
+    if head[4:8] == b"ftyp" and head[0] == 0:
+        brand = head[8:12]
+        return _BRANDS.get(brand) or (M4A if brand in _AUDIO_BRANDS else MP4)
+    if head.startswith(b"OggS\0"):
+        return OGG_VIDEO if b"theora" in head[:512] else OGG
+    if head[257:262] == b"ustar":
+        return TAR
+    if head.startswith(b"BZh") and head[4:10] == b"1AY&SY":
+        return PACKED
+    if head.startswith(b"BM") and len(head) >= 26 and head[6:10] == b"\0\0\0\0":
+        return BMP
+    return None
+
+
+def _by_frames(head: bytes) -> Form | None:
+    """MPEG audio without any label in front."""
+    if len(head) < 4 or head[0] != 0xFF:
+        return None
+    if head[1] & 0xF6 == 0xF0:
+        return AAC
+    layer, rate = head[1] >> 1 & 3, head[2] >> 4
+    return MP3 if head[1] & 0xE0 == 0xE0 and layer and rate not in (0, 15) else None

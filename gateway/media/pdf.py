@@ -1,0 +1,45 @@
+"""The words of a PDF document, page by page. Runs in the child process."""
+
+from typing import BinaryIO
+
+from pypdf import PageObject, PdfReader
+from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
+
+from gateway.media.reading import LOCKED, Enough, Reading, Unreadable, Words
+
+
+def read_pdf(file: BinaryIO, words: Words) -> Reading:
+    try:
+        _read(PdfReader(file), words)
+    except Enough:
+        pass  # the rest is not wanted
+    except (FileNotDecryptedError, DependencyError) as error:  # the latter: ciphers that we do without
+        raise Unreadable(LOCKED) from error
+    if not words.text:
+        raise Unreadable("there is no text in it: its pages may be scanned pictures")
+    return Reading(text=words.text, partial=words.partial)
+
+
+def _read(reader: PdfReader, words: Words) -> None:
+    if reader.is_encrypted and not reader.decrypt(""):  # many are locked against changes only, with an empty password
+        raise Unreadable(LOCKED)
+    damaged = pages = 0
+    for page in reader.pages:
+        words.check_time()
+        text = _text_of(page)
+        pages += 1
+        damaged += text is None
+        words.add(f"{text or ''}\n")
+    if damaged and damaged == pages:
+        raise Unreadable("it is damaged")
+    words.partial = damaged > 0
+
+
+def _text_of(page: PageObject) -> str | None:
+    """None for a page that is damaged: the others may be sound."""
+    try:
+        return page.extract_text()
+    except (FileNotDecryptedError, DependencyError, RecursionError, MemoryError):
+        raise
+    except (PyPdfError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, AssertionError):
+        return None

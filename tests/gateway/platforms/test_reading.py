@@ -1,0 +1,70 @@
+"""No more of an answer is read than is wanted, whatever the other side says of its size."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from gateway.platforms.reading import read_at_most
+
+ENDLESS = b""
+
+
+@asynccontextmanager
+async def answering(head: bytes, body: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
+    """A server that writes what the test says, and an endless body where it says nothing."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n")
+        try:
+            while body is ENDLESS:
+                chunk = b"x" * 10_000
+                writer.write(b"2710\r\n" + chunk + b"\r\n" if b"chunked" in head else chunk)
+                await writer.drain()
+            writer.write(body)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    address = f"http://127.0.0.1:{port}/"
+    async with server, aiohttp.ClientSession() as session, asyncio.timeout(20), session.get(address) as response:
+        yield response
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "got"),
+    [
+        (b"Content-Length: 5\r\n", b"hello", b"hello"),
+        (b"Connection: close\r\n", b"hello", b"hello"),
+        (b"Content-Length: 100000000000\r\n", b"hello", None),
+        (b"Transfer-Encoding: chunked\r\n", ENDLESS, None),
+        (b"Connection: close\r\n", ENDLESS, None),
+        (b"Connection: close\r\n", b"x" * 1001, None),
+        (b"Connection: close\r\n", b"x" * 1000, b"x" * 1000),
+    ],
+    ids=["right", "absent", "absurd", "endless chunks", "endless", "one too many", "just so many"],
+)
+async def test_what_is_read_is_bounded(head: bytes, body: bytes, got: bytes | None) -> None:
+    async with answering(head, body) as response:
+        assert await read_at_most(response, 1000) == got
+
+
+async def test_a_body_longer_than_it_says_is_cut_or_refused() -> None:
+    try:
+        async with answering(b"Content-Length: 2\r\n", b"hello") as response:
+            got = await read_at_most(response, 1000)
+    except aiohttp.ClientError:
+        got = b"he"  # as soon as the rest is seen to be no answer
+    assert got == b"he"
+
+
+async def test_a_body_shorter_than_it_says_is_no_answer() -> None:
+    async with answering(b"Content-Length: 900\r\n", b"hello") as response:
+        with pytest.raises(aiohttp.ClientError):
+            await read_at_most(response, 1000)
