@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -11,8 +12,8 @@ import structlog
 from gateway.backoff import backoff_seconds
 from gateway.clock import new_id, now_ms
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable, StoreUnavailable
-from gateway.messages import Choice, OutboundMessage, Receipt, Text
-from gateway.platforms.base import Platform
+from gateway.messages import Choice, Media, OutboundMessage, Receipt, Text
+from gateway.platforms.base import Platform, ShowsDrafts
 from gateway.store import outbox
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
@@ -24,6 +25,8 @@ _LOOK_AGAIN_SECONDS = 30.0  # for what became too old meanwhile
 _LONGEST_WAIT_SECONDS = 3600.0
 _NOTICE_DOUBTS = 10  # so often it may come twice; more, and sending it may be what brings us down
 _REACHED_REMEMBERED = 1_000
+_SLOW_UPLOAD_BYTES_PER_SECOND = 100_000
+NATURAL_PAUSE_MS = (800, 2500)  # as somebody who types takes between two messages
 _CUT_OFF = "cut off while it was being sent"
 
 Compose = Callable[[Transaction, Outgoing], str | None]
@@ -34,6 +37,7 @@ Compose = Callable[[Transaction, Outgoing], str | None]
 class Limits:
     sends_at_once: int = 32
     send_timeout_seconds: float = 60.0
+    pause_ms: tuple[int, int] = (0, 0)  # between the messages of a long answer, at least and at most
 
 
 class Delivery:
@@ -140,7 +144,8 @@ class Delivery:
             message = await self._words(row)
             if message is None:
                 return lambda tx: outbox.give_up(tx, row, "failed", "no longer wanted")
-            async with asyncio.timeout(self._limits.send_timeout_seconds):
+            await self._take_away_draft(row, message)
+            async with asyncio.timeout(self._limits.send_timeout_seconds + _upload_seconds(message)):
                 receipt = await self._send(row, message)
         except PlatformUnavailable as error:
             return self._later(row, str(error), retry_after=error.retry_after, unsure=unsure)
@@ -159,12 +164,14 @@ class Delivery:
             log.exception("sending failed", outbox=row.id, account=self._platform.account)
             return lambda tx: self._give_up(tx, row, "an error inside Hermes, see its log")
         if receipt.more:
-            return lambda tx: outbox.piece_arrived(tx, row, receipt)
+            pause_ms = random.randint(*self._limits.pause_ms)  # noqa: S311 nothing to guess
+            return lambda tx: outbox.piece_arrived(tx, row, receipt, pause_ms=pause_ms)
         return lambda tx: outbox.sent(tx, row, receipt)
 
     def _may_repeat(self, row: Outgoing) -> bool:
         """An edit changes nothing the second time, and a notice does less harm twice than not at all."""
-        if self._platform.features.resend != "never" or row.message.edits:
+        is_edit = row.message.edits and not row.message.piece  # the other pieces are messages of their own
+        if self._platform.features.resend != "never" or is_edit:
             return True
         return row.kind == "notice" and row.doubts < _NOTICE_DOUBTS
 
@@ -182,6 +189,21 @@ class Delivery:
             if found is not None:
                 return found
         return await self._platform.send(message)
+
+    async def _take_away_draft(self, row: Outgoing, message: OutboundMessage) -> None:
+        """Before its answer comes: nobody shall see both."""
+        if not message.replaces:
+            return
+        if isinstance(self._platform, ShowsDrafts):
+            try:
+                async with asyncio.timeout(self._limits.send_timeout_seconds):
+                    await self._platform.take_away(message.address, message.replaces)
+            except DeliveryRejected as error:
+                log.info("draft stays", account=self._platform.account, problem=str(error))
+            except (DeliveryInDoubt, TimeoutError) as error:  # it does no harm to do that again
+                raise PlatformUnavailable(str(error) or "no answer in time") from error
+        # Written down: what is cut off before this line was not sent, and needs no doubt.
+        await self._db.write_when_possible(lambda tx: outbox.draft_gone(tx, row.id))
 
     def _in_doubt(self, row: Outgoing, problem: str) -> Callable[[Transaction], None]:
         if self._may_repeat(row):
@@ -214,3 +236,9 @@ class Delivery:
         if row.kind == "answer":
             text = f"My answer could not be delivered here: {problem}."
             outbox.add_notice(tx, row.message.address, text, topic="failed", turn_id=row.turn_id)
+
+
+def _upload_seconds(message: OutboundMessage) -> float:
+    """What the largest of its files may take longer on a slow line: given up too early, it would be in doubt."""
+    sizes = [part.size_bytes for part in message.parts if isinstance(part, Media) and part.sha256]
+    return max(sizes, default=0) / _SLOW_UPLOAD_BYTES_PER_SECOND

@@ -131,7 +131,9 @@ class OutboundMessage:
     notify: bool = True
     choices: tuple[Choice, ...] = ()
     edits: str = ""  # the platform's id of an earlier message that this one takes the place of
+    replaces: str = ""  # the platform's id of a draft that is taken away before this one is sent
     piece: int = 0  # which piece of a long one to send; how many there are only the platform knows
+    after: str = ""  # of one that may have arrived: the platform's id of our last message there that did
 
     @property
     def text(self) -> str:

@@ -5,9 +5,10 @@ one transaction. Before it a crash resumes the turn; after it the outbox owns th
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import structlog
 
@@ -18,11 +19,12 @@ from agent_core.model import Model, ModelError
 from agent_core.result import TurnOutcome
 from agent_core.turn import run_turn
 from gateway.attachments import Attachments, has_outside_files
+from gateway.enclosures import Enclosures, record
 from gateway.messages import Address, Choice, Part, Text
 from gateway.prompts import Prompts
 from gateway.resets import NEVER, Resets, in_words
 from gateway.spoken import spoken
-from gateway.store import inbox, outbox, overheard, sessions, trail, transcripts, turns
+from gateway.store import drafts, inbox, outbox, overheard, sessions, trail, transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.inbox import Accepted
@@ -33,8 +35,30 @@ from tools.base import Tool, ToolContext
 log = structlog.get_logger()
 
 
-def _unwatched(turn: Turn) -> AbstractContextManager[Emit]:
-    return nullcontext(ignore)
+class Watched(Protocol):
+    """A turn that can be seen while it runs."""
+
+    @property
+    def emit(self) -> Emit: ...
+
+    @property
+    def finishes_in_place(self) -> bool:
+        """Asked when it is over: whether the draft that was seen becomes the answer, or makes room for it."""
+
+
+Watch = Callable[[Turn, str], AbstractAsyncContextManager[Watched]]
+"""A turn, and how much of its tools shall be told, if anybody has said."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unwatched:
+    emit: Emit = ignore
+    finishes_in_place: bool = False
+
+
+@asynccontextmanager
+async def _unwatched(turn: Turn, verbosity: str) -> AsyncIterator[_Unwatched]:
+    yield _Unwatched()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +72,9 @@ class Responder:
     max_resumes: int
     history_messages: int
     age_limit_ms: int
-    watch: Callable[[Turn], AbstractContextManager[Emit]] = _unwatched
+    watch: Watch = _unwatched
     prompts: Prompts | None = None
+    enclosures: Enclosures | None = None
     timezone: str = ""
     max_tool_result_chars: int = 100_000
     resets: Resets = NEVER
@@ -72,15 +97,16 @@ class Responder:
         if opened.stop_requested:
             await self.stopped(turn)
             return
+        watched: Watched = _Unwatched()
         try:
-            with self.watch(turn) as emit:
+            async with self.watch(turn, opened.verbosity) as watched:
                 outcome = await run_turn(
                     model=self.model,
                     tools=self.tools,
                     messages=[*await self._system(turn, opened), *opened.history],
                     journal=_StoreJournal(self.db, turn),
                     context=ToolContext(task_id=turn.session_id, timezone=self.timezone if turn.is_with_owner else ""),
-                    emit=emit,
+                    emit=watched.emit,
                     max_iterations=self.max_iterations,
                     max_result_chars=self.max_tool_result_chars,
                     started=opened.started,
@@ -88,9 +114,9 @@ class Responder:
                 )
         except ModelError as error:
             log.warning("model could not answer", problem=str(error))
-            await self._explain(turn, "failed", str(error))
+            await self._explain(turn, "failed", str(error), in_place=watched.finishes_in_place)
             return
-        await self._answer(turn, outcome)
+        await self._answer(turn, outcome, in_place=watched.finishes_in_place)
 
     async def failed(self, turn: Turn) -> None:
         """After a bug of ours, which is in the log."""
@@ -114,7 +140,11 @@ class Responder:
         await self.db.write_when_possible(unit)
 
     async def _fetch_and_open(self, turn: Turn) -> Opened:
-        messages = [await self.attachments.bring_in(message) for message in turn.messages]
+        def tell(tx: Transaction, text: str) -> None:
+            outbox.add_notice(tx, _where(tx, turn), text, topic="files", turn_id=turn.id)
+
+        messages = await self.attachments.bring_in(turn.messages, tell)
+        self.speaking(turn.address.account)  # of what could not be read, if anything
         return await self.db.write_when_possible(lambda tx: self._write_down(tx, turn, messages))
 
     def _write_down(self, tx: Transaction, turn: Turn, messages: Sequence[Accepted]) -> Opened:
@@ -131,6 +161,7 @@ class Responder:
             started=transcripts.started_calls(tx, turn.id),
             stop_requested=turns.stop_requested(tx, turn.id),
             prompt=sessions.prompt(tx, turn.session_id),
+            verbosity=sessions.verbosity(tx, turn.session_id),
         )
 
     async def _system(self, turn: Turn, opened: Opened) -> list[Message]:
@@ -140,11 +171,13 @@ class Responder:
             prompt = await self.prompts.fix(turn.session_id, account, with_owner=turn.is_with_owner)
         return [system(prompt)] if prompt else []
 
-    async def _answer(self, turn: Turn, outcome: TurnOutcome) -> None:
+    async def _answer(self, turn: Turn, outcome: TurnOutcome, *, in_place: bool) -> None:
         """The commit point."""
         parts: tuple[Part, ...] = outcome.final.parts
         if not outcome.final.text.strip():
             parts = (Text(text="The model gave an empty answer. Please try again or put it differently."),)
+        if self.enclosures is not None:
+            parts = await self.enclosures.enclose(turn, parts)
 
         def unit(tx: Transaction) -> None:
             if turns.stop_requested(tx, turn.id):  # the chat was told that it stopped, just before us
@@ -153,31 +186,35 @@ class Responder:
             transcripts.append(tx, turn.session_id, outcome.final, turn_id=turn.id)
             sessions.add_usage(tx, turn.session_id, outcome.usage)
             sessions.set_title(tx, turn.session_id, title_of(_words(turn.asked[0])))
-            self._reply(tx, turn, parts)
+            record(tx, parts)
+            self._reply(tx, turn, parts, in_place=in_place)
             turns.finish(tx, turn.id, turn.messages, "answered")
 
         self.speaking(turn.address.account)  # at once: delivery claims the reply in the same commit
         await self.db.write_when_possible(unit)
 
-    async def _explain(self, turn: Turn, outcome: Outcome, text: str) -> None:
+    async def _explain(self, turn: Turn, outcome: Outcome, text: str, *, in_place: bool = False) -> None:
         def unit(tx: Transaction) -> None:
             if turns.stop_requested(tx, turn.id):  # by its user, or because access was taken back: nothing may follow
                 _end_stopped(tx, turn)
             elif not turns.is_over(tx, turn.id):
                 # In the transcript too: a request left open there would be taken up with the next message.
                 transcripts.append(tx, turn.session_id, assistant(text), turn_id=turn.id)
-                self._reply(tx, turn, [Text(text=text)])
+                self._reply(tx, turn, [Text(text=text)], in_place=in_place)
                 turns.finish(tx, turn.id, turn.messages, outcome)
 
         await self.db.write_when_possible(unit)
 
-    def _reply(self, tx: Transaction, turn: Turn, parts: Sequence[Part]) -> None:
+    def _reply(self, tx: Transaction, turn: Turn, parts: Sequence[Part], *, in_place: bool) -> None:
+        draft = drafts.take_over(tx, turn.id)
         outbox.add(
             tx,
             _where(tx, turn),
             parts,
             answers=[message.message_id for message in turn.asked],
             turn_id=turn.id,
+            edits=draft if in_place else "",
+            replaces="" if in_place else draft,
             age_limit_ms=self.age_limit_ms,
         )
         self._tell_of_reset(tx, turn)

@@ -2,34 +2,30 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_core.events import Emit
 from agent_core.model import Model
 from agent_core.models import Manner, open_model
 from agent_core.retries import Patience, Retries
 from gateway.access import Rules
 from gateway.alarm import Alarm
-from gateway.attachments import Attachments
 from gateway.clock import now_ms
 from gateway.commands.desk import CommandDesk
 from gateway.commands.registry import Commands
 from gateway.commands.table import all_commands
-from gateway.delivery import Delivery, Limits
-from gateway.errors import MediaUnavailable
+from gateway.delivery import NATURAL_PAUSE_MS, Delivery, Limits
 from gateway.heard_model import HeardModel
 from gateway.housekeeping import Housekeeping
 from gateway.intake import Habits, Intake
 from gateway.lanes import Lanes
 from gateway.live_reply import LiveReply
-from gateway.messages import Cursor, InboundMessage, Media
-from gateway.platforms.base import Inlet, Platform, ShowsProgress, ShowsTyping
+from gateway.messages import Cursor, InboundMessage
+from gateway.platforms.base import Inlet, Platform
 from gateway.prompts import Prompts
 from gateway.resets import Resets, resets_for
-from gateway.responder import Responder
+from gateway.responder import Responder, Watch
 from gateway.sender_limits import SenderLimits
 from gateway.store import chats, inbox, pairing
 from gateway.store.connection import Transaction
@@ -39,13 +35,13 @@ from gateway.store.outbox import Outgoing
 from gateway.store.prepare import Care
 from gateway.store.retention import Retention
 from gateway.store.todos import StoredTodos
-from gateway.store.turns import Turn
 from gateway.supervisor import Hearing
-from gateway.wiring_platforms import build_platforms, build_web
+from gateway.wiring_media import build_attachments, build_enclosures, loader
+from gateway.wiring_platforms import build_live_reply, build_platforms, build_web, platform_hints
 from hermes_config.accounts import account_tokens, bots
 from hermes_config.errors import ConfigError
 from hermes_config.places import Home
-from hermes_config.settings import Settings
+from hermes_config.settings import DisplaySettings, Settings
 from tools.base import Tool
 from tools.builtin import load_builtin
 from tools.dropins import load_folder
@@ -54,8 +50,6 @@ from tools.toolsets import ToolsetError, select
 
 if TYPE_CHECKING:
     from gateway.web.server import WebServer
-
-_MAX_ATTACHMENT_BYTES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,13 +160,10 @@ def _bots_part(settings: Settings, platform: str, title: str, command: str) -> P
 
 def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     commands = build_commands(settings)
-    platforms = {platform.account: platform for platform in build_platforms(settings, home, commands)}
+    load = loader(build_media_files(home))
+    platforms = {platform.account: platform for platform in build_platforms(settings, home, commands, load=load)}
     model = build_model(settings, home)
-    live = LiveReply(
-        shows={name: one.show for name, one in platforms.items() if isinstance(one, ShowsProgress)},
-        types={name: one for name, one in platforms.items() if isinstance(one, ShowsTyping)},
-    )
-
+    live = build_live_reply(settings, db, platforms)
     resets = resets_for(settings.sessions, settings.user.timezone)
     responder = build_responder(
         settings,
@@ -229,24 +220,19 @@ def build_responder(
     model: Model,
     platforms: Mapping[str, Platform],
     *,
-    watch: Callable[[Turn], AbstractContextManager[Emit]],
+    watch: Watch,
     resets: Resets,
     speaking: Callable[[str], None],
 ) -> Responder:
     tools = build_tools(settings, home, db)
-    hints = {name: one.features.hint for name, one in platforms.items()}
+    hints = platform_hints(platforms)
     project = Path(settings.terminal.cwd).expanduser()
-
-    async def fetch(account: str, media: Media) -> bytes:
-        if account not in platforms:
-            raise MediaUnavailable(f"{account} is switched off")
-        return await platforms[account].fetch(media, _MAX_ATTACHMENT_BYTES)
-
     return Responder(
         db=db,
         model=model,
         tools=tools,
-        attachments=Attachments(db=db, files=build_media_files(home), fetch=fetch),
+        attachments=build_attachments(settings, home, db, model, platforms, build_media_files(home)),
+        enclosures=build_enclosures(settings, home, db, platforms, build_media_files(home)),
         tool_slots=asyncio.Semaphore(settings.gateway.max_tool_runs),
         max_iterations=settings.agent.max_iterations,
         max_resumes=settings.gateway.max_resumes,
@@ -397,6 +383,7 @@ def _connect(platform: Platform, intake: Intake, settings: Settings, news: async
     limits = Limits(
         sends_at_once=settings.gateway.max_sends_per_account,
         send_timeout_seconds=settings.gateway.send_timeout_seconds,
+        pause_ms=_pause_ms(settings.display),
     )
 
     def connected() -> None:
@@ -436,3 +423,14 @@ def _connect(platform: Platform, intake: Intake, settings: Settings, news: async
         serves=intake.serves,
     )
     return Connected(platform=platform, inlet=inlet, hearing=hearing, delivery=delivery)
+
+
+def _pause_ms(display: DisplaySettings) -> tuple[int, int]:
+    match display.human_delay_mode:
+        case "off":
+            return 0, 0
+        case "natural":
+            return NATURAL_PAUSE_MS
+        case "custom":
+            shortest = display.human_delay_min_ms
+            return shortest, max(shortest, display.human_delay_max_ms)

@@ -1,13 +1,17 @@
 """Builds the platforms that are switched on, from settings. Part of the composition root; functions, no state."""
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent_core.model import Model
+from agent_core.prompt import SENDING_FILES
 from gateway.commands.registry import Commands
-from gateway.platforms.base import Platform
+from gateway.drafts import Drafts
+from gateway.live_reply import LiveReply, Showing
+from gateway.platforms.base import Platform, Reacts, ShowsDrafts, ShowsProgress, ShowsTyping
 from gateway.platforms.pace import Pace, Rate
+from gateway.platforms.uploads import Load
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
 from hermes_config.accounts import bots
@@ -24,8 +28,8 @@ _SHORTEST_TOKEN_CHARS = 20
 _AT_ONCE = 3  # messages to one person on Telegram
 
 
-def build_platforms(settings: Settings, home: Home, commands: Commands) -> list[Platform]:
-    """SDKs are imported here, and only those of platforms that are switched on."""
+def build_platforms(settings: Settings, home: Home, commands: Commands, *, load: Load | None = None) -> list[Platform]:
+    """SDKs are imported here, and only those of platforms that are switched on. `load` gives the bytes of files."""
     platforms: list[Platform] = []
     if settings.platforms.socket.enabled:
         from gateway.platforms.socket import SocketPlatform
@@ -38,8 +42,36 @@ def build_platforms(settings: Settings, home: Home, commands: Commands) -> list[
     builders = {"telegram": _build_telegram, "discord": _build_discord, "slack": _build_slack}
     for platform, build in builders.items():
         for account, tokens in bots(settings, platform).items():
-            platforms.append(build(settings, account, tokens, _menu(commands)))
+            platforms.append(build(settings, account, tokens, _menu(commands), load))
     return platforms
+
+
+def build_live_reply(settings: Settings, db: Database, platforms: Mapping[str, Platform]) -> LiveReply:
+    display = settings.display
+    streaming = {name for name in ("telegram", "discord", "slack") if getattr(settings.platforms, name).streaming}
+    return LiveReply(
+        shows={name: one.show for name, one in platforms.items() if isinstance(one, ShowsProgress)},
+        types={name: one for name, one in platforms.items() if isinstance(one, ShowsTyping)},
+        reacts={name: one for name, one in platforms.items() if isinstance(one, Reacts) and display.reactions},
+        drafts=Drafts(
+            db=db,
+            platforms={name: one for name, one in platforms.items() if isinstance(one, ShowsDrafts)},
+            shown_on=frozenset(name for name in platforms if name.partition("@")[0] in streaming),
+        ),
+        showing=Showing(
+            tool_progress=display.tool_progress_mode if display.tool_progress else "off",
+            draft_after_seconds=display.draft_after_seconds,
+            watching_seconds=display.watching_seconds,
+        ),
+    )
+
+
+def platform_hints(platforms: Mapping[str, Platform]) -> dict[str, str]:
+    """By account: what the agent should know about where it speaks."""
+    return {
+        name: f"{one.features.hint} {SENDING_FILES}" if one.features.sends_files else one.features.hint
+        for name, one in platforms.items()
+    }
 
 
 def telegram_chat_rate(per_minute: int) -> Rate:
@@ -48,7 +80,7 @@ def telegram_chat_rate(per_minute: int) -> Rate:
     return Rate(count=at_once, seconds=60 * at_once / per_minute) if per_minute else Rate()
 
 
-def _build_telegram(settings: Settings, account: str, tokens: list[str], menu: Menu) -> Platform:
+def _build_telegram(settings: Settings, account: str, tokens: list[str], menu: Menu, load: Load | None) -> Platform:
     from gateway.platforms.telegram.platform import TelegramPlatform
 
     chosen = settings.platforms.telegram
@@ -64,10 +96,11 @@ def _build_telegram(settings: Settings, account: str, tokens: list[str], menu: M
             is_group=lambda chat: chat.startswith("-"),
         ),
         commands=menu,
+        load=load,
     )
 
 
-def _build_discord(settings: Settings, account: str, tokens: list[str], menu: Menu) -> Platform:
+def _build_discord(settings: Settings, account: str, tokens: list[str], menu: Menu, load: Load | None) -> Platform:
     from gateway.platforms.discord.platform import DiscordPlatform
 
     chosen = settings.platforms.discord
@@ -77,13 +110,15 @@ def _build_discord(settings: Settings, account: str, tokens: list[str], menu: Me
         api_url=chosen.api_url,
         commands=menu,
         thread_per_conversation=chosen.thread_per_conversation,
+        load=load,
     )
 
 
-def _build_slack(settings: Settings, account: str, tokens: list[str], menu: Menu) -> Platform:
+def _build_slack(settings: Settings, account: str, tokens: list[str], menu: Menu, load: Load | None) -> Platform:
     from gateway.platforms.slack.platform import SlackPlatform
 
-    return SlackPlatform(*tokens, account=account, api_url=settings.platforms.slack.api_url, commands=menu)
+    api_url = settings.platforms.slack.api_url
+    return SlackPlatform(*tokens, account=account, api_url=api_url, commands=menu, load=load)
 
 
 def _menu(commands: Commands) -> Menu:

@@ -4,6 +4,7 @@ from itertools import groupby
 
 from gateway.access import Rules
 from gateway.commands.access import access_commands
+from gateway.commands.agent import AGENT_COMMANDS
 from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec
 from gateway.commands.session import SESSION_COMMANDS
 from gateway.store.connection import Transaction
@@ -19,7 +20,8 @@ def all_commands(rules: Rules | None = None, limits: Limits | None = None) -> Co
     listing = CommandSpec(name="help", category="Help", description="List the commands", run=show_help)
     # Telegram sends it for whoever opens the bot, and it is no command that anybody would look for.
     start = CommandSpec(name="start", category="Help", description="Say hello", run=_greet, listed=False)
-    commands = Commands((*SESSION_COMMANDS, *access_commands(rules or Rules(), limits or Limits()), listing, start))
+    access = access_commands(rules or Rules(), limits or Limits())
+    commands = Commands((*SESSION_COMMANDS, *AGENT_COMMANDS, *access, listing, start))
     return commands
 
 

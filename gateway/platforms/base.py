@@ -18,6 +18,7 @@ class Features:
     hint: str = ""  # what the agent should know about where it speaks
     local: bool = False  # whoever can reach this platform is the owner
     quiet_seconds: float = 0  # hearing nothing for so long means that the line is dead; 0: silence is normal
+    sends_files: bool = False  # the agent may name files in its answers
 
 
 async def _anybody(message: InboundMessage) -> bool:
@@ -75,6 +76,56 @@ class ShowsProgress(Protocol):
 
     def show(self, address: Address, progress: Progress) -> None:
         """Shows it now or never; must not wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftStyle:
+    """How an answer is seen growing in one kind of chat."""
+
+    interval_seconds: float  # between two changes, at least
+    max_units: int  # of UTF-16, which platforms count in
+    account_seconds: float = 0.0  # between two changes wherever on the account, on average
+    fades: bool = False  # it goes by itself, has no id, and leaves nothing to take away
+    rings: bool = False  # it cannot come silently: the answer must take its place, or it would ring twice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Messages of ours in a chat that are no draft left behind, by the platform's ids."""
+
+    ids: frozenset[str]
+    is_all: bool  # every other message of ours, from the one that is answered up to the newest of these, is a draft
+
+
+@runtime_checkable
+class ShowsDrafts(Protocol):
+    """A platform on which an answer can be seen growing."""
+
+    pace: Pace
+
+    def draft_style(self, address: Address) -> DraftStyle | None:
+        """None where it cannot."""
+
+    async def show_draft(self, draft: OutboundMessage) -> Receipt:
+        """Shows it, or changes the one that it `edits`: never shows a second one instead. Raises what `send` raises."""
+
+    async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
+        """Looks for one that a crash may have left. Raises PlatformUnavailable while that cannot be told."""
+
+    async def take_away(self, address: Address, message_id: str) -> None:
+        """Deletes one of our messages; no harm if it is gone. Raises what `send` raises."""
+
+
+Mark = Literal["seen", "failed", ""]
+"""A reaction below somebody's message; the empty one takes ours away."""
+
+
+@runtime_checkable
+class Reacts(Protocol):
+    """A platform on which we can react to a message."""
+
+    async def react(self, address: Address, mark: Mark) -> None:
+        """To the message that the address replies to. May fail with any GatewayError: nobody relies on it."""
 
 
 @runtime_checkable

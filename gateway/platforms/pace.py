@@ -54,6 +54,16 @@ class Pace:
         begin = self.clock() - self.overall.seconds + _ROUNDING_SECONDS
         return self.overall.count - sum(at > begin for at in self._sent_to_all)
 
+    def room(self, chat: str) -> int:
+        """How many may be sent to this chat right now."""
+        if self.wait_seconds(chat) > 0:
+            return 0
+        rate = self._rate(chat)
+        if not rate.count:
+            return self.room_for_all
+        begin = self.clock() - rate.seconds + _ROUNDING_SECONDS
+        return min(self.room_for_all, rate.count - sum(at > begin for at in self._sent.get(chat, ())))
+
     def spend(self, chat: str) -> None:
         now, rate = self.clock(), self._rate(chat)
         if rate.count:

@@ -66,7 +66,12 @@ class Page:
 class WebPlatform:
     account = "web"
     # Every page drops what it has seen, by its key.
-    features = Features(resend="safe", local=True, hint="Your answers are shown on a web page that renders Markdown.")
+    features = Features(
+        resend="safe",
+        local=True,
+        hint="Your answers are shown on a web page that renders Markdown.",
+        sends_files=True,
+    )
 
     def __init__(self) -> None:
         self.serve: Serve | None = None  # set by the wiring: the server needs us, and we need it

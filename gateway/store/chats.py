@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from gateway.clock import now_ms
 from gateway.messages import Address
-from gateway.store import inbox
+from gateway.store import drafts, inbox
 from gateway.store.connection import Transaction
 
 _MESSAGES_SEARCHED = 100_000
@@ -69,12 +69,13 @@ def move(tx: Transaction, account: str, old: str, new: str) -> None:
         old,
     )
     tx.execute(
-        """UPDATE outbox SET chat = ?, reply_to = ''
+        """UPDATE outbox SET chat = ?, reply_to = '', edits = '', replaces = ''
             WHERE account = ? AND chat = ? AND state IN ('ready', 'sending', 'unsure', 'in_doubt')""",
         new,
         account,
         old,
     )
+    drafts.forget_in(tx, account, old)  # out of reach: what stands in the old group can no longer be changed
     tx.execute(
         """INSERT INTO chats (account, chat, title, allowed_ms, allowed_by, home_ms)
            SELECT account, ?, title, allowed_ms, allowed_by, home_ms FROM chats WHERE account = ? AND chat = ?

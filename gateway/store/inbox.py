@@ -34,6 +34,7 @@ class Accepted:
     role: str  # as access saw it when the message came
     parts: tuple[Part, ...]
     about: str = ""
+    asked_ms: int = 0  # since when its sender waits
 
     @property
     def text(self) -> str:
@@ -372,6 +373,7 @@ def _accepted(row: Row) -> Accepted:
         role=row["role"],
         parts=load_parts(row["parts"]),
         about=row["about"],
+        asked_ms=min(row["sent_ms"], row["accepted_ms"]),
     )
 
 

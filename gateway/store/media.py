@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gateway.clock import now_ms
 from gateway.store.connection import Transaction
-from tools.parts import Media, MediaKind
+from tools.parts import Media, MediaKind, load_parts
 
 _OURS = re.compile(r"[0-9a-f]{64}|\.partial-.*")
 
@@ -89,6 +89,21 @@ class Kept:
 def find(tx: Transaction, sha256: str) -> Kept | None:
     row = tx.one("SELECT kind, mime, size_bytes FROM media WHERE sha256 = ?", sha256)
     return Kept(**dict(row)) if row is not None else None
+
+
+def of_session(tx: Transaction, session_id: str, *, limit: int = 200) -> list[Media]:
+    """What came in or was made in a conversation, the newest first; of the newest so many messages with files."""
+    rows = tx.all(
+        """SELECT parts FROM messages WHERE session_id = ? AND parts LIKE '%"sha256"%' ORDER BY id DESC LIMIT ?""",
+        session_id,
+        limit,
+    )
+    return [
+        part
+        for row in rows
+        for part in reversed(load_parts(row["parts"]))
+        if isinstance(part, Media) and part.sha256
+    ]
 
 
 def record(tx: Transaction, *, sha256: str, kind: MediaKind, mime: str, size_bytes: int) -> None:

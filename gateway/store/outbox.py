@@ -17,6 +17,7 @@ from tools.parts import Part, Text, dump_parts, load_parts, loads_list
 
 OutboxKind = Literal["answer", "notice"]
 DEFAULT_AGE_LIMIT_MS = 24 * 3_600_000
+_RECEIPTS_LOOKED_AT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +50,14 @@ def add(
     notify: bool = True,
     choices: Sequence[Choice] = (),
     edits: str = "",
+    replaces: str = "",
     age_limit_ms: int = DEFAULT_AGE_LIMIT_MS,
 ) -> int:
     now = now_ms()
     row = tx.one(
         """INSERT INTO outbox (key, kind, account, chat, thread, reply_to, answers, parts, notify, topic, turn_id,
-                               choices, edits, state, expires_ms, created_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'ready', ?, ?) RETURNING id""",
+                               choices, edits, replaces, state, expires_ms, created_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'ready', ?, ?) RETURNING id""",
         new_id(),
         kind,
         address.account,
@@ -69,6 +71,7 @@ def add(
         turn_id,
         json.dumps([[choice.label, choice.action] for choice in choices], ensure_ascii=False),
         edits,
+        replaces,
         now + age_limit_ms,
         now,
     )
@@ -106,10 +109,17 @@ def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
 
 def after_crash(tx: Transaction) -> None:
     """What was being sent when the last process died may have arrived."""
+    # One whose draft has not been taken away, as far as is known, was not sent yet.
     tx.execute(
-        """UPDATE outbox SET state = 'unsure', unsure = unsure + 1
+        """UPDATE outbox SET state = CASE replaces WHEN '' THEN 'unsure' ELSE 'ready' END,
+                  unsure = unsure + (replaces = '')
             WHERE state IN ('ready', 'sending', 'unsure') AND state = 'sending'"""
     )
+
+
+def draft_gone(tx: Transaction, row_id: int) -> None:
+    """From here on it may have been sent."""
+    tx.execute("UPDATE outbox SET replaces = '' WHERE id = ?", row_id)
 
 
 def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = ()) -> list[Outgoing]:
@@ -135,7 +145,25 @@ def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = 
     for row in rows:
         if row["attempts"] == 1 or row["unsure"]:
             trail.record(tx, "sending", outbox_id=row["id"], turn_id=row["turn_id"], attempt=row["attempts"])
-    return [_outgoing(row) for row in rows]
+    return [_outgoing(row, _last_receipt(tx, row) if row["unsure"] else "") for row in rows]
+
+
+def _last_receipt(tx: Transaction, row: Row) -> str:
+    """Of what arrived last where this row goes: all are sent in order, so if this one did arrive, it stands behind."""
+    if row["piece"]:
+        return str(row["receipt"])
+    before = tx.all(
+        """SELECT receipt FROM outbox WHERE account = ? AND chat = ? AND id < ? AND thread = ?
+              AND receipt <> '' ORDER BY id DESC LIMIT ?""",
+        row["account"],
+        row["chat"],
+        row["id"],
+        row["thread"],
+        _RECEIPTS_LOOKED_AT,
+    )
+    # Not simply the last: one that took the place of an earlier message has the id of that.
+    ids = [one["receipt"] for one in before if one["receipt"][0].isdigit()]
+    return max(ids, key=lambda id_: (len(id_), id_), default="")
 
 
 def next_due_ms(tx: Transaction, account: str) -> int | None:
@@ -160,14 +188,15 @@ def sent(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
     trail.record(tx, "sent", outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
 
 
-def piece_arrived(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
-    """A long message goes on with its next piece, after a crash too."""
+def piece_arrived(tx: Transaction, row: Outgoing, receipt: Receipt, *, pause_ms: int = 0) -> None:
+    """A long message goes on with its next piece, after a crash too; not before that pause."""
     # Not `piece + 1`: a commit may be reported as failed and have been made, and then this is done once more.
     tx.execute(
-        """UPDATE outbox SET piece = ?, state = 'ready', attempts = 0, unsure = 0, problem = '', receipt = ?
-            WHERE id = ?""",
+        """UPDATE outbox SET piece = ?, state = 'ready', attempts = 0, unsure = 0, problem = '', receipt = ?,
+                  not_before_ms = ? WHERE id = ?""",
         row.message.piece + 1,
         receipt.message_id,
+        now_ms() + pause_ms if pause_ms else 0,
         row.id,
     )
     trail.record(tx, "piece_sent", outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
@@ -246,7 +275,7 @@ def undelivered(tx: Transaction) -> int:
     return tx.count("SELECT COUNT(*) FROM outbox WHERE state IN ('ready', 'sending', 'unsure')")
 
 
-def _outgoing(row: Row) -> Outgoing:
+def _outgoing(row: Row, after: str) -> Outgoing:
     return Outgoing(
         id=row["id"],
         kind=row["kind"],
@@ -263,7 +292,9 @@ def _outgoing(row: Row) -> Outgoing:
             notify=bool(row["notify"]),
             choices=_choices(row["choices"]),
             edits=row["edits"],
+            replaces=row["replaces"],
             piece=row["piece"],
+            after=after,
         ),
     )
 

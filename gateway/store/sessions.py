@@ -183,6 +183,16 @@ def add_usage(tx: Transaction, session_id: str, usage: Usage) -> None:
     )
 
 
+def verbosity(tx: Transaction, session_id: str) -> str:
+    """How much is told of tools in this conversation; empty when nobody has said."""
+    row = tx.one("SELECT json_extract(settings, '$.verbosity') AS said FROM sessions WHERE id = ?", session_id)
+    return str(row["said"] or "") if row is not None else ""
+
+
+def set_verbosity(tx: Transaction, session_id: str, mode: str) -> None:
+    tx.execute("UPDATE sessions SET settings = json_set(settings, '$.verbosity', ?) WHERE id = ?", mode, session_id)
+
+
 def prompt(tx: Transaction, session_id: str) -> str | None:
     """None when the session has none yet."""
     row = tx.one("SELECT prompt FROM sessions WHERE id = ?", session_id)

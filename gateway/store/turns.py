@@ -33,6 +33,11 @@ class Turn:
         return self.asked[-1].address
 
     @property
+    def is_shared(self) -> bool:
+        """In a place where others read along."""
+        return self.asked[-1].key.kind not in ("dm", "")
+
+    @property
     def is_with_owner(self) -> bool:
         """Alone with an owner, not in a group where others read along."""
         return all(message.role == "owner" and message.key.kind in ("dm", "") for message in self.asked)
@@ -46,6 +51,7 @@ class Opened:
     started: frozenset[str]
     stop_requested: bool
     prompt: str | None
+    verbosity: str = ""  # asked for in this conversation; empty when nobody has said
 
 
 def begin(tx: Transaction, resets: Resets = NEVER) -> Turn | None:

@@ -141,7 +141,9 @@ async def test_an_attachment_that_cannot_be_had_is_told_to_the_model(db: Databas
     model = ScriptedModel([assistant("I cannot see it")])
     await make_responder(db, model).respond(await begin(db, inbound(parts=(PHOTO,))))
     assert model.asked[0][0].text == "[image cat.png could not be read: nothing is attached here]"
-    assert await said(db) == "I cannot see it"
+    told = await rows(db, "SELECT kind, notify, parts FROM outbox ORDER BY id")
+    assert [(kind, notify) for kind, notify, _ in told] == [("notice", 0), ("answer", 1)]
+    assert "I could not read cat.png: nothing is attached here." in told[0][2]
 
 
 async def test_an_empty_answer_is_not_silence(db: Database) -> None:

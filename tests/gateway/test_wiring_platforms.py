@@ -13,7 +13,12 @@ from gateway.wiring_platforms import build_platforms, telegram_chat_rate
 from hermes_config.accounts import bots
 from hermes_config.places import Home
 from hermes_config.settings import Settings
+from playground.discord.server import DiscordServer
+from playground.slack.server import SlackServer
+from playground.telegram.server import TelegramServer
+from tests.journeys.stage import make_home, until
 
+SDKS = {"telegram": {"telegram"}, "discord": {"discord"}, "slack": {"slack_bolt", "slack_sdk"}}
 FIRST, WORK = "1:first-token", "2:work-token"
 
 
@@ -101,3 +106,32 @@ def test_so_many_a_minute_are_sent_to_one_person(per_minute: int, rate: Rate) ->
 def test_ids_on_a_platforms_list_are_ids_on_that_platform() -> None:
     rules = build_rules(settings(allowed_users=("1", "telegram:2", "telegram@work:3")))
     assert rules.allowed_users == {"telegram:1", "telegram:2", "telegram@work:3"}
+
+
+@pytest.mark.parametrize("enabled", [[], *([name] for name in SDKS), list(SDKS)], ids=lambda names: "+".join(names))
+async def test_a_running_gateway_has_imported_the_sdks_of_its_platforms_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enabled: list[str]
+) -> None:
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")  # every import is told, among what the gateway prints
+    async with TelegramServer() as telegram, DiscordServer() as discord, SlackServer() as slack:
+        variables = {
+            "telegram": {"TELEGRAM_BOT_TOKEN": telegram.token, "TELEGRAM_API_URL": telegram.url},
+            "discord": {"DISCORD_BOT_TOKEN": discord.token, "DISCORD_API_URL": discord.api_url},
+            "slack": {
+                "SLACK_BOT_TOKEN": slack.bot_token,
+                "SLACK_APP_TOKEN": slack.app_token,
+                "SLACK_API_URL": slack.api_url,
+            },
+        }
+        given = {name: value for platform in enabled for name, value in variables[platform].items()}
+        home = make_home(
+            tmp_path / "own", {"platforms": {"web": {"enabled": False}, "socket": {"enabled": True}}}, given
+        )
+        async with home.gateway() as gateway:
+            for account in enabled:
+                await home.until_platform("connected", account=account)
+            await until(lambda: "Ready" in gateway.printed)
+            lines = gateway.printed.splitlines()
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines if line.startswith("import time:")}
+    assert "aiosqlite" in imported
+    assert imported & set().union(*SDKS.values()) == set().union(*(SDKS[name] for name in enabled))

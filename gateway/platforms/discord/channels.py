@@ -25,6 +25,7 @@ _GONE = "gone"
 _MAX_WAITING = 1_000  # in one channel; what comes beyond is read from the history later
 _STORE_PATIENCE_SECONDS = 10.0
 _READERS = 4
+_PATIENT_TRIES, _PATIENCE_SECONDS = 2, 3.0  # if Discord keeps its history for longer, whoever speaks now is answered
 _OLDEST_MS = 24 * 3600 * 1000  # what is older nobody waits for any more
 
 
@@ -143,6 +144,10 @@ class Channels:
                     log.warning("history not read", account=self._account, channel=channel, problem=str(error))
                 self._reading.discard(channel)
                 self._read_more()
+                if 0 < wait <= _PATIENCE_SECONDS and failures <= _PATIENT_TRIES:
+                    await asyncio.sleep(wait)  # nothing that came live shall overtake what was missed
+                    wait = 0.0
+                    continue
             while queue.events:
                 event = queue.events[0]
                 if not event.mark or event.mark not in queue.read:

@@ -14,25 +14,29 @@ _FAMILIES: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": 
 _MARK = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|/(?P<command>[^:<>\n]+):\d+|a?:(?P<emoji>\w+):\d+)>"
 )
+# Discord sends what begins with a slash as it is where no slash command has that name.
+_COMMAND = re.compile(r"\s*(?:<@!?(?P<called>\d+)>\s*)?(?P<command>/[a-z].*)", re.IGNORECASE | re.DOTALL)
 
 
-def parts_of(message: discord.Message) -> tuple[Part, ...]:
+def parts_of(message: discord.Message, me: int) -> tuple[Part, ...]:
     """What it quotes, then what it says, then what is attached. Empty where there is nothing that we could read."""
-    content = content_of(message)
+    content = content_of(message, me)
     return (*_reply(message), *content) if content else ()
 
 
-def content_of(message: discord.Message) -> tuple[Part, ...]:
+def content_of(message: discord.Message, me: int = 0) -> tuple[Part, ...]:
     return (
         *_forwarded(message),
-        *_words(words_of(message)),
+        *_words(_readable(command_in(message.content, me) or message.content, message)),
         *_attached(message.attachments),
         *_described(message.stickers, message.embeds, message.poll),
     )
 
 
-def words_of(message: discord.Message) -> str:
-    return _readable(message.content, message)
+def command_in(content: str, me: int) -> str:
+    """What is said as a command, without our name if it stands before; empty where nothing is."""
+    found = _COMMAND.match(content)
+    return found["command"] if found and found["called"] in (None, str(me)) else ""
 
 
 def replied_to(message: discord.Message) -> discord.MessageReference | None:

@@ -46,6 +46,7 @@ class Refusal(Enum):
     NOTHING_TO_QUOTE = auto()
     TOO_LONG = auto()
     BUTTONS = auto()
+    FILE = auto()  # too large, or files are not wanted there
     WORDING = auto()
 
 
@@ -54,6 +55,8 @@ _BY_CODE = {
     50005: Refusal.NOTHING_TO_EDIT,
     50083: Refusal.NOTHING_TO_EDIT,  # the thread is archived; a message of its own opens it again
     160002: Refusal.NOTHING_TO_QUOTE,
+    40005: Refusal.FILE,
+    50013: Refusal.FILE,  # or nothing at all may be written there, which words will find out
 }
 # An Invalid Form Body says which field it means.
 _INVALID_FORM = 50035
@@ -87,6 +90,8 @@ def refusal(error: Failure) -> Refusal | None:
     if error.code == _INVALID_FORM:
         words = error.text.lower()
         return next((meaning for sign, meaning in _BY_FIELD if sign in words), Refusal.WORDING)
+    if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return Refusal.FILE  # from a server in between, which has no codes
     return _BY_CODE.get(error.code)
 
 

@@ -1,16 +1,18 @@
 """One of our messages as it is put into Discord, piece by piece, and what to leave out when it is refused. Pure."""
 
 import hashlib
+import io
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.errors import DeliveryRejected
-from gateway.messages import Address, Choice, OutboundMessage
+from gateway.messages import Address, Choice, Media, OutboundMessage
 from gateway.platforms.discord.errors import Refusal
 from gateway.platforms.discord.text import MAX_UNITS, pieces, plain
 from gateway.platforms.text import utf16_len
+from gateway.platforms.uploads import GONE, file_name, names_of, not_sent
 
 DOCUMENT_NAME = "answer.md"
 _MAX_PIECES = 6  # of more than that nobody reads the first
@@ -39,7 +41,46 @@ class Document:
         return self.text.encode(errors="replace")
 
 
-Page = Written | Document
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosed:
+    """A file that the answer names, with what is said beside it."""
+
+    media: Media
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        return file_name(self.media)
+
+    def fitting(self, content: bytes | None, max_bytes: int) -> "Enclosed | Written":
+        if content is None:
+            return self.in_words(GONE)
+        if len(content) > max_bytes:
+            return self.in_words(f"it is larger than {max_bytes // 1_048_576} MB, and more Discord does not take here")
+        return self
+
+    def in_words(self, reason: str) -> Written:
+        sentence = not_sent(self.media, reason, mark="`")
+        return Written(text=f"{self.text}\n\n{sentence}" if self.text else sentence)
+
+
+Page = Written | Document | Enclosed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """The parts of a form with a file; each try of discord.py's reads it anew."""
+
+    payload: str
+    name: str
+    content: bytes = field(repr=False)
+    kind: str
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        yield {"name": "payload_json", "value": self.payload}
+        # As a stream: bytes would be written in one go, and hold up everybody else meanwhile.
+        stream = io.BytesIO(self.content)
+        yield {"name": "files[0]", "value": stream, "filename": self.name, "content_type": self.kind}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +97,10 @@ class Letter:
     @property
     def payload(self) -> dict[str, Any]:
         body: dict[str, Any] = {"allowed_mentions": _NOBODY, "flags": _SUPPRESS_EMBEDS}
-        if isinstance(self.page, Written):
+        if isinstance(self.page, Written | Enclosed) and self.page.text:
             body["content"] = self.page.text
-        else:
-            body["attachments"] = [{"id": "0", "filename": DOCUMENT_NAME}]
+        if isinstance(self.page, Document | Enclosed):
+            body["attachments"] = [{"id": "0", "filename": self._file_name}]
         if self.choices or self.edits is not None:
             body["components"] = _rows(self.choices)
         if self.edits is not None:
@@ -71,16 +112,21 @@ class Letter:
             body["message_reference"] = {"message_id": str(self.quotes), "fail_if_not_exists": False}
         return body
 
-    @property
-    def form(self) -> list[dict[str, Any]] | None:
-        """The parts of a form, where there is a file."""
-        if not isinstance(self.page, Document):
+    def form(self, content: bytes) -> "Form | None":
+        """Where there is a file; `content` is that of an enclosed one."""
+        if isinstance(self.page, Written):
             return None
-        file = {"name": "files[0]", "value": self.page.content, "filename": DOCUMENT_NAME}
-        return [
-            {"name": "payload_json", "value": json.dumps(self.payload)},
-            {**file, "content_type": "text/markdown"},
-        ]
+        is_text = isinstance(self.page, Document)
+        return Form(
+            payload=json.dumps(self.payload),
+            name=self._file_name,
+            content=self.page.content if isinstance(self.page, Document) else content,
+            kind="text/markdown" if is_text else "application/octet-stream",
+        )
+
+    @property
+    def _file_name(self) -> str:
+        return self.page.name if isinstance(self.page, Enclosed) else DOCUMENT_NAME
 
     def amended(self, problem: Refusal) -> "Letter | None":
         """Without what Discord refused; None when there is nothing left to try. Ends, since each step takes away."""
@@ -95,12 +141,28 @@ class Letter:
                 return replace(self, page=Document(text=page.text), edits=None)
             case Refusal.WORDING, Written() as page if (bare := plain(page.text)) and bare != page.text:
                 return replace(self, page=Written(text=bare))
+            case Refusal.FILE | Refusal.TOO_LONG | Refusal.WORDING, Enclosed() as page:
+                return replace(self, page=page.in_words("Discord does not take it here"))
             case _:
                 return None
 
 
-def pages_of(markdown: str) -> tuple[Page, ...]:
-    """In this order, each a message of its own. The same text always gives the same pages."""
+def pages_of(markdown: str, files: tuple[Media, ...] = (), *, in_place: bool = False) -> tuple[Page, ...]:
+    """In this order, each a message of its own. The same text and files always give the same pages.
+
+    Words come first, then file by file; but one file takes a message of words along. `in_place`: the first takes the
+    place of an earlier message, which only words can.
+    """
+    enclosed = tuple(Enclosed(media=media) for media in files)
+    words = _words(markdown if markdown or not in_place else names_of(files))
+    match words, enclosed:
+        case (Written(text=text),), (alone,) if not in_place:
+            return (replace(alone, text=text),)
+        case _:
+            return (*words, *enclosed)
+
+
+def _words(markdown: str) -> tuple[Page, ...]:
     if utf16_len(markdown) <= 2 * _MAX_PIECES * MAX_UNITS:
         found = pieces(markdown)
         if len(found) <= _MAX_PIECES:

@@ -4,7 +4,8 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -20,12 +21,13 @@ from gateway.errors import (
     PlatformUnavailable,
     StoreUnavailable,
 )
-from gateway.messages import Address, Media, OutboundMessage, Receipt
-from gateway.platforms.base import Features, Inlet
+from gateway.messages import Address, Media, OutboundMessage, Receipt, Text
+from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
 from gateway.platforms.discord.commands import is_shown, menu_of
 from gateway.platforms.discord.errors import (
     NETWORK,
     Failure,
+    Refusal,
     hearing_problems,
     is_closed_to_us,
     making_sense,
@@ -33,19 +35,22 @@ from gateway.platforms.discord.errors import (
     sending_problem,
     what_happened,
 )
-from gateway.platforms.discord.letter import Letter, Page, letter_of, pages_of, place_of
+from gateway.platforms.discord.letter import Enclosed, Letter, Page, letter_of, pages_of, place_of
 from gateway.platforms.discord.line import PAGE, Line
 from gateway.platforms.discord.listening import Listener
-from gateway.platforms.discord.sent import found_in
+from gateway.platforms.discord.sent import DRAFT_MARK, draft_in, found_in
 from gateway.platforms.discord.updates import Me
 from gateway.platforms.pace import Pace, Rate
+from gateway.platforms.uploads import Load, Uploads, files_of, words_beside
 
 log = structlog.get_logger()
 
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 _LINE_PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
 _REMEMBERED_TEXTS = 32
-_REMEMBERED_RECEIPTS = 1_000
+_DRAFTS = DraftStyle(interval_seconds=1.5, max_units=1_900)
+_SEEN, _FAILED = "👀", "❌"
+_UPLOAD_TIMEOUT = aiohttp.ClientTimeout(total=1_200.0, connect=10.0)  # delivery gives up before that
 _FAILURES = (discord.DiscordException, *NETWORK)
 
 
@@ -57,6 +62,7 @@ class DiscordPlatform:
             "tables are shown as monospace text, so keep them narrow. Keep answers short."
         ),
         quiet_seconds=60,
+        sends_files=True,
     )
 
     def __init__(
@@ -68,8 +74,10 @@ class DiscordPlatform:
         commands: Sequence[tuple[str, str]] = (),
         thread_per_conversation: bool = False,
         pace: Pace | None = None,
+        load: Load | None = None,
     ) -> None:
-        """`commands` are names and descriptions; those that have one become slash commands."""
+        """`commands` are names and descriptions; those that have one become slash commands, the others can be typed.
+        `load` gives the bytes of files to be sent."""
         self.account = account
         # Less than Discord allows (5 and 50): with the last that it does, discord.py waits before it says that all is
         # well, and a receipt that comes seconds late is one more chance to be in doubt.
@@ -77,13 +85,14 @@ class DiscordPlatform:
         self._token = token
         self._api_url = api_url
         self._menu = menu_of(commands)
+        self._commands = frozenset(name for name, _ in commands)
         self._own_threads = thread_per_conversation
         self._line: Line | None = None
         self._has_line = asyncio.Event()
         self._spare: Line | None = None  # closed; the next run takes its session up again
         self._me: Me | None = None
-        self._pages: OrderedDict[str, tuple[str, tuple[Page, ...]]] = OrderedDict()
-        self._receipts: OrderedDict[int, str] = OrderedDict()
+        self._uploads = Uploads(load)
+        self._pages: OrderedDict[str, tuple[object, tuple[Page, ...]]] = OrderedDict()
 
     async def run(self, inlet: Inlet) -> None:
         if not self._token:
@@ -112,16 +121,21 @@ class DiscordPlatform:
     async def send(self, message: OutboundMessage) -> Receipt:
         async with self._connected() as line:
             letter = self._letter_of(message, line)
-            message_id = await self._post(line, letter)
+            media = letter.page.media if isinstance(letter.page, Enclosed) else None
+            async with self._uploads.loaded(media) as content:
+                if isinstance(letter.page, Enclosed):
+                    letter = replace(letter, page=letter.page.fitting(content, _max_file_bytes(line, letter.chat)))
+                message_id = await self._post(line, letter, content or b"")
         return Receipt(message_id=str(message_id), more=letter.more)
 
     async def find_sent(self, message: OutboundMessage) -> Receipt | None:
-        """Among what was said since the message that it answers, or lately."""
+        """Among what was said since the message that it answers, and since the last of ours that is known."""
         async with self._connected() as line:
-            letter = self._letter_of(message, line)
+            # As in a guild, whose channels we may not have been told of yet.
+            letter = letter_of(message, self._pages_of(message), in_guild=True)
             if letter.edits is not None or self._me is None:
                 return None  # an edit is simply made again
-            found = await self._look_for(line, letter, _answered(message), self._me)
+            found = await self._look_for(line, letter, message, self._me)
         return Receipt(message_id=str(found), more=letter.more) if found is not None else None
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
@@ -150,12 +164,60 @@ class DiscordPlatform:
             except _FAILURES as error:
                 raise self._problem(error, chat, repeatable=True) from error
 
+    # What may be shown or not.
+
+    def draft_style(self, address: Address) -> DraftStyle | None:
+        return _DRAFTS
+
+    async def show_draft(self, draft: OutboundMessage) -> Receipt:
+        marked = replace(draft, parts=(Text(text=DRAFT_MARK + draft.text),))
+        async with self._connected() as line:
+            message_id = await self._post(line, self._letter_of(marked, line), b"", is_draft=True)
+        return Receipt(message_id=str(message_id))
+
+    async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
+        chat = place_of(draft.address)
+        async with self._connected() as line:
+            try:
+                with making_sense():
+                    page = await _since(line, chat, _after(draft))
+                    others = [one for one in page if one["id"] not in known.ids]
+                    found = draft_in(others, self._me.id) if self._me is not None else None
+            except _FAILURES as error:
+                raise self._problem(error, chat, repeatable=True) from error
+        return Receipt(message_id=str(found)) if found is not None else None
+
+    async def take_away(self, address: Address, message_id: str) -> None:
+        chat = place_of(address)
+        async with self._connected() as line:
+            try:
+                await line.http.delete_message(chat, int(message_id))
+            except discord.NotFound:
+                return
+            except _FAILURES as error:
+                raise self._problem(error, chat, repeatable=True) from error
+
+    async def react(self, address: Address, mark: Mark) -> None:
+        chat, reply_to = place_of(address), address.reply_to
+        is_too_much = mark == "seen" and self.pace.wait_seconds(address.chat) > 0
+        if is_too_much or not (reply_to.isascii() and reply_to.isdecimal()):
+            return
+        async with self._connected() as line:
+            try:
+                if mark != "seen":
+                    with suppress(discord.NotFound):  # it was never put there
+                        await line.http.remove_own_reaction(chat, int(reply_to), _SEEN)
+                if mark:
+                    await line.http.add_reaction(chat, int(reply_to), _SEEN if mark == "seen" else _FAILED)
+            except _FAILURES as error:
+                raise self._problem(error, chat, repeatable=True) from error
+
     # Listening.
 
     async def _introduced(self, line: Line) -> Me:
         await line.sign_in(self._token)
         assert line.user is not None
-        me = Me(account=self.account, id=line.user.id, name=line.user.name)
+        me = Me(account=self.account, id=line.user.id, name=line.user.name, commands=self._commands)
         if me != self._me:
             self._me = me
             log.info("signed in", account=self.account, bot=me.name)
@@ -195,43 +257,38 @@ class DiscordPlatform:
         return letter_of(message, self._pages_of(message), in_guild=in_guild)
 
     def _pages_of(self, message: OutboundMessage) -> tuple[Page, ...]:
-        text = message.text
-        known, pages = self._pages.get(message.key, ("", ()))
-        if known != text:
-            pages = pages_of(text)
+        said = words_beside(message), files_of(message), bool(message.edits)
+        known, pages = self._pages.get(message.key, (None, ()))
+        if known != said:
+            pages = pages_of(said[0], said[1], in_place=said[2])
         if len(pages) > 1:  # its other pieces come soon
-            self._pages[message.key] = text, pages
+            self._pages[message.key] = said, pages
             self._pages.move_to_end(message.key)
             while len(self._pages) > _REMEMBERED_TEXTS:
                 self._pages.popitem(last=False)
         return pages
 
-    async def _post(self, line: Line, letter: Letter) -> int:
+    async def _post(self, line: Line, letter: Letter, content: bytes, *, is_draft: bool = False) -> int:
+        """A draft that is gone is not sent once more, and does not become a file."""
         while True:
             try:
-                message_id = await _put(line, letter)
+                return await _put(line, letter, content)
             except _FAILURES as error:
                 problem = refusal(error)
                 amended = letter.amended(problem) if problem is not None else None
-                if problem is None or amended is None:
+                is_final = is_draft and problem in (Refusal.NOTHING_TO_EDIT, Refusal.TOO_LONG)
+                if problem is None or amended is None or is_final:
                     raise self._problem(error, letter.chat, repeatable=letter.edits is not None) from error
                 log.info("sent differently", account=self.account, chat=letter.chat, problem=problem.name.lower())
                 letter = amended
-            else:
-                self._receipts[message_id] = letter.nonce
-                while len(self._receipts) > _REMEMBERED_RECEIPTS:
-                    self._receipts.popitem(last=False)
-                return message_id
 
-    async def _look_for(self, line: Line, letter: Letter, after: int | None, me: Me) -> int | None:
+    async def _look_for(self, line: Line, letter: Letter, message: OutboundMessage, me: Me) -> int | None:
+        after = _after(message)
         try:
             with making_sense():
-                page: list[Any] = []
-                if after is not None:
-                    page += await line.http.logs_from(letter.chat, PAGE, after=after)
-                if after is None or len(page) == PAGE:  # it may be further down
-                    page += await line.http.logs_from(letter.chat, PAGE)
-                return found_in(page, letter, me.id, self._receipts)
+                page = await _since(line, letter.chat, after)
+                others = [one for one in page if one["id"] != message.replaces]  # its draft may say the same
+                return found_in(others, letter, me.id, after)
         except _FAILURES as error:
             if is_closed_to_us(error):
                 return None  # the nonce is all that keeps it from coming twice
@@ -265,20 +322,40 @@ class DiscordPlatform:
         return f"DISCORD_BOT_TOKEN_{name.upper()}" if name else "DISCORD_BOT_TOKEN"
 
 
-async def _put(line: Line, letter: Letter) -> int:
+async def _put(line: Line, letter: Letter, content: bytes) -> int:
     if letter.edits is not None:
         path = "/channels/{channel_id}/messages/{message_id}"
         edit = Route("PATCH", path, channel_id=letter.chat, message_id=letter.edits)
         await line.http.request(edit, json=letter.payload)
         return letter.edits
     route = Route("POST", "/channels/{channel_id}/messages", channel_id=letter.chat)
-    form = letter.form
-    sent = await line.http.request(route, **({"json": letter.payload} if form is None else {"form": form}))
+    form = letter.form(content)
+    if form is None:
+        sent = await line.http.request(route, json=letter.payload)
+    else:
+        sent = await line.http.request(route, form=form, timeout=_UPLOAD_TIMEOUT)
     with making_sense():
         return int(sent["id"])
 
 
-def _answered(message: OutboundMessage) -> int | None:
-    """The newest message that it answers."""
-    ids = [int(one) for one in (*message.answers, message.address.reply_to) if one.isascii() and one.isdecimal()]
-    return max(ids, default=None)
+async def _since(line: Line, chat: int, after: int) -> list[Any]:
+    """What was said there behind a message, as far as it is likely to matter; 0 where none is known."""
+    page: list[Any] = []
+    if after:
+        page += await line.http.logs_from(chat, PAGE, after=after)
+    if not after or len(page) == PAGE:  # what is looked for may be further down
+        page += await line.http.logs_from(chat, PAGE)
+    return page
+
+
+def _max_file_bytes(line: Line, chat: int) -> int:
+    """A server whose members pay for it takes larger ones."""
+    channel = line.get_channel(chat)
+    guild = channel.guild if isinstance(channel, discord.abc.GuildChannel | discord.Thread) else None
+    return guild.filesize_limit if guild is not None else discord.utils.DEFAULT_FILE_SIZE_LIMIT_BYTES
+
+
+def _after(message: OutboundMessage) -> int:
+    """The newest message that it must stand behind; 0 where none is known."""
+    ids = (*message.answers, message.address.reply_to, message.after)
+    return max((int(one) for one in ids if one.isascii() and one.isdecimal()), default=0)

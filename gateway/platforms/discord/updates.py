@@ -8,7 +8,7 @@ from typing import Any
 import discord
 
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
-from gateway.platforms.discord.content import encodable, one_line, parts_of, replied_to
+from gateway.platforms.discord.content import command_in, encodable, one_line, parts_of, replied_to
 
 OPTION = "text"
 """The one argument of our slash commands."""
@@ -35,13 +35,14 @@ class Me:
     account: str
     id: int
     name: str
+    commands: frozenset[str] = frozenset()  # by which we know that a command is meant for us
 
 
 def said(message: discord.Message, me: Me) -> InboundMessage | None:
     """None for our own, for what only Discord itself says, and for what holds nothing that we could read."""
     if message.author.id == me.id or message.type not in _WRITTEN_BY_SOMEBODY:
         return None
-    parts = parts_of(message)
+    parts = parts_of(message, me.id)
     if not parts:
         return None
     reference = replied_to(message)
@@ -130,6 +131,8 @@ def thread_name(message: discord.Message, me: Me) -> str:
     """Of the thread that this message begins where each conversation has one of its own; empty where it begins none."""
     if not isinstance(message.channel, discord.TextChannel) or message.author.bot or not _mentions(message, me):
         return ""
+    if command_in(message.content, me.id):
+        return ""  # it is about the channel
     return one_line(_MENTION.sub("", message.content))[:_MAX_THREAD_NAME_CHARS].strip() or "Conversation"
 
 
@@ -185,7 +188,12 @@ def _is_addressed(message: discord.Message, me: Me) -> bool:
         return True
     if isinstance(message.channel, discord.Thread) and message.channel.owner_id == me.id:
         return True
-    return _mentions(message, me)
+    return _mentions(message, me) or _is_our_command(message.content, me)
+
+
+def _is_our_command(content: str, me: Me) -> bool:
+    name, *_ = command_in(content, me.id).split(maxsplit=1) or [""]
+    return name.removeprefix("/").lower() in me.commands
 
 
 def _mentions(message: discord.Message, me: Me) -> bool:

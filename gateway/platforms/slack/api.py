@@ -10,6 +10,7 @@ SlackProblem
 No error names an address or carries the SDK's as its cause: those may hold a ticket, a token or somebody's words.
 """
 
+import io
 import json
 import logging
 import os
@@ -29,6 +30,7 @@ from gateway.platforms.reading import read_at_most
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 _DOWNLOAD_SECONDS = 60.0
+_UPLOAD_SECONDS = 1_200.0  # delivery, which knows its size, gives up before that
 _PATIENCE_SECONDS = 5.0  # when we are told to wait, and not how long
 # Shorter than any server's: a request on a line that the server has just closed would be in doubt.
 _IDLE_SECONDS = 15.0
@@ -146,7 +148,13 @@ class Api:
     async def upload(self, url: str, content: bytes) -> None:
         """Nothing of it is seen by anybody before the upload is completed by a call."""
         with _network_problems():
-            async with self._open_session.post(url, data=content, allow_redirects=False) as response:
+            # As a stream: bytes would be written in one go, and hold up everybody else meanwhile.
+            async with self._open_session.post(
+                url,
+                data=io.BytesIO(content),
+                timeout=aiohttp.ClientTimeout(total=_UPLOAD_SECONDS, connect=_CONNECT_SECONDS),
+                allow_redirects=False,
+            ) as response:
                 if response.status != HTTPStatus.OK:
                     raise NotSent(f"Slack's file server answers with status {response.status}")
 

@@ -17,6 +17,7 @@ _PATIENCE_SECONDS = 1.5  # Slack waits three for the acknowledgement
 _GOOD_FOR_SECONDS = 3600.0
 _FAILED_FOR_SECONDS = 60.0
 _REMEMBERED = 2_000
+_NOT_FOR_US = ("channel_not_found", "not_in_channel")
 _KINDS: dict[str, PlaceKind] = {"im": "dm", "mpim": "group", "channel": "channel", "group": "channel"}
 
 
@@ -42,6 +43,16 @@ class Directory:
         if kind is None:
             kind = "dm" if told.get("is_im") else "group" if told.get("is_mpim") else "channel"
         return Place(id=channel, kind=kind, name=one_line(told.get("name")))
+
+    async def can_speak_in(self, channel: str) -> bool:
+        """Whether we are in there; True when Slack does not say. Asked each time: who is told no invites us at once."""
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                told = (await self._api.call("conversations.info", channel=channel)).get("channel")
+        except (SlackProblem, TimeoutError) as error:
+            self._say_why(error)
+            return not (isinstance(error, Refused) and error.error in _NOT_FOR_US)
+        return not isinstance(told, dict) or told.get("is_member") is not False
 
     async def opening(self, channel: str, thread: str) -> Wire:
         """The first message of a thread; empty when it cannot be had in time."""

@@ -19,10 +19,12 @@ log = structlog.get_logger()
 
 _ANY = re.compile("")
 _FAILURES = "hermes_failures"
+_WORDS = "hermes_words"
 _OK, _NOBODY, _NOT_TAKEN = 200, 404, 503
 
-Took = Callable[[Wire], Awaitable[bool]]
-"""Takes the body of a request; False when it could not be taken and must come again."""
+Took = Callable[[Wire], Awaitable[bool | str]]
+"""Takes the body of a request; False when it could not be taken and must come again, a text when whoever acted is to
+be told that and nobody else."""
 
 
 class Dispatch:
@@ -50,9 +52,10 @@ class Dispatch:
     async def __call__(self, envelope: Wire) -> Wire | None:
         """What to acknowledge with; None when there must be no acknowledgement. Raises what the listener raised."""
         failures: list[Exception] = []
+        words: list[str] = []
         try:
             request = AsyncBoltRequest(mode="socket_mode", body=envelope.get("payload") or {})
-            request.context[_FAILURES] = failures
+            request.context[_FAILURES], request.context[_WORDS] = failures, words
             status = (await self._app.async_dispatch(request)).status
         except Exception as error:  # noqa: BLE001 - contained: Bolt chokes on what has not the shape it expects
             log.error("envelope skipped", problem=type(error).__name__)
@@ -60,7 +63,7 @@ class Dispatch:
         if failures:
             raise failures[0]
         if status in (_OK, _NOBODY):  # what nobody wants to hear is acknowledged too, or it would come for ever
-            return {}
+            return {"text": words[0]} if words else {}
         if status != _NOT_TAKEN:
             log.error("envelope failed", status=status)
         return None
@@ -73,8 +76,10 @@ def _acking(take: Took) -> Callable[..., Awaitable[BoltResponse | None]]:
         except Exception as error:  # noqa: BLE001 - raised by whoever called Bolt, which would log it and go on
             context[_FAILURES].append(error)
             taken = False
-        if not taken:
+        if taken is False:
             return BoltResponse(status=_NOT_TAKEN)
+        if isinstance(taken, str):
+            context[_WORDS].append(taken)
         await ack()
         return None
 

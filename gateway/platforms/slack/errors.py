@@ -59,6 +59,7 @@ class Refusal(Enum):
     NO_THREAD = auto()
     TOO_LONG = auto()
     BLOCKS = auto()
+    FILE = auto()  # too large, of a kind that is not wanted, or none are
     CLOSED_TO_US = auto()
 
 
@@ -75,6 +76,15 @@ _SIGNS = {
     "invalid_blocks_format": Refusal.BLOCKS,
     "block_mismatch": Refusal.BLOCKS,
     "no_dual_broadcast_content_update": Refusal.BLOCKS,
+    "blocked_file_type": Refusal.FILE,
+    "file_not_found": Refusal.FILE,
+    "file_type_not_allowed": Refusal.FILE,
+    "file_upload_size_restricted": Refusal.FILE,
+    "file_uploads_disabled": Refusal.FILE,
+    "file_uploads_except_images_disabled": Refusal.FILE,
+    "invalid_arguments": Refusal.FILE,
+    "missing_scope": Refusal.FILE,  # files:write, or one that words need as well
+    "storage_limit_reached": Refusal.FILE,
 }
 
 

@@ -225,6 +225,8 @@ def _is_addressed(message: Wire, me: Me, known: Known, thread: str) -> bool:
         return True
     if me.user in mentioned(str(message.get("text") or "")):
         return True
-    if not message.get("thread_ts") or message.get("bot_id"):  # two bots would answer each other for ever
+    if message.get("bot_id"):  # two bots would answer each other for ever
+        return False
+    if message.get("thread_ts") in (None, "", message["ts"]):  # one that opened a thread was said to nobody in it
         return False
     return message.get("parent_user_id") == me.user or thread in known.our_threads

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gateway.errors import DeliveryRejected
-from gateway.messages import Choice, OutboundMessage
+from gateway.messages import Choice, Media, OutboundMessage
 from gateway.platforms.slack.content import Wire
 from gateway.platforms.slack.errors import Refusal
 from gateway.platforms.slack.events import is_ts
 from gateway.platforms.slack.text import MAX_MARKDOWN_UNITS, MAX_TEXT_CHARS, mrkdwn, notification, pieces, sections
 from gateway.platforms.text import utf16_len
+from gateway.platforms.uploads import GONE, file_name, names_of, not_sent
 
 DOCUMENT_NAME = "answer.md"
 EVENT_TYPE = "hermes_reply"
@@ -37,7 +38,24 @@ class Document:
         return self.text.encode(errors="replace")
 
 
-Page = Words | Document
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosed:
+    """A file that the answer names."""
+
+    media: Media
+
+    @property
+    def name(self) -> str:
+        return file_name(self.media)
+
+    def fitting(self, content: bytes | None) -> "Enclosed | Words":
+        return self if content is not None else self.in_words(GONE)
+
+    def in_words(self, reason: str) -> Words:
+        return Words(markdown=not_sent(self.media, reason, mark="`"))
+
+
+Page = Words | Document | Enclosed
 Look = Literal["markdown", "sections", "text"]
 
 
@@ -79,6 +97,8 @@ class Letter:
                 return replace(self, look="sections")
             case Refusal.BLOCKS if self.look == "sections":
                 return replace(self, look="text")
+            case Refusal.FILE | Refusal.TOO_LONG if isinstance(self.page, Enclosed):
+                return replace(self, page=self.page.in_words("Slack does not take it here"))
             case _:
                 return None
 
@@ -98,8 +118,17 @@ class Letter:
         return [{"type": "section", "text": {"type": "mrkdwn", "text": one}, "expand": True} for one in written]
 
 
-def pages_of(markdown: str) -> tuple[Page, ...]:
-    """In this order, each a message of its own. The same text always gives the same pages."""
+def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
+    """In this order, each a message of its own. The same text and files always give the same pages.
+
+    Words come first, then file by file: a message that comes with an upload cannot be known again by our own key.
+    `needs_words`: the first takes the place of an earlier message, or has buttons, which a file cannot.
+    """
+    words = _words(markdown if markdown or not needs_words else names_of(files))
+    return (*words, *(Enclosed(media=media) for media in files))
+
+
+def _words(markdown: str) -> tuple[Page, ...]:
     if utf16_len(markdown) <= _MAX_PIECES * MAX_MARKDOWN_UNITS:
         found = pieces(markdown)
         if len(found) <= _MAX_PIECES:
@@ -113,14 +142,14 @@ def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> Letter:
     last = len(pages) - 1
     piece = min(message.piece, last)  # a version of ours that cut differently may have counted further
     # A file has no place for buttons.
-    last_words = max(place for place, page in enumerate(pages) if isinstance(page, Words))
+    last_words = max((place for place, page in enumerate(pages) if isinstance(page, Words)), default=-1)
     return Letter(
         channel=message.address.chat,
         page=pages[piece],
         key=message.key,
         piece=piece,
         thread=message.address.thread,
-        edits=message.edits if piece == 0 and is_ts(message.edits) else "",
+        edits=message.edits if piece == 0 and is_ts(message.edits) and isinstance(pages[0], Words) else "",
         choices=message.choices if piece == last_words else (),
         more=piece < last,
     )
@@ -128,12 +157,19 @@ def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> Letter:
 
 def is_copy(shown: Wire, letter: Letter) -> bool:
     """Whether a message of ours that stands in the channel is this very piece."""
-    if isinstance(letter.page, Document):  # an upload takes no metadata: it is known by its name and size
-        size = len(letter.page.content)
-        return any((file.get("name"), file.get("size")) == (DOCUMENT_NAME, size) for file in shown.get("files") or ())
     metadata = shown.get("metadata")
     payload = metadata.get("event_payload") if isinstance(metadata, dict) else None
-    return isinstance(payload, dict) and (payload.get("key"), payload.get("piece")) == (letter.key, letter.piece)
+    if isinstance(payload, dict) and (payload.get("key"), payload.get("piece")) == (letter.key, letter.piece):
+        return True  # a file, too, that was told of in words instead
+    # An upload takes no metadata: it is known by its name and size.
+    match letter.page:
+        case Document() as page:
+            wanted = DOCUMENT_NAME, len(page.content)
+        case Enclosed() as page:
+            wanted = page.name, page.media.size_bytes
+        case _:
+            return False
+    return any((file.get("name"), file.get("size")) == wanted for file in shown.get("files") or ())
 
 
 def _head(markdown: str) -> Words:

@@ -1,5 +1,6 @@
 """Hearing Slack: what happens in a channel is taken in order and in one go, and only then acknowledged."""
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,11 @@ from gateway.platforms.slack.rooms import Arrival, Room, Rooms
 
 log = structlog.get_logger()
 
+_NOT_HERE = (
+    "I am not in this conversation, so I cannot answer here. If it is a channel, /invite me; or send me a direct "
+    "message."
+)
+_PATIENCE_SECONDS = 2.0  # Slack waits three for the acknowledgement
 _SPOKEN = ("message", "app_mention")
 _READ = (*_SPOKEN, "reaction_added", "reaction_removed")
 
@@ -53,10 +59,16 @@ class Listener:
         ts = str(event.get("event_ts") or event.get("ts") or "")
         arrival = Arrival(event, ts, is_message=event["type"] in _SPOKEN and "hidden" not in event)
         room = self.rooms.room(channel)
+        if not room.caught_up:
+            self.fell_behind()
         room.arrivals.append(arrival)
+        if not await room.catches_up(_PATIENCE_SECONDS) and self._is_read_later(event, room):
+            room.arrivals.remove(arrival)
+            return False
+        await asyncio.sleep(0)  # what the other socket brought at the same moment goes along
         async with room.lock:
             if arrival.taken is None:
-                await self._take_arrivals(room)
+                await self._take_arrivals(room, arrival)
         return bool(arrival.taken)
 
     async def press(self, body: Wire) -> bool:
@@ -66,11 +78,16 @@ class Listener:
         who = _wire(body.get("user")).get("id")
         return await self._take_alone("press", channel, who, lambda known: read_press(body, self.me, known))
 
-    async def command(self, body: Wire) -> bool:
+    async def command(self, body: Wire) -> bool | str:
+        """Slack lets people type one anywhere, also between two of them; we could not answer there."""
+
         def read(known: Known) -> InboundMessage | None:
             return read_command(body, self.me, known, umbrella=self.umbrella, commands=self.commands, at_ms=now_ms())
 
-        return await self._take_alone("command", body.get("channel_id"), body.get("user_id"), read)
+        channel = body.get("channel_id")
+        if isinstance(channel, str) and not await self.directory.can_speak_in(channel):
+            return _NOT_HERE
+        return await self._take_alone("command", channel, body.get("user_id"), read)
 
     async def read(self, event: Wire, room: Room) -> InboundMessage | None:
         """As our message; None for what is none, or cannot be read."""
@@ -81,7 +98,8 @@ class Listener:
             thread = self.rooms.thread_of(room.id, ts)
             known = Known(place=place, names=names, our_threads=room.threads, thread=thread)
             message = read_event(event, self.me, known)
-            if message is not None and _is_new_here(message, room):
+            is_below_ours = event.get("parent_user_id") == self.me.user
+            if message is not None and _is_new_here(message, room, is_below_ours=is_below_ours):
                 opening = await self.directory.opening(room.id, message.key.thread)
                 message = answering(message, opening, await self.directory.names(people_in(opening)))
         # Contained: one event that we choke on must neither stop the others nor come for ever. Its traceback is not
@@ -97,9 +115,13 @@ class Listener:
 
     def fresh(self, read: Iterable[InboundMessage | None]) -> list[InboundMessage]:
         """Each once: a second copy would count twice against its sender's limit before the inbox knows it."""
-        found = {
-            (message.message_id, message.kind, message.edited_ms): message for message in read if message is not None
-        }
+        found: dict[tuple[str, str, int], InboundMessage] = {}
+        for message in read:
+            if message is not None:
+                key = message.message_id, message.kind, message.edited_ms
+                # The first brings what opened its thread; by the second the thread is known.
+                if key not in found or message.addressed > found[key].addressed:
+                    found[key] = message
         return [message for message in found.values() if not self.rooms.is_known(message)]
 
     async def accept(self, room: Room, messages: Sequence[InboundMessage]) -> None:
@@ -111,9 +133,9 @@ class Listener:
         room.newest, room.seen = newest, seen or room.seen
         self.rooms.taken(messages)
 
-    async def _take_arrivals(self, room: Room) -> None:
+    async def _take_arrivals(self, room: Room, one: Arrival) -> None:
         """All that wait by now, as one: a burst is one commit, and what two sockets brought in a muddle is in order."""
-        batch = sorted(room.arrivals, key=lambda arrival: arrival.ts)
+        batch = sorted(room.arrivals, key=lambda arrival: arrival.ts) if room.caught_up else [one]
         read = [await self.read(arrival.event, room) for arrival in batch]
         messages = self.fresh(read)
         taken = True
@@ -131,12 +153,18 @@ class Listener:
             arrival.taken = taken
         room.arrivals = [arrival for arrival in room.arrivals if arrival.taken is None]
 
+    def _is_read_later(self, event: Wire, room: Room) -> bool:
+        """Whether the room's history brings it soon, in order: that of a thread we know nothing of is not read."""
+        if self.rooms.history_fails or event["type"] not in _SPOKEN or "hidden" in event:
+            return False
+        return room.id.startswith("D") or event.get("thread_ts") in (None, event.get("ts"), *room.threads)
+
     async def _take_alone(
         self, what: str, channel: object, who: object, read: Callable[[Known], InboundMessage | None]
     ) -> bool:
         if not isinstance(channel, str) or not isinstance(who, str):
             return True  # pressed in a window rather than below a message, for instance
-        place, names = await self.directory.place(channel), await self.directory.names([who])
+        place, names = await asyncio.gather(self.directory.place(channel), self.directory.names([who]))
         try:
             message = read(Known(place=place, names=names))
         except Exception as error:  # noqa: BLE001 - contained, as above
@@ -168,10 +196,12 @@ class Listener:
         log.error("event skipped", account=self.me.account, kind=str(what)[:40], problem=type(error).__name__)
 
 
-def _is_new_here(message: InboundMessage, room: Room) -> bool:
-    """Whether we are called into a thread that we know nothing of."""
+def _is_new_here(message: InboundMessage, room: Room, *, is_below_ours: bool) -> bool:
+    """Whether we are called into a thread that we know nothing of, or one begins below what we said to the channel."""
     thread = message.key.thread
-    return message.kind == "message" and message.addressed and thread not in ("", message.message_id, *room.threads)
+    if message.kind != "message" or not message.addressed or thread in ("", message.message_id):
+        return False
+    return thread not in room.threads or (is_below_ours and room.threads[thread] == thread)
 
 
 def _subject(event: Wire) -> Wire:

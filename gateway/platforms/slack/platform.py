@@ -1,11 +1,13 @@
 """Slack: envelopes in, messages out."""
 
 import asyncio
+import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import structlog
 
@@ -18,32 +20,44 @@ from gateway.errors import (
     StoreUnavailable,
 )
 from gateway.messages import Address, Media, OutboundMessage, Receipt
-from gateway.platforms.base import Features, Inlet
+from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
 from gateway.platforms.pace import Pace, Rate
 from gateway.platforms.slack.api import Api, Refused, SlackProblem, TooFast
 from gateway.platforms.slack.catching_up import DAY_SECONDS, CatchingUp, seconds_ago, shown_since
 from gateway.platforms.slack.content import BY_ID, media_of
 from gateway.platforms.slack.directory import Directory
 from gateway.platforms.slack.dispatch import Dispatch
-from gateway.platforms.slack.errors import fetching_problem, hearing_problems, refusal, sending_problem
+from gateway.platforms.slack.errors import Refusal, fetching_problem, hearing_problems, refusal, sending_problem
 from gateway.platforms.slack.events import Me, is_our_own, is_ts
-from gateway.platforms.slack.letter import Letter, Page, is_copy, letter_of, pages_of
+from gateway.platforms.slack.letter import Enclosed, Letter, Page, is_copy, letter_of, pages_of
 from gateway.platforms.slack.listener import Listener
 from gateway.platforms.slack.posting import put
 from gateway.platforms.slack.rooms import Rooms
 from gateway.platforms.slack.sockets import Sockets
+from gateway.platforms.uploads import Load, Uploads, files_of, words_beside
 
 log = structlog.get_logger()
 
 _BOT_TOKEN = re.compile(r"(xoxe\.)?xoxb-[A-Za-z0-9-]+")
 _APP_TOKEN = re.compile(r"xapp-[A-Za-z0-9-]+")
 _WANTED_SCOPES = (
-    *("app_mentions:read", "reactions:read", "users:read", "chat:write", "files:read", "files:write"),
+    *(
+        "app_mentions:read",
+        "reactions:read",
+        "reactions:write",
+        "users:read",
+        "chat:write",
+        "files:read",
+        "files:write",
+    ),
     *(f"{kind}:{right}" for kind in ("channels", "groups", "im", "mpim") for right in ("history", "read")),
 )
 _LINE_PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
 _REMEMBERED_TEXTS = 32
 _STATUS = "is thinking…"
+# Slack takes 50 changes a minute, in all channels together.
+_DRAFTS = DraftStyle(interval_seconds=2.0, max_units=3_000, account_seconds=1.5, rings=True)
+_SEEN, _FAILED = "eyes", "x"
 _STATUS_SECONDS = 50.0  # Slack shows it for two minutes
 _NO_STATUS_SECONDS = 600.0
 _STATUSES_KEPT = 500
@@ -57,6 +71,7 @@ class SlackPlatform:
             "channels you answer in a thread: keep to its subject and keep it short. <@U…> mentions somebody by id."
         ),
         quiet_seconds=60,
+        sends_files=True,
     )
 
     def __init__(
@@ -69,9 +84,10 @@ class SlackPlatform:
         command: str = "/hermes",
         pace: Pace | None = None,
         commands: Sequence[tuple[str, str]] = (),
+        load: Load | None = None,
     ) -> None:
         """`command` is the slash command that the app's settings name; `commands` are the names and descriptions of our
-        own, to know them behind it."""
+        own, to know them behind it; `load` gives the bytes of files to be sent."""
         self.account = account
         self.pace = pace if pace is not None else Pace(per_chat=Rate(count=3, seconds=3))
         self._tokens = bot_token, app_token
@@ -82,7 +98,8 @@ class SlackPlatform:
         self._directory = Directory(self._api, account)
         self._is_open = asyncio.Event()
         self._me: Me | None = None
-        self._pages: OrderedDict[str, tuple[str, tuple[Page, ...]]] = OrderedDict()
+        self._uploads = Uploads(load)
+        self._pages: OrderedDict[str, tuple[object, tuple[Page, ...]]] = OrderedDict()
         self._statuses: OrderedDict[tuple[str, str], float] = OrderedDict()  # until when none is to be set
 
     async def run(self, inlet: Inlet) -> None:
@@ -102,8 +119,11 @@ class SlackPlatform:
 
     async def send(self, message: OutboundMessage) -> Receipt:
         letter = letter_of(message, self._pages_of(message))
-        async with self._connected() as api:
-            ts = await self._post(api, letter)
+        media = letter.page.media if isinstance(letter.page, Enclosed) else None
+        async with self._connected() as api, self._uploads.loaded(media) as content:
+            if isinstance(letter.page, Enclosed):
+                letter = replace(letter, page=letter.page.fitting(content))
+            ts = await self._post(api, letter, content or b"")
         self._statuses.pop((letter.channel, letter.thread), None)  # Slack takes it away when something is said
         self._rooms.spoke(letter.channel, ts, letter.thread)
         return Receipt(message_id=ts, more=letter.more)
@@ -113,7 +133,8 @@ class SlackPlatform:
         if letter.edits:
             return None  # it does no harm twice
         asked = [ts for ts in (*message.answers, message.address.reply_to) if is_ts(ts)]
-        oldest = min(asked) if asked else seconds_ago(DAY_SECONDS)
+        after = message.after if is_ts(message.after) else ""
+        oldest = max(after, min(asked) if asked else seconds_ago(DAY_SECONDS))
         async with self._connected() as api:
             try:
                 shown = await shown_since(
@@ -129,7 +150,8 @@ class SlackPlatform:
             except SlackProblem as error:
                 raise self._problem(error, letter.channel, repeatable=True) from error
         for one in shown:
-            if self._me is not None and is_our_own(one, self._me) and is_copy(one, letter):
+            is_ours = self._me is not None and is_our_own(one, self._me) and str(one["ts"]) > after
+            if is_ours and is_copy(one, letter):
                 return Receipt(message_id=str(one["ts"]), more=letter.more)
         return None
 
@@ -172,6 +194,45 @@ class SlackPlatform:
         while len(self._statuses) > _STATUSES_KEPT:
             self._statuses.popitem(last=False)
 
+    # What may be shown or not.
+
+    def draft_style(self, address: Address) -> DraftStyle | None:
+        return _DRAFTS
+
+    async def show_draft(self, draft: OutboundMessage) -> Receipt:
+        letter = letter_of(draft, pages_of(draft.text, needs_words=True))
+        async with self._connected() as api:
+            ts = await self._post(api, letter, b"", is_draft=True)
+        # No status from here on: what is posted takes it away, but the answer will be a change, which does not.
+        self._statuses[letter.channel, letter.thread] = math.inf
+        self._rooms.spoke(letter.channel, ts, letter.thread)
+        return Receipt(message_id=ts)
+
+    async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
+        return await self.find_sent(draft)
+
+    async def take_away(self, address: Address, message_id: str) -> None:
+        await self._do(address.chat, "chat.delete", ("message_not_found",), ts=message_id)
+        self._statuses.pop((address.chat, address.thread), None)
+
+    async def react(self, address: Address, mark: Mark) -> None:
+        ts = address.reply_to
+        if not is_ts(ts) or (mark == "seen" and self.pace.wait_seconds(address.chat) > 0):
+            return
+        if mark != "seen":
+            await self._do(address.chat, "reactions.remove", ("no_reaction",), timestamp=ts, name=_SEEN)
+        if mark:
+            name = _SEEN if mark == "seen" else _FAILED
+            await self._do(address.chat, "reactions.add", ("already_reacted",), timestamp=ts, name=name)
+
+    async def _do(self, channel: str, method: str, no_harm: Collection[str], **arguments: str) -> None:
+        async with self._connected() as api:
+            try:
+                await api.call(method, channel=channel, **arguments)
+            except SlackProblem as error:
+                if not isinstance(error, Refused) or error.error not in no_harm:
+                    raise self._problem(error, channel, repeatable=True) from error
+
     # Listening.
 
     async def _listen(self, me: Me, inlet: Inlet) -> None:
@@ -189,18 +250,13 @@ class SlackPlatform:
             self._api.bot_client, me, event=listener.event, press=listener.press, command=listener.command
         )
 
-        def lost() -> None:
-            self._rooms.doubt_all()
-            catching_up.begin()
-
         sockets = Sockets(
             self._api,
             account=self.account,
             variable=self._variable("APP"),
             take=dispatch,
             heard=inlet.heard,
-            opened=catching_up.begin,
-            lost=lost,
+            missed=catching_up.begin_anew,
         )
         ending: Exception | None = None
         async with asyncio.TaskGroup() as background:
@@ -254,24 +310,26 @@ class SlackPlatform:
     # Sending.
 
     def _pages_of(self, message: OutboundMessage) -> tuple[Page, ...]:
-        text = message.text
-        known, pages = self._pages.get(message.key, ("", ()))
-        if known != text:
-            pages = pages_of(text)
+        said = words_beside(message), files_of(message), bool(message.edits or message.choices)
+        known, pages = self._pages.get(message.key, (None, ()))
+        if known != said:
+            pages = pages_of(said[0], said[1], needs_words=said[2])
         if len(pages) > 1:  # its other pieces come soon
-            self._pages[message.key] = text, pages
+            self._pages[message.key] = said, pages
             self._pages.move_to_end(message.key)
             while len(self._pages) > _REMEMBERED_TEXTS:
                 self._pages.popitem(last=False)
         return pages
 
-    async def _post(self, api: Api, letter: Letter) -> str:
+    async def _post(self, api: Api, letter: Letter, content: bytes, *, is_draft: bool = False) -> str:
+        """A draft that is gone is not sent once more."""
         while True:
             try:
-                return await put(api, letter)
+                return await put(api, letter, content)
             except SlackProblem as error:
-                amended = letter.amended(refusal(error)) if isinstance(error, Refused) else None
-                if amended is None:
+                problem = refusal(error) if isinstance(error, Refused) else None
+                amended = letter.amended(problem) if problem is not None else None
+                if amended is None or (is_draft and problem in (Refusal.NOTHING_TO_EDIT, Refusal.TOO_LONG)):
                     raise self._problem(error, letter.channel, repeatable=bool(letter.edits)) from error
                 log.info("sent differently", account=self.account, chat=letter.channel, problem=str(error))
                 letter = amended

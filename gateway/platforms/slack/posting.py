@@ -3,16 +3,18 @@
 import asyncio
 
 from gateway.platforms.slack.api import Api, MaybeSent, NotSent, SlackProblem
-from gateway.platforms.slack.letter import DOCUMENT_NAME, Document, Letter
+from gateway.platforms.slack.letter import DOCUMENT_NAME, Document, Enclosed, Letter
 
 _FILE_LOOKS = 5
 _FILE_LOOK_SECONDS = 0.5
 
 
-async def put(api: Api, letter: Letter) -> str:
-    """The ts of the message."""
+async def put(api: Api, letter: Letter, content: bytes = b"") -> str:
+    """The ts of the message. `content` is that of an enclosed file."""
     if isinstance(letter.page, Document):
-        return await _upload(api, letter, letter.page.content)
+        return await _upload(api, letter, DOCUMENT_NAME, letter.page.content)
+    if isinstance(letter.page, Enclosed):
+        return await _upload(api, letter, letter.page.name, content)
     answer = await api.call("chat.update" if letter.edits else "chat.postMessage", **letter.form)
     ts = answer.get("ts")
     if not isinstance(ts, str):
@@ -20,9 +22,9 @@ async def put(api: Api, letter: Letter) -> str:
     return ts
 
 
-async def _upload(api: Api, letter: Letter, content: bytes) -> str:
+async def _upload(api: Api, letter: Letter, name: str, content: bytes) -> str:
     try:
-        ticket = await api.call("files.getUploadURLExternal", filename=DOCUMENT_NAME, length=len(content))
+        ticket = await api.call("files.getUploadURLExternal", filename=name, length=len(content))
         file_id = str(ticket["file_id"])
         await api.upload(str(ticket["upload_url"]), content)
     except MaybeSent as error:
@@ -31,7 +33,7 @@ async def _upload(api: Api, letter: Letter, content: bytes) -> str:
         raise NotSent("the answer is not Slack's") from None
     await api.call(
         "files.completeUploadExternal",
-        files=[{"id": file_id, "title": DOCUMENT_NAME}],
+        files=[{"id": file_id, "title": name}],
         channel_id=letter.channel,
         thread_ts=letter.thread or None,
     )

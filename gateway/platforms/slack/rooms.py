@@ -10,6 +10,7 @@ from gateway.platforms.slack.content import Wire
 from gateway.platforms.slack.events import is_ts
 
 _PREFIX = "seen:"
+SINCE = "listening since"  # the cursor that keeps when we first did
 _THREADS_KEPT = 20  # in one channel; whoever goes on in an older one mentions us again
 _PLACED_KEPT = 5_000
 _TAKEN_KEPT = 5_000
@@ -33,17 +34,38 @@ class Room:
     seen: str = ""
     threads: OrderedDict[str, str] = field(default_factory=OrderedDict)  # and the newest message in each
     newest: str = ""  # taken, though perhaps not everything before it
-    caught_up: bool = True  # else there may be messages that nobody has read, and `seen` must stay where it is
+    # Not set: there may be messages that nobody has read, and `seen` must stay where it is.
+    current: asyncio.Event = field(default_factory=asyncio.Event)
     doubts: int = 0  # how often it was found not to be
+    waiting: int = 0  # messages that came live, and may not overtake those
     arrivals: list[Arrival] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.current.set()
+
+    @property
+    def caught_up(self) -> bool:
+        return self.current.is_set()
+
+    async def catches_up(self, seconds: float) -> bool:
+        """Whether it has within that time; a room that is waited for goes before others."""
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self.current.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self.waiting -= 1
+        return True
 
     def joined(self, thread: str, ts: str) -> None:
         """We were addressed, or have spoken, in this thread."""
         self.threads[thread] = max(ts, self.threads.get(thread, ""))
         self.threads.move_to_end(thread)
-        while len(self.threads) > _THREADS_KEPT:
-            self.threads.popitem(last=False)
+        while len(self.threads) > _THREADS_KEPT:  # without the one that has been quiet for longest
+            del self.threads[min(self.threads, key=lambda one: self.threads[one])]
 
     def behind(self, ts: str) -> None:
         """A message with this ts could not be taken."""
@@ -53,7 +75,7 @@ class Room:
     def doubt(self) -> None:
         """Something may have been missed since `seen`. Where nothing was ever seen, there is nothing to go back to."""
         if self.seen:
-            self.caught_up = False
+            self.current.clear()
             self.doubts += 1
 
     def recall(self, seen: str, threads: str) -> None:
@@ -72,29 +94,45 @@ class Rooms:
     """Survives a lost connection, and by its cursors a restart."""
 
     def __init__(self) -> None:
+        self.history_fails = False  # Slack does not give it to us at the moment
+        self.since = ""  # when we first listened: what was said before that was not said to us
+        self.are_listed = False  # whether Slack was asked where else we are, since something may have been missed
         self._rooms: dict[str, Room] = {}
         self._placed: OrderedDict[tuple[str, str], str] = OrderedDict()  # message -> its thread
         self._taken: OrderedDict[tuple[str, str], bool] = OrderedDict()  # message -> was it said to us
 
     def load(self, cursors: Mapping[str, str]) -> None:
         """All of them are behind then: nobody has listened for a while."""
+        self.since = self.since or cursors.get(SINCE, "")
         for channel, value in cursors.items():
             seen, _, threads = value.partition(" ")
             if channel.startswith(_PREFIX) and is_ts(seen):
-                self.room(channel.removeprefix(_PREFIX)).recall(seen, threads)
+                id_ = channel.removeprefix(_PREFIX)
+                self._rooms.setdefault(id_, Room(id_)).recall(seen, threads)
         self.doubt_all()
 
     def room(self, channel: str) -> Room:
-        return self._rooms.setdefault(channel, Room(channel))
+        if channel not in self._rooms:
+            self._rooms[channel] = Room(channel)
+            if not self.are_listed:
+                self._doubt(self._rooms[channel])
+        return self._rooms[channel]
 
     def doubt_all(self) -> None:
-        """Something may have been missed in any of them."""
+        """Something may have been missed in any of them, and in those that we do not know yet."""
+        self.are_listed = False
         for room in self._rooms.values():
+            self._doubt(room)
+
+    def _doubt(self, room: Room) -> None:
+        if room.seen:
             room.doubt()
+        elif self.since:  # the first words in there may be among what was missed
+            room.behind(self.since)
 
     def behind(self) -> list[Room]:
-        """The most recently used first."""
-        return sorted((room for room in self._rooms.values() if not room.caught_up), key=_newest, reverse=True)
+        """Those first in which somebody speaks now, then the most recently used."""
+        return sorted((room for room in self._rooms.values() if not room.caught_up), key=_urgency, reverse=True)
 
     def place(self, channel: str, ts: str, thread: str) -> None:
         """A message stands in a thread: Slack does not say so when somebody reacts to it."""
@@ -133,5 +171,5 @@ def just_before(ts: str, seconds: int = 0) -> str:
     return f"{micros // 1_000_000:010d}.{micros % 1_000_000:06d}"
 
 
-def _newest(room: Room) -> str:
-    return max((room.seen, *room.threads.values()))
+def _urgency(room: Room) -> tuple[bool, str]:
+    return room.waiting > 0, max((room.seen, *room.threads.values()))

@@ -42,17 +42,15 @@ class Sockets:
         variable: str,
         take: Take,
         heard: Callable[[], None],
-        opened: Callable[[], None],
-        lost: Callable[[], None],
+        missed: Callable[[], None],
     ) -> None:
-        """`lost` is called when a socket broke: what was under way on it may take its time, or never come."""
+        """`missed` is called when something may never come: a socket broke, or one opened after there was none."""
         self._api = api
         self._account = account
         self._variable = variable
         self._take = take
         self._heard = heard
-        self._opened = opened
-        self._lost = lost
+        self._missed = missed
         self._open: set[Socket] = set()
         self._has_opened = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,16 +102,18 @@ class Sockets:
             return hearing_problem(error, self._variable)
         socket = Socket(link, take=self._take, heard=self._heard, failed=self._end)
         if await socket.said_hello():
+            was_deaf = not self._open
             self._open.add(socket)
             self._heard()
             self._has_opened.set()
-            self._opened()
+            if was_deaf:
+                self._missed()
             self._start(group, socket.read(), "read a slack socket")
             await socket.leaving.wait()
             self._open.discard(socket)
             if not socket.broke and socket.goodbye not in _TROUBLE:
                 return None
-            self._lost()
+            self._missed()
         else:
             await link.close()
         return _meaning(socket.goodbye)

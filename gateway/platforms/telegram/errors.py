@@ -1,5 +1,6 @@
 """What Telegram's refusals and failures mean to whoever hears, sends or fetches."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
@@ -24,9 +25,11 @@ class Refusal(Enum):
 
     UNCHANGED = auto()  # an edit that would change nothing
     NOTHING_TO_EDIT = auto()
+    NOTHING_TO_DELETE = auto()
     NO_THREAD = auto()
     NOTHING_TO_QUOTE = auto()
     TOO_LONG = auto()
+    FILE = auto()  # as what it was sent, or at all
     CLOSED_TO_US = auto()
     WORDING = auto()  # whatever else: most likely the formatting
 
@@ -38,6 +41,7 @@ _SIGNS = (
     ("message can't be edited", Refusal.NOTHING_TO_EDIT),
     ("message_id_invalid", Refusal.NOTHING_TO_EDIT),
     ("no text in the message to edit", Refusal.NOTHING_TO_EDIT),
+    ("message to delete not found", Refusal.NOTHING_TO_DELETE),
     ("message thread not found", Refusal.NO_THREAD),
     ("topic_deleted", Refusal.NO_THREAD),
     ("replied not found", Refusal.NOTHING_TO_QUOTE),
@@ -45,7 +49,21 @@ _SIGNS = (
     ("message is too long", Refusal.TOO_LONG),
     ("message_too_long", Refusal.TOO_LONG),
     ("text is too long", Refusal.TOO_LONG),
+    ("photo_", Refusal.FILE),  # invalid_dimensions, save_file_invalid, ext_invalid
+    ("image_process_failed", Refusal.FILE),
+    ("too big for a photo", Refusal.FILE),
+    ("file is too big", Refusal.FILE),
+    ("file must be non-empty", Refusal.FILE),
+    ("wrong file", Refusal.FILE),
+    ("can't use file of type", Refusal.FILE),
+    ("wrong type of", Refusal.FILE),
+    ("media_invalid", Refusal.FILE),
+    ("video_content_type_invalid", Refusal.FILE),
+    ("voice_messages_forbidden", Refusal.FILE),  # the user takes none
+    ("status 413", Refusal.FILE),
 )
+# What a group does not let in is one kind of file; "to send text messages" closes it to everything.
+_FILES_FORBIDDEN = re.compile(r"rights to send (?!text|message)|chat_send_(?!plain)\w+_forbidden")
 _CLOSED = (
     ("blocked by the user", "the user has blocked the bot"),
     ("user is deactivated", "the user's account is gone"),
@@ -72,6 +90,8 @@ _CLOSED = (
 def refusal(error: TelegramError) -> Refusal:
     words = error.message.lower()
     found = next((meaning for sign, meaning in _SIGNS if sign in words), None)
+    if found is None and _FILES_FORBIDDEN.search(words):
+        found = Refusal.FILE
     if found is not None:
         return found
     return Refusal.CLOSED_TO_US if isinstance(error, Forbidden) or _why_closed(words) else Refusal.WORDING

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
 
 from gateway.errors import DeliveryRejected
-from gateway.messages import Address, Choice, OutboundMessage
+from gateway.messages import Address, Choice, Media, OutboundMessage
 from gateway.platforms.telegram.errors import Refusal
 from gateway.platforms.telegram.text import MAX_UNITS, Formatted, pieces
 from gateway.platforms.text import utf16_len
+from gateway.platforms.uploads import GONE, names_of, not_sent
 
 DOCUMENT_NAME = "answer.md"
 _MAX_PIECES = 6  # of more than that nobody reads the first
@@ -19,14 +21,62 @@ _ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
 _GENERAL_TOPIC = "1"  # known to everybody by this id, and refused under it
 _MAX_MESSAGE_ID = 2**31 - 1
 _SHORT_LABEL_CHARS = 12
+_MAX_CAPTION_UNITS = 1_024
+_MAX_FILE_BYTES = 50_000_000
+_MAX_PHOTO_BYTES = 10_000_000
+_OPUS_HEAD_BYTES = 64
+_NO_WORDS = Formatted(text="")
+
+Manner = Literal["photo", "voice", "audio", "video", "animation", "document"]
+"""As what a file is shown."""
+
+_MANNERS: dict[str, Manner] = {
+    "image/jpeg": "photo",
+    "image/png": "photo",
+    "image/webp": "photo",
+    "image/gif": "animation",
+    "audio/ogg": "voice",
+    "audio/mpeg": "audio",
+    "audio/mp4": "audio",
+    "video/mp4": "video",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
+    """A text that is too long for messages."""
+
     text: str
 
 
-Page = Formatted | Document
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosed:
+    """A file that the answer names."""
+
+    media: Media
+    manner: Manner
+    caption: Formatted = _NO_WORDS
+
+    def fitting(self, content: bytes | None) -> "Enclosed | Formatted":
+        """As Telegram takes it, by what can be known before it is asked."""
+        if content is None:
+            return self.in_words(GONE)
+        if len(content) > _MAX_FILE_BYTES:
+            return self.in_words(
+                f"it is larger than {_MAX_FILE_BYTES // 1_000_000} MB, and more Telegram does not take"
+            )
+        if self.manner == "photo" and len(content) > _MAX_PHOTO_BYTES:
+            return replace(self, manner="document")
+        if self.manner == "voice" and b"OpusHead" not in content[:_OPUS_HEAD_BYTES]:
+            return replace(self, manner="document")
+        return self
+
+    def in_words(self, reason: str) -> Formatted:
+        sentence = not_sent(self.media, reason)
+        return replace(self.caption, text=f"{self.caption.text}\n\n{sentence}" if self.caption.text else sentence)
+
+
+Page = Formatted | Document | Enclosed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +111,34 @@ class Letter:
                 return replace(self, page=Document(text=page.plain), edits=None)
             case Refusal.WORDING, Formatted() as page if page.entities:
                 return replace(self, page=Formatted(text=page.plain))
+            case Refusal.WORDING, Enclosed() as page if page.caption.entities:
+                return replace(self, page=replace(page, caption=Formatted(text=page.caption.text)))
+            case Refusal.FILE | Refusal.WORDING, Enclosed() as page if page.manner != "document":
+                return replace(self, page=replace(page, manner="document"))
+            case Refusal.FILE | Refusal.WORDING, Enclosed() as page:
+                return replace(self, page=page.in_words("Telegram does not take it"))
             case _:
                 return None
 
 
-def pages_of(markdown: str) -> tuple[Page, ...]:
-    """In this order, each a message of its own. The same text always gives the same pages."""
+def pages_of(markdown: str, files: tuple[Media, ...] = (), *, in_place: bool = False) -> tuple[Page, ...]:
+    """In this order, each a message of its own. The same text and files always give the same pages.
+
+    Words come first, then file by file; but one picture takes few words along. `in_place`: the first takes the place
+    of an earlier message, which only words can.
+    """
+    enclosed = tuple(Enclosed(media=media, manner=_MANNERS.get(media.mime, "document")) for media in files)
+    words = _words(markdown if markdown or not in_place else names_of(files))
+    if in_place or len(enclosed) != 1 or enclosed[0].manner != "photo":
+        return (*words, *enclosed)
+    match words:
+        case (Formatted() as caption,) if utf16_len(caption.text) <= _MAX_CAPTION_UNITS:
+            return (replace(enclosed[0], caption=caption),)
+        case _:
+            return (*words, *enclosed)
+
+
+def _words(markdown: str) -> tuple[Page, ...]:
     if utf16_len(markdown) <= _MAX_PIECES * MAX_UNITS:
         found = pieces(markdown)
         if len(found) <= _MAX_PIECES:
@@ -86,7 +158,7 @@ def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> Letter:
         page=pages[piece],
         thread=thread,
         quotes=_message_id(message.address.reply_to) if first and chat < 0 else None,
-        edits=_message_id(message.edits) if first else None,
+        edits=_message_id(message.edits) if first and not isinstance(pages[piece], Enclosed) else None,
         choices=message.choices if piece == last else (),
         silent=not message.notify or not first,  # a long answer rings once
         more=piece < last,

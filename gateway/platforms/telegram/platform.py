@@ -5,13 +5,15 @@ import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import structlog
-from telegram import BotCommand, LinkPreviewOptions, Message, ReplyParameters
-from telegram.constants import ChatAction
+from telegram import BotCommand
+from telegram.constants import ChatAction, ReactionEmoji
 from telegram.error import BadRequest, ChatMigrated, InvalidToken, TelegramError
 
 from gateway.errors import (
+    DeliveryRejected,
     GatewayError,
     GatewayStopping,
     MediaUnavailable,
@@ -20,9 +22,10 @@ from gateway.errors import (
     StoreUnavailable,
 )
 from gateway.messages import Address, Cursor, Media, OutboundMessage, Receipt
-from gateway.platforms.base import Features, Inlet
+from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
 from gateway.platforms.pace import Pace
 from gateway.platforms.telegram.content import MAX_FILE_BYTES
+from gateway.platforms.telegram.drafting import MESSAGE, PREVIEW, Probes, show_preview
 from gateway.platforms.telegram.errors import (
     Refusal,
     fetching_problem,
@@ -31,20 +34,13 @@ from gateway.platforms.telegram.errors import (
     refusal,
     sending_problem,
 )
-from gateway.platforms.telegram.letter import (
-    DOCUMENT_NAME,
-    Document,
-    Letter,
-    Page,
-    entities_of,
-    letter_of,
-    pages_of,
-    place_of,
-)
+from gateway.platforms.telegram.letter import Enclosed, Letter, Page, letter_of, pages_of, place_of
 from gateway.platforms.telegram.line import Line, ListeningBot
 from gateway.platforms.telegram.polls import Listener
+from gateway.platforms.telegram.posting import put
 from gateway.platforms.telegram.request import NothingThere, NotSent, TooFast
 from gateway.platforms.telegram.updates import Me
+from gateway.platforms.uploads import Load, Uploads, files_of, words_beside
 
 log = structlog.get_logger()
 
@@ -57,6 +53,7 @@ _TYPING_TIMEOUT_SECONDS = 3.0
 _LINE_PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
 _REMEMBERED_TEXTS = 32
 _MOVED_SECONDS = 1.0
+_REACTIONS: dict[Mark, str | None] = {"seen": ReactionEmoji.EYES, "failed": ReactionEmoji.CRYING_FACE, "": None}
 
 
 class TelegramPlatform:
@@ -67,6 +64,7 @@ class TelegramPlatform:
             "italics, code, links, lists and quotes; wide tables do not fit."
         ),
         quiet_seconds=60,
+        sends_files=True,
     )
 
     def __init__(
@@ -78,8 +76,10 @@ class TelegramPlatform:
         poll_seconds: int = 25,
         pace: Pace,
         commands: Sequence[tuple[str, str]] = (),
+        load: Load | None = None,
     ) -> None:
-        """`commands` are names and descriptions, for the menu and to know our own in a group."""
+        """`commands` are names and descriptions, for the menu and to know our own in a group; `load` gives the bytes
+        of files to be sent."""
         self.account = account
         self.pace = pace
         self._token = token
@@ -90,7 +90,9 @@ class TelegramPlatform:
         self._line: Line | None = None
         self._has_line = asyncio.Event()
         self._me: Me | None = None
-        self._pages: OrderedDict[str, tuple[str, tuple[Page, ...]]] = OrderedDict()
+        self._uploads = Uploads(load)
+        self._probes = Probes(pace)
+        self._pages: OrderedDict[str, tuple[object, tuple[Page, ...]]] = OrderedDict()
 
     async def run(self, inlet: Inlet) -> None:
         if not self._token:
@@ -119,8 +121,11 @@ class TelegramPlatform:
 
     async def send(self, message: OutboundMessage) -> Receipt:
         letter = letter_of(message, self._pages_of(message))
-        async with self._connected() as bot:
-            message_id = await self._post(bot, letter)
+        media = letter.page.media if isinstance(letter.page, Enclosed) else None
+        async with self._uploads.loaded(media) as content, self._connected() as bot:
+            if isinstance(letter.page, Enclosed):
+                letter = replace(letter, page=letter.page.fitting(content))
+            message_id = await self._post(bot, letter, content or b"")
         return Receipt(message_id=str(message_id), more=letter.more)
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
@@ -161,6 +166,52 @@ class TelegramPlatform:
                 )
             except TelegramError as error:
                 raise self._problem(error, chat, repeatable=True) from error
+
+    # What may be shown or not.
+
+    def draft_style(self, address: Address) -> DraftStyle | None:
+        return MESSAGE if address.chat.startswith("-") else PREVIEW
+
+    async def show_draft(self, draft: OutboundMessage) -> Receipt:
+        chat, _ = place_of(draft.address)
+        async with self._connected() as bot:
+            if chat < 0:
+                letter = letter_of(draft, pages_of(draft.text, in_place=True))
+                return Receipt(message_id=str(await self._post(bot, letter, is_draft=True)))
+            try:
+                await show_preview(bot, draft)
+            except TelegramError as error:
+                raise self._problem(error, chat, repeatable=True) from error
+        return Receipt(message_id="")
+
+    async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
+        chat, _ = place_of(draft.address)
+        async with self._connected() as bot:
+            try:
+                found = await self._probes.find(bot, draft, known)
+            except TelegramError as error:
+                raise await self._trouble(error, chat) from error
+        return Receipt(message_id=str(found)) if found is not None else None
+
+    async def take_away(self, address: Address, message_id: str) -> None:
+        chat, _ = place_of(address)
+        async with self._connected() as bot:
+            try:
+                await bot.delete_message(chat, int(message_id))
+            except TelegramError as error:
+                if refusal(error) is not Refusal.NOTHING_TO_DELETE:
+                    raise await self._trouble(error, chat) from error
+
+    async def react(self, address: Address, mark: Mark) -> None:
+        is_too_much = mark == "seen" and self.pace.wait_seconds(address.chat) > 0
+        if is_too_much or not address.reply_to.isdecimal():
+            return
+        chat, _ = place_of(address)
+        async with self._connected() as bot:
+            try:
+                await bot.set_message_reaction(chat, int(address.reply_to), _REACTIONS[mark])
+            except TelegramError as error:
+                raise await self._trouble(error, chat) from error
 
     # Listening.
 
@@ -247,33 +298,41 @@ class TelegramPlatform:
     # Sending.
 
     def _pages_of(self, message: OutboundMessage) -> tuple[Page, ...]:
-        text = message.text
-        known, pages = self._pages.get(message.key, ("", ()))
-        if known != text:
-            pages = pages_of(text)
+        said = words_beside(message), files_of(message), bool(message.edits)
+        known, pages = self._pages.get(message.key, (None, ()))
+        if known != said:
+            pages = pages_of(said[0], said[1], in_place=said[2])
         if len(pages) > 1:  # its other pieces come soon
-            self._pages[message.key] = text, pages
+            self._pages[message.key] = said, pages
             self._pages.move_to_end(message.key)
             while len(self._pages) > _REMEMBERED_TEXTS:
                 self._pages.popitem(last=False)
         return pages
 
-    async def _post(self, bot: ListeningBot, letter: Letter) -> int:
+    async def _post(self, bot: ListeningBot, letter: Letter, content: bytes = b"", *, is_draft: bool = False) -> int:
+        """A draft that is gone is not sent once more, and does not become a file."""
         while True:
             try:
                 with making_sense():
-                    return await _put(bot, letter)
+                    return await put(bot, letter, content)
             except ChatMigrated as error:
-                raise await self._moved(str(letter.chat), str(error.new_chat_id)) from error
+                moved = await self._moved(str(letter.chat), str(error.new_chat_id))
+                raise DeliveryRejected(str(moved)) if is_draft else moved from error
             except TelegramError as error:
                 problem = refusal(error) if isinstance(error, BadRequest) else None
                 if problem is Refusal.UNCHANGED and letter.edits is not None:
                     return letter.edits
                 amended = letter.amended(problem) if problem is not None else None
-                if amended is None:
+                if amended is None or (is_draft and problem in (Refusal.NOTHING_TO_EDIT, Refusal.TOO_LONG)):
                     raise self._problem(error, letter.chat, repeatable=letter.edits is not None) from error
                 log.info("sent differently", account=self.account, chat=letter.chat, problem=error.message)
                 letter = amended
+
+    async def _trouble(self, error: TelegramError, chat: int) -> GatewayError:
+        """With what can be done again and again."""
+        if isinstance(error, ChatMigrated):
+            return await self._moved(str(chat), str(error.new_chat_id))
+        return self._problem(error, chat, repeatable=True)
 
     def _problem(self, error: TelegramError, chat: int, *, repeatable: bool) -> GatewayError:
         if isinstance(error, TooFast):
@@ -308,44 +367,3 @@ class TelegramPlatform:
     def _variable(self) -> str:
         name = self.account.partition("@")[2]
         return f"TELEGRAM_BOT_TOKEN_{name.upper()}" if name else "TELEGRAM_BOT_TOKEN"
-
-
-async def _put(bot: ListeningBot, letter: Letter) -> int:
-    page, keyboard = letter.page, letter.keyboard
-    previews = LinkPreviewOptions(is_disabled=True)
-    if letter.edits is not None and not isinstance(page, Document):
-        await bot.edit_message_text(
-            page.text,
-            letter.chat,
-            letter.edits,
-            entities=entities_of(page),
-            reply_markup=keyboard,
-            link_preview_options=previews,
-        )
-        return letter.edits
-    quote = None
-    if letter.quotes is not None:
-        quote = ReplyParameters(letter.quotes, allow_sending_without_reply=True)
-    sent: Message
-    if isinstance(page, Document):
-        sent = await bot.send_document(
-            letter.chat,
-            page.text.encode(errors="replace"),
-            filename=DOCUMENT_NAME,
-            message_thread_id=letter.thread,
-            reply_parameters=quote,
-            reply_markup=keyboard,
-            disable_notification=letter.silent,
-        )
-    else:
-        sent = await bot.send_message(
-            letter.chat,
-            page.text,
-            entities=entities_of(page),
-            message_thread_id=letter.thread,
-            reply_parameters=quote,
-            reply_markup=keyboard,
-            disable_notification=letter.silent,
-            link_preview_options=previews,
-        )
-    return sent.message_id

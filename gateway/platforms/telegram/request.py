@@ -12,6 +12,7 @@ TelegramError
 No error names the address of a request: it holds the token. For the same reason none carries aiohttp's as its cause.
 """
 
+import io
 import json
 import math
 import os
@@ -202,7 +203,9 @@ def _body(request_data: RequestData | None) -> aiohttp.FormData | bytes | None:
     for name, value in fields.items():
         form.add_field(name, value)
     for name, (file_name, content, mime) in request_data.multipart_data.items():
-        form.add_field(name, content, filename=file_name, content_type=mime)
+        # As a stream: bytes would be written in one go, and hold up everybody else meanwhile.
+        stream = io.BytesIO(content) if isinstance(content, bytes) else content
+        form.add_field(name, stream, filename=file_name, content_type=mime)
     return form
 
 

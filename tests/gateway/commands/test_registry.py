@@ -83,6 +83,8 @@ async def test_help_lists_every_command_with_its_aliases(db: Database) -> None:
         "  /resume [id or title]: Go back to an old conversation",
         "  /stop: Stop what is running",
         "  /status: Show model, session and tokens used",
+        "Agent",
+        "  /verbose off|new|all|verbose: Choose how much is shown of the tools in use",
         "Access",
         "  /pairing [list|approve CODE|revoke ID|clear]: Show who asks to be let in, let them in, show them the door",
         "  /allow here|off: Let everybody in this group talk to me, or no longer",

@@ -141,3 +141,43 @@ def test_what_was_sent_without_asking_is_counted_too() -> None:
         pace.spend("home")
         hand.seconds += 1
     assert pace.wait_seconds("home") == 9
+
+
+def test_the_room_in_a_chat_is_what_its_own_rate_and_all_together_leave() -> None:
+    hand = Hand()
+    pace = Pace(
+        per_chat=Rate(count=3, seconds=3),
+        per_group=Rate(count=20, seconds=60),
+        overall=Rate(count=5, seconds=1),
+        is_group=lambda chat: chat.startswith("-"),
+        clock=hand,
+    )
+    assert (pace.room("home"), pace.room("-1")) == (3, 5)
+    for _ in range(2):
+        pace.spend("home")
+    assert (pace.room("home"), pace.room("away"), pace.room("-1")) == (1, 3, 3)
+    pace.spend("home")
+    assert pace.room("home") == 0
+    hand.seconds += 3
+    assert pace.room("home") == 3
+
+
+def test_a_chat_that_was_told_to_wait_has_no_room() -> None:
+    hand = Hand()
+    pace = Pace(clock=hand)
+    assert pace.room("home") > 1_000
+    pace.rest("home", 5)
+    assert (pace.room("home"), pace.room("away") > 1_000) == (0, True)
+    hand.seconds += 5
+    assert pace.room("home") > 1_000
+
+
+@given(st.lists(st.floats(min_value=0, max_value=3), max_size=40))
+def test_there_is_room_exactly_when_there_is_no_wait(pauses: list[float]) -> None:
+    hand = Hand()
+    pace = Pace(per_chat=Rate(count=3, seconds=3), overall=Rate(count=4, seconds=1), clock=hand)
+    for pause in pauses:
+        hand.seconds += pause
+        assert (pace.room("home") > 0) == (pace.wait_seconds("home") == 0)
+        if pace.room("home"):
+            pace.spend("home")

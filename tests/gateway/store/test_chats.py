@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.messages import Address, InboundMessage, Receipt, Sender, SessionKey, Text
-from gateway.store import chats, inbox, members, outbox, overheard, people, sessions, turns
+from gateway.store import chats, drafts, inbox, members, outbox, overheard, people, sessions, turns
 from gateway.store.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import ANN, inbound, key_of, take
@@ -246,3 +246,17 @@ def test_groups_members_and_owners_of_old_are_not_told(tx: Transaction) -> None:
     assert chats.newest_of_an_owner(tx, {"telegram"}) is None
     heard(tx, inbound("hello", key=key_of("telegram", chat="42"), sender=ANN))
     assert chats.newest_of_an_owner(tx, {"telegram"}) == Address(account="telegram", chat="42")
+
+
+def test_drafts_of_the_old_group_are_out_of_reach_and_no_number_of_theirs_is_used_in_the_new_one(
+    tx: Transaction,
+) -> None:
+    old, elsewhere = (Address(account="telegram", chat=chat) for chat in ("-7", "-8"))
+    for turn, place in (("moved", old), ("stays", elsewhere)):
+        drafts.begin(tx, drafts.new(turn, place))
+    outbox.add(tx, old, [Text(text="in place")], edits="5")
+    outbox.add(tx, old, [Text(text="instead")], replaces="6")
+    move(tx)
+    assert [row["turn_id"] for row in tx.all("SELECT turn_id FROM drafts")] == ["stays"]
+    moved = tx.all("SELECT chat, edits, replaces FROM outbox")
+    assert [tuple(row) for row in moved] == [("-1007", "", "")] * 2

@@ -9,9 +9,9 @@ import pytest
 
 from agent_core.conversation import Message, user
 from gateway.errors import StoreUnavailable
-from gateway.messages import Sender, SessionKey
+from gateway.messages import Address, Sender, SessionKey
 from gateway.spoken import spoken
-from gateway.store import forget, inbox, members, outbox, overheard, people, search, sessions, trail, transcripts, turns
+from gateway.store import drafts, forget, inbox, members, outbox, overheard, people, search, sessions, trail, transcripts, turns
 from gateway.store.belongings import Belongings, Person, belongings, find_person
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
@@ -47,6 +47,7 @@ TABLES = (
     "pairing_failures",
     "chats",
     "tool_starts",
+    "drafts",
 )
 
 
@@ -330,6 +331,19 @@ async def test_beside_a_gateway_a_running_turn_is_stopped_first(db: Database, fi
             await asyncio.sleep(0)
         await forgetting
     assert {table: rows for table, rows in (await all_rows(db)).items() if rows} == {}
+
+
+async def test_the_draft_that_a_crash_has_left_for_them_is_forgotten(db: Database, files: MediaFiles) -> None:
+    def unit(tx: Transaction) -> None:
+        for who, key in ((ANN, ANNS), (BOB, BOBS)):
+            exchange(tx, "hello", "hi", key=key, sender=who)
+        for row in tx.all("SELECT id, session_key FROM turns"):
+            chat = row["session_key"].rpartition(":")[2]
+            drafts.begin(tx, drafts.new(row["id"], Address(account="telegram", chat=chat)))
+
+    await db.write(unit)
+    await forget_ann(db, files)
+    assert await db.read(lambda tx: [row["chat"] for row in tx.all("SELECT chat FROM drafts")]) == ["43"]
 
 
 async def test_a_gateway_that_does_not_stop_is_told_of(

@@ -353,3 +353,30 @@ def test_only_what_is_in_doubt_is_sent_again(tx: Transaction, state: str) -> Non
     row = in_doubt(tx)
     tx.execute("UPDATE outbox SET state = ?", state)
     assert not outbox.send_again(tx, row.message.key, account="telegram", chat="42")
+
+
+def test_what_may_have_arrived_stands_behind_all_that_is_known_to_have(tx: Transaction) -> None:
+    for receipt in ("100", "99"):  # the second took the place of an earlier message
+        say(tx, "x", DISCORD)
+        [row] = claim(tx, "discord")
+        assert row.message.after == ""  # there is no doubt
+        outbox.sent(tx, row, Receipt(message_id=receipt))
+    for address in (Address(account="discord", chat="43"), Address(account="discord", chat="42", thread="7")):
+        say(tx, "elsewhere", address)
+        [row] = claim(tx, "discord")
+        outbox.sent(tx, row, Receipt(message_id="500"))
+    say(tx, "x", DISCORD)
+    claim(tx, "discord")
+    outbox.after_crash(tx)
+    [row] = claim(tx, "discord")
+    assert row.message.after == "100"
+
+
+def test_a_piece_that_may_have_arrived_stands_behind_the_one_before(tx: Transaction) -> None:
+    say(tx, "long", DISCORD)
+    [row] = claim(tx, "discord")
+    outbox.piece_arrived(tx, row, Receipt(message_id="200", more=True))
+    claim(tx, "discord")
+    outbox.after_crash(tx)
+    [row] = claim(tx, "discord")
+    assert (row.message.piece, row.message.after) == (1, "200")

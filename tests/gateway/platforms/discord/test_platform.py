@@ -260,7 +260,7 @@ async def test_until_the_history_is_read_what_comes_moves_no_cursor(scene: Scene
         first = scene.says("first")
         await scene.heard(1)
     scene.says("missed")
-    scene.server.faults.add("fail", "getMessages", status=503, count=2)
+    scene.server.faults.add("fail", "getMessages", status=503, count=3)
     async with listening(scene):
         seen: list[str] = []
 
@@ -272,6 +272,18 @@ async def test_until_the_history_is_read_what_comes_moves_no_cursor(scene: Scene
         await scene.gate.until(lambda: scene.seen() == live)
     assert {one.text for one in scene.gate.taken} == {"first", "missed", "live"}
     assert set(seen) == {first}
+
+
+async def test_a_history_that_fails_for_a_moment_is_not_overtaken(scene: Scene) -> None:
+    async with listening(scene):
+        scene.says("first")
+        await scene.heard(1)
+    scene.says("missed")
+    scene.server.faults.add("fail", "getMessages", status=503, count=2)
+    async with listening(scene):
+        scene.says("live")
+        await scene.heard(3)
+    assert [one.text for one in scene.gate.taken] == ["first", "missed", "live"]
 
 
 async def test_who_speaks_now_does_not_wait_until_all_channels_are_read(scene: Scene) -> None:

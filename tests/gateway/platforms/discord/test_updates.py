@@ -17,7 +17,7 @@ from playground.events import EventLog
 
 BOT = 1_100_000_000_000_000_001
 BOT_ROLE = 1_100_000_000_000_000_002
-ME = Me(account="discord", id=BOT, name="hermes")
+ME = Me(account="discord", id=BOT, name="hermes", commands=frozenset({"allow", "stop"}))
 
 Wire = dict[str, Any]
 
@@ -101,10 +101,21 @@ async def test_the_session_of_a_place(desk: Desk) -> None:
         (f"<@&{BOT_ROLE}> hello", True),
         ("@everyone hello", False),
         ("hermes, hello", False),
+        ("/allow here", True),
+        ("/Stop", True),
+        ("/play a song", False),
+        (f"<@{BOT}> /play a song", True),
     ],
 )
 async def test_who_is_spoken_to_in_a_channel(desk: Desk, text: str, addressed: bool) -> None:
     assert desk.said(text, where=desk.channel, extra={"mention_roles": []}).addressed is addressed
+
+
+async def test_a_command_may_be_called_by_our_name(desk: Desk) -> None:
+    for typed in ("/allow here", f"<@{BOT}> /allow here", f" <@!{BOT}>/allow here"):
+        assert desk.said(typed, where=desk.channel).said == "/allow here"
+    assert desk.said(f"<@{desk.bob}> /allow here", where=desk.channel).said == "@bob /allow here"
+    assert desk.said(f"<@{BOT}> 1 / 2?", where=desk.channel).said == "@hermes 1 / 2?"
 
 
 async def test_a_reply_to_us_is_for_us_and_quotes(desk: Desk) -> None:
@@ -238,6 +249,10 @@ async def test_an_edit_has_its_own_time(desk: Desk) -> None:
 )
 async def test_the_name_of_a_thread(desk: Desk, text: str, name: str) -> None:
     assert thread_name(desk.message(desk.send(text, where=desk.channel)), ME) == name
+
+
+async def test_a_command_opens_no_thread(desk: Desk) -> None:
+    assert thread_name(desk.message(desk.send(f"<@{BOT}> /allow here", where=desk.channel)), ME) == ""
 
 
 async def test_only_plain_channels_open_threads(desk: Desk) -> None:

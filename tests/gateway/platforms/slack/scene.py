@@ -66,7 +66,8 @@ class Gate:
             self.refused += 1
             self.changed.set()
             raise self.refuse_with.pop(0)
-        self.pages.append(list(messages))
+        if messages:
+            self.pages.append(list(messages))
         self.taken += messages
         if cursor is not None:
             self.cursors[cursor.channel] = cursor.value

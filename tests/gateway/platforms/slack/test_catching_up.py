@@ -11,6 +11,7 @@ from gateway.errors import StoreUnavailable
 from gateway.platforms.slack import catching_up
 from gateway.platforms.slack.rooms import Room, Rooms, just_before
 from playground.slack.server import SlackServer
+from playground.slack.subscriptions import EVERYTHING
 from tests.gateway.platforms.slack.scene import Gate, bot_of, listening, outbound
 
 
@@ -55,6 +56,77 @@ async def test_a_channel_that_was_never_heard_of_is_not_read_back(
     assert server.called("conversations.history") == []
 
 
+async def test_somebody_who_wrote_for_the_first_time_meanwhile_is_heard(
+    server: SlackServer, gate: Gate, ada: str, dm: str, me: str, silence: Callable[[], None]
+) -> None:
+    bea = server.people.make_user("bea")["id"]
+    both = server.people.make_group_dm([ada, bea])["id"]
+    async with listening(bot_of(server), gate, server):
+        await gate.until(lambda: "listening since" in gate.cursors)
+    assert server.called("users.conversations") == []
+    silence()
+    first = server.people.send_text(dm, ada, "one")
+    server.people.send_text(dm, ada, "two")
+    server.people.send_text(both, bea, f"{me} three")
+    server.people.send_text(both, bea, "to each other")
+    server.faults.add("fail", "users.conversations", retry_after=1)
+    async with listening(bot_of(server), gate, server):
+        await gate.until(lambda: len(gate.distinct) == 4)
+        await gate.until(lambda: gate.seen(dm) > first["ts"])
+    in_dm = [(str(message.key), message.text) for message in gate.taken if message.key.kind == "dm"]
+    assert in_dm == [(f"slack:dm:{dm}", "one"), (f"slack:dm:{dm}", "two")]
+    in_group = {message.text: message.addressed for message in gate.taken if message.key.kind == "group"}
+    assert in_group == {"three": True, "to each other": False}
+
+
+async def test_first_words_that_come_live_do_not_hide_those_that_were_missed(
+    server: SlackServer, gate: Gate, ada: str, dm: str
+) -> None:
+    gate.cursors["listening since"] = f"{time.time() - 60:.6f}"
+    server.subscriptions.choose([])
+    server.people.send_text(dm, ada, "one")
+    server.subscriptions.choose(["message.im"])
+    server.faults.add("hang", "users.conversations")  # Slack has not told us yet that she is there
+    async with listening(bot_of(server), gate, server):
+        await server.wait_for(lambda: server.called("users.conversations"))
+        server.people.send_text(dm, ada, "two")
+        await gate.until(lambda: len(gate.distinct) == 2)
+    assert gate.distinct == ["one", "two"]
+
+
+async def test_a_first_mention_in_a_channel_is_heard_but_nothing_that_was_said_before_we_were_invited(
+    server: SlackServer, gate: Gate, ada: str, general: str, me: str, silence: Callable[[], None]
+) -> None:
+    other = server.people.make_channel("other", members=[ada], with_bot=False, private=True)["id"]
+    async with listening(bot_of(server), gate, server):
+        await gate.until(lambda: "listening since" in gate.cursors)
+    silence()
+    server.people.send_text(general, ada, f"{me} here")
+    server.people.send_text(other, ada, f"shall we invite {me}?")
+    server.people.invite_bot(other, ada)
+    server.people.send_text(other, ada, f"{me} welcome")
+    async with listening(bot_of(server), gate, server):
+        await gate.until(lambda: gate.seen(general) and gate.seen(other))
+    assert sorted(gate.distinct) == ["here", "welcome"]
+
+
+async def test_of_conversations_without_a_word_the_youngest_are_looked_at_and_not_for_ever(
+    server: SlackServer, gate: Gate, dm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catching_up, "_MAX_UNHEARD", 2)
+    gate.cursors["listening since"] = f"{time.time() - 60:.6f}"
+    server.world.channels[dm].created += 5
+    young = [str(server.people.make_dm(server.people.make_user(name)["id"])["id"]) for name in ("bea", "cleo", "dan")]
+    for channel in young:
+        server.world.channels[channel].created += 10
+    server.world.scopes -= {"mpim:read"}
+    with capture_logs() as logs:
+        async with listening(bot_of(server), gate, server):
+            await server.wait_for(lambda: len(server.called("conversations.history")) == 2)
+    assert {call.params["channel"] for call in server.called("conversations.history")} <= set(young)
+    assert [line["kind"] for line in logs if line["event"] == "new conversations stay unknown"] == ["mpim"]
+
+
 async def test_answers_in_our_threads_are_read(
     server: SlackServer, gate: Gate, ada: str, dm: str, general: str, me: str, silence: Callable[[], None]
 ) -> None:
@@ -76,6 +148,34 @@ async def test_answers_in_our_threads_are_read(
     assert keys["in a thread"] == (f"slack:dm:{dm}:{direct}", True)
     assert keys["and more"] == (f"slack:channel:{general}:{new}", True)
     assert "in another" not in keys
+
+
+async def test_what_comes_live_does_not_overtake_what_was_missed(
+    server: SlackServer, gate: Gate, ada: str, dm: str, silence: Callable[[], None]
+) -> None:
+    async with listening(bot_of(server), gate, server):
+        server.people.send_text(dm, ada, "one")
+        await gate.next_texts(1)
+    silence()
+    server.people.send_text(dm, ada, "two")
+    server.subscriptions.to = EVERYTHING
+    server.faults.add("slow", "conversations.history", seconds=0.5)
+    async with listening(bot_of(server), gate, server):
+        server.people.send_text(dm, ada, "three")
+        await gate.until(lambda: len(gate.distinct) == 3)
+    assert gate.distinct == ["one", "two", "three"]
+
+
+def test_the_thread_that_has_been_quiet_for_longest_is_forgotten_first() -> None:
+    room = Room("C1")
+    for number in range(20):
+        room.joined(f"1.{number:06d}", f"2.{number:06d}")
+    room.joined("1.000000", "3.000000")
+    for number in range(2, 12):
+        room.joined(f"1.{number:06d}", f"2.{number:06d}")  # read once more
+    room.joined("1.999999", "4.000000")
+    assert "1.000000" in room.threads
+    assert "1.000001" not in room.threads
 
 
 async def test_until_it_is_done_what_comes_meanwhile_moves_no_cursor(
@@ -101,6 +201,18 @@ async def test_a_line_that_broke_may_have_swallowed_something(
         silence()
         server.people.send_text(dm, ada, "two")
         server.sockets.cut(number=1)
+        assert await gate.next_texts(2) == ["one", "two"]
+
+
+async def test_when_all_lines_are_renewed_at_once_the_gap_is_read(
+    server: SlackServer, gate: Gate, ada: str, dm: str, silence: Callable[[], None]
+) -> None:
+    async with listening(bot_of(server), gate, server):
+        server.people.send_text(dm, ada, "one")
+        await gate.next_texts(1)
+        silence()
+        server.sockets.disconnect("refresh_requested")
+        server.people.send_text(dm, ada, "two")
         assert await gate.next_texts(2) == ["one", "two"]
 
 

@@ -87,6 +87,7 @@ def test_a_second_bot_has_sessions_of_its_own() -> None:
         (CHANNEL, said(thread_ts="1.1"), {"our_threads": {"1.1"}}, True),
         (CHANNEL, said(thread_ts="1.1", parent_user_id="UBOT"), {}, True),
         (CHANNEL, said(), {"our_threads": {TS}}, False),
+        (CHANNEL, said(thread_ts=TS), {"our_threads": {TS}}, False),  # as the history shows what opened a thread
         (CHANNEL, said(thread_ts="1.1", bot_id="B2"), {"our_threads": {"1.1"}}, False),
         (CHANNEL, said("<@UBOT> hi", bot_id="B2"), {}, True),
         (GROUP, said(), {}, False),

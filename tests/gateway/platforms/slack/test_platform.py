@@ -151,6 +151,23 @@ async def test_our_own_words_are_not_heard(server: SlackServer, gate: Gate, gene
     assert server.called("users.info") == []
 
 
+async def test_an_answer_below_what_we_said_to_a_channel_is_told_what_that_was(
+    server: SlackServer, gate: Gate, ada: str, general: str
+) -> None:
+    platform = bot_of(server)
+    async with listening(platform, gate, server):
+        ours = (await platform.send(outbound("The pump is **loud**.", chat=general))).message_id
+        server.people.send_text(general, ada, "why?", thread=ours)
+        await gate.next_texts(1)
+        server.people.send_text(general, ada, "and now?", thread=ours)
+        await gate.next_texts(2)
+    quote, why = gate.taken[0].parts
+    assert isinstance(quote, Quote)
+    assert (quote.text, why) == ("The pump is loud.", Text(text="why?"))
+    assert gate.taken[1].parts == (Text(text="and now?"),)
+    assert {str(message.key) for message in gate.taken} == {f"slack:channel:{general}:{ours}"}
+
+
 async def test_a_thread_we_were_called_into_is_ours_even_after_a_restart(
     server: SlackServer, gate: Gate, ada: str, general: str, me: str
 ) -> None:
@@ -210,12 +227,29 @@ async def test_a_pressed_button_is_acknowledged_once_it_is_taken(
 async def test_a_slash_command_is_acknowledged_once_it_is_taken(
     server: SlackServer, gate: Gate, ada: str, dm: str, typed: str, text: str
 ) -> None:
+    server.sockets.retry_seconds = (5.0,)
     async with listening(bot_of(server), gate, server):
         assert await server.people.command_and_wait(dm, ada, "/hermes", typed) == {}
+        server.sockets.retry_seconds = (0.05,)
         gate.refuse_with.append(StoreUnavailable("the disk is full"))
         with pytest.raises(TimeoutError):  # its user is told so by Slack
             await server.people.command_and_wait(dm, ada, "/hermes", typed)
     assert [message.text for message in gate.taken] == [text]
+
+
+@pytest.mark.parametrize("private", [False, True])
+async def test_a_slash_command_where_we_are_not_is_answered_to_its_user_alone_and_not_taken(
+    server: SlackServer, gate: Gate, ada: str, private: bool
+) -> None:
+    elsewhere = server.people.make_channel("elsewhere", members=[ada], private=private, with_bot=False)["id"]
+    server.sockets.retry_seconds = (5.0,)
+    async with listening(bot_of(server), gate, server):
+        assert "/invite me" in (await server.people.command_and_wait(elsewhere, ada, "/hermes", "help"))["text"]
+        assert [shown["for_user"] for shown in server.show(elsewhere)] == [ada]
+        assert gate.taken == []
+        server.people.invite_bot(elsewhere, ada)
+        assert await server.people.command_and_wait(elsewhere, ada, "/hermes", "help") == {}
+    assert [message.text for message in gate.taken] == ["/help"]
 
 
 async def test_an_event_that_cannot_be_read_is_skipped_and_its_words_are_not_logged(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, PlatformUnavailable
-from gateway.messages import Address, Media, Receipt, Text
+from gateway.messages import Address, Receipt
 from gateway.platforms.base import Platform, ShowsTyping
 from gateway.platforms.pace import Pace
 from gateway.platforms.slack import api as slack_api
@@ -117,11 +117,6 @@ async def test_what_can_no_longer_be_edited_is_said_anew(scene: Scene, gone: str
     after = await scene.send("done", edits=before if gone != "nonsense" else "F123")
     assert after.message_id != before
     assert scene.texts()[-1] == "done"
-
-
-async def test_files_are_described_for_now(scene: Scene) -> None:
-    await scene.send(parts=(Text(text="see"), Media(kind="image", name="plot.png", sha256="0" * 64)))
-    assert scene.texts() == ["see\n[image plot.png]"]
 
 
 async def test_blocks_that_are_refused_become_mrkdwn_and_then_text(scene: Scene) -> None:
@@ -283,6 +278,13 @@ async def test_a_file_that_arrived_is_found(scene: Scene) -> None:
     await scene.failure("x" * 100_000, piece=1)
     assert await scene.find("x" * 100_000, piece=1) == Receipt(message_id=scene.last()["ts"])
     assert await scene.find("x" * 100_001, piece=1) is None
+
+
+async def test_a_file_of_the_same_size_that_is_known_to_have_arrived_is_another(scene: Scene) -> None:
+    earlier = await scene.send("x" * 100_000, piece=1, key="earlier")
+    assert await scene.find("x" * 100_000, piece=1, after=earlier.message_id) is None
+    later = await scene.send("x" * 100_000, piece=1)
+    assert await scene.find("x" * 100_000, piece=1, after=earlier.message_id) == later
 
 
 async def test_words_of_others_are_not_taken_for_ours(scene: Scene) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, PlatformUnavailable, StoreUnavailable
-from gateway.messages import Address, Media, OutboundMessage, Receipt, Text
+from gateway.messages import Address, OutboundMessage, Receipt, Text
 from gateway.platforms.base import ShowsTyping
 from gateway.platforms.pace import Pace, Rate
 from gateway.platforms.telegram.line import Line
@@ -104,12 +104,6 @@ async def test_buttons_stand_in_short_rows(scene: Scene) -> None:
     assert scene.server.show(ADA)[-1]["buttons"] == [["Yes", "No", "Always"], ["Never"]]
     await scene.send(choices=["Continue the old conversation", "No", "Later"])
     assert scene.server.show(ADA)[-1]["buttons"] == [["Continue the old conversation", "No"], ["Later"]]
-
-
-async def test_files_are_described_for_now(scene: Scene) -> None:
-    parts = (Text(text="see"), Media(kind="image", name="plot.png", sha256="0" * 64))
-    await scene.send(parts=parts)
-    assert scene.last()["text"] == "see\n[image plot.png]"
 
 
 async def test_groups_are_quoted_and_direct_messages_are_not(scene: Scene) -> None:

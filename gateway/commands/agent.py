@@ -1,0 +1,35 @@
+"""Commands about how the agent works in this conversation."""
+
+from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
+from gateway.progress import MODES, as_mode
+from gateway.store import sessions
+from gateway.store.connection import Transaction
+
+_TOLD = {
+    "off": "Tools are used without being shown.",
+    "new": "A tool is shown when it is used, and not again until another is.",
+    "all": "Every use of a tool is shown.",
+    "verbose": "Every use of a tool is shown, and what came of it.",
+}
+
+
+def verbose(tx: Transaction, call: CommandCall) -> CommandReply:
+    """In this conversation, while an answer is made; without an argument everything is shown."""
+    mode = as_mode(call.arguments.lower() or "verbose")
+    if mode is None:
+        return CommandReply(text=f"There is no such mode. Use /verbose {'|'.join(MODES)}.")
+    session = sessions.open_current(tx, call.key, display_name=call.sender_name)
+    sessions.set_verbosity(tx, session.id, mode)
+    return CommandReply(text=f"{_TOLD[mode]} That holds until the next /new.")
+
+
+AGENT_COMMANDS = (
+    CommandSpec(
+        name="verbose",
+        category="Agent",
+        description="Choose how much is shown of the tools in use",
+        argument_hint="|".join(MODES),
+        run=verbose,
+        places=frozenset({"chat"}),
+    ),
+)

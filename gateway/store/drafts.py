@@ -1,0 +1,154 @@
+"""Messages in which an answer is seen growing: written down before they are sent, so that a crash leaves none."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from json import dumps
+
+from gateway.clock import new_id, now_ms
+from gateway.messages import Address
+from gateway.store.connection import Row, Transaction
+
+_OLDEST_TOLD_MS = 20 * 3_600_000  # of what is older, some rows may have been cleared away already
+_CLOCKS_DIFFER_MS = 3_600_000  # at most: ours and the platform's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    turn_id: str
+    key: str  # ours: by it a draft is found whose id we never learned
+    address: Address
+    message_id: str = ""  # the platform's; empty when it may have been sent or not
+    begun_ms: int = 0
+
+
+def new(turn_id: str, address: Address) -> Draft:
+    """Not written down before it is sent: most turns are over before that."""
+    return Draft(turn_id=turn_id, key=new_id(), address=address, begun_ms=now_ms())
+
+
+def begin(tx: Transaction, draft: Draft) -> None:
+    """Just before it is sent for the first time."""
+    tx.execute(
+        """INSERT INTO drafts (turn_id, key, account, chat, thread, reply_to, begun_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (turn_id) DO UPDATE SET begun_ms = excluded.begun_ms""",
+        draft.turn_id,
+        draft.key,
+        draft.address.account,
+        draft.address.chat,
+        draft.address.thread,
+        draft.address.reply_to,
+        now_ms(),
+    )
+
+
+def of(tx: Transaction, turn_id: str) -> Draft | None:
+    """The one that was begun for a turn, perhaps by an earlier process."""
+    row = tx.one("SELECT * FROM drafts WHERE turn_id = ?", turn_id)
+    return _draft(row) if row is not None else None
+
+
+def shown(tx: Transaction, turn_id: str, message_id: str) -> bool:
+    """False when it was forgotten meanwhile: then nobody will take it away."""
+    return tx.execute("UPDATE drafts SET message_id = ? WHERE turn_id = ?", message_id, turn_id) > 0
+
+
+def take_over(tx: Transaction, turn_id: str) -> str:
+    """The id of the turn's draft, which is the answer's from here on; empty when there is none that we know."""
+    rows = tx.all("DELETE FROM drafts WHERE turn_id = ? AND message_id <> '' RETURNING message_id", turn_id)
+    return str(rows[0]["message_id"]) if rows else ""
+
+
+def forget(tx: Transaction, turn_id: str) -> None:
+    tx.execute("DELETE FROM drafts WHERE turn_id = ?", turn_id)
+
+
+def forget_in(tx: Transaction, account: str, chat: str) -> None:
+    """All that are in a chat."""
+    tx.execute("DELETE FROM drafts WHERE account = ? AND chat = ?", account, chat)
+
+
+def others_in(tx: Transaction, draft: Draft) -> set[str]:
+    """The ids of what we know in its chat and must not be taken for it: other drafts, and what answers took over."""
+    rows = tx.all(
+        """SELECT message_id AS id FROM drafts WHERE account = ? AND chat = ? AND turn_id <> ? AND message_id <> ''
+            UNION SELECT edits FROM outbox WHERE account = ? AND chat = ? AND edits <> ''
+            UNION SELECT receipt FROM outbox WHERE account = ? AND chat = ? AND receipt <> ''""",
+        draft.address.account,
+        draft.address.chat,
+        draft.turn_id,
+        *(draft.address.account, draft.address.chat) * 2,
+    )
+    return {str(row["id"]) for row in rows}
+
+
+def said_since(tx: Transaction, draft: Draft, settled_ms: int) -> set[str] | None:
+    """The platform's ids of all that was said in the draft's chat since the message that it answers.
+
+    None while that is not known: something is being sent there, or was sent and nobody knows under which id, or
+    nothing has been said since `settled_ms`, when the draft had been sent or would never be.
+    """
+    row = tx.one(
+        "SELECT MIN(sent_ms, accepted_ms) AS asked FROM inbox WHERE turn_id = ? ORDER BY 1 LIMIT 1", draft.turn_id
+    )
+    if row is None or row["asked"] < now_ms() - _OLDEST_TOLD_MS:
+        return None
+    since_ms = row["asked"] - _CLOCKS_DIFFER_MS
+    place = (draft.address.account, draft.address.chat)
+    unknown = tx.one(
+        """SELECT 1 FROM outbox WHERE account = ? AND chat = ? AND expires_ms > ?
+              AND (state IN ('sending', 'unsure', 'in_doubt') OR unsure > 0) LIMIT 1""",
+        *place,
+        since_ms,
+    )
+    # Ids grow with time: nothing is read beyond the first row that is too old.
+    rows = tx.all(
+        """SELECT t.event, t.at_ms, json_extract(t.detail, '$.receipt') AS id
+             FROM trail t JOIN outbox o ON o.id = t.outbox_id
+            WHERE t.id > COALESCE((SELECT id FROM trail WHERE at_ms < ? ORDER BY id DESC LIMIT 1), 0)
+              AND o.account = ? AND o.chat = ? AND t.event IN ('sent', 'piece_sent', 'in_doubt')""",
+        since_ms,
+        *place,
+    )
+    is_unsure = unknown is not None or any(row["event"] == "in_doubt" for row in rows)
+    if is_unsure or not any(row["at_ms"] >= settled_ms for row in rows):
+        return None
+    return {str(row["id"]) for row in rows}
+
+
+def left_behind(tx: Transaction, accounts: Collection[str]) -> list[Draft]:
+    """Those whose turn is over."""
+    rows = tx.all(
+        """SELECT * FROM drafts d WHERE account IN (SELECT value FROM json_each(?))
+              AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = d.turn_id AND t.state <> 'done')""",
+        dumps(list(accounts)),
+    )
+    return [_draft(row) for row in rows]
+
+
+def are_there(tx: Transaction, accounts: Collection[str], *, except_for: Collection[str]) -> bool:
+    """Whether there are any but those of the turns that are named."""
+    return (
+        tx.one(
+            """SELECT 1 FROM drafts WHERE account IN (SELECT value FROM json_each(?))
+                  AND turn_id NOT IN (SELECT value FROM json_each(?)) LIMIT 1""",
+            dumps(list(accounts)),
+            dumps(list(except_for)),
+        )
+        is not None
+    )
+
+
+def drop_old(tx: Transaction, before_ms: int) -> int:
+    """Of those that could not be taken away for so long, the platform will not let us any more."""
+    return tx.execute("DELETE FROM drafts WHERE begun_ms < ?", before_ms)
+
+
+def _draft(row: Row) -> Draft:
+    address = Address(account=row["account"], chat=row["chat"], thread=row["thread"], reply_to=row["reply_to"])
+    return Draft(
+        turn_id=row["turn_id"],
+        key=row["key"],
+        address=address,
+        message_id=row["message_id"],
+        begun_ms=row["begun_ms"],
+    )

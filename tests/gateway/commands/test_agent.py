@@ -1,0 +1,51 @@
+"""/verbose: how much is told of tools, in this conversation."""
+
+import pytest
+
+from gateway.commands.registry import CommandCall
+from gateway.commands.table import all_commands
+from gateway.messages import SessionKey
+from gateway.store import sessions
+from gateway.store.connection import Transaction
+
+KEY = SessionKey(platform="pigeon", kind="dm", chat="home")
+
+
+def use(tx: Transaction, arguments: str = "") -> str:
+    return all_commands().run(tx, CommandCall(key=KEY, name="verbose", arguments=arguments)).text
+
+
+def verbosity(tx: Transaction) -> str:
+    return sessions.verbosity(tx, sessions.open_current(tx, KEY).id)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mode", "told"),
+    [
+        ("off", "off", "Tools are used without being shown."),
+        ("new", "new", "A tool is shown when it is used, and not again until another is."),
+        ("ALL", "all", "Every use of a tool is shown."),
+        ("verbose", "verbose", "Every use of a tool is shown, and what came of it."),
+        ("", "verbose", "Every use of a tool is shown, and what came of it."),
+    ],
+)
+def test_a_mode_is_chosen_for_this_conversation(tx: Transaction, arguments: str, mode: str, told: str) -> None:
+    assert use(tx, arguments) == f"{told} That holds until the next /new."
+    assert verbosity(tx) == mode
+
+
+def test_a_mode_that_does_not_exist_changes_nothing(tx: Transaction) -> None:
+    use(tx, "all")
+    assert use(tx, "loud") == "There is no such mode. Use /verbose off|new|all|verbose."
+    assert verbosity(tx) == "all"
+
+
+def test_a_new_conversation_begins_as_usual(tx: Transaction) -> None:
+    use(tx, "off")
+    sessions.end_current(tx, str(KEY), reason="new")
+    assert verbosity(tx) == ""
+
+
+def test_at_the_terminal_there_is_nothing_to_choose(tx: Transaction) -> None:
+    reply = all_commands().run(tx, CommandCall(key=KEY, name="verbose", place="cli"))
+    assert "not available" in reply.text
