@@ -121,7 +121,7 @@ def get_messages(world: World, ask: Ask) -> list[Wire]:
     else:
         bound = as_id(query["before"]) if "before" in query else 1 << 63
         chosen = [post for post in posts if post.id < bound][-limit:]
-    return [render_seen(world, post) for post in reversed(chosen)]
+    return [_fetched(world, post) for post in reversed(chosen)]
 
 
 def _limit(given: str) -> int:
@@ -139,7 +139,12 @@ def _post(world: World, ask: Ask) -> Post:
 
 
 def get_message(world: World, ask: Ask) -> Wire:
-    return render_seen(world, _post(world, ask))
+    return _fetched(world, _post(world, ask))
+
+
+def _fetched(world: World, post: Post) -> Wire:
+    """Without its nonce, which Discord tells when a message is sent and never again."""
+    return {name: value for name, value in render_seen(world, post).items() if name != "nonce"}
 
 
 def create_message(world: World, ask: Ask) -> Wire:

@@ -20,8 +20,16 @@ class Places:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def make_user(self, username: str = "ada", *, global_name: str | None = None, bot: bool = False) -> Wire:
-        user = User(id=self.world.snowflake(), username=username, global_name=global_name, bot=bot)
+    def make_user(
+        self,
+        username: str = "ada",
+        *,
+        global_name: str | None = None,
+        bot: bool = False,
+        id: Id = 0,  # noqa: A002 - Discord's word for it
+    ) -> Wire:
+        number = int(id) or self.world.snowflake()
+        user = User(id=number, username=username, global_name=global_name, bot=bot)
         self.world.users[user.id] = user
         return user.wire
 

@@ -1,6 +1,7 @@
 """What the bot writes: messages, edits and answers to interactions share these rules."""
 
 import mimetypes
+import re
 from collections.abc import Mapping
 
 from playground.discord.messages import SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, add, compose, edit, mentions_of
@@ -75,11 +76,16 @@ def store(world: World, channel: Channel, fields: Wire, files: Mapping[int, Uplo
     attachments = []
     for number, upload in files.items():
         given = described.get(str(number), {})
-        name = given.get("filename") or upload.name
+        name = _kept_name(given.get("filename") or upload.name)
         kind = mimetypes.guess_type(name)[0] or ""
         wire = world.store_file(channel.id, name, upload.content, kind)
         attachments.append({**wire, **({"description": given["description"]} if given.get("description") else {})})
     return attachments
+
+
+def _kept_name(name: str) -> str:
+    """Spaces become underscores, and what is neither letter nor digit goes."""
+    return re.sub(r"[^A-Za-z0-9._-]", "", name.replace(" ", "_")) or "unknown"
 
 
 def _earlier(world: World, nonce: str | int | None) -> Post | None:

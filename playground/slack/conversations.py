@@ -7,13 +7,13 @@ from playground.slack.places import find_channel, read_channel
 from playground.slack.request import Params
 from playground.slack.rules import Refused
 from playground.slack.scopes import check_kind_scope
-from playground.slack.world import Channel, Post, World
+from playground.slack.world import Channel, ChannelKind, Post, World
 from playground.wire import Wire
 
 T = TypeVar("T")
 
 _MOST = 1000
-_TYPES = {"public_channel": "channel", "private_channel": "group", "mpim": "mpim", "im": "im"}
+_TYPES: dict[str, ChannelKind] = {"public_channel": "channel", "private_channel": "group", "mpim": "mpim", "im": "im"}
 
 
 def auth_test(world: World, params: Params) -> Wire:
@@ -41,7 +41,7 @@ def team_info(world: World, params: Params) -> Wire:
 
 def info(world: World, params: Params) -> Wire:
     channel = find_channel(world, params.text("channel"))
-    check_kind_scope(channel, "read", world.scopes)
+    check_kind_scope(channel.kind, "read", world.scopes)
     return {"channel": _seen(world, channel)}
 
 
@@ -60,9 +60,12 @@ def list_own_channels(world: World, params: Params) -> Wire:
 
 
 def _listed(world: World, params: Params, *, own: bool) -> Wire:
-    kinds = [_TYPES.get(name.strip()) for name in (params.text("types") or "public_channel").split(",")]
-    if None in kinds:
+    types = [name.strip() for name in (params.text("types") or "public_channel").split(",")]
+    if any(name not in _TYPES for name in types):
         raise Refused("invalid_types")
+    kinds = [_TYPES[name] for name in types]
+    for kind in kinds:
+        check_kind_scope(kind, "read", world.scopes)
     found = [
         channel
         for channel in world.channels.values()
@@ -110,7 +113,7 @@ def members(world: World, params: Params) -> Wire:
 def history(world: World, params: Params) -> Wire:
     """Newest first; replies in threads are left out unless they were broadcast."""
     channel = read_channel(world, params.text("channel"))
-    check_kind_scope(channel, "history", world.scopes)
+    check_kind_scope(channel.kind, "history", world.scopes)
     inside = _Between(params)
     posts = []
     for post in reversed(channel.posts.values()):
@@ -125,7 +128,7 @@ def history(world: World, params: Params) -> Wire:
 def replies(world: World, params: Params) -> Wire:
     """The parent and its replies, oldest first; the parent is always there."""
     channel = read_channel(world, params.text("channel"))
-    check_kind_scope(channel, "history", world.scopes)
+    check_kind_scope(channel.kind, "history", world.scopes)
     post = channel.posts.get(params.text("ts"))
     parent = channel.post(post.thread_ts or post.ts) if post else None
     if parent is None:

@@ -1,7 +1,7 @@
 """Which scope a method needs: one of those listed is enough."""
 
 from playground.slack.rules import Refused
-from playground.slack.world import Channel
+from playground.slack.world import ChannelKind
 
 _READ = ("channels:read", "groups:read", "mpim:read", "im:read")
 _HISTORY = ("channels:history", "groups:history", "mpim:history", "im:history")
@@ -43,9 +43,9 @@ def check_scope(method: str, provided: frozenset[str]) -> None:
         raise missing(needed, provided)
 
 
-def check_kind_scope(channel: Channel, right: str, provided: frozenset[str]) -> None:
+def check_kind_scope(kind: ChannelKind, right: str, provided: frozenset[str]) -> None:
     """`right` is read or history, of this kind of channel."""
-    if (scope := f"{_PREFIXES[channel.kind]}:{right}") not in provided:
+    if (scope := f"{_PREFIXES[kind]}:{right}") not in provided:
         raise missing((scope,), provided)
 
 

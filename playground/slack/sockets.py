@@ -65,6 +65,7 @@ class Sockets:
         self.ticket_seconds = 30.0
         self.grace_seconds = 10.0  # between `refresh_requested` and the end of the socket
         self.most_open = 10
+        self.watch: Callable[[Delivery, str], None] = lambda delivery, what: None  # "sent", "acked", or a fault's kind
         self._events = events
         self._faults = faults
         self._app_id = app_id
@@ -122,6 +123,7 @@ class Sockets:
         if isinstance(message, dict) and (delivery := self._waiting.get(str(message.get("envelope_id")))):
             self._finish(delivery)
             delivery.acked = True
+            self.watch(delivery, "acked")
             given = message.get("payload")
             delivery.answer = given if isinstance(given, dict) else {}
             self._events.note("ack", name=delivery.name, envelope_id=message["envelope_id"], answer=delivery.answer)
@@ -142,6 +144,7 @@ class Sockets:
         if fault is None:
             self._send(delivery)
         else:
+            self.watch(delivery, fault.kind)
             self._send_badly(delivery, fault)
         for earlier in held:
             if earlier is not delivery:
@@ -172,6 +175,7 @@ class Sockets:
             return None
         socket = ready[next(self._turns) % len(ready)]
         socket.send(delivery.envelope(envelope_id))
+        self.watch(delivery, "sent")
         self._events.note(
             "envelope", name=delivery.name, envelope_id=envelope_id, attempt=delivery.attempt, socket=socket.number
         )

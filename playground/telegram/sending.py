@@ -6,6 +6,7 @@ from playground.telegram.entities import Formatted, finish, read_entities
 from playground.telegram.markup import parse_markup
 from playground.telegram.media import KINDS, has_caption, media_fields, store_file
 from playground.telegram.messages import add, compose
+from playground.telegram.pictures import check_photo
 from playground.telegram.request import Params
 from playground.telegram.rules import (
     ACTIONS,
@@ -20,7 +21,6 @@ from playground.telegram.rules import (
 from playground.telegram.world import Chat, Post, StoredFile, World
 
 _MAX_RAW_BYTES = 1 << 15
-_MAX_PHOTO_BYTES = 10 * 1024 * 1024
 _GENERAL = 1  # the topic every forum has: actions may name it, messages must not
 _DETAILS = ("duration", "width", "height", "length", "performer", "title")
 
@@ -165,8 +165,8 @@ def _given_file(world: World, params: Params, kind: str, value: str) -> StoredFi
             raise bad_request("wrong file identifier/HTTP URL specified")
         if not upload.content:
             raise bad_request("file must be non-empty")
-        if kind == "photo" and len(upload.content) > _MAX_PHOTO_BYTES:
-            raise bad_request("too big for a photo")
+        if kind == "photo":
+            check_photo(upload.content)
         return store_file(world, kind, upload.content, name=upload.name, mime_type=upload.mime_type)
     if value.startswith(("http://", "https://")):
         raise bad_request("failed to get HTTP URL content")  # nothing is fetched from here

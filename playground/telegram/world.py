@@ -171,6 +171,10 @@ class World:
         chat.last_id += 1
         return chat.last_id
 
+    def count_messages_from(self, number: int) -> None:
+        """Private chats and basic groups go on from there: a bot with a past does not begin at 1."""
+        self._last_private_id = max(self._last_private_id, number)
+
     def find_chat(self, chat_id: object) -> Chat:
         """By id or @name, as bots name chats."""
         words = str(chat_id).strip()

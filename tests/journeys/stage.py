@@ -99,11 +99,11 @@ class Home:
     path: Path
 
     @asynccontextmanager
-    async def gateway(self) -> AsyncIterator[RunningGateway]:
+    async def gateway(self, *, module: str = "hermes_cli") -> AsyncIterator[RunningGateway]:
         log = self.path.with_name(f"{self.path.name}.log")
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-W", "error", "-m", "hermes_cli", "gateway", "run"),
+                *(sys.executable, "-W", "error", "-m", module, "gateway", "run"),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,

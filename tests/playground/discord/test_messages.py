@@ -43,6 +43,8 @@ async def test_an_enforced_nonce_gives_the_earlier_message_for_some_minutes(scen
     again = await scene.channel.send("once", nonce="outbox-7")
     assert again.id == first.id
     assert (await scene.bot.until("message")).nonce == "outbox-7"
+    assert (await scene.channel.fetch_message(first.id)).nonce is None  # told once, and never again
+    assert [message.nonce async for message in scene.channel.history()] == [None]
     scene.people.age(200)
     assert (await scene.channel.send("once", nonce="outbox-7")).id != first.id
     assert scene.server.texts(scene.room) == ["once", "once"]
@@ -161,6 +163,12 @@ async def test_the_wire_gives_history_newest_first(scene: Scene) -> None:
             assert [message["content"] for message in await answer.json()] == ["2", "1"]
         async with http.get(url, params={"limit": 101}) as answer:
             assert (answer.status, (await answer.json())["code"]) == (400, 50035)
+
+
+async def test_names_of_files_are_kept_in_plain_letters(scene: Scene) -> None:
+    for given, kept in (("my plot (2).png", "my_plot_2.png"), ("ünï.txt", "n.txt"), ("???", "unknown")):
+        (file,) = (await scene.channel.send(files=[discord.File(io.BytesIO(b"abc"), given)])).attachments
+        assert file.filename == kept
 
 
 async def test_files_travel_both_ways(scene: Scene) -> None:

@@ -85,6 +85,9 @@ async def test_channels_are_listed_by_kind(server: SlackServer, client: AsyncWeb
     outside = server.people.make_channel("outside", with_bot=False)["id"]
     assert await ids("public_channel") == [general, outside]
     assert [channel["id"] for channel in (await client.users_conversations())["channels"]] == [general]
+    server.world.scopes -= {"im:read"}
+    assert await refusal(client.users_conversations(types="im,mpim")) == "missing_scope"
+    server.world.scopes |= {"im:read"}
     info = (await client.conversations_info(channel=secret))["channel"]
     assert (info["is_private"], info["is_member"]) == (True, True)
     assert (await client.conversations_info(channel=dm))["channel"]["is_im"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -25,6 +26,12 @@ from telegram.request import HTTPXRequest
 from playground.telegram.server import TelegramServer
 
 _PLAIN_HTTP = {"verify": False, "trust_env": False}  # loading certificates takes longer than a test
+JPEG = b"\xff\xd8\xff\xe0 and so on"
+
+
+def png(width: int, height: int) -> bytes:
+    """The beginning of one, which says its size."""
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height)
 
 
 def bot_of(server: TelegramServer, token: str = "") -> Bot:
@@ -146,7 +153,7 @@ async def test_text_is_trimmed(bot: Bot, ada: int) -> None:
 async def test_the_longest_text_and_caption_still_pass(bot: Bot, ada: int) -> None:
     sent = await bot.send_message(ada, "<b>" + "😀" * 2048 + "</b>", parse_mode="HTML")
     assert len(sent.text or "") == 2048
-    photo = await bot.send_photo(ada, b"jpeg", caption="x" * 1024)
+    photo = await bot.send_photo(ada, JPEG, caption="x" * 1024)
     assert len(photo.caption or "") == 1024
 
 
@@ -166,7 +173,7 @@ Refusal = Callable[[Bot, int], Awaitable[Any]]
             lambda bot, ada: bot.send_message(ada, "hi", entities=[MessageEntity("bold", 1, 5)]),
             "Entity beginning at UTF-16 offset 1 ends after the end of the text at UTF-16 offset 6",
         ),
-        (lambda bot, ada: bot.send_photo(ada, b"jpeg", caption="x" * 1025), "Message caption is too long"),
+        (lambda bot, ada: bot.send_photo(ada, JPEG, caption="x" * 1025), "Message caption is too long"),
         (lambda bot, ada: bot.send_message(12345, "hi"), "Chat not found"),
         (lambda bot, ada: bot.send_message("@nobody", "hi"), "Chat not found"),
         (lambda bot, ada: bot.send_message("", "hi"), "Chat_id is empty"),
@@ -380,7 +387,7 @@ async def test_only_text_of_the_bots_own_can_be_edited(server: TelegramServer, b
     theirs = server.people.send_text(ada, ada, "mine")
     with pytest.raises(BadRequest, match="Message can't be edited"):
         await bot.edit_message_text("yours", ada, theirs["message_id"])
-    photo = await bot.send_photo(ada, b"jpeg")
+    photo = await bot.send_photo(ada, JPEG)
     with pytest.raises(BadRequest, match="There is no text in the message to edit"):
         await bot.edit_message_text("text", ada, photo.message_id)
     await bot.edit_message_caption(ada, photo.message_id, caption="seen")
@@ -455,10 +462,29 @@ async def test_files_go_up_and_come_down(server: TelegramServer, bot: Bot, ada: 
 
 @pytest.mark.parametrize("kind", ["photo", "voice", "video", "audio", "animation", "sticker", "video_note"])
 async def test_every_kind_of_file_can_be_sent(bot: Bot, ada: int, kind: str) -> None:
-    sent = await getattr(bot, f"send_{kind}")(ada, b"bytes")
+    sent = await getattr(bot, f"send_{kind}")(ada, JPEG)
     media = getattr(sent, kind)
     file = await bot.get_file((media[-1] if kind == "photo" else media).file_id)
-    assert await file.download_as_bytearray() == b"bytes"
+    assert await file.download_as_bytearray() == JPEG
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"no picture", "Image_process_failed"),
+        (b"\x89PNG\r\n\x1a\n", "Image_process_failed"),
+        (png(9_000, 1_001), "Photo_invalid_dimensions"),
+        (png(2_100, 100), "Photo_invalid_dimensions"),
+        (png(0, 0), "Photo_invalid_dimensions"),
+        (JPEG + bytes(10 * 1024 * 1024), "Too big for a photo"),
+        (b"", "File must be non-empty"),
+    ],
+    ids=["no picture", "cut off", "large", "long", "nothing", "heavy", "empty"],
+)
+async def test_a_photo_is_a_picture_of_reasonable_size(bot: Bot, ada: int, content: bytes, words: str) -> None:
+    with pytest.raises(BadRequest, match=words):
+        await bot.send_photo(ada, content)
+    await bot.send_photo(ada, png(2_000, 100))
 
 
 async def test_a_file_is_sent_as_what_it_is(bot: Bot, ada: int) -> None:
@@ -469,7 +495,7 @@ async def test_a_file_is_sent_as_what_it_is(bot: Bot, ada: int) -> None:
 
 
 async def test_albums_are_sent_together(bot: Bot, ada: int) -> None:
-    sent = await bot.send_media_group(ada, [InputMediaPhoto(b"one", caption="first"), InputMediaPhoto(b"two")])
+    sent = await bot.send_media_group(ada, [InputMediaPhoto(JPEG, caption="first"), InputMediaPhoto(JPEG)])
     assert len({one.media_group_id for one in sent}) == 1
     assert [one.caption for one in sent] == ["first", None]
     with pytest.raises(BadRequest, match="Too many messages"):
