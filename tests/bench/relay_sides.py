@@ -122,7 +122,7 @@ async def _converse(client: Client, *, chats: int, messages: int) -> tuple[list[
 
 
 async def _one_chat(side: Side, size: Size) -> None:
-    before = _cpu_seconds(side.pid)
+    before = cpu_seconds(side.pid)
     latencies, _ = await _converse(side.client, chats=1, messages=_IN_A_ROW[size])
     side.row_cpu_ms.append(_cpu_ms_each(side.pid, before, len(latencies)))
     side.p50_ms.append(percentile(latencies, 0.5))
@@ -130,7 +130,7 @@ async def _one_chat(side: Side, size: Size) -> None:
 
 
 async def _crowd(side: Side, size: Size) -> None:
-    before = _cpu_seconds(side.pid)
+    before = cpu_seconds(side.pid)
     latencies, seconds = await _converse(side.client, chats=_MANY[size], messages=_EACH_OF_MANY[size])
     side.crowd_cpu_ms.append(_cpu_ms_each(side.pid, before, len(latencies)))
     side.crowd_per_second.append(len(latencies) / seconds)
@@ -145,14 +145,14 @@ async def _slow_crowd(side: Side, size: Size, model: aiohttp.ClientSession) -> N
     side.slow_per_second.append(len(latencies) / seconds)
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """Of all threads, in the program and in the kernel for it; needs Linux."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _cpu_ms_each(pid: int, before: float, messages: int) -> float:
-    return max((_cpu_seconds(pid) - before) * 1000, 1.0) / messages  # counted in ticks of mostly 10 ms
+    return max((cpu_seconds(pid) - before) * 1000, 1.0) / messages  # counted in ticks of mostly 10 ms
 
 
 def _compared(size: Size, name: str, bare: Side, ours: Side, aims: Aims) -> list[Row]:

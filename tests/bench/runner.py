@@ -10,7 +10,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gateway import logs
-from tests.bench import accepts, aged_store, long_session, memory, relay, searching, starting, telegram_relay, turns
+from tests.bench import (
+    accepts,
+    aged_store,
+    long_session,
+    memory,
+    relay,
+    searching,
+    starting,
+    telegram_relay,
+    three,
+    turns,
+)
 from tests.bench.rows import Row, Size, table
 
 Benchmark = Callable[[Size, Path], list[Row]]
@@ -26,6 +37,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "search": searching.measure,
     "relay": relay.measure,
     "telegram": telegram_relay.measure,
+    "three": three.measure,
 }
 
 
