@@ -45,10 +45,23 @@ def replies(database: Path) -> list[Reply]:
     ]
 
 
+def seen_channels(database: Path, account: str) -> set[str]:
+    """Those of which it is known how far they were taken."""
+    sql = "SELECT channel FROM cursors WHERE account = ? AND channel LIKE 'seen:%'"
+    return {channel.removeprefix("seen:") for (channel,) in _query(database, sql, account)}
+
+
 def doubts(database: Path) -> int:
     """How often it was unknown whether an answer had arrived."""
     sql = """SELECT COUNT(*) FROM trail JOIN outbox ON outbox.id = trail.outbox_id
               WHERE event = 'in_doubt' AND kind = 'answer'"""
+    return int(_query(database, sql)[0][0])
+
+
+def unsure_sends(database: Path) -> int:
+    """How often an answer, or a piece of one, was sent while it was unknown whether it had arrived before."""
+    sql = """SELECT COUNT(*) FROM trail JOIN outbox ON outbox.id = trail.outbox_id
+              WHERE event = 'sending' AND json_extract(detail, '$.attempt') > 1 AND kind = 'answer'"""
     return int(_query(database, sql)[0][0])
 
 
@@ -79,6 +92,6 @@ def leaks(secret: str, places: Iterable[Path], *, allowed: Path) -> list[str]:
     return [file.name for file in files if file.is_file() and file != allowed and secret.encode() in file.read_bytes()]
 
 
-def _query(database: Path, sql: str) -> list[tuple[Any, ...]]:
+def _query(database: Path, sql: str, *values: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as connection:
-        return connection.execute(sql).fetchall()
+        return connection.execute(sql, values).fetchall()

@@ -1,7 +1,7 @@
 """The real gateway in a process of its own, with a tool whose effects can be counted and, if wanted, a kill point.
 
     python -m tests.faults.gateway_under_test --effects FILE [--kill-at before:answered [--occurrence 2]]
-                                              [--telegram [--broken resend]]
+                                              [--chat telegram [--broken resend]]
 
 Nothing of the product is changed for it: what is wrapped here is wrapped in this process alone.
 """
@@ -12,9 +12,10 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from unittest.mock import patch
 
 from agent_core import demo_model
@@ -39,6 +40,18 @@ _SCHEMA = {
     },
     "required": ["id"],
 }
+
+
+class Inside(Protocol):
+    """What is wrapped around a platform in this process."""
+
+    @property
+    def BREAKS(self) -> Mapping[str, Callable[[], None]]:  # noqa: N802 - a constant of the module
+        """What can be wrong on purpose."""
+
+    def prepare(self) -> None: ...
+
+    def watch_steps(self, reached: Callable[[str], None], /) -> None: ...
 
 
 class KillPoint:
@@ -159,11 +172,11 @@ def main() -> None:
     parser.add_argument("--effects", type=Path, required=True)
     parser.add_argument("--kill-at", default="")
     parser.add_argument("--occurrence", type=int, default=1)
-    parser.add_argument("--telegram", action="store_true", help="let what is sent to Telegram tell what it answers")
+    parser.add_argument("--chat", default="", help="a platform: what is sent through it shall tell what it answers")
     parser.add_argument("--broken", default="", help="what shall be wrong on purpose")
     options = parser.parse_args()
     point = KillPoint(options.kill_at, options.occurrence)
-    watch_steps = _prepare_telegram(options.broken) if options.telegram else _watch_socket
+    watch_steps = _prepare_chat(options.chat, options.broken) if options.chat else _watch_socket
     if options.kill_at:
         point.arm(watch_steps)
     _register_tool(options.effects, point)
@@ -172,13 +185,12 @@ def main() -> None:
     hermes()
 
 
-def _prepare_telegram(broken: str) -> Callable[[Callable[[str], None]], None]:
-    from tests.faults import telegram_inside  # here: the package behind it takes its time to load
-
-    telegram_inside.tag_what_is_sent()
+def _prepare_chat(platform: str, broken: str) -> Callable[[Callable[[str], None]], None]:
+    inside: Inside = import_module(f"tests.faults.{platform}_inside")  # here: its package takes its time to load
+    inside.prepare()
     if broken:
-        telegram_inside.BREAKS[broken]()
-    return telegram_inside.watch_steps
+        inside.BREAKS[broken]()
+    return inside.watch_steps
 
 
 if __name__ == "__main__":

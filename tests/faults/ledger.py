@@ -28,6 +28,8 @@ class Sent:
     expect: str  # stands in a proper answer
     instead: str = ""  # what may stand there since the message was edited
     acked: bool = False
+    may_fail: bool = False  # when it was not taken, the platform says so to whoever sent it
+    was_late: bool = False  # the network brought it after later ones: it has no place in the order
 
     def is_met(self, text: str) -> bool:
         return self.expect in text or bool(self.instead and self.instead in text)
@@ -61,6 +63,7 @@ class Verdict:
     accepted: int = 0
     answered: int = 0
     explained: int = 0
+    failed: int = 0  # not taken, as the platform has told whoever sent it
     copies: int = 0  # arrived again: dropped as the protocol says, or because somebody had asked for it
     effects: int = 0
     offences: dict[str, list[str]] = field(default_factory=dict)
@@ -164,8 +167,8 @@ class Ledger:
             if message.has_effect:
                 self._judge_effect(verdict, message, effects[message.id], in_doubt)
         for chat in {message.chat for message in self.messages.values()}:
-            self._judge_order(verdict, chat, commands=False)
-            self._judge_order(verdict, chat, commands=True)
+            for commands, may_fail in ((False, False), (True, False), (True, True)):
+                self._judge_order(verdict, chat, commands=commands, may_fail=may_fail)
         verdict.accuse("tool ran twice", *(f"{id_}: {runs} times" for id_, runs in effects.items() if runs > 1))
         verdict.accuse("tool ran unasked", *(id_ for id_ in effects if id_ not in self.messages))
         verdict.accuse("answered unasked", *(id_ for id_ in self._answers if id_ not in self.messages))
@@ -181,6 +184,8 @@ class Ledger:
                 verdict.explained += 1
             elif message.acked:
                 verdict.accuse("lost", f"{_shown(message)}; the database says: {outcome or 'nothing'}")
+            elif message.may_fail and not outcome:
+                verdict.failed += 1
             else:
                 verdict.accuse("never accepted", _shown(message))
         elif _BROKEN in answers[0].text:
@@ -201,14 +206,15 @@ class Ledger:
         if answers and not _did(message, answers) and message.id not in in_doubt and not _is_excuse(answers[0].text):
             verdict.accuse("answered wrongly", f"{_shown(message)}: {_short(answers[0].text)}")
 
-    def _judge_order(self, verdict: Verdict, chat: str, *, commands: bool) -> None:
-        """Commands overtake messages, but neither their own kind."""
+    def _judge_order(self, verdict: Verdict, chat: str, *, commands: bool, may_fail: bool) -> None:
+        """Commands overtake messages, those that may fail others, but none their own kind."""
         arrived = [
-            self.messages[id_]
+            message
             for arrival in self.arrivals
             if arrival.chat == chat and not arrival.asked_for
             for id_ in arrival.answers
-            if id_ in self.messages and self.messages[id_].is_command == commands
+            if (message := self.messages.get(id_)) is not None
+            and (message.is_command, message.may_fail, message.was_late) == (commands, may_fail, False)
         ]
         for earlier, later in pairwise(arrived):
             if earlier.place > later.place:

@@ -28,12 +28,14 @@ TOOL_BEGUN = "tool:begun"  # marked as started, nothing done yet
 TOOL_DONE = "tool:done-not-recorded"  # the effect is in the world, its result nowhere
 STEPS = (ACKED, WRITTEN, NOT_RECORDED, TOOL_BEGUN, TOOL_DONE)
 
-POINTS = (*(f"{when}:{event}" for event in EVENTS for when in ("before", "after")), *STEPS)
+# What chat platforms add: long answers in pieces, notices, and failures of the network.
+TAKEN = "page:taken-not-confirmed"  # the messages are ours, and the platform does not know yet
+NOTICE_NOT_RECORDED = "notice:sent-not-recorded"
+CHAT_EVENTS = (*EVENTS, "piece_sent")  # after it: between one piece of a long answer and the next
 
 # On Telegram.
 TELEGRAM_EVENTS = (
-    *EVENTS,
-    "piece_sent",  # after it: between one piece of a long answer and the next
+    *CHAT_EVENTS,
     "in_doubt",
     "notice_sending",
     "notice_sent",
@@ -42,12 +44,21 @@ TELEGRAM_EVENTS = (
     "asked_again",
 )
 PAIRED = "pairing approved"  # after it: let in, and not told
-
-TAKEN = "page:taken-not-confirmed"  # the updates are ours, and Telegram does not know yet
-NOTICE_NOT_RECORDED = "notice:sent-not-recorded"
 TELEGRAM_STEPS = (TAKEN, NOT_RECORDED, NOTICE_NOT_RECORDED, TOOL_BEGUN, TOOL_DONE)
 
-TELEGRAM_POINTS = (
-    *(f"{when}:{event}" for event in TELEGRAM_EVENTS for when in ("before", "after")),
-    *TELEGRAM_STEPS,
-)
+# Where what was missed is read from the history, and what is in doubt is looked for in it.
+HISTORY_READ = "history:read-not-taken"
+LOOKED_UP = "doubt:looked-up-not-recorded"
+LOOKUP_EVENTS = (*CHAT_EVENTS, "postponed")  # after it: the line broke while sending, and that is written down
+DISCORD_STEPS = (HISTORY_READ, TAKEN, NOT_RECORDED, LOOKED_UP, TOOL_BEGUN, TOOL_DONE)
+SLACK_STEPS = (HISTORY_READ, TAKEN, ACKED, NOT_RECORDED, LOOKED_UP, TOOL_BEGUN, TOOL_DONE)
+
+
+def _points(events: tuple[str, ...], steps: tuple[str, ...]) -> tuple[str, ...]:
+    return *(f"{when}:{event}" for event in events for when in ("before", "after")), *steps
+
+
+POINTS = _points(EVENTS, STEPS)
+TELEGRAM_POINTS = _points(TELEGRAM_EVENTS, TELEGRAM_STEPS)
+DISCORD_POINTS = _points(LOOKUP_EVENTS, DISCORD_STEPS)
+SLACK_POINTS = _points(LOOKUP_EVENTS, SLACK_STEPS)

@@ -26,7 +26,7 @@ _CLIENTS = 4
 _OUTSTANDING = 4  # what one chat has asked and not yet been told
 _PAUSE_SECONDS = 0.05
 _PATIENCE_SECONDS = 10.0
-_LONGEST_LIFE_SECONDS = 0.7
+LONGEST_LIFE_SECONDS = 0.7
 _SETTINGS = {"HERMES_GATEWAY__MAX_TURNS": "8", "HERMES_GATEWAY__DRAIN_TIMEOUT_SECONDS": "0.1"}
 
 
@@ -59,18 +59,25 @@ async def kill_at_random(folder: Path, *, kills: int, seed: int, sessions: int) 
 
 
 async def one_life(
-    stage: Stage, chances: random.Random, run: Run, points: Sequence[str], *, disturb: Callable[[], None]
+    stage: Stage,
+    chances: random.Random,
+    run: Run,
+    points: Sequence[str],
+    *,
+    disturb: Callable[[], None],
+    disturbed: float = 0.2,
+    longest_seconds: float = LONGEST_LIFE_SECONDS,
 ) -> None:
-    """From a start to an end, most often a violent one."""
+    """From a start to an end, most often a violent one. `disturbed` is how many of all lives are."""
     at_point = chances.random() < 0.4
     point = chances.choice(points) if at_point else ""
     await stage.process.start(kill_at=point, occurrence=chances.randint(1, 6))
     if chances.random() < 0.8:
         await stage.process.wait_ready()
-    if chances.random() < 0.2:
+    if chances.random() < disturbed:
         disturb()
     try:
-        code = await stage.process.wait_end(seconds=chances.uniform(0, _LONGEST_LIFE_SECONDS * (1 + at_point)))
+        code = await stage.process.wait_end(seconds=chances.uniform(0, longest_seconds * (1 + at_point)))
     except TimeoutError:
         if chances.random() < 0.1:
             await stage.process.terminate()

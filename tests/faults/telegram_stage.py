@@ -1,14 +1,13 @@
-"""The stage with Telegram on it: a server that outlives the gateway, people in chats, and a ledger of both ways.
+"""The stage with Telegram on it.
 
-A message counts as accepted once an offset has confirmed it. What arrived is what the server took, told apart by
-its tag (`telegram_inside`); a second copy is forgiven only to whom somebody has pressed "Send it again" before.
+A message counts as accepted once an offset has confirmed it. A second copy is forgiven only where somebody has pressed
+"Send it again" before.
 """
 
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,9 @@ from playground.telegram.rules import Wire
 from playground.telegram.server import TelegramServer
 from playground.telegram.world import Post
 from tests.faults import aftermath
-from tests.faults.ledger import Arrival, Sent, Verdict
-from tests.faults.stage import Stage
-from tests.faults.telegram_inside import TAG
+from tests.faults.chat_inside import TAG
+from tests.faults.chat_stage import ChatStage, Place, Taken, read_tag
+from tests.faults.ledger import Sent, Verdict
 
 AGAIN = "Send it again"
 _RESEND = "resend:"
@@ -35,7 +34,7 @@ _SETTINGS = {
 class WatchedServer(TelegramServer):
     """Tells of each offset that confirms and of each tagged message that it takes."""
 
-    def __init__(self, *, confirmed: Callable[[int], None], taken: Callable[[Wire, Wire], None]) -> None:
+    def __init__(self, *, confirmed: Callable[[int], None], taken: Callable[[str, Wire], None]) -> None:
         super().__init__(privacy=False)
         self._tell_confirmed = confirmed
         self._tell_taken = taken
@@ -44,50 +43,33 @@ class WatchedServer(TelegramServer):
         if method == "getupdates":
             self._tell_confirmed(params.integer("offset"))
         answer = await super()._run(method, params)
-        if tag := params.data(TAG):
+        if tag := params.text(TAG):
             self._tell_taken(tag, json.loads(answer)["result"])
         return answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a conversation is: a direct chat, a group, or a topic in one."""
+class TelegramStage(ChatStage):
+    server: WatchedServer
 
-    chat: int
-    people: tuple[int, ...]
-    thread: int = 0
-
-    @property
-    def name(self) -> str:
-        return f"{self.chat}/{self.thread}" if self.thread else str(self.chat)
-
-
-class TelegramStage(Stage):
-    def __init__(
-        self, folder: Path, server: WatchedServer, settings: Mapping[str, str], arguments: Sequence[str]
-    ) -> None:
+    def __init__(self, folder: Path, server: WatchedServer, settings: Mapping[str, str], broken: str) -> None:
         self.server = server
-        self.notices: Counter[str] = Counter()  # how often each came
         self._sent: dict[str, tuple[int, int]] = {}  # chat and message id of what people said
-        self._ids: dict[tuple[str, str], str] = {}  # and the way back
         self._update_ids: dict[str, int] = {}
-        self._arrivals: dict[str, Arrival] = {}  # by key
-        self._pieces: Counter[tuple[str, int]] = Counter()
         self._presses: Counter[str] = Counter()  # by the key of what they ask for
-        self._keys: dict[tuple[str, str], str] = {}  # by chat and message id of what the bot said
-        super().__init__(folder, settings, ("--telegram", *arguments))
+        super().__init__(folder, "telegram", settings, broken)
 
     # What people do.
 
-    def say(self, place: Place, text: str, *, expect: str = "", by: int = 0) -> Sent:
+    def say(self, place: Place, text: str, *, expect: str = "", by: str = "") -> Sent:
         sent = self.ledger.sent(place.name, text, expect=expect)
         update_id = self.server.world.updates.next_id
-        options: Any = {"thread": place.thread} if place.thread else {}
-        body = self.server.people.send_text(place.chat, by or place.people[0], sent.text, **options)
+        options: Any = {"thread": int(place.thread)} if place.thread else {}
+        chat, who = int(place.chat), int(by or place.people[0])
+        body = self.server.people.send_text(chat, who, sent.text, **options)
         assert self.server.world.updates.next_id > update_id, "the bot does not hear it"
-        self._sent[sent.id] = place.chat, body["message_id"]
-        self._ids[str(place.chat), str(body["message_id"])] = sent.id
+        self._sent[sent.id] = chat, body["message_id"]
         self._update_ids[sent.id] = update_id
+        self.heard(sent, place.chat, str(body["message_id"]))
         return sent
 
     def edit(self, sent: Sent, text: str, *, expect: str) -> None:
@@ -95,16 +77,24 @@ class TelegramStage(Stage):
         sent.instead = expect
         self.server.people.edit_text(*self._sent[sent.id], text)
 
-    def press(self, place: Place, notice: Post, *, by: int = 0) -> None:
+    def press(self, place: Place, notice: Post, *, by: str = "") -> None:
         """The one button below a notice of doubt."""
         # Each counts, also a second one below the same message: the answer may be in doubt again by then.
         self._presses[_resend_key(notice)] += 1
-        self.server.people.press(place.chat, by or place.people[0], notice.body["message_id"], text=AGAIN)
+        who = int(by or place.people[0])
+        self.server.people.press(int(place.chat), who, notice.body["message_id"], text=AGAIN)
 
     def notices_of_doubt(self, place: Place) -> list[Post]:
         """Those whose button can still be pressed."""
-        posts = self.server.world.chats[place.chat].posts.values()
+        posts = self.server.world.chats[int(place.chat)].posts.values()
         return [post for post in posts if _resend_key(post) and _thread_of(post.body) == place.thread]
+
+    async def notice_of_doubt(self, place: Place) -> Post:
+        """The first, as soon as there is one."""
+        return (await self.server.wait_for(lambda: self.notices_of_doubt(place), seconds=20))[0]
+
+    def texts(self, place: Place) -> list[str]:
+        return self.server.texts(int(place.chat))
 
     @property
     def presses(self) -> int:
@@ -112,7 +102,7 @@ class TelegramStage(Stage):
 
     async def have_all_sent_again(self, places: Sequence[Place]) -> None:
         """Presses below each notice of doubt, once, until cancelled."""
-        pressed: set[tuple[int, int]] = set()
+        pressed: set[tuple[str, int]] = set()
 
         def fresh() -> list[tuple[Place, Post]]:
             found = [(place, notice) for place in places for notice in self.notices_of_doubt(place)]
@@ -125,69 +115,35 @@ class TelegramStage(Stage):
 
     # What the server sees.
 
+    def asked_again(self, key: str) -> int:
+        return self._presses[key]
+
     def confirmed(self, offset: int) -> None:
         for id_ in [id_ for id_, update_id in self._update_ids.items() if update_id < offset]:
             del self._update_ids[id_]
             self.ledger.acked(id_)
 
-    def taken(self, tag: Wire, result: Wire) -> None:
-        key, piece, chat = tag["key"], tag["piece"], str(result["chat"]["id"])
-        self._keys[chat, str(result["message_id"])] = key
-        copies = self._pieces[key, piece]
-        self._pieces[key, piece] += 1
-        if not tag["answers"]:
-            self.notices[key] += 1
-        if copies and tag["answers"] and copies <= self._presses[key]:
-            self.ledger.copies += 1
-        elif piece and not copies:
-            self._go_on(key, piece, result)
-        else:
-            self._arrive(key, tag["answers"], copies, result)
+    def took(self, tag: str, result: Wire) -> None:
+        is_file = "document" in result
+        text = self._content_of(result["document"]["file_id"]) if is_file else result["text"]
+        chat, message_id = str(result["chat"]["id"]), str(result["message_id"])
+        thread = _thread_of(result)
+        self.taken(Taken(**read_tag(tag), chat=chat, thread=thread, message_id=message_id, text=text, is_whole=is_file))
 
-    def _arrive(self, key: str, answers: Sequence[str], copies: int, result: Wire) -> None:
-        chat, thread = str(result["chat"]["id"]), _thread_of(result)
-        arrival = Arrival(
-            key=f"{key}#{copies + 1}" if copies else key,
-            chat=f"{chat}/{thread}" if thread else chat,
-            text=self._text_of(result),
-            answers=tuple(self._ids.get((chat, id_), f"unknown {id_}") for id_ in answers),
-            asked_for=self._presses[key] > 0,
-        )
-        self._arrivals.setdefault(key, arrival)
-        self.ledger.arrived(arrival)
-
-    def _go_on(self, key: str, piece: int, result: Wire) -> None:
-        if not self._pieces[key, piece - 1]:
-            self.ledger.complained(f"piece {piece} of {key} came without the one before")
-        elif (arrival := self._arrivals[key]) is not self.ledger.arrivals[-1]:
-            later = [one for one in self.ledger.arrivals if one.chat == arrival.chat]
-            if later[-1] is not arrival and not self._presses[key]:
-                self.ledger.complained(f"something else came between the pieces of {key}")
-        self._arrivals[key].text += f" {self._text_of(result)}"  # the blank at which it was cut is in neither
-
-    def _text_of(self, result: Wire) -> str:
-        if "document" in result:
-            return (self.server.world.files[result["document"]["file_id"]].content or b"").decode()
-        return str(result["text"])
+    def _content_of(self, file_id: str) -> str:
+        return (self.server.world.files[file_id].content or b"").decode()
 
     # The end.
 
     def judge(self) -> Verdict:
-        replies = aftermath.replies(self.database)
-        outcomes = {self._ids.get(where, ""): outcome for where, outcome in aftermath.outcomes(self.database).items()}
-        verdict = self.ledger.judge(
-            effects=aftermath.effects(self.effects), outcomes=outcomes, in_doubt=self._explained_by_doubt(replies)
-        )
-        for reply in replies:
-            if reply.state in ("failed", "expired"):
-                verdict.accuse("given up", f"{reply.key} in {reply.chat}: {reply.state}")
-            if reply.state == "sent" and self._keys.get((reply.chat, reply.receipt)) != reply.key:
-                verdict.accuse("receipt of something else", f"{reply.key} in {reply.chat}: {reply.receipt}")
+        verdict = super().judge()
         if left := self.server.world.updates.count:
             verdict.accuse("left with Telegram", f"{left} updates")
-        places = (self.home, self.process.log, self.effects)
-        verdict.accuse("token leaked", *aftermath.leaks(self.server.token, places, allowed=self.home / ".env"))
         return verdict
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        return (self.server.token,)
 
     def _explained_by_doubt(self, replies: Sequence[aftermath.Reply]) -> set[str]:
         """Whose chat shows the button that sends the answer again."""
@@ -209,23 +165,24 @@ async def on_telegram_stage(
     folder: Path, *, users: int = 3, settings: Mapping[str, str] | None = None, broken: str = ""
 ) -> AsyncIterator[tuple[TelegramStage, list[Place]]]:
     """A direct chat for each user, the owner first, and a topic of a group for all; the gateway is not started yet."""
-    server = WatchedServer(confirmed=lambda offset: stage.confirmed(offset), taken=lambda *what: stage.taken(*what))
+    server = WatchedServer(confirmed=lambda offset: stage.confirmed(offset), taken=lambda *what: stage.took(*what))
     async with server:
         people = [server.people.make_user(f"User{number}")["id"] for number in range(users)]
+        names = tuple(map(str, people))
         given = {
             **_SETTINGS,
             "TELEGRAM_API_URL": server.url,
             "TELEGRAM_BOT_TOKEN": server.token,
-            "TELEGRAM_ALLOWED_USERS": ",".join(map(str, people)),
+            "TELEGRAM_ALLOWED_USERS": ",".join(names),
             "HERMES_ACCESS__OWNER_USERS": f"telegram:{people[0]}",
             **(settings or {}),
         }
-        stage = TelegramStage(folder, server, given, ("--broken", broken) if broken else ())
+        stage = TelegramStage(folder, server, given, broken)
         group = server.people.make_supergroup(forum=True, members=people)["id"]
         thread = server.people.make_topic(group, people[0], "Sums")
-        direct = [Place(chat=person, people=(person,)) for person in people]
+        direct = [Place(chat=name, people=(name,)) for name in names]
         try:
-            yield stage, [*direct, Place(chat=group, people=tuple(people), thread=thread)]
+            yield stage, [*direct, Place(chat=str(group), people=names, thread=str(thread), is_private=False)]
         finally:
             if not stage.process.has_ended:
                 await stage.process.kill()
@@ -238,5 +195,5 @@ def _resend_key(post: Post) -> str:
     return next((action.removeprefix(_RESEND) for action in actions if action.startswith(_RESEND)), "")
 
 
-def _thread_of(body: Wire) -> int:
-    return int(body["message_thread_id"]) if body.get("is_topic_message") else 0
+def _thread_of(body: Wire) -> str:
+    return str(body["message_thread_id"]) if body.get("is_topic_message") else ""

@@ -58,6 +58,26 @@ def test_a_message_put_off_by_the_gateway_has_a_new_place() -> None:
     assert not judged(ledger).offences
 
 
+def test_what_the_network_brought_late_has_no_place_in_the_order() -> None:
+    ledger = Ledger()
+    first, second, third = (accepted(ledger, text) for text in ("one", "two", "three"))
+    answer(ledger, "k1", second, first)
+    answer(ledger, "k2", third)
+    assert judged(ledger).count("out of order") == 1
+    first.was_late = True
+    assert not judged(ledger).offences
+
+
+def test_what_may_fail_is_lost_only_when_it_was_taken() -> None:
+    ledger = Ledger()
+    command = ledger.sent("a", "/status")
+    assert judged(ledger).count("never accepted") == 1
+    command.may_fail = True
+    assert (judged(ledger).failed, judged(ledger).offences) == (1, {})
+    ledger.acked(command.id)
+    assert judged(ledger).count("lost") == 1
+
+
 def test_a_tool_that_ran_twice_or_never_is_noticed() -> None:
     ledger = Ledger()
     message = accepted(ledger, 'use side_effect {"id": "$id"}')

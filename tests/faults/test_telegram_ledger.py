@@ -49,7 +49,10 @@ async def test_the_rest_of_a_long_answer_that_nobody_hears_of_is_missed(tmp_path
         await stage.run_into("before:piece_sent")
         await stage.start()
         verdict = await stage.finish()
-        assert {offence: verdict.count(offence) for offence in verdict.offences} == {"answered wrongly": 1}
+        assert {offence: verdict.count(offence) for offence in verdict.offences} == {
+            "answered wrongly": 1,
+            "mutilated": 1,
+        }
 
 
 async def test_answers_in_another_order_than_the_messages_are_noticed(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from playground.telegram.world import Post
+from tests.faults.chat_stage import Place
 from tests.faults.points import NOT_RECORDED, NOTICE_NOT_RECORDED, PAIRED, POINTS, TAKEN, TELEGRAM_POINTS
-from tests.faults.telegram_stage import AGAIN, Place, TelegramStage, on_telegram_stage
+from tests.faults.telegram_stage import AGAIN, TelegramStage, on_telegram_stage
 
 pytestmark = pytest.mark.slow
 
@@ -77,30 +79,45 @@ async def test_what_was_taken_and_not_confirmed_comes_again_and_is_known(tmp_pat
         assert (verdict.answered, verdict.effects) == (1, 1)
 
 
+LONG = 'use side_effect {"id": "$id", "words": 2000}'
+
+
+async def cut_off(stage: TelegramStage, place: Place, point: str, *, is_long: bool = False) -> None:
+    """An answer that was cut off at the point, and a gateway that runs again."""
+    if is_long:
+        stage.say(place, LONG, expect="end of $id.")
+    else:
+        stage.say(place, "what is 17 * 23?", expect="17 * 23 = 391")
+    await stage.run_into(point)
+    await stage.start()
+
+
+async def is_explained(stage: TelegramStage, place: Place) -> Post:
+    """The notice that stands in for an answer in doubt, once all is said."""
+    notice = await stage.notice_of_doubt(place)
+    await stage.at_rest()
+    verdict = stage.judge()
+    assert (verdict.explained, verdict.offences) == (1, {})
+    return notice
+
+
 async def test_an_answer_that_arrived_unrecorded_comes_again_only_when_asked_for(tmp_path: Path) -> None:
     async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
-        stage.say(one, "what is 17 * 23?", expect="17 * 23 = 391")
-        await stage.run_into(NOT_RECORDED)
-        await stage.start()
-        await stage.server.wait_for(lambda: stage.notices_of_doubt(one), seconds=20)
+        await cut_off(stage, one, NOT_RECORDED)
+        notice = await stage.notice_of_doubt(one)
         assert not stage.judge().offences
-        assert stage.server.texts(one.chat)[0] == "17 * 23 = 391"
-        stage.press(one, stage.notices_of_doubt(one)[0])
+        assert stage.texts(one)[0] == "17 * 23 = 391"
+        stage.press(one, notice)
         verdict = await stage.finish()
         assert not verdict.offences, verdict
-        assert stage.server.texts(one.chat) == ["17 * 23 = 391", "Sent again:", "17 * 23 = 391"]
+        assert stage.texts(one) == ["17 * 23 = 391", "Sent again:", "17 * 23 = 391"]
         assert (verdict.answered, verdict.copies) == (1, 1)
 
 
 async def test_an_answer_that_was_never_sent_is_explained_and_can_be_had(tmp_path: Path) -> None:
     async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
-        stage.say(one, "what is 17 * 23?", expect="17 * 23 = 391")
-        await stage.run_into("after:sending")
-        await stage.start()
-        await stage.server.wait_for(lambda: stage.notices_of_doubt(one), seconds=20)
-        await stage.at_rest()
-        assert (stage.judge().explained, stage.judge().offences) == (1, {})
-        stage.press(one, stage.notices_of_doubt(one)[0])
+        await cut_off(stage, one, "after:sending")
+        stage.press(one, await is_explained(stage, one))
         verdict = await stage.finish()
         assert not verdict.offences, verdict
         assert (verdict.answered, verdict.copies) == (1, 0)
@@ -108,25 +125,20 @@ async def test_an_answer_that_was_never_sent_is_explained_and_can_be_had(tmp_pat
 
 async def test_a_long_answer_cut_between_two_pieces_goes_on_with_the_next(tmp_path: Path) -> None:
     async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
-        stage.say(one, 'use side_effect {"id": "$id", "words": 2000}', expect="end of $id.")
+        stage.say(one, LONG, expect="end of $id.")
         await stage.run_into("after:piece_sent")
-        assert len(stage.server.texts(one.chat)) == 1
+        assert len(stage.texts(one)) == 1
         await stage.start()
         verdict = await stage.finish()
         assert not verdict.offences, verdict
-        assert len(stage.server.texts(one.chat)) == 3
+        assert len(stage.texts(one)) == 3
         assert (verdict.answered, verdict.copies) == (1, 0)
 
 
 async def test_a_long_answer_whose_first_piece_is_in_doubt_stops_there_until_asked_for(tmp_path: Path) -> None:
     async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
-        stage.say(one, 'use side_effect {"id": "$id", "words": 2000}', expect="end of $id.")
-        await stage.run_into("before:piece_sent")
-        await stage.start()
-        await stage.server.wait_for(lambda: stage.notices_of_doubt(one), seconds=20)
-        await stage.at_rest()
-        assert (stage.judge().explained, stage.judge().offences) == (1, {})
-        stage.press(one, stage.notices_of_doubt(one)[0])
+        await cut_off(stage, one, "before:piece_sent", is_long=True)
+        stage.press(one, await is_explained(stage, one))
         verdict = await stage.finish()
         assert not verdict.offences, verdict
         assert (verdict.answered, verdict.copies) == (1, 1)  # the first piece came twice, as it had to
@@ -145,7 +157,7 @@ async def test_who_was_let_in_and_not_told_is_told_after_the_start(point: str, t
         assert len(stage.server.texts(stranger)) == 1
         await stage.start()
         await stage.server.wait_for_text(stranger, "You are in", seconds=20)
-        stage.say(Place(chat=stranger, people=(stranger,)), "hello $id", expect="Hello!")
+        stage.say(Place(chat=str(stranger), people=(str(stranger),)), "hello $id", expect="Hello!")
         verdict = await stage.finish()
         assert not verdict.offences, verdict
         assert verdict.answered == 2
@@ -157,14 +169,13 @@ async def test_a_press_that_was_taken_and_not_handled_is_handled_after_the_start
         stage.say(one, "what is 17 * 23?", expect="17 * 23 = 391")
         await stage.run_into("after:sending")
         await stage.process.start(kill_at="after:button_accepted")
-        await stage.server.wait_for(lambda: stage.notices_of_doubt(one), seconds=20)
-        stage.press(one, stage.notices_of_doubt(one)[0])
+        stage.press(one, await stage.notice_of_doubt(one))
         await stage.dies("after:button_accepted")
         await stage.start()
         verdict = await stage.finish()
         assert not verdict.offences, verdict
         assert (verdict.answered, verdict.copies) == (1, 0)
-        assert stage.server.texts(one.chat) == ["Sent again:", "17 * 23 = 391"]
+        assert stage.texts(one) == ["Sent again:", "17 * 23 = 391"]
 
 
 async def test_a_notice_cut_off_while_it_was_sent_comes_again(tmp_path: Path) -> None:
@@ -176,24 +187,21 @@ async def test_a_notice_cut_off_while_it_was_sent_comes_again(tmp_path: Path) ->
         verdict = await stage.finish()
         assert not verdict.offences, verdict
         assert verdict.explained == 1
-        buttons = [shown["buttons"] for shown in stage.server.show(one.chat) if shown["by_bot"]]
+        buttons = [shown["buttons"] for shown in stage.server.show(int(one.chat)) if shown["by_bot"]]
         assert buttons == [[[AGAIN]]] * 2  # one of them came unrecorded: less harm than none
 
 
 async def test_an_answer_asked_for_again_does_not_come_between_the_pieces_of_another(tmp_path: Path) -> None:
     async with on_telegram_stage(tmp_path) as (stage, (one, *_)):
-        stage.say(one, "what is 17 * 23?", expect="17 * 23 = 391")
-        await stage.run_into("after:sending")
-        await stage.start()
-        await stage.server.wait_for(lambda: stage.notices_of_doubt(one), seconds=20)
-        await stage.at_rest()
-        stage.server.faults.add("slow", "sendMessage", chat_id=one.chat, seconds=1.5)
-        stage.say(one, 'use side_effect {"id": "$id", "words": 2000}', expect="end of $id.")
+        await cut_off(stage, one, "after:sending")
+        notice = await is_explained(stage, one)
+        stage.server.faults.add("slow", "sendMessage", chat_id=int(one.chat), seconds=1.5)
+        stage.say(one, LONG, expect="end of $id.")
         async with asyncio.timeout(20):
             while stage.server.faults.waiting:  # until the first piece is under way
                 await asyncio.sleep(0.01)
-        stage.press(one, stage.notices_of_doubt(one)[0])
+        stage.press(one, notice)
         verdict = await stage.finish()
         assert not verdict.offences, verdict
-        assert stage.server.texts(one.chat)[-1] == "17 * 23 = 391"
+        assert stage.texts(one)[-1] == "17 * 23 = 391"
         assert (verdict.answered, verdict.copies) == (2, 0)

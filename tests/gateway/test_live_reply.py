@@ -112,9 +112,8 @@ async def test_a_turn_that_is_over_before_anybody_looked_shows_nothing() -> None
 
 async def test_a_platform_that_cannot_show_it_is_not_asked() -> None:
     typist = Typist()
-    async with typing(typist) as live:
-        async with live.watch(turn_in("home", account="other")), live.watch(turn_in("office")):
-            assert await soon(typist.seen.get()) == "office"
+    async with typing(typist) as live, live.watch(turn_in("home", account="other")), live.watch(turn_in("office")):
+        assert await soon(typist.seen.get()) == "office"
 
 
 @pytest.mark.parametrize(
@@ -138,9 +137,8 @@ async def test_typing_cancelled_from_inside_ends_that_alone() -> None:
             raise asyncio.CancelledError
 
     typist = Typist(on_typing=give_up_at_home)
-    async with typing(typist) as live:
-        async with live.watch(turn_in("home")), live.watch(turn_in("office")):
-            await soon(typist.said_in("office", times=3))
+    async with typing(typist) as live, live.watch(turn_in("home")), live.watch(turn_in("office")):
+        await soon(typist.said_in("office", times=3))
 
 
 async def test_typing_that_hangs_holds_up_neither_the_turn_nor_others() -> None:
@@ -158,10 +156,9 @@ async def test_typing_that_hangs_holds_up_neither_the_turn_nor_others() -> None:
 async def test_a_turn_that_never_ends_does_not_type_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_reply, "_LONGEST_TYPING_SECONDS", 0.03)
     typist = Typist()
-    async with typing(typist) as live:
-        async with live.watch(turn_in("home")):
-            await soon(typist.seen.get())
-            await soon(no_typing_left())
+    async with typing(typist) as live, live.watch(turn_in("home")):
+        await soon(typist.seen.get())
+        await soon(no_typing_left())
 
 
 async def test_an_answer_that_is_there_at_once_needs_no_typing() -> None:
@@ -287,9 +284,8 @@ async def test_a_change_that_may_still_come_about_takes_no_answers_place(
 
 async def test_a_turn_that_is_over_before_its_draft_is_due_shows_none(db: Database) -> None:
     easel = Easel()
-    async with drawing(easel, db, draft_after_seconds=1000.0) as live:
-        async with live.watch(turn_in("home")) as watched:
-            watched.emit(TextDelta(text="quick"))
+    async with drawing(easel, db, draft_after_seconds=1000.0) as live, live.watch(turn_in("home")) as watched:
+        watched.emit(TextDelta(text="quick"))
     assert easel.did == []
 
 
@@ -364,9 +360,8 @@ async def test_a_reaction_that_cannot_be_shown_disturbs_nobody(db: Database) -> 
 
 async def test_in_direct_messages_nothing_is_marked(db: Database) -> None:
     easel = Easel()
-    async with drawing(easel, db) as live:
-        async with live.watch(turn_in("home")):
-            await easel.until(lambda: easel.shown)
+    async with drawing(easel, db) as live, live.watch(turn_in("home")):
+        await easel.until(lambda: easel.shown)
     assert easel.marks == []
 
 

@@ -105,8 +105,8 @@ def test_the_version_grows_with_what_is_shown_and_only_then() -> None:
     for event in (ReasoningDelta(text="hm"), finished("done"), Waiting(waits=True), Done(finished_naturally=True)):
         unfolding.take(event)
     assert unfolding.version == 0
-    for event in (TextDelta(text="a"), Restarted(), LS):
-        unfolding.take(event)
+    for change in (TextDelta(text="a"), Restarted(), LS):
+        unfolding.take(change)
     assert unfolding.version == 3
 
 

@@ -11,7 +11,20 @@ from agent_core.conversation import Message, user
 from gateway.errors import StoreUnavailable
 from gateway.messages import Address, Sender, SessionKey
 from gateway.spoken import spoken
-from gateway.store import drafts, forget, inbox, members, outbox, overheard, people, search, sessions, trail, transcripts, turns
+from gateway.store import (
+    drafts,
+    forget,
+    inbox,
+    members,
+    outbox,
+    overheard,
+    people,
+    search,
+    sessions,
+    trail,
+    transcripts,
+    turns,
+)
 from gateway.store.belongings import Belongings, Person, belongings, find_person
 from gateway.store.connection import Transaction
 from gateway.store.database import Database

@@ -155,7 +155,7 @@ async def test_a_reaction_is_put_changed_and_taken_away(scene: Scene) -> None:
     address = draft(scene, reply_to=question).address
     seen = []
     for mark in ("seen", "failed"):
-        await soon(scene.platform.react(address, mark))  # type: ignore[arg-type]
+        await soon(scene.platform.react(address, mark))
         seen.append(reactions(scene, question))
     assert seen == [["👀"], ["❌"]]
     other = scene.says("and?", where=scene.channel)

@@ -170,7 +170,7 @@ async def test_a_reaction_is_put_changed_and_taken_away(scene: Scene) -> None:
     address = scene.draft(reply_to=question).address
     seen = []
     for mark in ("seen", "seen", "failed"):
-        await soon(scene.platform.react(address, mark))  # type: ignore[arg-type]
+        await soon(scene.platform.react(address, mark))
         seen.append(reactions(scene, question))
     assert seen == [["eyes"], ["eyes"], ["x"]]
     other = scene.asks("and?")

@@ -338,7 +338,7 @@ async def test_a_reaction_is_put_changed_and_taken_away(scene: Scene) -> None:
     post = scene.server.world.chats[scene.group].posts[question]
     shown = []
     for mark in ("seen", "failed", ""):
-        await soon(scene.platform.react(address, mark))  # type: ignore[arg-type]
+        await soon(scene.platform.react(address, mark))
         shown.append([one["emoji"] for one in post.reactions[scene.server.world.bot.id]])
     assert shown == [["👀"], ["😢"], []]
 
