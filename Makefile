@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run test check format bench lock clean
+.PHONY: run playground test check format bench lock clean
 
 run: $(VENV)/core.stamp
 	@exec $(BIN)/hermes gateway run
+
+playground: $(VENV)/core.stamp
+	@exec $(BIN)/hermes playground $(ARGS)
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)

@@ -11,6 +11,7 @@ COMMANDS = {
     "forget": ("hermes_cli.forget:forget", "Erase a person from all that is kept."),
     "gateway": ("hermes_cli.gateway:gateway", "Run the gateway."),
     "pairing": ("hermes_cli.pairing:pairing", "Let people in, and show them the door."),
+    "playground": ("hermes_cli.playground:playground", "Try it with three phones in the browser, without any token."),
     "sessions": ("hermes_cli.sessions:sessions", "List, read and search conversations."),
     "status": ("hermes_cli.status:status", "Is it running, is it hearing, what is it doing."),
     "tools": ("hermes_cli.tools:tools", "List the agent's tools, and why some are off."),

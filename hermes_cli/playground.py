@@ -1,0 +1,63 @@
+"""`hermes playground`: try everything in the browser, without a token."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Where the page listens.  [default: any free]")
+@click.option("--no-open", is_flag=True, help="Only print the address; open no browser.")
+@click.option(
+    "--home",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the gateway's state in this directory.  [default: a temporary one]",
+)
+def playground(port: int, no_open: bool, home: Path | None) -> None:
+    """Three phones, a real gateway and a demo model on one page, all on this machine; Ctrl-C ends it."""
+    import asyncio
+
+    from playground.page.home import NotOurs
+    from playground.page.server import PortTaken
+
+    try:
+        asyncio.run(_serve(port=port, open_page=not no_open, home=home))
+    except (NotOurs, PortTaken) as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _serve(*, port: int, open_page: bool, home: Path | None) -> None:
+    import asyncio
+    import signal
+    import sys
+
+    import hermes_cli
+    from hermes_config import environment
+    from playground.page.server import playground as open_playground
+
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    async with open_playground(
+        command=(sys.executable, "-m", "hermes_cli"),
+        environment=environment.everything(),
+        cwd=Path(hermes_cli.__file__).parents[1],
+        home=home,
+        port=port,
+    ) as running:
+        click.echo(f"The playground is open: {running.link}")
+        kept = "gone when it ends" if running.home.temporary else "kept"
+        click.echo(f"Its gateway is at home in {running.home.root} ({kept}). Ctrl-C ends everything.")
+        if open_page and _has_browser():
+            await asyncio.to_thread(click.launch, running.link)
+        await ended.wait()
+        click.echo("Ending the gateway and the three platforms.")
+
+
+def _has_browser() -> bool:
+    """Without a screen, a browser in text mode would take over the terminal."""
+    import sys
+
+    from hermes_config import environment
+
+    return sys.platform == "darwin" or environment.has("DISPLAY") or environment.has("WAYLAND_DISPLAY")

@@ -1,0 +1,97 @@
+"""What a page is told while it is open: its three phones, the gateway, the rows; nothing is watched without a page."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+
+from aiohttp import WSMsgType, web
+
+from playground.page.gateway_child import GatewayChild
+from playground.page.phone import Phone
+from playground.page.rows import Rows
+from playground.wire import Wire
+
+LOOKS_A_SECOND = 5
+_TOGETHER_SECONDS = 0.02  # what happens at once is drawn at once
+_FOR_EVER_SECONDS = 86_400.0
+
+
+class LivePage:
+    """One open page. What it looks at (who, and where) is its own: two pages can be two people."""
+
+    def __init__(self, socket: web.WebSocketResponse, phones: Mapping[str, Phone], gateway: GatewayChild) -> None:
+        self._socket = socket
+        self._phones = phones
+        self._gateway = gateway
+        self._rows = Rows(gateway.home.database)
+        self._looks: dict[str, tuple[str, str]] = dict.fromkeys(phones, ("", "dm"))
+        self._told: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Until the page is closed."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._follow(phone)) for phone in self._phones.values()]
+            tasks.append(group.create_task(self._watch_gateway()))
+            try:
+                await self._read()
+            finally:
+                for task in tasks:
+                    task.cancel()
+        self._rows.close()
+
+    async def _read(self) -> None:
+        async for message in self._socket:
+            if message.type != WSMsgType.TEXT:
+                continue
+            try:
+                told = json.loads(message.data)
+            except ValueError:
+                continue  # a page of ours sends JSON; from any other there is nothing to expect
+            await self._take(told)
+
+    async def _take(self, told: object) -> None:
+        """`{"look": "telegram", "person": …, "place": …}`: another person, or another chat."""
+        name = told.get("look") if isinstance(told, dict) else None
+        if not isinstance(told, dict) or not isinstance(name, str) or name not in self._phones:
+            return
+        self._looks[name] = (str(told.get("person", "")), str(told.get("place", "dm")))
+        await self._show(self._phones[name])
+
+    async def _follow(self, phone: Phone) -> None:
+        log = phone.stage.events
+        while True:
+            await self._show(phone)
+            seen = log.last
+            news = False
+            while not news:
+                with suppress(TimeoutError):
+                    await log.wait_for(lambda: log.last > seen, seconds=_FOR_EVER_SECONDS)  # noqa: B023
+                news, seen = phone.is_news(log.after(seen)), log.last
+            await asyncio.sleep(_TOGETHER_SECONDS)
+
+    async def _show(self, phone: Phone) -> None:
+        person, place = self._looks[phone.platform]
+        view = phone.view(person, place)
+        self._looks[phone.platform] = (view["person"], view["place"])
+        await self._tell(f"phone {phone.platform}", {"type": "phone", **view})
+        codes = [code for one in self._phones.values() for code in one.codes()]
+        await self._tell("codes", {"type": "codes", "codes": codes})
+
+    async def _watch_gateway(self) -> None:
+        """Its database tells of itself only to who asks, a few times a second."""
+        while True:
+            facts = await asyncio.to_thread(self._gateway.look)
+            await self._tell("gateway", {"type": "gateway", **facts})
+            if rows := await asyncio.to_thread(self._rows.look):
+                await self._tell("rows", {"type": "rows", **rows})
+            await asyncio.sleep(1 / LOOKS_A_SECOND)
+
+    async def _tell(self, what: str, news: Wire) -> None:
+        """Only what is not as it was."""
+        text = json.dumps(news, ensure_ascii=False, separators=(",", ":"))
+        if self._told.get(what) == text or self._socket.closed:
+            return
+        self._told[what] = text
+        with suppress(ConnectionError):  # the page is gone; reading ends too
+            await self._socket.send_str(text)
