@@ -17,7 +17,7 @@ from gateway.media.kinds import Form
 from gateway.media.pictures import pixels_of
 from gateway.media.reader import Reader
 from gateway.media.stickers import StickerBook
-from gateway.media.words import notice
+from gateway.media.words import TOO_MANY, notice
 from gateway.messages import Media, Part
 from gateway.store import inbox, media
 from gateway.store.connection import Transaction
@@ -44,7 +44,7 @@ class IntakeLimits:
     image_pixels: int = 50_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Attachments:
     db: Database
     files: MediaFiles
@@ -57,7 +57,7 @@ class Attachments:
 
     def __post_init__(self) -> None:
         at_once = self.limits.fetches_at_once  # an account each: one that hangs must not hold up the others
-        object.__setattr__(self, "_places", defaultdict(lambda: asyncio.Semaphore(at_once)))
+        self._places = defaultdict(lambda: asyncio.Semaphore(at_once))
 
     async def bring_in(self, messages: Sequence[Accepted], tell: Tell) -> list[Accepted]:
         """The messages with their files in our caches and read, or with the reason why not.
@@ -78,9 +78,7 @@ class Attachments:
         ]
 
         def unit(tx: Transaction) -> None:
-            for part in settled.values():
-                if part.sha256:
-                    media.record(tx, sha256=part.sha256, kind=part.kind, mime=part.mime, size_bytes=part.size_bytes)
+            media.record_parts(tx, settled.values())
             for message in brought:
                 inbox.set_parts(tx, message.id, message.parts)
             if words := notice(list(settled.values()), sees=self.sees):
@@ -100,9 +98,9 @@ class Attachments:
                 of_this += 1
                 problem = ""
                 if of_this > self.limits.files_per_message:
-                    problem = f"no more than {self.limits.files_per_message} files of one message are taken"
+                    problem = f"{TOO_MANY} {self.limits.files_per_message} files of one message are taken"
                 elif len(chosen) >= self.limits.files_per_turn:
-                    problem = f"no more than {self.limits.files_per_turn} files are taken at once"
+                    problem = f"{TOO_MANY} {self.limits.files_per_turn} files are taken at once"
                 chosen[message.id, place] = _Given(message.key.account_name, part, problem)
         return chosen
 
@@ -126,12 +124,13 @@ class Attachments:
         return _Settled(replace(part, problem=problem))
 
     async def _take(self, account: str, part: Media) -> "_Settled":
-        content = await self._bytes(account, part)
-        form = await asyncio.to_thread(kinds.look, content)
-        seen = self._as_seen(part, form, content)
-        if not content:
-            return _Settled(seen)
-        sha256 = await asyncio.to_thread(self.files.save, seen.kind, content)
+        async with self._places[account]:  # until it is kept: a slow disk must not fill the memory with the others
+            content = await self._bytes(account, part)
+            form = await asyncio.to_thread(kinds.look, content)
+            seen = self._as_seen(part, form, content)
+            if not content:
+                return _Settled(seen)
+            sha256 = await asyncio.to_thread(self.files.save, seen.kind, content)
         return _Settled(replace(seen, sha256=sha256), form)
 
     async def _bytes(self, account: str, part: Media) -> bytes:
@@ -140,7 +139,7 @@ class Attachments:
             if content is None:
                 raise MediaUnavailable("the file is not here any more; please send it again")
             return content
-        async with self._places[account], asyncio.timeout(self.limits.fetch_seconds):
+        async with asyncio.timeout(self.limits.fetch_seconds):
             return await self.fetch(account, part)
 
     def _as_seen(self, part: Media, form: Form, content: bytes) -> Media:

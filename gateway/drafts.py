@@ -49,7 +49,7 @@ class Drafts:
     db: Database
     platforms: Mapping[str, ShowsDrafts]  # by account
     shown_on: Collection[str]  # accounts; on the others only what is left from before is taken away
-    began_ms: int = field(default_factory=now_ms)  # whatever was being sent before that has been, or never will be
+    began_ms: int = field(default_factory=now_ms)
     _stirred: asyncio.Event = field(default_factory=asyncio.Event)
     _growing: dict[str, str] = field(default_factory=dict)  # by turn, whose draft may be being sent: its account
 
@@ -80,7 +80,7 @@ class Drafts:
 
     async def tidy(self) -> None:
         """Takes away what turns that are over have left, those of an earlier process too; until cancelled."""
-        await self.db.write_when_possible(lambda tx: drafts.drop_old(tx, now_ms() - _MESSAGES_DELETABLE_MS))
+        await self.db.write_when_possible(self._look_back)
         wait = _TIDY_AGAIN_SECONDS
         while True:
             self._stirred.clear()
@@ -91,6 +91,10 @@ class Drafts:
                 wait = _TIDY_AGAIN_SECONDS
             except TimeoutError:
                 wait = min(2 * wait, _LONGEST_TIDY_SECONDS)
+
+    def _look_back(self, tx: Transaction) -> None:
+        drafts.drop_old(tx, now_ms() - _MESSAGES_DELETABLE_MS)
+        drafts.settle(tx, self.began_ms)
 
     # Showing.
 
@@ -176,9 +180,7 @@ class Drafts:
         return await self._remember(draft, receipt.message_id) if receipt is not None else draft
 
     def _known(self, tx: Transaction, draft: Draft) -> Known:
-        is_ours = draft.begun_ms >= self.began_ms
-        settled_ms = draft.begun_ms + int(_CALL_SECONDS * 1000) if is_ours else self.began_ms
-        said = drafts.said_since(tx, draft, settled_ms)
+        said = drafts.said_since(tx, draft, draft.settled_ms or draft.begun_ms + int(_CALL_SECONDS * 1000))
         return Known(ids=frozenset(drafts.others_in(tx, draft) | (said or set())), is_all=said is not None)
 
     async def _take_away_those_left(self) -> bool:

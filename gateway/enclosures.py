@@ -16,7 +16,6 @@ from gateway.media.kinds import look
 from gateway.messages import Media, MediaKind, Part, Text
 from gateway.named_files import Naming, named_in, with_words
 from gateway.store import media
-from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
 from gateway.store.turns import Turn
@@ -49,13 +48,6 @@ class Enclosures:
         packing = _Packing(self, self.for_owner if turn.is_with_owner else MediaRoots(), known)
         words = [await packing.words(part, namings) for part, namings in zip(parts, named, strict=True)]
         return (*(part for part in words if part != Text()), *packing.packed.values())
-
-
-def record(tx: Transaction, parts: Sequence[Part]) -> None:
-    """Part of the commit that says them: what is named in a row is known as kept."""
-    for part in parts:
-        if isinstance(part, Media) and part.sha256:
-            media.record(tx, sha256=part.sha256, kind=part.kind, mime=part.mime, size_bytes=part.size_bytes)
 
 
 def what_it_is(content: bytes, name: str) -> tuple[MediaKind, str]:

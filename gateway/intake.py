@@ -65,9 +65,9 @@ class Intake:
         try:
             spoke = await self.db.write(unit)
         except StoreUnavailable:
-            for _, counted_as in weighed:
+            for message, (_, counted_as) in zip(read, weighed, strict=True):
                 if counted_as:  # the platform brings them again: that would soon be too many
-                    self.limits.give_back(account, counted_as)
+                    self.limits.give_back(account, counted_as, seconds_ago=_seconds_ago(message))
             raise
         if spoke:
             self.wake_delivery()
@@ -90,7 +90,7 @@ class Intake:
         who = self._counted_as(message)
         if not who or _is_stop(message) or self.limits.is_rest(account, who, more_follows=message.more_follows):
             return True, ""
-        if not self.limits.allow(account, who, seconds_ago=(now_ms() - message.sent_ms) / 1000):
+        if not self.limits.allow(account, who, seconds_ago=_seconds_ago(message)):
             return False, ""
         if message.more_follows and self.limits.per_minute:
             self.limits.expect_rest(account, who)
@@ -225,6 +225,10 @@ class Intake:
 def _standing(tx: Transaction, message: InboundMessage) -> Standing:
     key = message.key
     return people.standing(tx, key.account_name, message.sender.id, key.chat, key.within)
+
+
+def _seconds_ago(message: InboundMessage) -> float:
+    return (now_ms() - message.sent_ms) / 1000
 
 
 def _is_stop(message: InboundMessage) -> bool:

@@ -19,12 +19,12 @@ from agent_core.model import Model, ModelError
 from agent_core.result import TurnOutcome
 from agent_core.turn import run_turn
 from gateway.attachments import Attachments, has_outside_files
-from gateway.enclosures import Enclosures, record
+from gateway.enclosures import Enclosures
 from gateway.messages import Address, Choice, Part, Text
 from gateway.prompts import Prompts
 from gateway.resets import NEVER, Resets, in_words
 from gateway.spoken import spoken
-from gateway.store import drafts, inbox, outbox, overheard, sessions, trail, transcripts, turns
+from gateway.store import drafts, inbox, media, outbox, overheard, sessions, trail, transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.inbox import Accepted
@@ -186,7 +186,7 @@ class Responder:
             transcripts.append(tx, turn.session_id, outcome.final, turn_id=turn.id)
             sessions.add_usage(tx, turn.session_id, outcome.usage)
             sessions.set_title(tx, turn.session_id, title_of(_words(turn.asked[0])))
-            record(tx, parts)
+            media.record_parts(tx, parts)
             self._reply(tx, turn, parts, in_place=in_place)
             turns.finish(tx, turn.id, turn.messages, "answered")
 

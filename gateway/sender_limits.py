@@ -9,6 +9,7 @@ _SENDERS_REMEMBERED = 10_000
 _REST_SECONDS = 2.0  # in which the other pictures of an album come
 _REST_MESSAGES = 9  # an album has ten at most
 _ROUNDING_SECONDS = 1e-6  # what adding up many small spacings may be wrong by
+_LATE_SECONDS = 60.0  # what was said before that is counted by when it was said
 
 
 @dataclass(slots=True)
@@ -17,6 +18,8 @@ class SenderLimits:
     clock: Callable[[], float] = time.monotonic
     # When a sender's next message would be on time if those so far had been spread evenly.
     _due: OrderedDict[tuple[str, str], float] = field(default_factory=OrderedDict)
+    # How much was said in a minute that is over, by its number: what waited comes in any order, chat after chat.
+    _late: OrderedDict[tuple[str, str, int], int] = field(default_factory=OrderedDict)
     # Until when the rest of a message may come, and how much of it.
     _rests: OrderedDict[tuple[str, str], tuple[float, int]] = field(default_factory=OrderedDict)
 
@@ -25,13 +28,25 @@ class SenderLimits:
         listened comes all at once, but was not said so."""
         if not self.per_minute:
             return True
-        now, spacing = self.clock() - max(0.0, seconds_ago), 60 / self.per_minute
+        if seconds_ago > _LATE_SECONDS:
+            return self._allow_late((account, sender_id, self._minute(seconds_ago)))
+        now, spacing = self.clock(), 60 / self.per_minute
         due = max(self._due.pop((account, sender_id), now), now)
         allowed = due + spacing <= now + 60 + _ROUNDING_SECONDS
         self._due[account, sender_id] = due + spacing if allowed else due
         if len(self._due) > _SENDERS_REMEMBERED:
             self._due.popitem(last=False)
         return allowed
+
+    def _allow_late(self, minute: tuple[str, str, int]) -> bool:
+        said = self._late.pop(minute, 0)
+        self._late[minute] = min(said + 1, self.per_minute)
+        if len(self._late) > _SENDERS_REMEMBERED:
+            self._late.popitem(last=False)
+        return said < self.per_minute
+
+    def _minute(self, seconds_ago: float) -> int:
+        return int((self.clock() - seconds_ago) // 60)
 
     def expect_rest(self, account: str, sender_id: str) -> None:
         """The message that was just counted is an album, or a text that was cut: the rest of it is no other."""
@@ -49,8 +64,11 @@ class SenderLimits:
             self._rests[account, sender_id] = until, left - 1
         return True
 
-    def give_back(self, account: str, sender_id: str) -> None:
+    def give_back(self, account: str, sender_id: str, *, seconds_ago: float = 0.0) -> None:
         """A message that was counted could not be taken after all: it will come again."""
         self._rests.pop((account, sender_id), None)
-        if (account, sender_id) in self._due:
+        minute = account, sender_id, self._minute(seconds_ago)
+        if seconds_ago > _LATE_SECONDS:
+            self._late[minute] = max(0, self._late.get(minute, 0) - 1)
+        elif (account, sender_id) in self._due:
             self._due[account, sender_id] -= 60 / self.per_minute

@@ -20,6 +20,7 @@ log = structlog.get_logger()
 
 CHILDREN_AT_ONCE = 2
 _MAX_ABOUT_BYTES = 10_000
+_MAX_TITLE_CHARS, _MAX_PROBLEM_CHARS = 100, 300
 _TOO_SLOW = Reading(problem="reading it took too long")
 _BROKEN = Reading(problem="it is damaged, or made so that it cannot be read")
 _NOT_NOW = Reading(problem="it could not be opened here just now")
@@ -79,8 +80,8 @@ class Reader:
                     return Reading(
                         text=text.decode("utf-8", "replace").translate(_CONTROLS)[: self.max_text_chars],
                         partial=partial,
-                        title=title.translate(_CONTROLS)[:100],
-                        problem=problem.translate(_CONTROLS)[:300],
+                        title=title.translate(_CONTROLS)[:_MAX_TITLE_CHARS],
+                        problem=problem.translate(_CONTROLS)[:_MAX_PROBLEM_CHARS],
                     )
         except (ValueError, RecursionError):
             log.info("the reader of a file was ended by its limits")

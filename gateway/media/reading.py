@@ -1,7 +1,7 @@
 """What the child process finds in a file, and how it says that there is nothing to be had.
 
-Everything in `inside`, `plain`, `pdf` and `office` runs in a process of its own, with limits: a file may be made to
-harm whoever reads it.
+Everything in `inside`, `plain`, `pdf`, `office`, `sheets` and `package` runs in a process of its own, with limits: a
+file may be made to harm whoever reads it.
 """
 
 import time

@@ -6,6 +6,8 @@ from gateway.media.package import Package
 from gateway.media.reading import Unreadable, Words
 
 _MAX_COLUMNS = 200  # gaps beyond this are not kept
+_MAX_SHEETS = 1_000
+_MAX_RELATIONS = 10_000
 _MAX_STRINGS = 500_000
 _MAX_STRING_CHARS = 20_000_000
 
@@ -58,7 +60,7 @@ def _titles(package: Package) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        if _local(tag) == "sheet" and len(found) < 1_000:
+        if _local(tag) == "sheet" and len(found) < _MAX_SHEETS:
             relation = next((value for name, value in attributes.items() if _local(name) == "id" and ":" in name), "")
             found.append((attributes.get("name", ""), relation))
 
@@ -73,7 +75,7 @@ def _targets(package: Package) -> dict[str, str]:
     found: dict[str, str] = {}
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        if _local(tag) == "Relationship" and len(found) < 10_000:
+        if _local(tag) == "Relationship" and len(found) < _MAX_RELATIONS:
             target = attributes.get("Target", "")
             found[attributes.get("Id", "")] = target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from gateway.messages import Media
 from tools.parts import one_line
 
+TOO_MANY = "no more than"
+"""How the problem of files beyond a limit begins: it is told once for all of them."""
 _MAX_NAMED = 5
 _NOT_YET = {"audio": "I cannot listen to audio yet", "video": "I cannot watch videos yet"}
 _UNSEEN = "The model in use cannot see pictures"
@@ -24,7 +26,7 @@ def _why(file: Media, *, sees: bool) -> str:
     if file.sticker:
         return ""
     if file.problem:
-        who = _NAMES if file.problem.startswith("no more than") else _name(file)  # "it" is one of them
+        who = _NAMES if file.problem.startswith(TOO_MANY) else _name(file)  # "it" is one of them
         return f"I could not read {who}: {one_line(file.problem, 300)}."
     if file.partial:
         return f"I read only the beginning of {_NAMES}: there is more than I take in at once."

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+_NO_LIMIT = 1_000_000
 _ROUNDING_SECONDS = 1e-6  # a wait of less is none: it would be over before it could be waited for
 
 
@@ -50,7 +51,7 @@ class Pace:
     def room_for_all(self) -> int:
         """How many may be sent right now, whatever the chats; 0 when all have to wait."""
         if not self.overall.count:
-            return 1_000_000
+            return _NO_LIMIT
         begin = self.clock() - self.overall.seconds + _ROUNDING_SECONDS
         return self.overall.count - sum(at > begin for at in self._sent_to_all)
 

@@ -1,4 +1,4 @@
-"""Text for chat platforms: how long it is, where it is best cut, and Markdown source in pieces.
+"""Text for chat platforms: what of it can be kept, how long it is, where it is best cut, and Markdown in pieces.
 
 Everything here is pure and gives the same answer for the same text: delivery resumes at piece k after a crash.
 """
@@ -27,6 +27,7 @@ _FENCE_LINE = re.compile("^" + FENCE.pattern, re.MULTILINE)
 _INLINE = re.compile(
     r"`[^`\n]++`|!?\[[^\[\]\n]*+\]\([^()\s]*+\)|\*\*[^*\n]++\*\*|~~[^~\n]++~~|\|\|[^|\n]++\|\||__[^_\n]++__"
 )
+_MAX_NAME_CHARS = 100
 _LOOKAHEAD_CHARS = 500  # an inline mark that begins before a cut is looked for this far behind it
 _GRAPHEME_CHARS = 64  # nobody's emoji or letter is longer; beyond that it is noise and may be cut
 
@@ -43,13 +44,23 @@ def utf16_offsets(text: str, indexes: Iterable[int]) -> list[int]:
     return [index + bisect_left(astral, index) for index in indexes]
 
 
+def encodable(text: str) -> str:
+    """With nothing in it that cannot be written down: JSON can hold half a surrogate pair."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def one_line(name: object) -> str:
+    """A name that somebody gave: short, and unable to look like anything but a name."""
+    return " ".join(encodable(str(name or "")).split())[:_MAX_NAME_CHARS]
+
+
 def tidy(text: str) -> str:
     """Line ends as newlines, half surrogate pairs (which no platform can encode) replaced, no blank lines around."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if not text.isascii() and _SURROGATE.search(text):
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    text = text.rstrip()
+    text = encodable(text).rstrip()
     blank = _BLANK_LINES.match(text)
     return text[blank.end() :] if blank else text
 

@@ -9,6 +9,7 @@ from gateway.messages import Media, OutboundMessage, Part, text_of
 Load = Callable[[Media], Awaitable[bytes | None]]
 """The bytes of a part, None when they are no longer kept."""
 
+UPLOAD_SECONDS = 1_200.0  # at most; delivery, which knows the size, gives up before that
 GONE = "it is no longer kept here"
 _AT_ONCE = 4
 _BUSY_SECONDS = 1.0

@@ -19,6 +19,7 @@ class Draft:
     address: Address
     message_id: str = ""  # the platform's; empty when it may have been sent or not
     begun_ms: int = 0
+    settled_ms: int = 0  # when the next process began: by then it had been sent, or never would be
 
 
 def new(turn_id: str, address: Address) -> Draft:
@@ -30,7 +31,8 @@ def begin(tx: Transaction, draft: Draft) -> None:
     """Just before it is sent for the first time."""
     tx.execute(
         """INSERT INTO drafts (turn_id, key, account, chat, thread, reply_to, begun_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (turn_id) DO UPDATE SET begun_ms = excluded.begun_ms""",
+           VALUES (?, ?, ?, ?, ?, ?, ?)
+           ON CONFLICT (turn_id) DO UPDATE SET begun_ms = excluded.begun_ms, settled_ms = 0""",
         draft.turn_id,
         draft.key,
         draft.address.account,
@@ -79,6 +81,11 @@ def others_in(tx: Transaction, draft: Draft) -> set[str]:
         *(draft.address.account, draft.address.chat) * 2,
     )
     return {str(row["id"]) for row in rows}
+
+
+def settle(tx: Transaction, at_ms: int) -> None:
+    """A process that began then will not send what an earlier one was about to."""
+    tx.execute("UPDATE drafts SET settled_ms = ? WHERE begun_ms < ? AND settled_ms = 0", at_ms, at_ms)
 
 
 def said_since(tx: Transaction, draft: Draft, settled_ms: int) -> set[str] | None:
@@ -151,4 +158,5 @@ def _draft(row: Row) -> Draft:
         address=address,
         message_id=row["message_id"],
         begun_ms=row["begun_ms"],
+        settled_ms=row["settled_ms"],
     )

@@ -299,10 +299,15 @@ def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: str) ->
 
 
 def drop_waiting_in(tx: Transaction, account: str, chat: str, role: str, outcome: str) -> None:
-    """Ends what people of one role have said in a chat, or in a thread of it, and no turn has taken yet."""
+    """Ends what people of one role have said in a chat, or in a thread of it, and no turn has taken yet.
+
+    Not where the thread, or the channel around it, is allowed by itself.
+    """
     for row in tx.all(
         """UPDATE inbox SET state = 'done', outcome = ? WHERE account = ? AND ? IN (chat, within) AND role = ?
-              AND state <> 'done' AND state = 'ready' RETURNING id""",
+              AND state <> 'done' AND state = 'ready'
+              AND NOT EXISTS (SELECT 1 FROM chats c WHERE c.account = inbox.account AND c.allowed_ms IS NOT NULL
+                                 AND c.chat IN (inbox.chat, inbox.within)) RETURNING id""",
         outcome,
         account,
         chat,

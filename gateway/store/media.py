@@ -1,17 +1,17 @@
-"""Files that came in: kept once by content, in the cache of their kind, named by hash in the rows."""
+"""Files that come in or go out: kept once by content, in the cache of their kind, named by hash in the rows."""
 
 import contextlib
 import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.clock import now_ms
 from gateway.store.connection import Transaction
-from tools.parts import Media, MediaKind, load_parts
+from tools.parts import Media, MediaKind, Part, load_parts
 
 _OURS = re.compile(r"[0-9a-f]{64}|\.partial-.*")
 
@@ -99,10 +99,7 @@ def of_session(tx: Transaction, session_id: str, *, limit: int = 200) -> list[Me
         limit,
     )
     return [
-        part
-        for row in rows
-        for part in reversed(load_parts(row["parts"]))
-        if isinstance(part, Media) and part.sha256
+        part for row in rows for part in reversed(load_parts(row["parts"])) if isinstance(part, Media) and part.sha256
     ]
 
 
@@ -117,3 +114,10 @@ def record(tx: Transaction, *, sha256: str, kind: MediaKind, mime: str, size_byt
         size_bytes,
         now_ms(),
     )
+
+
+def record_parts(tx: Transaction, parts: Iterable[Part]) -> None:
+    """Those of them whose bytes are ours; part of the commit that names them in a row."""
+    for part in parts:
+        if isinstance(part, Media) and part.sha256:
+            record(tx, sha256=part.sha256, kind=part.kind, mime=part.mime, size_bytes=part.size_bytes)

@@ -34,16 +34,15 @@ class Api:
     async def act(self, request: web.Request) -> web.Response:
         """Somebody does something on their phone."""
         phone, body = self._phone(request), await _body(request)
-        fields = {name: _text(body, name) for name in ("person", "place", "message", "text")}
-        person, place, message, text = fields.values()
-        if request.match_info["action"] == "person":
-            made = phone.add_person(text)
-            phone.changed()
-            return web.json_response({"person": made})
-        self._check_person(phone, person)
-        opened = _ACTIONS[request.match_info["action"]](phone, person, place, message, text, body)
+        action = request.match_info["action"]
+        if action == "person":
+            told = {"person": phone.add_person(_text(body, "text"))}
+        else:
+            self._check_person(phone, _text(body, "person"))
+            opened = _do(phone, action, body)
+            told = {"place": opened} if opened else {}
         phone.changed()
-        return web.json_response({"place": opened} if opened else {})
+        return web.json_response(told)
 
     async def send_file(self, request: web.Request) -> web.Response:
         """The bytes are the body; who, where and what it is stand in the address."""
@@ -117,18 +116,27 @@ class Api:
             raise ValueError("There is no such person.")
 
 
-_Act = Callable[[Phone, str, str, str, str, Wire], str | None]
-_ACTIONS: Mapping[str, _Act] = {
-    "say": lambda phone, person, place, message, text, body: phone.say(person, place, text, _text(body, "reply_to")),
-    "edit": lambda phone, person, place, message, text, body: phone.edit(person, place, message, text),
-    "delete": lambda phone, person, place, message, text, body: phone.delete(person, place, message),
-    "react": lambda phone, person, place, message, text, body: phone.react(person, place, message, text),
-    "press": lambda phone, person, place, message, text, body: phone.press(
-        person, place, message, _text(body, "button")
-    ),
-    "join": lambda phone, person, place, message, text, body: phone.join(person, place),
-    "thread": lambda phone, person, place, message, text, body: phone.open_thread(person, place, message, text),
-}
+def _do(phone: Phone, action: str, body: Wire) -> str:
+    """Gives the place that it opens, if it opens any."""
+    person, place, message, text = (_text(body, name) for name in ("person", "place", "message", "text"))
+    match action:
+        case "say":
+            phone.say(person, place, text, _text(body, "reply_to"))
+        case "edit":
+            phone.edit(person, place, message, text)
+        case "delete":
+            phone.delete(person, place, message)
+        case "react":
+            phone.react(person, place, message, text)
+        case "press":
+            phone.press(person, place, message, _text(body, "button"))
+        case "join":
+            phone.join(person, place)
+        case "thread":
+            return phone.open_thread(person, place, message, text)
+        case _:
+            raise KeyError(action)
+    return ""
 
 
 def _told(handler: Handler) -> Handler:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from playground.discord.messages import LOADING
 from playground.discord.server import DiscordServer
-from playground.discord.world import DM, TEXT, Channel, Guild, Post, StoredFile
+from playground.discord.world import DM, TEXT, Channel, Guild, Post, StoredFile, User
 from playground.page.phone import Phone, checked_name, file_kind, mentioned, plainly
 from playground.page.shapes import (
     Button,
@@ -25,7 +25,14 @@ OWNER = 1_200_000_000_000_000_001
 _GARDEN = "Garden club"
 _STYLES = {1: "primary", 3: "good", 4: "danger"}
 _VOICE_MESSAGE = 1 << 13
-_JOINED, _THREAD_MADE, _THREAD_START = 7, 18, 21
+_JOINED, _THREAD_START = 7, 21
+_REPLIES = (19, 20)  # to a message, and of a slash command
+_SERVICE = {
+    6: "{name} pinned a message",
+    _JOINED: "{name} joined the server",
+    18: "{name} started a thread: {content}",
+    _THREAD_START: "The thread begins here",
+}
 
 
 class DiscordPhone(Phone):
@@ -57,10 +64,7 @@ class DiscordPhone(Phone):
 
     def people(self) -> list[Person]:
         users = [user for user in self._world.users.values() if not user.bot]
-        return [
-            Person(id=str(user.id), name=user.global_name or user.username, owner=str(user.id) == self.owner)
-            for user in users
-        ]
+        return [Person(id=str(user.id), name=_name(user), owner=str(user.id) == self.owner) for user in users]
 
     def places(self, person: str) -> list[Place]:
         found = [Place(id="dm", title=self._world.bot.username, kind="dm")]
@@ -90,8 +94,7 @@ class DiscordPhone(Phone):
         return [self._message(post, person) for post in posts if not post.deleted and _is_for(post, person)]
 
     def _message(self, post: Post, person: str) -> Message:
-        body, author = post.body, post.author
-        name = author.global_name or author.username
+        body, author, name = post.body, post.author, _name(post.author)
         return Message(
             id=str(post.id),
             author=name,
@@ -101,7 +104,7 @@ class DiscordPhone(Phone):
             at_ms=int(datetime.fromisoformat(body["timestamp"]).timestamp() * 1000),
             words=(Words(text=post.words, format="markdown"),) if post.words else (),
             edited=bool(body["edited_timestamp"]),
-            service=_service(body, name),
+            service=_SERVICE.get(body["type"], "").format(name=name, content=body["content"]),
             private=post.ephemeral,
             waiting=bool(body["flags"] & LOADING),
             quote=self._quote(body),
@@ -116,13 +119,13 @@ class DiscordPhone(Phone):
 
     def _quote(self, body: Wire) -> Quote | None:
         reference = body.get("message_reference")
-        if not reference or body["type"] not in (19, 20):
+        if not reference or body["type"] not in _REPLIES:
             return None
         replied = self._world.channels[int(reference["channel_id"])].post(int(reference["message_id"]))
         if replied is None:
             return Quote(author="", text="a message that was deleted")
         text = plainly(replied.words, self.names())[:120] or "a file"
-        return Quote(author=replied.author.global_name or replied.author.username, text=text)
+        return Quote(author=_name(replied.author), text=text)
 
     def _file(self, wire: Wire, body: Wire) -> File:
         stored = self._stored(wire["id"])
@@ -140,15 +143,11 @@ class DiscordPhone(Phone):
             return None
         replies = [one for one in thread.posts.values() if not one.deleted and one.body["type"] != _THREAD_START]
         last = replies[-1] if replies else None
-        words = (
-            f"{last.author.global_name or last.author.username}: {plainly(last.words, self.names())[:80]}"
-            if last
-            else ""
-        )
+        words = f"{_name(last.author)}: {plainly(last.words, self.names())[:80]}" if last else ""
         return Thread(place=str(thread.id), replies=len(replies), last=words)
 
     def names(self) -> dict[str, str]:
-        return {str(user.id): user.global_name or user.username for user in self._world.users.values()}
+        return {str(user.id): _name(user) for user in self._world.users.values()}
 
     def commands(self) -> list[Command]:
         known = [one for one in self._world.commands[0] if one["type"] == 1]
@@ -232,17 +231,8 @@ def _is_for(post: Post, person: str) -> bool:
     return not post.ephemeral or about.get("user", {}).get("id") == person
 
 
-def _service(body: Wire, name: str) -> str:
-    match body["type"]:
-        case 7:
-            return f"{name} joined the server"
-        case 18:
-            return f"{name} started a thread: {body['content']}"
-        case 21:
-            return "The thread begins here"
-        case 6:
-            return f"{name} pinned a message"
-    return ""
+def _name(user: User) -> str:
+    return user.global_name or user.username
 
 
 def _buttons(body: Wire) -> tuple[tuple[Button, ...], ...]:

@@ -42,6 +42,7 @@ class GatewayChild:
         self._command, self._environment, self._cwd = tuple(command), dict(environment), cwd
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._is_starting = False
         self._ended = asyncio.Event()
         self._wanted: State = "died"  # how it is called when it ends
         self._since = time.time()
@@ -62,8 +63,15 @@ class GatewayChild:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        if self.is_alive:
+        if self.is_alive or self._is_starting:  # one that nobody knows of any more could not be ended
             raise ValueError("The gateway is running already.")
+        self._is_starting = True
+        try:
+            await self._start()
+        finally:
+            self._is_starting = False
+
+    async def _start(self) -> None:
         with self.home.log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "playground.page.leash", str(os.getpid())),

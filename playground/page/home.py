@@ -1,11 +1,12 @@
 """The home of the playground's gateway: a temporary one, or one that is kept; never one of the user's own."""
 
+import fcntl
 import json
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 MARK = "# Made by `hermes playground`, and written anew whenever it starts here.\n"
 CONFIG: Mapping[str, Any] = {
@@ -28,6 +29,7 @@ class PlaygroundHome:
     def __init__(self, root: Path, *, temporary: bool) -> None:
         self.root = root
         self.temporary = temporary
+        self._held: IO[bytes] | None = None
 
     @property
     def database(self) -> Path:
@@ -41,7 +43,19 @@ class PlaygroundHome:
     def log_file(self) -> Path:
         return self.root / "logs" / "gateway.log"
 
+    def hold(self) -> None:
+        """Until `remove`: what another playground writes here would send this one's gateway to servers of its own."""
+        held = (self.root / "playground.lock").open("ab")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            held.close()
+            raise NotOurs(f"{self.root} is in use by another playground. Name another directory.") from None
+        self._held = held
+
     def remove(self) -> None:
+        if self._held is not None:
+            self._held.close()
         if self.temporary:
             shutil.rmtree(self.root.parent, ignore_errors=True)
 
@@ -56,6 +70,7 @@ def make_home(chosen: Path | None, *, owners: list[str], variables: Mapping[str,
     workspace = home.root / "workspaces" / "playground"
     for folder in (home.root, home.log_file.parent, workspace):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.hold()
     config = {**CONFIG, "access": {"owner_users": owners}, "terminal": {"cwd": str(workspace)}}
     _write(home.root / "config.yaml", MARK + json.dumps(config, indent=2) + "\n")  # JSON is YAML
     _write(home.root / ".env", "".join(f"{name}={value}\n" for name, value in variables.items()))

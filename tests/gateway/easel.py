@@ -24,6 +24,7 @@ class Easel(Pigeon):
 
     style: DraftStyle | None = STYLE
     shown: dict[str, str] = field(default_factory=dict)  # by message id
+    written: list[str] = field(default_factory=list)  # all that was ever shown, in order
     did: list[str] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     before: Callable[[str], Awaitable[None]] = _willing
@@ -44,6 +45,7 @@ class Easel(Pigeon):
         fades = self.style is not None and self.style.fades
         message_id = draft.edits or ("" if fades else f"draft {len(self.keys) + 1}")
         self.shown[message_id] = draft.text
+        self.written.append(draft.text)
         self.keys[message_id] = draft.key
         await self._end(what)
         return Receipt(message_id=message_id)

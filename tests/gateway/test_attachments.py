@@ -1,6 +1,7 @@
 """Files are taken in once, are what their bytes say, and a failure is told to the model and to the chat."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from gateway.attachments import Attachments, IntakeLimits, has_outside_files
 from gateway.errors import MediaUnavailable, PlatformUnavailable
 from gateway.media.reader import Reader
 from gateway.media.stickers import StickerBook
-from gateway.messages import Location, Media, Part, Text
+from gateway.messages import Location, Media, MediaKind, Part, Text
 from gateway.store import inbox, people
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
@@ -268,6 +269,33 @@ async def test_the_messages_of_a_turn_share_one_allowance(desk: Desk) -> None:
     assert "as much text as is taken in at once" in parts[2].problem
     assert parts[3].problem == "no more than 3 files are taken at once"
     assert len(desk.told) == 1
+
+
+class SlowDisk(MediaFiles):
+    """Keeps nothing before it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__({"file": folder})
+        self.asked, self.may_go = threading.Event(), threading.Event()
+
+    def save(self, kind: MediaKind, content: bytes) -> str:
+        self.asked.set()
+        assert self.may_go.wait(10)
+        return super().save(kind, content)
+
+
+async def test_no_more_files_are_fetched_than_may_be_held_until_they_are_kept(desk: Desk) -> None:
+    desk.store.files = {"n1": b"hello"}
+    disk = SlowDisk(desk.folder)
+    message = await accepted(desk.db, NOTE, NOTE, NOTE)
+    taking = asyncio.create_task(desk.bring_in(message, files=disk, limits=IntakeLimits(fetches_at_once=1)))
+    try:
+        assert await asyncio.to_thread(disk.asked.wait, 10)
+        assert desk.store.asked == ["n1"]
+    finally:
+        disk.may_go.set()
+        [brought] = await taking
+    assert brought.text.count("> hello") == 3
 
 
 async def test_an_account_that_hangs_does_not_hold_up_another(desk: Desk) -> None:

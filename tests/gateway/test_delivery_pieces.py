@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from gateway import delivery as delivery_module
+from gateway.delivery import Limits
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable
 from gateway.messages import OutboundMessage, Text
 from gateway.platforms.base import Features, Resend
@@ -172,3 +173,17 @@ async def test_safe_and_lookup_repeat_the_piece_in_doubt_and_no_other(db: Databa
         await put(db, "long")
         await deliver_all(db, platform)
         assert said(platform) == [("long", 0), ("long", 1), ("long", 2)]
+
+
+async def test_between_two_pieces_there_is_a_pause_and_nothing_comes_into_it(db: Database) -> None:
+    platform = Pigeon(pieces=2)
+    await put(db, "long")
+    await put_one_piece(db, "next")
+    await put_one_piece(db, "elsewhere", chat="away")
+    async with delivering(db, platform, limits=Limits(pause_ms=(60_000, 60_000))) as delivery:
+        await soon(delivery.flush())
+        assert sorted(said(platform)) == [("elsewhere", 0), ("long", 0)]
+        await db.write(lambda tx: tx.execute("UPDATE outbox SET not_before_ms = 1 WHERE not_before_ms > 1"))
+        await soon(delivery.flush())
+        assert said(platform)[-2] == ("long", 1)
+        assert said(platform)[-1] == ("next", 0)

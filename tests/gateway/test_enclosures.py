@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent_core.conversation import Message, assistant, user
-from gateway.enclosures import MAX_FILES, Enclosures, record, what_it_is
+from gateway.enclosures import MAX_FILES, Enclosures, what_it_is
 from gateway.messages import Media, Part, Text, text_of
-from gateway.store import inbox, people, sessions, transcripts, turns
+from gateway.store import inbox, media, people, sessions, transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.inbox import Accepted
@@ -294,7 +294,7 @@ async def test_a_crash_between_copy_and_commit_does_it_again(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr("gateway.responder.record", killed)
+        patched.setattr("gateway.store.media.record_parts", killed)
         with pytest.raises(RuntimeError, match="killed"):
             await responder.respond(turn)
     assert await rows(db, "SELECT 1 FROM outbox UNION ALL SELECT 1 FROM media") == []
@@ -308,5 +308,5 @@ async def test_a_crash_between_copy_and_commit_does_it_again(
 
 async def test_only_what_has_bytes_is_recorded_as_kept(db: Database) -> None:
     parts = (Text(text="x"), Media(kind="file", name="a", problem="gone"), Media(kind="file", sha256="0" * 64))
-    await db.write(lambda tx: record(tx, parts))
+    await db.write(lambda tx: media.record_parts(tx, parts))
     assert await rows(db, "SELECT sha256 FROM media") == [("0" * 64,)]

@@ -67,6 +67,32 @@ def test_what_was_said_over_hours_was_not_said_at_once(hand: Hand) -> None:
     assert not limits.allow("pigeon", "42", seconds_ago=-3600)  # a clock that is ahead of ours opens nothing
 
 
+def test_what_waited_in_one_chat_is_not_too_much_because_of_what_was_said_later_in_another(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=6, clock=hand)
+    assert limits.allow("pigeon", "42")
+    assert limits.allow("pigeon", "42", seconds_ago=300)
+    assert [limits.allow("pigeon", "42", seconds_ago=3600) for _ in range(8)] == [True] * 6 + [False] * 2
+    assert limits.allow("pigeon", "42", seconds_ago=300)
+    assert sum(limits.allow("pigeon", "42") for _ in range(9)) == 5
+
+
+def test_what_waited_and_was_not_taken_is_not_counted_either(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=2, clock=hand)
+    for _ in range(5):
+        assert limits.allow("pigeon", "42", seconds_ago=3600)
+        limits.give_back("pigeon", "42", seconds_ago=3600)
+    assert [limits.allow("pigeon", "42", seconds_ago=3600) for _ in range(3)] == [True, True, False]
+
+
+def test_minutes_long_over_are_forgotten(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender_limits, "_SENDERS_REMEMBERED", 3)
+    limits = SenderLimits(per_minute=1, clock=hand)
+    for ago in range(10):
+        assert limits.allow("pigeon", "42", seconds_ago=3600 + 60 * ago)
+    assert not limits.allow("pigeon", "42", seconds_ago=3600 + 60 * 9)
+    assert limits.allow("pigeon", "42", seconds_ago=3600)
+
+
 @pytest.mark.parametrize("per_minute", [1, 3, 7, 30, 60, 1_000])
 def test_after_a_quiet_minute_all_of_it_is_there_again(hand: Hand, per_minute: int) -> None:
     limits = SenderLimits(per_minute=per_minute, clock=hand)

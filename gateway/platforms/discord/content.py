@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import discord
 
 from gateway.messages import Media, MediaKind, Part, Quote, Text, text_of
+from gateway.platforms.text import encodable, one_line
 
 _MAX_QUOTE_CHARS = 1_000
-_MAX_NAME_CHARS = 100
 _FAMILIES: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 _MARK = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|/(?P<command>[^:<>\n]+):\d+|a?:(?P<emoji>\w+):\d+)>"
@@ -42,16 +42,6 @@ def command_in(content: str, me: int) -> str:
 def replied_to(message: discord.Message) -> discord.MessageReference | None:
     reference = message.reference
     return reference if reference is not None and message.type is discord.MessageType.reply else None
-
-
-def one_line(text: str | None) -> str:
-    """A name that somebody gave: short, and unable to look like anything but a name."""
-    return " ".join(encodable(text or "").split())[:_MAX_NAME_CHARS]
-
-
-def encodable(text: str) -> str:
-    """JSON can hold half a surrogate pair, which no file or database takes."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _reply(message: discord.Message) -> tuple[Quote, ...]:

@@ -11,14 +11,11 @@ from gateway.errors import DeliveryRejected
 from gateway.messages import Address, Choice, Media, OutboundMessage
 from gateway.platforms.discord.errors import Refusal
 from gateway.platforms.discord.text import MAX_UNITS, pieces, plain
+from gateway.platforms.pages import ATTACHED, DOCUMENT_NAME, HEAD_UNITS, MAX_PIECES, Document, piece_of
 from gateway.platforms.text import utf16_len
 from gateway.platforms.uploads import GONE, file_name, names_of, not_sent
 
-DOCUMENT_NAME = "answer.md"
-_MAX_PIECES = 6  # of more than that nobody reads the first
-_HEAD_UNITS = 1_500
 _HEAD_SOURCE_CHARS = 10_000  # of which the head is made
-_ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
 _MAX_NONCE_CHARS = 25
 _PER_ROW, _MAX_BUTTONS = 5, 25
 _MAX_LABEL_CHARS = 80
@@ -30,15 +27,6 @@ _NOBODY = {"parse": [], "replied_user": False}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
     text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    text: str
-
-    @property
-    def content(self) -> bytes:
-        return self.text.encode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,34 +135,31 @@ class Letter:
                 return None
 
 
-def pages_of(markdown: str, files: tuple[Media, ...] = (), *, in_place: bool = False) -> tuple[Page, ...]:
+def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
     """In this order, each a message of its own. The same text and files always give the same pages.
 
-    Words come first, then file by file; but one file takes a message of words along. `in_place`: the first takes the
+    Words come first, then file by file; but one file takes a message of words along. `needs_words`: the first takes the
     place of an earlier message, which only words can.
     """
     enclosed = tuple(Enclosed(media=media) for media in files)
-    words = _words(markdown if markdown or not in_place else names_of(files))
+    words = _words(markdown if markdown or not needs_words else names_of(files))
     match words, enclosed:
-        case (Written(text=text),), (alone,) if not in_place:
+        case (Written(text=text),), (alone,) if not needs_words:
             return (replace(alone, text=text),)
         case _:
             return (*words, *enclosed)
 
 
 def _words(markdown: str) -> tuple[Page, ...]:
-    if utf16_len(markdown) <= 2 * _MAX_PIECES * MAX_UNITS:
+    if utf16_len(markdown) <= 2 * MAX_PIECES * MAX_UNITS:
         found = pieces(markdown)
-        if len(found) <= _MAX_PIECES:
+        if len(found) <= MAX_PIECES:
             return tuple(Written(text=piece) for piece in found)
     return _head(markdown), Document(text=markdown)
 
 
 def letter_of(message: OutboundMessage, pages: Sequence[Page], *, in_guild: bool) -> Letter:
-    if not pages:
-        raise DeliveryRejected("it has no text")
-    last = len(pages) - 1
-    piece = min(message.piece, last)  # a version of ours that cut differently may have counted further
+    piece, last = piece_of(message, pages), len(pages) - 1
     first = piece == 0
     page = pages[piece]
     chat = place_of(message.address)
@@ -208,8 +193,8 @@ def nonce_of(key: str, piece: int) -> str:
 
 
 def _head(markdown: str) -> Written:
-    found = pieces(markdown[:_HEAD_SOURCE_CHARS], limit=_HEAD_UNITS)
-    return Written(text=f"{found[0]}\n\n{_ATTACHED}" if found else _ATTACHED)
+    found = pieces(markdown[:_HEAD_SOURCE_CHARS], limit=HEAD_UNITS)
+    return Written(text=f"{found[0]}\n\n{ATTACHED}" if found else ATTACHED)
 
 
 def _rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:

@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,9 @@ from gateway.errors import (
     StoreUnavailable,
 )
 from gateway.messages import Address, Media, OutboundMessage, Receipt, Text
+from gateway.platforms.accounts import token_variable
 from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
+from gateway.platforms.connection import Connection
 from gateway.platforms.discord.commands import is_shown, menu_of
 from gateway.platforms.discord.errors import (
     NETWORK,
@@ -41,16 +42,16 @@ from gateway.platforms.discord.listening import Listener
 from gateway.platforms.discord.sent import DRAFT_MARK, draft_in, found_in
 from gateway.platforms.discord.updates import Me
 from gateway.platforms.pace import Pace, Rate
-from gateway.platforms.uploads import Load, Uploads, files_of, words_beside
+from gateway.platforms.pages import Pages
+from gateway.platforms.reading import too_large
+from gateway.platforms.uploads import UPLOAD_SECONDS, Load, Uploads
 
 log = structlog.get_logger()
 
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
-_LINE_PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
-_REMEMBERED_TEXTS = 32
 _DRAFTS = DraftStyle(interval_seconds=1.5, max_units=1_900)
 _SEEN, _FAILED = "👀", "❌"
-_UPLOAD_TIMEOUT = aiohttp.ClientTimeout(total=1_200.0, connect=10.0)  # delivery gives up before that
+_UPLOAD_TIMEOUT = aiohttp.ClientTimeout(total=UPLOAD_SECONDS, connect=10.0)
 _FAILURES = (discord.DiscordException, *NETWORK)
 
 
@@ -83,16 +84,16 @@ class DiscordPlatform:
         # well, and a receipt that comes seconds late is one more chance to be in doubt.
         self.pace = pace or Pace(per_chat=Rate(count=4, seconds=5), overall=Rate(count=45, seconds=1))
         self._token = token
+        self._variable = token_variable(account, "DISCORD_BOT_TOKEN")
         self._api_url = api_url
         self._menu = menu_of(commands)
         self._commands = frozenset(name for name, _ in commands)
         self._own_threads = thread_per_conversation
-        self._line: Line | None = None
-        self._has_line = asyncio.Event()
+        self._connection = Connection[Line]("Discord")
         self._spare: Line | None = None  # closed; the next run takes its session up again
         self._me: Me | None = None
         self._uploads = Uploads(load)
-        self._pages: OrderedDict[str, tuple[object, tuple[Page, ...]]] = OrderedDict()
+        self._pages = Pages[Page](pages_of)
 
     async def run(self, inlet: Inlet) -> None:
         if not self._token:
@@ -106,20 +107,18 @@ class DiscordPlatform:
             try:
                 with hearing_problems(self._variable):
                     me = await self._introduced(line)
-                    self._line = line
-                    self._has_line.set()
+                    self._connection.open(line)
                     await self._listen(line, me, inlet)
             except StoreUnavailable as error:
                 raise PlatformUnavailable(str(error)) from error
             except GatewayStopping:
                 await asyncio.Event().wait()  # what was offered is read again later; we are about to be cancelled
             finally:
-                self._line = None
-                self._has_line.clear()
+                self._connection.close()
                 self._spare = line if line.can_resume else None
 
     async def send(self, message: OutboundMessage) -> Receipt:
-        async with self._connected() as line:
+        async with self._connection.line.held() as line:
             letter = self._letter_of(message, line)
             media = letter.page.media if isinstance(letter.page, Enclosed) else None
             async with self._uploads.loaded(media) as content:
@@ -130,7 +129,7 @@ class DiscordPlatform:
 
     async def find_sent(self, message: OutboundMessage) -> Receipt | None:
         """Among what was said since the message that it answers, and since the last of ours that is known."""
-        async with self._connected() as line:
+        async with self._connection.line.held() as line:
             # As in a guild, whose channels we may not have been told of yet.
             letter = letter_of(message, self._pages_of(message), in_guild=True)
             if letter.edits is not None or self._me is None:
@@ -139,10 +138,9 @@ class DiscordPlatform:
         return Receipt(message_id=str(found), more=letter.more) if found is not None else None
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
-        too_large = MediaUnavailable(f"it is larger than {max_bytes // 1_000_000} MB")
         if media.size_bytes > max_bytes:
-            raise too_large
-        line = await self._line_soon()
+            raise MediaUnavailable(too_large(max_bytes))
+        line = await self._connection.line_soon()
         async with line.held():
             try:
                 content = await line.download(media.reference, max_bytes)
@@ -151,14 +149,14 @@ class DiscordPlatform:
             except NETWORK as error:
                 raise MediaUnavailable(f"it could not be fetched from Discord: {what_happened(error)}") from error
         if content is None:
-            raise too_large
+            raise MediaUnavailable(too_large(max_bytes))
         return content
 
     async def show_typing(self, address: Address) -> None:
         if self.pace.wait_seconds(address.chat) > 0:
             return  # what little we may say is kept for answers
         chat = place_of(address)
-        async with self._connected() as line:
+        async with self._connection.line.held() as line:
             try:
                 await line.http.send_typing(chat)
             except _FAILURES as error:
@@ -171,13 +169,13 @@ class DiscordPlatform:
 
     async def show_draft(self, draft: OutboundMessage) -> Receipt:
         marked = replace(draft, parts=(Text(text=DRAFT_MARK + draft.text),))
-        async with self._connected() as line:
+        async with self._connection.line.held() as line:
             message_id = await self._post(line, self._letter_of(marked, line), b"", is_draft=True)
         return Receipt(message_id=str(message_id))
 
     async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
         chat = place_of(draft.address)
-        async with self._connected() as line:
+        async with self._connection.line.held() as line:
             try:
                 with making_sense():
                     page = await _since(line, chat, _after(draft))
@@ -189,7 +187,7 @@ class DiscordPlatform:
 
     async def take_away(self, address: Address, message_id: str) -> None:
         chat = place_of(address)
-        async with self._connected() as line:
+        async with self._connection.line.held() as line:
             try:
                 await line.http.delete_message(chat, int(message_id))
             except discord.NotFound:
@@ -202,7 +200,7 @@ class DiscordPlatform:
         is_too_much = mark == "seen" and self.pace.wait_seconds(address.chat) > 0
         if is_too_much or not (reply_to.isascii() and reply_to.isdecimal()):
             return
-        async with self._connected() as line:
+        async with self._connection.line.held() as line:
             try:
                 if mark != "seen":
                     with suppress(discord.NotFound):  # it was never put there
@@ -257,16 +255,7 @@ class DiscordPlatform:
         return letter_of(message, self._pages_of(message), in_guild=in_guild)
 
     def _pages_of(self, message: OutboundMessage) -> tuple[Page, ...]:
-        said = words_beside(message), files_of(message), bool(message.edits)
-        known, pages = self._pages.get(message.key, (None, ()))
-        if known != said:
-            pages = pages_of(said[0], said[1], in_place=said[2])
-        if len(pages) > 1:  # its other pieces come soon
-            self._pages[message.key] = said, pages
-            self._pages.move_to_end(message.key)
-            while len(self._pages) > _REMEMBERED_TEXTS:
-                self._pages.popitem(last=False)
-        return pages
+        return self._pages.of(message, needs_words=bool(message.edits))
 
     async def _post(self, line: Line, letter: Letter, content: bytes, *, is_draft: bool = False) -> int:
         """A draft that is gone is not sent once more, and does not become a file."""
@@ -299,27 +288,6 @@ class DiscordPlatform:
         if isinstance(problem, PlatformUnavailable) and problem.retry_after is not None:
             self.pace.rest(str(chat), problem.retry_after)
         return problem
-
-    @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[Line]:
-        if self._line is None:
-            raise PlatformUnavailable("not connected to Discord")
-        async with self._line.held() as line:
-            yield line
-
-    async def _line_soon(self) -> Line:
-        try:
-            async with asyncio.timeout(_LINE_PATIENCE_SECONDS):
-                while self._line is None:
-                    await self._has_line.wait()
-        except TimeoutError:
-            raise MediaUnavailable("Discord could not be reached") from None
-        return self._line
-
-    @property
-    def _variable(self) -> str:
-        name = self.account.partition("@")[2]
-        return f"DISCORD_BOT_TOKEN_{name.upper()}" if name else "DISCORD_BOT_TOKEN"
 
 
 async def _put(line: Line, letter: Letter, content: bytes) -> int:

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gateway.platforms.discord.letter import DOCUMENT_NAME, Document, Enclosed, Letter
+from gateway.platforms.discord.letter import Enclosed, Letter
+from gateway.platforms.pages import DOCUMENT_NAME, Document
 
 Wire = Mapping[str, Any]
 

@@ -8,7 +8,8 @@ from typing import Any
 import discord
 
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
-from gateway.platforms.discord.content import command_in, encodable, one_line, parts_of, replied_to
+from gateway.platforms.discord.content import command_in, parts_of, replied_to
+from gateway.platforms.text import encodable, one_line
 
 OPTION = "text"
 """The one argument of our slash commands."""

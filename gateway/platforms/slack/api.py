@@ -13,8 +13,6 @@ No error names an address or carries the SDK's as its cause: those may hold a ti
 import io
 import json
 import logging
-import os
-import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
@@ -25,12 +23,12 @@ import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from gateway.platforms.reading import read_at_most
+from gateway.platforms.reading import read_at_most, too_large, why_broken
+from gateway.platforms.uploads import UPLOAD_SECONDS
 
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 _DOWNLOAD_SECONDS = 60.0
-_UPLOAD_SECONDS = 1_200.0  # delivery, which knows its size, gives up before that
 _PATIENCE_SECONDS = 5.0  # when we are told to wait, and not how long
 # Shorter than any server's: a request on a line that the server has just closed would be in doubt.
 _IDLE_SECONDS = 15.0
@@ -38,7 +36,7 @@ _MOST_AT_ONCE = 100
 _MAX_ENVELOPE_BYTES = 16_000_000
 # By Slack's own words something may have been done before these.
 _TROUBLE = frozenset(("fatal_error", "internal_error", "service_unavailable", "team_added_to_org"))
-_SIGN_IN = "Slack shows a page to sign in instead of the file; the bot may lack the scope files:read"
+SIGN_IN = "Slack shows a page to sign in instead of the file; the bot may lack the scope files:read"
 
 Wire = dict[str, Any]
 
@@ -138,7 +136,7 @@ class Api:
                 allow_redirects=False,  # to the page where people sign in
             ) as response:
                 if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
-                    raise Refused(_SIGN_IN)
+                    raise Refused(SIGN_IN)
                 if response.status == HTTPStatus.NOT_FOUND:
                     raise Refused("Slack no longer has the file")
                 if response.status != HTTPStatus.OK:
@@ -152,7 +150,7 @@ class Api:
             async with self._open_session.post(
                 url,
                 data=io.BytesIO(content),
-                timeout=aiohttp.ClientTimeout(total=_UPLOAD_SECONDS, connect=_CONNECT_SECONDS),
+                timeout=aiohttp.ClientTimeout(total=UPLOAD_SECONDS, connect=_CONNECT_SECONDS),
                 allow_redirects=False,
             ) as response:
                 if response.status != HTTPStatus.OK:
@@ -209,13 +207,13 @@ def _network_problems() -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-        raise NotSent(f"no connection to Slack could be made ({_reason(error)})") from None
+        raise NotSent(f"no connection to Slack could be made ({why_broken(error)})") from None
     except aiohttp.WSServerHandshakeError as error:
         raise NotSent(f"Slack did not open the socket (status {error.status})") from None
     except TimeoutError:
         raise MaybeSent("Slack did not answer in time") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise MaybeSent(f"the connection broke before Slack had answered ({_reason(error)})") from None
+        raise MaybeSent(f"the connection broke before Slack had answered ({why_broken(error)})") from None
 
 
 def _problem(response: Any) -> SlackProblem:
@@ -250,14 +248,5 @@ def _wish(header: str | None) -> float:
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     content = await read_at_most(response, max_bytes)
     if content is None:
-        raise TooLarge(f"it is larger than {max_bytes // 1_000_000} MB")
+        raise TooLarge(too_large(max_bytes))
     return content
-
-
-def _reason(error: Exception) -> str:
-    """What can be told of it without its own words, which name the address."""
-    cause = getattr(error, "os_error", error)
-    if isinstance(cause, socket.gaierror):
-        return cause.strerror or "its name is not known"
-    errno = getattr(cause, "errno", None)
-    return os.strerror(errno) if errno else type(error).__name__

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway.messages import Media, MediaKind, Part, Quote, Text
+from gateway.platforms.text import encodable, one_line
 
 Wire = dict[str, Any]
 
 BY_ID = "id:"  # before the id of a file of which Slack tells nothing else yet
 MAX_QUOTE_CHARS = 1_000
 _FAMILIES: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
-_MAX_NAME_CHARS = 100
 _TOKEN = re.compile(r"<([^<>]*)>")
 _MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^<>]*)?>")
 _ESCAPES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
@@ -46,16 +46,6 @@ def people_in(message: Wire) -> set[str]:
     for one in message.get("attachments") or ():
         people |= mentioned(str(one.get("text") or "")) if isinstance(one, dict) else set()
     return people | {str(message[name]) for name in ("user",) if message.get(name)}
-
-
-def one_line(text: object) -> str:
-    """A name that somebody gave: short, and unable to look like anything but a name."""
-    return " ".join(encodable(str(text or "")).split())[:_MAX_NAME_CHARS]
-
-
-def encodable(text: str) -> str:
-    """JSON can hold half a surrogate pair, which no file or database takes."""
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def file_ids(message: Wire) -> list[str]:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import structlog
 
 from gateway.platforms.slack.api import Api, Refused, SlackProblem, Wire
-from gateway.platforms.slack.content import one_line
 from gateway.platforms.slack.events import Place, PlaceKind
+from gateway.platforms.text import one_line
 
 log = structlog.get_logger()
 

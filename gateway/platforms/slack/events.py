@@ -8,13 +8,12 @@ from gateway.messages import InboundMessage, Kind, Part, Quote, Sender, SessionK
 from gateway.platforms.slack.content import (
     MAX_QUOTE_CHARS,
     Wire,
-    encodable,
     file_ids,
     mentioned,
-    one_line,
     parts_of,
     words_of,
 )
+from gateway.platforms.text import encodable, one_line
 
 PlaceKind = Literal["dm", "group", "channel"]
 

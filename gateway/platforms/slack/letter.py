@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from gateway.errors import DeliveryRejected
 from gateway.messages import Choice, Media, OutboundMessage
+from gateway.platforms.pages import ATTACHED, DOCUMENT_NAME, HEAD_UNITS, MAX_PIECES, Document, piece_of
 from gateway.platforms.slack.content import Wire
 from gateway.platforms.slack.errors import Refusal
 from gateway.platforms.slack.events import is_ts
@@ -13,11 +13,7 @@ from gateway.platforms.slack.text import MAX_MARKDOWN_UNITS, MAX_TEXT_CHARS, mrk
 from gateway.platforms.text import utf16_len
 from gateway.platforms.uploads import GONE, file_name, names_of, not_sent
 
-DOCUMENT_NAME = "answer.md"
 EVENT_TYPE = "hermes_reply"
-_MAX_PIECES = 6  # of more than that nobody reads the first
-_HEAD_UNITS = 1_500
-_ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
 _BUTTONS_PER_BLOCK = 25
 _MAX_LABEL_CHARS = 75
 _MAX_ACTION_CHARS = 255
@@ -27,15 +23,6 @@ _MAX_SECTIONS = 45  # of 50 blocks
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
     markdown: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    text: str
-
-    @property
-    def content(self) -> bytes:
-        return self.text.encode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,18 +116,15 @@ def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool 
 
 
 def _words(markdown: str) -> tuple[Page, ...]:
-    if utf16_len(markdown) <= _MAX_PIECES * MAX_MARKDOWN_UNITS:
+    if utf16_len(markdown) <= MAX_PIECES * MAX_MARKDOWN_UNITS:
         found = pieces(markdown)
-        if len(found) <= _MAX_PIECES:
+        if len(found) <= MAX_PIECES:
             return tuple(Words(markdown=piece) for piece in found)
     return _head(markdown), Document(text=markdown)
 
 
 def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> Letter:
-    if not pages:
-        raise DeliveryRejected("it has no text")
-    last = len(pages) - 1
-    piece = min(message.piece, last)  # a version of ours that cut differently may have counted further
+    piece, last = piece_of(message, pages), len(pages) - 1
     # A file has no place for buttons.
     last_words = max((place for place, page in enumerate(pages) if isinstance(page, Words)), default=-1)
     return Letter(
@@ -173,8 +157,8 @@ def is_copy(shown: Wire, letter: Letter) -> bool:
 
 
 def _head(markdown: str) -> Words:
-    found = pieces(markdown[: 4 * _HEAD_UNITS], _HEAD_UNITS)
-    return Words(markdown=f"{found[0]}\n\n{_ATTACHED}" if found else _ATTACHED)
+    found = pieces(markdown[: 4 * HEAD_UNITS], HEAD_UNITS)
+    return Words(markdown=f"{found[0]}\n\n{ATTACHED}" if found else ATTACHED)
 
 
 def _buttons(choices: Sequence[Choice]) -> list[Wire]:

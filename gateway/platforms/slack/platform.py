@@ -5,8 +5,7 @@ import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import structlog
@@ -20,9 +19,13 @@ from gateway.errors import (
     StoreUnavailable,
 )
 from gateway.messages import Address, Media, OutboundMessage, Receipt
+from gateway.platforms.accounts import token_variable
 from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
+from gateway.platforms.connection import Connection
 from gateway.platforms.pace import Pace, Rate
-from gateway.platforms.slack.api import Api, Refused, SlackProblem, TooFast
+from gateway.platforms.pages import Pages
+from gateway.platforms.reading import too_large
+from gateway.platforms.slack.api import SIGN_IN, Api, Refused, SlackProblem, TooFast
 from gateway.platforms.slack.catching_up import DAY_SECONDS, CatchingUp, seconds_ago, shown_since
 from gateway.platforms.slack.content import BY_ID, media_of
 from gateway.platforms.slack.directory import Directory
@@ -34,7 +37,7 @@ from gateway.platforms.slack.listener import Listener
 from gateway.platforms.slack.posting import put
 from gateway.platforms.slack.rooms import Rooms
 from gateway.platforms.slack.sockets import Sockets
-from gateway.platforms.uploads import Load, Uploads, files_of, words_beside
+from gateway.platforms.uploads import Load, Uploads
 
 log = structlog.get_logger()
 
@@ -52,8 +55,6 @@ _WANTED_SCOPES = (
     ),
     *(f"{kind}:{right}" for kind in ("channels", "groups", "im", "mpim") for right in ("history", "read")),
 )
-_LINE_PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
-_REMEMBERED_TEXTS = 32
 _STATUS = "is thinking…"
 # Slack takes 50 changes a minute, in all channels together.
 _DRAFTS = DraftStyle(interval_seconds=2.0, max_units=3_000, account_seconds=1.5, rings=True)
@@ -91,36 +92,38 @@ class SlackPlatform:
         self.account = account
         self.pace = pace if pace is not None else Pace(per_chat=Rate(count=3, seconds=3))
         self._tokens = bot_token, app_token
+        self._bot_variable = token_variable(account, "SLACK_BOT_TOKEN")
+        self._app_variable = token_variable(account, "SLACK_APP_TOKEN")
         self._api = Api(bot_token, app_token, api_url)
         self._command = command
         self._commands = frozenset(name for name, _ in commands)
         self._rooms = Rooms()
         self._directory = Directory(self._api, account)
-        self._is_open = asyncio.Event()
+        self._connection = Connection[Api]("Slack")
         self._me: Me | None = None
         self._uploads = Uploads(load)
-        self._pages: OrderedDict[str, tuple[object, tuple[Page, ...]]] = OrderedDict()
+        self._pages = Pages[Page](pages_of)
         self._statuses: OrderedDict[tuple[str, str], float] = OrderedDict()  # until when none is to be set
 
     async def run(self, inlet: Inlet) -> None:
         self._check_tokens()
         async with self._api.held():
-            with hearing_problems(self._variable("BOT")):
+            with hearing_problems(self._bot_variable):
                 me = await self._introduced()
             try:
                 self._rooms.load(await inlet.cursors())
             except StoreUnavailable as error:
                 raise PlatformUnavailable(str(error)) from error
-            self._is_open.set()
+            self._connection.open(self._api)
             try:
                 await self._listen(me, inlet)
             finally:
-                self._is_open.clear()
+                self._connection.close()
 
     async def send(self, message: OutboundMessage) -> Receipt:
         letter = letter_of(message, self._pages_of(message))
         media = letter.page.media if isinstance(letter.page, Enclosed) else None
-        async with self._connected() as api, self._uploads.loaded(media) as content:
+        async with self._connection.line.held() as api, self._uploads.loaded(media) as content:
             if isinstance(letter.page, Enclosed):
                 letter = replace(letter, page=letter.page.fitting(content))
             ts = await self._post(api, letter, content or b"")
@@ -135,7 +138,7 @@ class SlackPlatform:
         asked = [ts for ts in (*message.answers, message.address.reply_to) if is_ts(ts)]
         after = message.after if is_ts(message.after) else ""
         oldest = max(after, min(asked) if asked else seconds_ago(DAY_SECONDS))
-        async with self._connected() as api:
+        async with self._connection.line.held() as api:
             try:
                 shown = await shown_since(
                     api.call, letter.channel, letter.thread, oldest, include_all_metadata=True, inclusive=True
@@ -157,9 +160,9 @@ class SlackPlatform:
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
         if media.size_bytes > max_bytes:
-            raise MediaUnavailable(f"it is larger than {max_bytes // 1_000_000} MB")
-        await self._open_soon()
-        async with self._api.held() as api:
+            raise MediaUnavailable(too_large(max_bytes))
+        connected = await self._connection.line_soon()
+        async with connected.held() as api:
             try:
                 if media.reference.startswith(BY_ID):
                     told = await api.call("files.info", file=media.reference.removeprefix(BY_ID))
@@ -170,9 +173,7 @@ class SlackPlatform:
             except (KeyError, TypeError, ValueError) as error:
                 raise MediaUnavailable("Slack tells nothing of the file") from error
         if mime == "text/html" and media.mime != "text/html":
-            raise MediaUnavailable(
-                "Slack shows a page to sign in instead of the file; is the scope files:read missing?"
-            )
+            raise MediaUnavailable(SIGN_IN)
         return content
 
     async def show_typing(self, address: Address) -> None:
@@ -180,7 +181,7 @@ class SlackPlatform:
         place, now = (address.chat, address.thread), time.monotonic()
         if not is_ts(address.thread) or self._statuses.get(place, 0.0) > now:
             return
-        async with self._connected() as api:
+        async with self._connection.line.held() as api:
             wait = _STATUS_SECONDS
             try:
                 await api.call(
@@ -201,7 +202,7 @@ class SlackPlatform:
 
     async def show_draft(self, draft: OutboundMessage) -> Receipt:
         letter = letter_of(draft, pages_of(draft.text, needs_words=True))
-        async with self._connected() as api:
+        async with self._connection.line.held() as api:
             ts = await self._post(api, letter, b"", is_draft=True)
         # No status from here on: what is posted takes it away, but the answer will be a change, which does not.
         self._statuses[letter.channel, letter.thread] = math.inf
@@ -226,7 +227,7 @@ class SlackPlatform:
             await self._do(address.chat, "reactions.add", ("already_reacted",), timestamp=ts, name=name)
 
     async def _do(self, channel: str, method: str, no_harm: Collection[str], **arguments: str) -> None:
-        async with self._connected() as api:
+        async with self._connection.line.held() as api:
             try:
                 await api.call(method, channel=channel, **arguments)
             except SlackProblem as error:
@@ -253,7 +254,7 @@ class SlackPlatform:
         sockets = Sockets(
             self._api,
             account=self.account,
-            variable=self._variable("APP"),
+            variable=self._app_variable,
             take=dispatch,
             heard=inlet.heard,
             missed=catching_up.begin_anew,
@@ -298,28 +299,19 @@ class SlackPlatform:
         bot_token, app_token = self._tokens
         if not _BOT_TOKEN.fullmatch(bot_token):
             raise PlatformAuthFailed(
-                f"{self._variable('BOT')} is no bot token; one begins with xoxb- and stands at api.slack.com/apps "
+                f"{self._bot_variable} is no bot token; one begins with xoxb- and stands at api.slack.com/apps "
                 "under OAuth & Permissions"
             )
         if not _APP_TOKEN.fullmatch(app_token):
             raise PlatformAuthFailed(
-                f"{self._variable('APP')} is no app token; one begins with xapp- and is made at api.slack.com/apps "
+                f"{self._app_variable} is no app token; one begins with xapp- and is made at api.slack.com/apps "
                 "under Basic Information, with the scope connections:write"
             )
 
     # Sending.
 
     def _pages_of(self, message: OutboundMessage) -> tuple[Page, ...]:
-        said = words_beside(message), files_of(message), bool(message.edits or message.choices)
-        known, pages = self._pages.get(message.key, (None, ()))
-        if known != said:
-            pages = pages_of(said[0], said[1], needs_words=said[2])
-        if len(pages) > 1:  # its other pieces come soon
-            self._pages[message.key] = said, pages
-            self._pages.move_to_end(message.key)
-            while len(self._pages) > _REMEMBERED_TEXTS:
-                self._pages.popitem(last=False)
-        return pages
+        return self._pages.of(message, needs_words=bool(message.edits or message.choices))
 
     async def _post(self, api: Api, letter: Letter, content: bytes, *, is_draft: bool = False) -> str:
         """A draft that is gone is not sent once more."""
@@ -338,21 +330,3 @@ class SlackPlatform:
         if isinstance(error, TooFast):
             self.pace.rest(channel, error.seconds)
         return sending_problem(error, repeatable=repeatable)
-
-    @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[Api]:
-        if not self._is_open.is_set():
-            raise PlatformUnavailable("not connected to Slack")
-        async with self._api.held() as api:
-            yield api
-
-    async def _open_soon(self) -> None:
-        try:
-            async with asyncio.timeout(_LINE_PATIENCE_SECONDS):
-                await self._is_open.wait()
-        except TimeoutError:
-            raise MediaUnavailable("Slack could not be reached") from None
-
-    def _variable(self, which: str) -> str:
-        name = self.account.partition("@")[2]
-        return f"SLACK_{which}_TOKEN_{name.upper()}" if name else f"SLACK_{which}_TOKEN"

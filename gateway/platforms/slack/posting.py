@@ -2,8 +2,9 @@
 
 import asyncio
 
+from gateway.platforms.pages import DOCUMENT_NAME, Document
 from gateway.platforms.slack.api import Api, MaybeSent, NotSent, SlackProblem
-from gateway.platforms.slack.letter import DOCUMENT_NAME, Document, Enclosed, Letter
+from gateway.platforms.slack.letter import Enclosed, Letter
 
 _FILE_LOOKS = 5
 _FILE_LOOK_SECONDS = 0.5

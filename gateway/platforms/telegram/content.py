@@ -15,10 +15,10 @@ from telegram import (
 )
 
 from gateway.messages import Location, Media, MediaKind, Part, Quote, Text, text_of
+from gateway.platforms.text import encodable, one_line
 
 MAX_FILE_BYTES = 20 * 1024 * 1024  # more Telegram does not hand to bots
 _MAX_QUOTE_CHARS = 1_000
-_MAX_NAME_CHARS = 100
 
 # The first that a message has is its file. An animation is also sent as a document, for old clients.
 _FILES: tuple[tuple[str, MediaKind, str, str], ...] = (
@@ -79,16 +79,6 @@ def author_of(message: Message) -> str:
     if message.sender_chat is not None:
         return one_line(message.sender_chat.effective_name)
     return one_line(message.from_user.full_name) if message.from_user is not None else ""
-
-
-def one_line(text: str | None) -> str:
-    """A name that somebody gave: short, and unable to look like anything but a name."""
-    return " ".join(encodable(text or "").split())[:_MAX_NAME_CHARS]
-
-
-def encodable(text: str) -> str:
-    """JSON can hold half a surrogate pair, which no file or database takes."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _quotes(message: Message) -> tuple[Quote, ...]:

@@ -8,16 +8,13 @@ from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
 
 from gateway.errors import DeliveryRejected
 from gateway.messages import Address, Choice, Media, OutboundMessage
+from gateway.platforms.pages import ATTACHED, HEAD_UNITS, MAX_PIECES, Document, piece_of
 from gateway.platforms.telegram.errors import Refusal
 from gateway.platforms.telegram.text import MAX_UNITS, Formatted, pieces
 from gateway.platforms.text import utf16_len
 from gateway.platforms.uploads import GONE, names_of, not_sent
 
-DOCUMENT_NAME = "answer.md"
-_MAX_PIECES = 6  # of more than that nobody reads the first
-_HEAD_UNITS = 1_500
 _HEAD_SOURCE_CHARS = 10_000  # of which the head is made: markup may take more room than what it marks
-_ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
 _GENERAL_TOPIC = "1"  # known to everybody by this id, and refused under it
 _MAX_MESSAGE_ID = 2**31 - 1
 _SHORT_LABEL_CHARS = 12
@@ -40,13 +37,6 @@ _MANNERS: dict[str, Manner] = {
     "audio/mp4": "audio",
     "video/mp4": "video",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """A text that is too long for messages."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,15 +111,15 @@ class Letter:
                 return None
 
 
-def pages_of(markdown: str, files: tuple[Media, ...] = (), *, in_place: bool = False) -> tuple[Page, ...]:
+def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
     """In this order, each a message of its own. The same text and files always give the same pages.
 
-    Words come first, then file by file; but one picture takes few words along. `in_place`: the first takes the place
+    Words come first, then file by file; but one picture takes few words along. `needs_words`: the first takes the place
     of an earlier message, which only words can.
     """
     enclosed = tuple(Enclosed(media=media, manner=_MANNERS.get(media.mime, "document")) for media in files)
-    words = _words(markdown if markdown or not in_place else names_of(files))
-    if in_place or len(enclosed) != 1 or enclosed[0].manner != "photo":
+    words = _words(markdown if markdown or not needs_words else names_of(files))
+    if needs_words or len(enclosed) != 1 or enclosed[0].manner != "photo":
         return (*words, *enclosed)
     match words:
         case (Formatted() as caption,) if utf16_len(caption.text) <= _MAX_CAPTION_UNITS:
@@ -139,18 +129,15 @@ def pages_of(markdown: str, files: tuple[Media, ...] = (), *, in_place: bool = F
 
 
 def _words(markdown: str) -> tuple[Page, ...]:
-    if utf16_len(markdown) <= _MAX_PIECES * MAX_UNITS:
+    if utf16_len(markdown) <= MAX_PIECES * MAX_UNITS:
         found = pieces(markdown)
-        if len(found) <= _MAX_PIECES:
+        if len(found) <= MAX_PIECES:
             return tuple(found)
     return _head(markdown), Document(text=markdown)
 
 
 def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> Letter:
-    if not pages:
-        raise DeliveryRejected("it has no text")
-    last = len(pages) - 1
-    piece = min(message.piece, last)  # a version of ours that cut differently may have counted further
+    piece, last = piece_of(message, pages), len(pages) - 1
     first = piece == 0
     chat, thread = place_of(message.address)
     return Letter(
@@ -187,10 +174,10 @@ def entities_of(page: Formatted) -> list[MessageEntity]:
 
 
 def _head(markdown: str) -> Formatted:
-    found = pieces(markdown[:_HEAD_SOURCE_CHARS], limit=_HEAD_UNITS)
+    found = pieces(markdown[:_HEAD_SOURCE_CHARS], limit=HEAD_UNITS)
     if not found:
-        return Formatted(text=_ATTACHED)
-    return replace(found[0], text=f"{found[0].text}\n\n{_ATTACHED}")
+        return Formatted(text=ATTACHED)
+    return replace(found[0], text=f"{found[0].text}\n\n{ATTACHED}")
 
 
 def _number(written: str) -> int | None:

@@ -2,9 +2,7 @@
 
 import asyncio
 import re
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
@@ -22,8 +20,12 @@ from gateway.errors import (
     StoreUnavailable,
 )
 from gateway.messages import Address, Cursor, Media, OutboundMessage, Receipt
+from gateway.platforms.accounts import token_variable
 from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
+from gateway.platforms.connection import Connection
 from gateway.platforms.pace import Pace
+from gateway.platforms.pages import Pages
+from gateway.platforms.reading import too_large
 from gateway.platforms.telegram.content import MAX_FILE_BYTES
 from gateway.platforms.telegram.drafting import MESSAGE, PREVIEW, Probes, show_preview
 from gateway.platforms.telegram.errors import (
@@ -40,7 +42,7 @@ from gateway.platforms.telegram.polls import Listener
 from gateway.platforms.telegram.posting import put
 from gateway.platforms.telegram.request import NothingThere, NotSent, TooFast
 from gateway.platforms.telegram.updates import Me
-from gateway.platforms.uploads import Load, Uploads, files_of, words_beside
+from gateway.platforms.uploads import Load, Uploads
 
 log = structlog.get_logger()
 
@@ -50,8 +52,6 @@ _COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
 _MAX_COMMANDS = 100
 _MAX_DESCRIPTION_CHARS = 256
 _TYPING_TIMEOUT_SECONDS = 3.0
-_LINE_PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
-_REMEMBERED_TEXTS = 32
 _MOVED_SECONDS = 1.0
 _REACTIONS: dict[Mark, str | None] = {"seen": ReactionEmoji.EYES, "failed": ReactionEmoji.CRYING_FACE, "": None}
 
@@ -83,16 +83,16 @@ class TelegramPlatform:
         self.account = account
         self.pace = pace
         self._token = token
+        self._variable = token_variable(account, "TELEGRAM_BOT_TOKEN")
         self._api_url = api_url
         self._poll_seconds = poll_seconds
         self._commands = dict(commands)
         self._inlet: Inlet | None = None
-        self._line: Line | None = None
-        self._has_line = asyncio.Event()
+        self._connection = Connection[Line]("Telegram")
         self._me: Me | None = None
         self._uploads = Uploads(load)
         self._probes = Probes(pace)
-        self._pages: OrderedDict[str, tuple[object, tuple[Page, ...]]] = OrderedDict()
+        self._pages = Pages[Page](pages_of)
 
     async def run(self, inlet: Inlet) -> None:
         if not self._token:
@@ -103,8 +103,8 @@ class TelegramPlatform:
             )
         line = Line(self._token, self._api_url)
         async with line.held() as bot:
-            self._line, self._inlet = line, inlet
-            self._has_line.set()
+            self._inlet = inlet
+            self._connection.open(line)
             try:
                 with hearing_problems(self._variable):
                     try:
@@ -116,13 +116,12 @@ class TelegramPlatform:
             except GatewayStopping:
                 await asyncio.Event().wait()  # what was offered stays with Telegram; we are about to be cancelled
             finally:
-                self._line = None
-                self._has_line.clear()
+                self._connection.close()
 
     async def send(self, message: OutboundMessage) -> Receipt:
-        letter = letter_of(message, self._pages_of(message))
+        letter = letter_of(message, self._pages.of(message, needs_words=bool(message.edits)))
         media = letter.page.media if isinstance(letter.page, Enclosed) else None
-        async with self._uploads.loaded(media) as content, self._connected() as bot:
+        async with self._uploads.loaded(media) as content, self._connection.line.held() as bot:
             if isinstance(letter.page, Enclosed):
                 letter = replace(letter, page=letter.page.fitting(content))
             message_id = await self._post(bot, letter, content or b"")
@@ -131,10 +130,10 @@ class TelegramPlatform:
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
         if media.size_bytes > min(max_bytes, MAX_FILE_BYTES):
             raise MediaUnavailable(
-                f"it is larger than {min(max_bytes, MAX_FILE_BYTES) // 1_000_000} MB"
+                too_large(min(max_bytes, MAX_FILE_BYTES))
                 + (", and more Telegram does not give to bots" if max_bytes >= MAX_FILE_BYTES else "")
             )
-        line = await self._line_soon()
+        line = await self._connection.line_soon()
         async with line.held() as bot:
             try:
                 with making_sense():
@@ -143,7 +142,7 @@ class TelegramPlatform:
                 if not address.startswith(("https://", "http://")):
                     raise MediaUnavailable("the Bot API server keeps the file to itself")
                 if size_bytes > max_bytes:
-                    raise MediaUnavailable(f"it is larger than {max_bytes // 1_000_000} MB")
+                    raise MediaUnavailable(too_large(max_bytes))
                 return await line.download(address, max_bytes)
             except TelegramError as error:
                 raise fetching_problem(error) from error
@@ -155,7 +154,7 @@ class TelegramPlatform:
         if self.pace.wait_seconds(address.chat) > 0:
             return  # what little we may say is kept for answers
         chat, thread = place_of(address)
-        async with self._connected() as bot:
+        async with self._connection.line.held() as bot:
             try:
                 await bot.send_chat_action(
                     chat,
@@ -174,9 +173,9 @@ class TelegramPlatform:
 
     async def show_draft(self, draft: OutboundMessage) -> Receipt:
         chat, _ = place_of(draft.address)
-        async with self._connected() as bot:
+        async with self._connection.line.held() as bot:
             if chat < 0:
-                letter = letter_of(draft, pages_of(draft.text, in_place=True))
+                letter = letter_of(draft, pages_of(draft.text, needs_words=True))
                 return Receipt(message_id=str(await self._post(bot, letter, is_draft=True)))
             try:
                 await show_preview(bot, draft)
@@ -186,7 +185,7 @@ class TelegramPlatform:
 
     async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
         chat, _ = place_of(draft.address)
-        async with self._connected() as bot:
+        async with self._connection.line.held() as bot:
             try:
                 found = await self._probes.find(bot, draft, known)
             except TelegramError as error:
@@ -195,7 +194,7 @@ class TelegramPlatform:
 
     async def take_away(self, address: Address, message_id: str) -> None:
         chat, _ = place_of(address)
-        async with self._connected() as bot:
+        async with self._connection.line.held() as bot:
             try:
                 await bot.delete_message(chat, int(message_id))
             except TelegramError as error:
@@ -207,7 +206,7 @@ class TelegramPlatform:
         if is_too_much or not address.reply_to.isdecimal():
             return
         chat, _ = place_of(address)
-        async with self._connected() as bot:
+        async with self._connection.line.held() as bot:
             try:
                 await bot.set_message_reaction(chat, int(address.reply_to), _REACTIONS[mark])
             except TelegramError as error:
@@ -297,18 +296,6 @@ class TelegramPlatform:
 
     # Sending.
 
-    def _pages_of(self, message: OutboundMessage) -> tuple[Page, ...]:
-        said = words_beside(message), files_of(message), bool(message.edits)
-        known, pages = self._pages.get(message.key, (None, ()))
-        if known != said:
-            pages = pages_of(said[0], said[1], in_place=said[2])
-        if len(pages) > 1:  # its other pieces come soon
-            self._pages[message.key] = said, pages
-            self._pages.move_to_end(message.key)
-            while len(self._pages) > _REMEMBERED_TEXTS:
-                self._pages.popitem(last=False)
-        return pages
-
     async def _post(self, bot: ListeningBot, letter: Letter, content: bytes = b"", *, is_draft: bool = False) -> int:
         """A draft that is gone is not sent once more, and does not become a file."""
         while True:
@@ -346,24 +333,3 @@ class TelegramPlatform:
             except StoreUnavailable as error:
                 return PlatformUnavailable(str(error))
         return PlatformUnavailable("the group goes on under another id", retry_after=_MOVED_SECONDS)
-
-    @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[ListeningBot]:
-        if self._line is None:
-            raise PlatformUnavailable("not connected to Telegram")
-        async with self._line.held() as bot:
-            yield bot
-
-    async def _line_soon(self) -> Line:
-        try:
-            async with asyncio.timeout(_LINE_PATIENCE_SECONDS):
-                while self._line is None:
-                    await self._has_line.wait()
-        except TimeoutError:
-            raise MediaUnavailable("Telegram could not be reached") from None
-        return self._line
-
-    @property
-    def _variable(self) -> str:
-        name = self.account.partition("@")[2]
-        return f"TELEGRAM_BOT_TOKEN_{name.upper()}" if name else "TELEGRAM_BOT_TOKEN"

@@ -4,11 +4,10 @@ from typing import Any
 
 from telegram import LinkPreviewOptions, Message, ReplyParameters
 
-from gateway.platforms.telegram.letter import DOCUMENT_NAME, Document, Enclosed, Letter, entities_of
+from gateway.platforms.pages import DOCUMENT_NAME, Document
+from gateway.platforms.telegram.letter import Enclosed, Letter, entities_of
 from gateway.platforms.telegram.line import ListeningBot
-from gateway.platforms.uploads import file_name
-
-_UPLOAD_SECONDS = 1_200.0  # delivery, which knows its size, gives up before that
+from gateway.platforms.uploads import UPLOAD_SECONDS, file_name
 
 
 async def put(bot: ListeningBot, letter: Letter, content: bytes) -> int:
@@ -36,8 +35,7 @@ async def put(bot: ListeningBot, letter: Letter, content: bytes) -> int:
     }
     sent: Message
     if isinstance(page, Document):
-        text = page.text.encode(errors="replace")
-        sent = await bot.send_document(letter.chat, text, filename=DOCUMENT_NAME, **common)
+        sent = await bot.send_document(letter.chat, page.content, filename=DOCUMENT_NAME, **common)
     elif isinstance(page, Enclosed):
         sent = await _put_file(bot, letter.chat, page, content, common)
     else:
@@ -48,7 +46,7 @@ async def put(bot: ListeningBot, letter: Letter, content: bytes) -> int:
 
 
 async def _put_file(bot: ListeningBot, chat: int, page: Enclosed, content: bytes, common: dict[str, Any]) -> Message:
-    fields: dict[str, Any] = {"filename": file_name(page.media), "read_timeout": _UPLOAD_SECONDS, **common}
+    fields: dict[str, Any] = {"filename": file_name(page.media), "read_timeout": UPLOAD_SECONDS, **common}
     if page.caption.text:
         fields |= {"caption": page.caption.text, "caption_entities": entities_of(page.caption)}
     match page.manner:

@@ -15,8 +15,6 @@ No error names the address of a request: it holds the token. For the same reason
 import io
 import json
 import math
-import os
-import socket
 from http import HTTPStatus
 from typing import Any
 
@@ -24,7 +22,7 @@ import aiohttp
 from telegram.error import BadRequest, InvalidToken, NetworkError, TelegramError, TimedOut
 from telegram.request import BaseRequest, RequestData
 
-from gateway.platforms.reading import read_at_most
+from gateway.platforms.reading import read_at_most, why_broken
 
 _JSON = {"Content-Type": "application/json"}
 _MAX_ANSWER_BYTES = 16_000_000  # a hundred updates are far smaller
@@ -163,11 +161,11 @@ class AiohttpRequest(BaseRequest):
             ) as response:
                 return response.status, await _read(response, max_bytes)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-            raise NotSent(f"no connection to Telegram could be made ({_reason(error)})") from None
+            raise NotSent(f"no connection to Telegram could be made ({why_broken(error)})") from None
         except TimeoutError:
             raise MaybeSent("Telegram did not answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise MaybeSent(f"the connection broke before Telegram had answered ({_reason(error)})") from None
+            raise MaybeSent(f"the connection broke before Telegram had answered ({why_broken(error)})") from None
 
 
 def _raise_unless_plain_refusal(status: int, answer: dict[str, Any]) -> None:
@@ -221,12 +219,3 @@ def _seconds(value: object, otherwise: float) -> float:
     if not isinstance(value, int | float) or not 0 < value < math.inf:
         return otherwise
     return float(min(value, _LONGEST_SECONDS))
-
-
-def _reason(error: Exception) -> str:
-    """What can be told of it without its own words, which name the address of the request."""
-    cause = getattr(error, "os_error", error)
-    if isinstance(cause, socket.gaierror):
-        return cause.strerror or "its name is not known"
-    errno = getattr(cause, "errno", None)
-    return os.strerror(errno) if errno else type(error).__name__

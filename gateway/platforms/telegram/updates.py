@@ -21,14 +21,12 @@ from telegram import (
 
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
 from gateway.platforms.telegram.content import (
-    encodable,
-    one_line,
     parts_of,
     replied_to,
     words_at,
     words_of,
 )
-from gateway.platforms.text import utf16_len
+from gateway.platforms.text import encodable, one_line, utf16_len
 
 # No deletions: Telegram tells of those in business chats alone, whose messages are numbered apart from ours.
 KINDS_WE_READ = (

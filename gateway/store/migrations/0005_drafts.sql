@@ -7,7 +7,8 @@ CREATE TABLE drafts (
     thread     TEXT NOT NULL,
     reply_to   TEXT NOT NULL,
     message_id TEXT NOT NULL DEFAULT '', -- empty: it may have been sent or not
-    begun_ms   BIGINT NOT NULL
+    begun_ms   BIGINT NOT NULL,
+    settled_ms BIGINT NOT NULL DEFAULT 0 -- when the next process began: by then it had been sent, or never would be
 );
 
 -- The platform's id of a draft that is taken away just before this is sent.

@@ -1,5 +1,7 @@
 """What owners decided about a chat."""
 
+import pytest
+
 from gateway.messages import Sender, SessionKey
 from gateway.store import chats, inbox, people, turns
 from gateway.store.connection import Transaction
@@ -35,6 +37,22 @@ def test_closing_a_channel_ends_what_guests_have_waiting_in_its_threads(tx: Tran
     assert row is not None
     assert inbox.get(tx, row).key.within == "100"
     chats.disallow(tx, "discord", "100")
+    assert tx.count("SELECT COUNT(*) FROM inbox WHERE outcome = 'chat closed'") == 1
+
+
+@pytest.mark.parametrize(("closed", "stays_open"), [("100", "200"), ("200", "100")])
+def test_what_guests_have_waiting_stays_where_either_the_thread_or_its_channel_is_still_open(
+    tx: Transaction, closed: str, stays_open: str
+) -> None:
+    for chat in (closed, stays_open):
+        chats.allow(tx, "discord", chat, by="")
+    thread = SessionKey(platform="discord", kind="thread", chat="200", within="100")
+    guest = Sender(id="5")
+    person_id = people.recognise(tx, "discord", guest, role="guest")
+    inbox.insert(tx, inbound("hello", key=thread, sender=guest), person_id=person_id, role="guest")
+    chats.disallow(tx, "discord", closed)
+    assert tx.count("SELECT COUNT(*) FROM inbox WHERE state = 'ready'") == 1
+    chats.disallow(tx, "discord", stays_open)
     assert tx.count("SELECT COUNT(*) FROM inbox WHERE outcome = 'chat closed'") == 1
 
 

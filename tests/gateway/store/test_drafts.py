@@ -153,6 +153,23 @@ async def test_nothing_is_known_before_something_was_said_after_the_draft(db: Da
     await db.write(unit)
 
 
+async def test_the_first_process_after_the_one_that_sent_it_settles_a_draft(db: Database) -> None:
+    def unit(tx: Transaction) -> None:
+        begun(tx, "t")
+        before = tx.count("SELECT begun_ms FROM drafts")
+        for at_ms in (before, before + 1, before + 2):
+            drafts.settle(tx, at_ms)
+        settled = drafts.of(tx, "t")
+        assert settled is not None
+        assert settled.settled_ms == before + 1
+        drafts.begin(tx, settled)
+        again = drafts.of(tx, "t")
+        assert again is not None
+        assert again.settled_ms == 0
+
+    await db.write(unit)
+
+
 @pytest.mark.parametrize("state", ["sending", "unsure", "in_doubt"])
 async def test_nothing_is_known_while_something_may_have_been_sent_under_an_unknown_id(
     state: str, db: Database

@@ -1,5 +1,6 @@
 """The gateway of a playground: a real process, in a home of its own, that knows nothing of the user's setup."""
 
+import asyncio
 import os
 import socket
 from pathlib import Path
@@ -40,6 +41,16 @@ async def test_it_is_killed_stopped_and_started_again(on: Scene) -> None:
     await until(lambda: gateway.tail().count("about to serve") == 2)
     assert gateway.pid not in (0, first)
     assert "running already" in (await on.post("api/gateway/start", status=400))["problem"]
+    await on.post("api/gateway/stop")
+    await until(lambda: gateway.state == "stopped")
+
+
+async def test_of_two_starts_at_once_one_counts(on: Scene) -> None:
+    gateway = on.on.gateway
+    await on.post("api/gateway/kill")
+    started = await asyncio.gather(gateway.start(), gateway.start(), return_exceptions=True)
+    assert [str(one) for one in started if one is not None] == ["The gateway is running already."]
+    await until(lambda: "about to serve" in gateway.tail())
     await on.post("api/gateway/stop")
     await until(lambda: gateway.state == "stopped")
 
@@ -96,6 +107,16 @@ async def test_a_home_that_is_named_is_kept_and_used_again(tmp_path: Path) -> No
         assert (home / ".env").read_text() != first  # the servers are elsewhere now
         await until(lambda: on.on.gateway.tail().count("about to serve") == 2)
     assert (home / "config.yaml").exists()
+
+
+async def test_a_home_in_which_another_playground_lives_is_left_alone(tmp_path: Path) -> None:
+    home = tmp_path / "kept"
+    async with scene(home=home):
+        written = (home / ".env").read_text()
+        with pytest.raises(NotOurs, match="in use by another playground"):
+            async with scene(home=home):
+                pass
+        assert (home / ".env").read_text() == written
 
 
 async def test_a_home_of_somebodys_own_is_left_alone(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, MediaUnavailable, PlatformUnavailable
 from gateway.messages import Media, Receipt
+from gateway.platforms import connection
 from gateway.platforms.base import ShowsTyping
-from gateway.platforms.discord import line, platform
+from gateway.platforms.discord import line
 from gateway.platforms.discord.errors import sending_problem
 from gateway.platforms.discord.platform import DiscordPlatform
 from gateway.platforms.pace import Pace, Rate
@@ -417,6 +418,6 @@ async def test_a_file_that_is_wanted_while_we_connect_is_waited_for() -> None:
 
 
 async def test_a_file_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "_LINE_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(connection, "_PATIENCE_SECONDS", 0.01)
     with pytest.raises(MediaUnavailable, match="could not be reached"):
         await DiscordPlatform("a.b").fetch(Media(kind="file", reference="x"), 10)

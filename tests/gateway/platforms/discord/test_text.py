@@ -3,8 +3,9 @@
 import pytest
 
 from gateway.messages import Address, OutboundMessage, Text
-from gateway.platforms.discord.letter import Document, Written, letter_of, nonce_of, pages_of
+from gateway.platforms.discord.letter import Written, letter_of, nonce_of, pages_of
 from gateway.platforms.discord.text import flavoured, pieces
+from gateway.platforms.pages import Document
 from gateway.platforms.text import utf16_len
 
 

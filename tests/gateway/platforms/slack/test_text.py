@@ -2,7 +2,8 @@
 
 import pytest
 
-from gateway.platforms.slack.letter import Document, Words, pages_of
+from gateway.platforms.pages import Document
+from gateway.platforms.slack.letter import Words, pages_of
 from gateway.platforms.slack.text import (
     MAX_MARKDOWN_UNITS,
     MAX_SECTION_CHARS,

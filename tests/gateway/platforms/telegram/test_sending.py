@@ -10,7 +10,6 @@ from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, Plat
 from gateway.messages import Address, OutboundMessage, Receipt, Text
 from gateway.platforms.base import ShowsTyping
 from gateway.platforms.pace import Pace, Rate
-from gateway.platforms.telegram.line import Line
 from gateway.platforms.telegram.platform import TelegramPlatform
 from playground.telegram.server import TelegramServer
 from tests.gateway.platforms.telegram.scene import Gate, bot_of, listening, outbound
@@ -277,9 +276,7 @@ async def test_whether_it_may_have_arrived(scene: Scene, kind: Any, status: int,
 
 
 async def test_no_answer_in_time_leaves_us_in_doubt(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    line = scene.platform._line
-    assert isinstance(line, Line)
-    monkeypatch.setattr(line._requests[1], "_read_seconds", 0.1)
+    monkeypatch.setattr(scene.platform._connection.line._requests[1], "_read_seconds", 0.1)
     scene.server.faults.add("hang_after", "sendMessage")
     assert isinstance(await scene.failure(), DeliveryInDoubt)
 

@@ -1,0 +1,39 @@
+"""A platform's line, for whoever wants it now and for whoever can wait a moment."""
+
+import asyncio
+
+import pytest
+
+from gateway.errors import MediaUnavailable, PlatformUnavailable
+from gateway.platforms import connection
+from gateway.platforms.connection import Connection
+from tests.gateway.scene import soon
+
+
+def test_whoever_wants_a_line_that_is_not_there_is_told_at_once() -> None:
+    made = Connection[str]("Discord")
+    with pytest.raises(PlatformUnavailable, match="not connected to Discord"):
+        _ = made.line
+    made.open("a line")
+    assert made.line == "a line"
+    made.close()
+    with pytest.raises(PlatformUnavailable, match="not connected to Discord"):
+        _ = made.line
+
+
+async def test_whoever_can_wait_gets_the_line_when_it_is_there() -> None:
+    made = Connection[str]("Discord")
+    waiting = asyncio.create_task(made.line_soon())
+    await asyncio.sleep(0)
+    made.open("the first")
+    made.close()  # before whoever waits had their turn: they are not given a line that is gone
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    made.open("the second")
+    assert await soon(waiting) == "the second"
+
+
+async def test_a_line_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_PATIENCE_SECONDS", 0.01)
+    with pytest.raises(MediaUnavailable, match="Discord could not be reached"):
+        await Connection[str]("Discord").line_soon()
