@@ -23,6 +23,7 @@ KNOWN_ENTRIES = frozenset(
         ".DS_Store",
         ".config.yaml*",
         ".env*",
+        ".sticker_cache.json*",
         "AGENTS.md",
         "BOOT.md",
         "SOUL.md",

@@ -5,6 +5,9 @@ from gateway.progress import MODES, as_mode
 from gateway.store import sessions
 from gateway.store.connection import Transaction
 
+_NOT_FOR_GUESTS = (
+    "Only owners and people on an allowlist can choose that here: what tools bring is seen by all in the group."
+)
 _TOLD = {
     "off": "Tools are used without being shown.",
     "new": "A tool is shown when it is used, and not again until another is.",
@@ -15,6 +18,8 @@ _TOLD = {
 
 def verbose(tx: Transaction, call: CommandCall) -> CommandReply:
     """In this conversation, while an answer is made; without an argument everything is shown."""
+    if call.role == "guest" and call.key.kind not in ("dm", ""):  # an owner's tools may be at work here, too
+        return CommandReply(text=_NOT_FOR_GUESTS)
     mode = as_mode(call.arguments.lower() or "verbose")
     if mode is None:
         return CommandReply(text=f"There is no such mode. Use /verbose {'|'.join(MODES)}.")

@@ -45,7 +45,7 @@ class PlaygroundHome:
 
     def hold(self) -> None:
         """Until `remove`: what another playground writes here would send this one's gateway to servers of its own."""
-        held = (self.root / "playground.lock").open("ab")
+        held = (self.log_file.parent / "playground.lock").open("ab")
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

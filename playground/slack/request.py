@@ -7,31 +7,12 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
+from playground.params import Given
 from playground.slack.rules import Refused
 from playground.wire import Wire
 
 
-class Params:
-    """Values arrive as strings or, from JSON, as themselves; Slack does not mind which."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = values
-
-    def has(self, name: str) -> bool:
-        return self.values.get(name) is not None
-
-    def text(self, name: str) -> str:
-        value = self.values.get(name)
-        if isinstance(value, str):
-            return value
-        return "" if value is None else json.dumps(value)
-
-    def integer(self, name: str, default: int = 0) -> int:
-        try:
-            return int(self.text(name))
-        except ValueError:
-            return default
-
+class Params(Given):
     def boolean(self, name: str) -> bool:
         return self.text(name).lower() in ("true", "1")
 

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 from aiohttp.web_request import FileField
 
+from playground.params import Given
 from playground.telegram.rules import MAX_UPLOAD_BYTES, Refused, bad_request
 
 
@@ -19,27 +20,10 @@ class Upload:
     content: bytes = field(repr=False)
 
 
-class Params:
-    """Values arrive as strings or, from JSON, as themselves; the server does not mind which."""
-
+class Params(Given):
     def __init__(self, values: Mapping[str, Any], files: Mapping[str, Upload] | None = None) -> None:
-        self.values = values
+        super().__init__(values)
         self.files: Mapping[str, Upload] = files or {}
-
-    def has(self, name: str) -> bool:
-        return self.values.get(name) is not None
-
-    def text(self, name: str) -> str:
-        value = self.values.get(name)
-        if isinstance(value, str):
-            return value
-        return "" if value is None else json.dumps(value)
-
-    def integer(self, name: str, default: int = 0) -> int:
-        try:
-            return int(self.text(name))
-        except ValueError:
-            return default
 
     def boolean(self, name: str) -> bool:
         return self.text(name).lower() in ("true", "yes", "1")

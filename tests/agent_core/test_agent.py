@@ -17,10 +17,12 @@ from agent_core.events import Event, TextDelta
 from agent_core.result import tool_names
 from agent_core.trajectory import to_sharegpt
 from hermes_config import environment
+from hermes_config.places import Home
 from playground.model_script import say
 from playground.model_server import ModelServer
 from tests.agent_core.scripted import ScriptedModel
 from tools.toolsets import ToolsetError
+from tools.workplaces import local_workplace
 
 
 async def test_chat_is_one_line() -> None:
@@ -186,3 +188,21 @@ def test_sharegpt_groups_results_and_keeps_thoughts_and_broken_arguments() -> No
     assert turns[2]["value"].startswith("<think>\nhm\n</think>\non it\n<tool_call>")
     assert '"arguments": "{broken"' in turns[2]["value"]
     assert turns[3]["value"].count("<tool_response>") == 2
+
+
+async def test_file_tools_work_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("milk\n")
+    read = ToolCall(id="1", name="file_read", arguments='{"path": "notes.txt"}')
+    agent = AIAgent(model=ScriptedModel([assistant(tool_calls=(read,)), assistant("done")]), enabled_toolsets=["file"])
+    result = await agent.run("what is in my notes?")
+    assert json.loads(result.messages[-2]["content"])["content"] == "     1|milk"
+
+
+async def test_a_workplace_of_the_callers_own_is_used_instead(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    place = local_workplace(tmp_path / "elsewhere", home=Home(tmp_path / "home"))
+    write = ToolCall(id="1", name="file_write", arguments='{"path": "a.txt", "content": "x"}')
+    agent = AIAgent(model=ScriptedModel([assistant(tool_calls=(write,)), assistant("done")]), workplace=place)
+    await agent.run("write a file")
+    assert (tmp_path / "elsewhere" / "a.txt").read_text() == "x"

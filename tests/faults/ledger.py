@@ -75,6 +75,10 @@ class Verdict:
     def count(self, offence: str) -> int:
         return len(self.offences.get(offence, ()))
 
+    @property
+    def counts(self) -> dict[str, int]:
+        return {offence: len(offenders) for offence, offenders in self.offences.items()}
+
     def __str__(self) -> str:
         lines = [
             f"{self.sent} sent, {self.accepted} accepted, {self.answered} answered, {self.explained} explained, "

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from hermes_config.errors import ConfigError
-from hermes_config.keys import catalogue, variables
+from hermes_config.keys import catalogue, find, variables
 from hermes_config.load import load
 from hermes_config.places import Home
 from hermes_config.settings import Settings
@@ -172,3 +172,17 @@ def test_no_config_file_means_no_yaml_parser() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+def test_settings_of_a_backend_may_be_written_flat(home: Home) -> None:
+    home.config_file.write_text("terminal:\n  bubblewrap_network: true\n  bubblewrap:\n    memory_mb: 300\n")
+    loaded = load(home)
+    assert (loaded.settings.terminal.bubblewrap.network, loaded.settings.terminal.bubblewrap.memory_mb) == (True, 300)
+    assert loaded.warnings == ()
+    assert find("terminal.bubblewrap_network") is catalogue()["terminal.bubblewrap.network"]
+
+
+def test_a_variable_to_pass_on_must_look_like_one(home: Home) -> None:
+    home.config_file.write_text("terminal:\n  env_passthrough: [GITHUB_TOKEN, 'A=b']\n")
+    with pytest.raises(ConfigError, match="'A=b' is no name of a variable"):
+        load(home)

@@ -73,6 +73,7 @@ OURS = [
     ["hooks", "skills", "memories", "tools", "workspaces", "cron", "trajectories", "logs"],
     ["image_cache", "audio_cache", "document_cache", "video_cache", "sticker_cache.json"],
     ["config.yaml.bak-1", "config.yaml.tmp-abcd", ".env.tmp-x", ".config.yaml.swp"],
+    ["sticker_cache.json", ".sticker_cache.json-abcd"],
 ]
 
 

@@ -55,6 +55,7 @@ _WANTED_SCOPES = (
     ),
     *(f"{kind}:{right}" for kind in ("channels", "groups", "im", "mpim") for right in ("history", "read")),
 )
+_COMMAND = "/hermes"  # as the manifest in docs/slack.md names it
 _STATUS = "is thinking…"
 # Slack takes 50 changes a minute, in all channels together.
 _DRAFTS = DraftStyle(interval_seconds=2.0, max_units=3_000, account_seconds=1.5, rings=True)
@@ -82,20 +83,18 @@ class SlackPlatform:
         *,
         account: str = "slack",
         api_url: str = "https://slack.com/api/",
-        command: str = "/hermes",
         pace: Pace | None = None,
         commands: Sequence[tuple[str, str]] = (),
         load: Load | None = None,
     ) -> None:
-        """`command` is the slash command that the app's settings name; `commands` are the names and descriptions of our
-        own, to know them behind it; `load` gives the bytes of files to be sent."""
+        """`commands` are names and descriptions, to know our own behind the slash command; `load` gives the bytes of
+        files to be sent."""
         self.account = account
         self.pace = pace if pace is not None else Pace(per_chat=Rate(count=3, seconds=3))
         self._tokens = bot_token, app_token
         self._bot_variable = token_variable(account, "SLACK_BOT_TOKEN")
         self._app_variable = token_variable(account, "SLACK_APP_TOKEN")
         self._api = Api(bot_token, app_token, api_url)
-        self._command = command
         self._commands = frozenset(name for name, _ in commands)
         self._rooms = Rooms()
         self._directory = Directory(self._api, account)
@@ -242,7 +241,7 @@ class SlackPlatform:
             inlet=inlet,
             rooms=self._rooms,
             directory=self._directory,
-            umbrella=self._command,
+            umbrella=_COMMAND,
             commands=self._commands,
             fell_behind=lambda: catching_up.begin(),
         )
@@ -250,7 +249,6 @@ class SlackPlatform:
         dispatch = Dispatch(
             self._api.bot_client, me, event=listener.event, press=listener.press, command=listener.command
         )
-
         sockets = Sockets(
             self._api,
             account=self.account,

@@ -7,8 +7,7 @@ answers on whichever socket is newest, and owns none of the tasks it starts.
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
 
 import aiohttp
 import structlog
@@ -66,7 +65,7 @@ class Sockets:
                 task.cancel()
         raise problem
 
-    def _start(self, group: asyncio.TaskGroup, work: Any, name: str) -> None:
+    def _start(self, group: asyncio.TaskGroup, work: Coroutine[object, None, None], name: str) -> None:
         task = group.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -40,6 +40,15 @@ def test_a_mode_that_does_not_exist_changes_nothing(tx: Transaction) -> None:
     assert verbosity(tx) == "all"
 
 
+def test_a_guest_does_not_choose_for_all_who_speak_in_a_group(tx: Transaction) -> None:
+    group = SessionKey(platform="pigeon", kind="group", chat="-1")
+    for role, told in (("guest", "Only owners and people on an allowlist"), ("member", "Every use of a tool is shown")):
+        call = CommandCall(key=group, name="verbose", role=role)  # type: ignore[arg-type]
+        assert all_commands().run(tx, call).text.startswith(told)
+        mode = sessions.verbosity(tx, sessions.open_current(tx, group).id)
+        assert mode == ("verbose" if role == "member" else "")
+
+
 def test_a_new_conversation_begins_as_usual(tx: Transaction) -> None:
     use(tx, "off")
     sessions.end_current(tx, str(KEY), reason="new")

@@ -10,7 +10,7 @@ from gateway.messages import Address, Choice, InboundMessage, OutboundMessage, R
 from gateway.platforms.discord.platform import DiscordPlatform
 from gateway.platforms.pace import Pace
 from playground.discord.server import DiscordServer
-from tests.gateway.platforms.telegram.scene import Gate
+from tests.gateway.platforms.gate import Gate
 from tests.gateway.scene import soon
 
 COMMANDS = (("help", "Show what I can do"), ("stop", "Stop what is going on"), ("reset", ""))

@@ -118,7 +118,7 @@ async def test_what_comes_in_a_muddle_while_something_is_taken_is_put_in_order(
         await gate.until(lambda: len(arrivals) == 4)
         go_on.set()
         assert await gate.next_texts(4) == ["0", "1", "2", "3"]
-    assert [len(page) for page in gate.pages] == [1, 3]
+    assert [len(page) for page in gate.pages if page] == [1, 3]
 
 
 async def test_everything_we_read(server: SlackServer, gate: Gate, ada: str, general: str) -> None:

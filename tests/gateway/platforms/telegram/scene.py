@@ -1,91 +1,17 @@
 """A Telegram of our own, a bot on it, and a gateway that writes down what it is handed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.messages import Address, Choice, Cursor, InboundMessage, OutboundMessage, Text
-from gateway.platforms.base import Inlet
+from gateway.messages import Address, Choice, OutboundMessage, Text
 from gateway.platforms.pace import Pace
 from gateway.platforms.telegram.platform import TelegramPlatform
 from playground.telegram.server import TelegramServer
-from tests.gateway.scene import soon
+from tests.gateway.platforms.gate import Gate as Gate
 
 COMMANDS = (("help", "Show what I can do"), ("stop", "Stop what is going on"))
-
-
-@dataclass
-class Gate:
-    taken: list[InboundMessage] = field(default_factory=list)
-    pages: list[list[InboundMessage]] = field(default_factory=list)
-    cursors: dict[str, str] = field(default_factory=dict)
-    moves: list[tuple[str, str]] = field(default_factory=list)
-    reached: list[str] = field(default_factory=list)
-    strangers: set[str] = field(default_factory=set)
-    heard: int = 0
-    refuse_with: list[Exception] = field(default_factory=list)
-    refused: int = 0
-    before_accept: Callable[[], Awaitable[None]] | None = None
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def inlet(self) -> Inlet:
-        return Inlet(
-            accept=self._accept,
-            cursor=self._cursor,
-            cursors=self._cursors,
-            heard=self._heard,
-            reachable=self._reachable,
-            moved=self._moved,
-            serves=self._serves,
-        )
-
-    async def until(self, condition: Callable[[], Any]) -> None:
-        async def wait() -> None:
-            while not condition():
-                self.changed.clear()
-                await self.changed.wait()
-
-        await soon(wait())
-
-    async def next_texts(self, count: int) -> list[str]:
-        await self.until(lambda: len(self.taken) >= count)
-        return [message.text for message in self.taken]
-
-    async def _accept(self, messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
-        if self.before_accept is not None:
-            await self.before_accept()
-        if self.refuse_with and messages:
-            self.refused += 1
-            self.changed.set()
-            raise self.refuse_with.pop(0)
-        self.pages.append(list(messages))
-        self.taken += messages
-        if cursor is not None:
-            self.cursors[cursor.channel] = cursor.value
-        self.changed.set()
-
-    async def _cursor(self, channel: str) -> str:
-        return self.cursors.get(channel, "")
-
-    async def _cursors(self) -> dict[str, str]:
-        return self.cursors
-
-    async def _reachable(self, chat: str) -> None:
-        self.reached.append(chat)
-        self.changed.set()
-
-    async def _serves(self, message: InboundMessage) -> bool:
-        return message.sender.id not in self.strangers
-
-    async def _moved(self, old: str, new: str) -> None:
-        self.moves.append((old, new))
-        self.changed.set()
-
-    def _heard(self) -> None:
-        self.heard += 1
-        self.changed.set()
 
 
 def bot_of(server: TelegramServer, **options: Any) -> TelegramPlatform:
