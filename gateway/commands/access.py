@@ -166,10 +166,11 @@ class _AccessDesk:
 
     def _disallow(self, tx: Transaction, call: CommandCall) -> str:
         account, chat = call.key.account_name, call.key.chat
-        was_open = chats.disallow(tx, account, chat)
+        opened_by_config = bool(call.key.place_names & self.rules.allowed_chats)
+        was_open = chats.disallow(tx, account, chat, stays_open=opened_by_config)
         if was_open:
             trail.record(tx, "chat closed", account=account, chat=chat, by=_by(call))
-        if call.key.place_names & self.rules.allowed_chats:
+        if opened_by_config:
             return "The config opens this group, so it stays open. Take it out of access.allowed_chats there."
         if call.key.within and people.standing(tx, account, call.sender_id, call.key.within).chat_allowed:
             return "The channel around this thread is open, and its threads with it. Send /allow off there."

@@ -24,15 +24,15 @@ def allow(tx: Transaction, account: str, chat: str, *, by: str) -> None:
     )
 
 
-def disallow(tx: Transaction, account: str, chat: str) -> bool:
-    """Whether it had been allowed. What guests have waiting in it ends with that: nothing else had let them in."""
+def disallow(tx: Transaction, account: str, chat: str, *, stays_open: bool = False) -> bool:
+    """Whether it had been allowed. What guests have waiting in it ends with that, unless the config lets them in."""
     changed = tx.execute(
         """UPDATE chats SET allowed_ms = NULL, allowed_by = ''
             WHERE account = ? AND chat = ? AND allowed_ms IS NOT NULL""",
         account,
         chat,
     )
-    if changed:
+    if changed and not stays_open:
         inbox.drop_waiting_in(tx, account, chat, "guest", "chat closed")
     return changed > 0
 

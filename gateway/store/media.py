@@ -49,6 +49,7 @@ class MediaFiles:
                 os.fsync(file.fileno())
             _touch(Path(partial))
             os.replace(partial, target)
+            _sync(target.parent)  # the row that names it is on the disk next
         except BaseException:
             Path(partial).unlink(missing_ok=True)
             raise
@@ -72,6 +73,14 @@ class MediaFiles:
         for path in strays:
             path.unlink(missing_ok=True)
         return len(strays)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _touch(path: Path) -> None:

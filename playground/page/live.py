@@ -30,15 +30,17 @@ class LivePage:
 
     async def run(self) -> None:
         """Until the page is closed."""
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._follow(phone)) for phone in self._phones.values()]
-            tasks.append(group.create_task(self._watch_gateway()))
-            try:
-                await self._read()
-            finally:
-                for task in tasks:
-                    task.cancel()
-        self._rows.close()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._follow(phone)) for phone in self._phones.values()]
+                tasks.append(group.create_task(self._watch_gateway()))
+                try:
+                    await self._read()
+                finally:
+                    for task in tasks:
+                        task.cancel()
+        finally:
+            self._rows.close()
 
     async def _read(self) -> None:
         async for message in self._socket:

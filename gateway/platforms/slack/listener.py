@@ -64,6 +64,7 @@ class Listener:
         room.arrivals.append(arrival)
         if not await room.catches_up(_PATIENCE_SECONDS) and self._is_read_later(event, room):
             room.arrivals.remove(arrival)
+            room.doubt()  # the history may have been asked for before this was said
             return False
         await asyncio.sleep(0)  # what the other socket brought at the same moment goes along
         async with room.lock:

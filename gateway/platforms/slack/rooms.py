@@ -55,7 +55,7 @@ class Room:
             async with asyncio.timeout(seconds):
                 await self.current.wait()
         except TimeoutError:
-            return False
+            return self.caught_up  # it may have at the last moment
         finally:
             self.waiting -= 1
         return True

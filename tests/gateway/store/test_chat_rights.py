@@ -95,6 +95,13 @@ def test_what_guests_have_waiting_in_a_chat_ends_when_it_is_closed(tx: Transacti
     assert tx.count("SELECT COUNT(*) FROM trail WHERE event = 'chat closed' AND inbox_id = ?", guests) == 1
 
 
+def test_what_the_config_lets_in_goes_on_when_a_chat_is_closed(tx: Transaction) -> None:
+    chats.allow(tx, "telegram", "-100", by="")
+    heard(tx, "guest")
+    assert chats.disallow(tx, "telegram", "-100", stays_open=True)
+    assert tx.count("SELECT COUNT(*) FROM inbox WHERE state = 'ready'") == 1
+
+
 def test_closing_a_chat_that_was_not_open_ends_nothing(tx: Transaction) -> None:
     """The config may have opened it."""
     heard(tx, "guest")

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import StoreUnavailable
-from gateway.platforms.slack import catching_up
+from gateway.platforms.slack import catching_up, listener
 from gateway.platforms.slack.rooms import Room, Rooms, just_before
 from playground.slack.server import SlackServer
 from playground.slack.subscriptions import EVERYTHING
@@ -162,6 +162,34 @@ async def test_what_comes_live_does_not_overtake_what_was_missed(
     server.faults.add("slow", "conversations.history", seconds=0.5)
     async with listening(bot_of(server), gate, server):
         server.people.send_text(dm, ada, "three")
+        await gate.until(lambda: len(gate.distinct) == 3)
+    assert gate.distinct == ["one", "two", "three"]
+
+
+async def test_what_is_left_for_the_history_is_read_though_it_came_after_that_was_asked_for(
+    server: SlackServer, gate: Gate, ada: str, dm: str, silence: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "_PATIENCE_SECONDS", 0.05)
+    server.sockets.retry_seconds = (600.0,)  # Slack does not bring it again soon
+    async with listening(bot_of(server), gate, server):
+        server.people.send_text(dm, ada, "one")
+        await gate.next_texts(1)
+    silence()
+    server.people.send_text(dm, ada, "two")
+    server.subscriptions.to = EVERYTHING
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        if server.called("conversations.history"):
+            asked.set()
+            await go_on.wait()
+
+    gate.before_accept = hold
+    async with listening(bot_of(server), gate, server):
+        await asyncio.wait_for(asked.wait(), 5)
+        server.people.send_text(dm, ada, "three")
+        await asyncio.sleep(0.3)  # nothing tells that it was left, but that
+        go_on.set()
         await gate.until(lambda: len(gate.distinct) == 3)
     assert gate.distinct == ["one", "two", "three"]
 
