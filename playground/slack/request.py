@@ -1,7 +1,6 @@
 """The arguments of a call, whether they came as a query, a form or JSON, and its token."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
