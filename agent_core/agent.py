@@ -5,7 +5,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import dropwhile
 from pathlib import Path
@@ -21,6 +21,7 @@ from agent_core.prompt import Layers, build_prompt
 from agent_core.result import AgentResult, TurnOutcome, final_text
 from agent_core.trajectory import Turn, to_sharegpt
 from agent_core.turn import run_turn
+from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
 from tools.builtin import load_builtin
 from tools.toolsets import select
@@ -35,7 +36,8 @@ class AIAgent:
 
     Without one it is the offline demo model. Keys come from `api_key`, else from the settings, .env included.
     `quiet_mode` keeps events from `on_event`; the results are the same. `async with` or `aclose` ends the
-    connections of a model that was given by name.
+    connections of a model that was given by name. Files are those of this machine, relative paths begin in the current
+    folder; `workplace` says otherwise.
     """
 
     model: str | Model = "demo"
@@ -49,8 +51,10 @@ class AIAgent:
     quiet_mode: bool = False
     save_trajectories: bool = False
     trajectories_dir: Path | None = None
+    workplace: Workplace | None = None
     _last: "_Last | None" = field(default=None, init=False, repr=False)
     _opened: "_Opened | None" = field(default=None, init=False, repr=False)
+    _here: Workplace | None = field(default=None, init=False, repr=False)
 
     async def __aenter__(self) -> Self:
         return self
@@ -83,7 +87,7 @@ class AIAgent:
         Messages are ours or dicts in OpenAI format, so that the `messages` of a result are the next `history`.
         System messages at its beginning are left out: `system`, or the prompt we build, takes their place.
         """
-        tools = select(load_builtin(), self.enabled_toolsets, self.disabled_toolsets)
+        tools = select(load_builtin(), self.enabled_toolsets, self.disabled_toolsets, has_workplace=True)
         prompt = build_prompt(Layers(tools=tuple(tool.name for tool in tools))) if system is None else system
         asked = [user(messages)] if isinstance(messages, str) else list(messages)
         before = dropwhile(lambda message: message.role == "system", conversation_from_openai(history))
@@ -94,7 +98,7 @@ class AIAgent:
             tools=tools,
             messages=[*([system_message(prompt)] if prompt else []), *said],
             journal=ListJournal(),
-            context=ToolContext(task_id=task_id or uuid.uuid4().hex),
+            context=ToolContext(task_id=task_id or uuid.uuid4().hex, workplace=self._workplace()),
             emit=self._emit,
             max_iterations=self.max_iterations,
         )
@@ -134,6 +138,18 @@ class AIAgent:
             return {preset.key_env: self.api_key for preset in PRESETS}
         secrets = load(Home.locate()).settings.secrets
         return {name.upper(): value.get_secret_value() for name, value in secrets if value is not None}
+
+    def _workplace(self) -> Workplace:
+        """One for each run, since each has a current folder of its own; what is behind them is the same."""
+        from hermes_config.places import Home
+        from tools.workplaces import local_workplace
+
+        if self.workplace is not None:
+            return self.workplace
+        folder = Path.cwd()
+        if self._here is None or self._here.workspace != str(folder):
+            self._here = local_workplace(folder, home=Home.locate())
+        return replace(self._here)
 
     def _emit(self, event: Event) -> None:
         if self.quiet_mode:

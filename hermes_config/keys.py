@@ -26,6 +26,7 @@ EXAMPLES = {
     "platforms.slack.allowed_users": "U012AB3CD",
     "platforms.telegram.accounts": "work",
     "platforms.telegram.allowed_users": "123456789",
+    "terminal.env_passthrough": "GITHUB_TOKEN",
     "user.name": "Ada",
     "user.timezone": "Europe/Berlin",
 }
@@ -149,9 +150,16 @@ def variables() -> types.MappingProxyType[str, str]:
     return types.MappingProxyType(general | named | secret)
 
 
+@cache
+def flat_names() -> types.MappingProxyType[str, str]:
+    """How people know the settings of a backend, such as terminal.docker_image for terminal.docker.image."""
+    parts = [dotted.split(".") for dotted in catalogue() if dotted.startswith("terminal.")]
+    return types.MappingProxyType({f"terminal.{'_'.join(path)}": ".".join(("terminal", *path)) for _, *path in parts})
+
+
 def find(name: str) -> Key | None:
-    """By dotted key or by variable."""
-    return catalogue().get(variables().get(name.upper(), name))
+    """By dotted key, by its flat name or by variable."""
+    return catalogue().get(variables().get(name.upper(), flat_names().get(name, name)))
 
 
 def unknown(name: str) -> str:

@@ -25,6 +25,7 @@ from hermes_config.values import (
     TimezoneName,
     Toolsets,
     UserIds,
+    VariableNames,
 )
 
 CONFIG_VERSION = 1
@@ -318,7 +319,19 @@ class PlatformsSettings(Section):
     slack: SlackSettings = Field(SlackSettings(), description="The bot on Slack.")
 
 
+class BubblewrapSettings(Section):
+    network: bool = Field(False, description="Whether commands in the sandbox may reach the network.")
+    memory_mb: int = Field(2048, ge=64, le=1_000_000, description="How much memory a command may use.")
+    max_processes: int = Field(256, ge=8, le=100_000, description="How many processes a command may have.")
+    workspace_mb: int = Field(2048, ge=1, le=10_000_000, description="How large a workspace may grow.")
+
+
 class TerminalSettings(Section):
+    backend: Literal["local", "bubblewrap"] = Field(
+        "local",
+        description="Where the owner's commands run and files are; everybody else's are always in a sandbox.",
+        json_schema_extra=_env("TERMINAL_ENV"),
+    )
     cwd: Line = Field(
         "~",
         min_length=1,
@@ -326,6 +339,14 @@ class TerminalSettings(Section):
         description="The folder in which the agent works for chats; its AGENTS.md is read.",
         json_schema_extra=_env("MESSAGING_CWD"),
     )
+    timeout_seconds: Number = Field(180, gt=0, le=86_400, description="How long a command may take.")
+    max_output_chars: int = Field(
+        50_000, ge=1_000, le=1_000_000, description="How much of a command's output is shown; the rest is in a file."
+    )
+    env_passthrough: VariableNames = Field(
+        (), description="Variables that the owner's commands get besides the ordinary ones, also from .env."
+    )
+    bubblewrap: BubblewrapSettings = Field(BubblewrapSettings(), description="The sandbox.")
 
 
 class DisplaySettings(Section):

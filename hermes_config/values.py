@@ -19,6 +19,7 @@ HOW_TO_FIND_AN_ID = (
 USER_ID = re.compile(r"(?:[a-z][a-z0-9_]*(?:@[a-z0-9_]+)?:)?(?:[0-9]{1,32}|[UW](?=[A-Z]*[0-9])[A-Z0-9]{2,32})")
 CHAT_ID = re.compile(r"(?:[a-z][a-z0-9_]*(?:@[a-z0-9_]+)?:)(?:-?[0-9]{1,32}|[CGD](?=[A-Z]*[0-9])[A-Z0-9]{2,32})")
 TOOLSET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 RESET_EXCEPTION = re.compile(
     r"(?P<target>(?P<platform>[a-z][a-z0-9_]*)(?::(?P<kind>dm|group|channel|thread))?)"
     r"=(?P<mode>idle|daily|both|none)(?::(?P<numbers>[0-9]{1,6}(?::[0-9]{1,2})?))?"
@@ -71,6 +72,12 @@ def _account_name(entry: str) -> str:
 def _toolset(entry: str) -> str:
     if not TOOLSET.fullmatch(entry):
         raise ValueError(f"{entry[:60]!r} is no toolset name; names look like todo or clock")
+    return entry
+
+
+def _variable(entry: str) -> str:
+    if not VARIABLE.fullmatch(entry):
+        raise ValueError(f"{entry[:60]!r} is no name of a variable; names look like GITHUB_TOKEN")
     return entry
 
 
@@ -168,6 +175,7 @@ SlackUserIds = Annotated[UserIds, AfterValidator(_of("slack"))]
 ChatIds = Annotated[tuple[Annotated[str, AfterValidator(_chat_id)], ...], BeforeValidator(_listed)]
 AccountNames = Annotated[tuple[Annotated[str, AfterValidator(_account_name)], ...], BeforeValidator(_listed)]
 Toolsets = Annotated[tuple[Annotated[str, AfterValidator(_toolset)], ...], BeforeValidator(_listed)]
+VariableNames = Annotated[tuple[Annotated[str, AfterValidator(_variable)], ...], BeforeValidator(_listed)]
 Models = Annotated[tuple[Annotated[str, AfterValidator(_one_line)], ...], BeforeValidator(_listed)]
 ResetExceptions = Annotated[
     tuple[Annotated[str, AfterValidator(_reset_exception)], ...],

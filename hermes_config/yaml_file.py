@@ -7,7 +7,7 @@ from typing import Any
 
 from hermes_config.errors import ConfigError
 from hermes_config.given import Findings, Given, read_text
-from hermes_config.keys import catalogue, sections, shown_briefly, unknown, variables
+from hermes_config.keys import catalogue, flat_names, sections, shown_briefly, unknown, variables
 from hermes_config.secrets import find as find_secret
 from hermes_config.settings import CONFIG_VERSION
 
@@ -77,7 +77,7 @@ def line_of(mapping: dict[Any, Any], name: object) -> int:
 
 def _values(mapping: dict[Any, Any], prefix: str, path: Path, findings: Findings) -> Iterator[Given]:
     for name, value in mapping.items():
-        dotted = f"{prefix}{name}"
+        dotted = flat_names().get(f"{prefix}{name}", f"{prefix}{name}")
         line = line_of(mapping, name)
         where = f"{path} line {line}"
         if dotted == VERSION_KEY:

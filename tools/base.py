@@ -7,17 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tools.backends.base import Workplace
+from tools.failures import BadArguments as BadArguments
+from tools.failures import ToolFailed as ToolFailed
 from tools.parts import Part
 
 ToolOutput = str | Mapping[str, Any] | list[Any] | tuple[Part, ...]
-
-
-class ToolFailed(Exception):
-    """A failure to tell the model about: what was wrong and what it can do instead."""
-
-
-class BadArguments(ToolFailed):
-    """The arguments do not fit the parameters: the tool did nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +22,7 @@ class ToolContext:
     task_id: str  # the session, or the batch task: state that a tool keeps is kept per task
     call_id: str = ""  # filled in for each call
     timezone: str = ""  # IANA name; empty means the machine's
+    workplace: Workplace | None = None  # where files are and commands run; None where there is no such place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +36,4 @@ class Tool:
     unavailable: Callable[[], str] = lambda: ""
     """Why the tool cannot be used now, in words for the operator; empty when it can."""
     requires_env: tuple[str, ...] = ()
+    needs_workplace: bool = False  # left out where a call would have none

@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tools.base import ToolFailed
+from tools.opening import FILE, folder_held
 from tools.parts import in_bytes
 
 MEDIA_PATH_FORMAT = "media-path"
@@ -28,10 +29,6 @@ _MAX_PATH_BYTES = 4095
 _MAX_NAME_BYTES = 255
 _SHOWN_CHARS = 80
 _CHUNK_BYTES = 1 << 20
-_O_PATH = getattr(os, "O_PATH", os.O_RDONLY)  # only Linux can hold a folder that may be entered but not listed
-_FOLDER = _O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK a FIFO would hold us until somebody writes into it.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _REASONS = {
     errno.ENOENT: "there is no such file",
@@ -111,26 +108,20 @@ def open_media(path: str, roots: MediaRoots, *, max_bytes: int) -> Iterator[Open
         descriptor = _opened(path, where)
     except OSError as error:
         raise MediaRefused(path, _reason(error)) from error
-    with closing(_Owned(descriptor)):
+    try:
         size = _check_kind(path, os.fstat(descriptor))
         _check_size(path, size, max_bytes)
         yield OpenedMedia(
             name=_printable(where.name), size_bytes=size, max_bytes=max_bytes, path=path, descriptor=descriptor
         )
+    finally:
+        os.close(descriptor)
 
 
 def shown(path: str) -> str:
     """A path as part of a sentence: one line, no markup of its own, no end without end."""
     clean = _printable(path).replace("`", "'").strip()
     return f"`{clean if len(clean) <= _SHOWN_CHARS else '…' + clean[-_SHOWN_CHARS:]}`" if clean else "A file"
-
-
-@dataclass(frozen=True, slots=True)
-class _Owned:
-    descriptor: int
-
-    def close(self) -> None:
-        os.close(self.descriptor)
 
 
 def _locate(path: str, roots: MediaRoots) -> Path:
@@ -188,17 +179,10 @@ def _may_leave(where: Path, root: Path, roots: MediaRoots) -> bool:
 
 
 def _opened(path: str, where: Path) -> int:
-    folder = os.open("/", _FOLDER)
-    try:
-        for name in where.parts[1:-1]:
-            inner = os.open(name, _FOLDER, dir_fd=folder)
-            os.close(folder)
-            folder = inner
+    with folder_held(where.parent) as folder:
         # Looked at before it is opened, since opening alone makes some devices act; what counts is the look after it.
         _check_kind(path, os.stat(where.name, dir_fd=folder, follow_symlinks=False))
-        return os.open(where.name, _FILE, dir_fd=folder)
-    finally:
-        os.close(folder)
+        return os.open(where.name, FILE, dir_fd=folder)
 
 
 def _check_kind(path: str, found: os.stat_result) -> int:

@@ -43,11 +43,19 @@ class Registry:
         name: str = "",
         unavailable: Callable[[], str] = lambda: "",
         requires_env: tuple[str, ...] = (),
+        needs_workplace: bool = False,
     ) -> Callable[[Function], Function]:
         """Signs up the function below it, which stays callable as it is."""
 
         def sign_up(function: Function) -> Function:
-            built = build_tool(function, toolset=toolset, name=name, unavailable=unavailable, requires_env=requires_env)
+            built = build_tool(
+                function,
+                toolset=toolset,
+                name=name,
+                unavailable=unavailable,
+                requires_env=requires_env,
+                needs_workplace=needs_workplace,
+            )
             self.add(built, module=function.__module__)
             return function
 
@@ -110,6 +118,7 @@ def build_tool(
     name: str = "",
     unavailable: Callable[[], str] = lambda: "",
     requires_env: tuple[str, ...] = (),
+    needs_workplace: bool = False,
 ) -> Tool:
     """A tool from an async function with typed parameters, without signing it up."""
     named = name or function.__name__
@@ -122,6 +131,7 @@ def build_tool(
         run=run,
         unavailable=unavailable,
         requires_env=requires_env,
+        needs_workplace=needs_workplace,
     )
 
 

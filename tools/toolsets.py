@@ -25,7 +25,8 @@ class Toolset:
 TOOLSETS: Mapping[str, Toolset] = {
     "clock": Toolset(description="the date and the time, anywhere"),
     "todo": Toolset(description="a list of tasks for each conversation"),
-    "core": Toolset(description="what is on unless you choose", includes=("clock", "todo")),
+    "file": Toolset(description="reading, writing, searching and patching files"),
+    "core": Toolset(description="what is on unless you choose", includes=("clock", "file", "todo")),
 }
 
 
@@ -35,9 +36,13 @@ def select(
     disabled: Iterable[str] = (),
     *,
     toolsets: Mapping[str, Toolset] = TOOLSETS,
+    has_workplace: bool = False,
 ) -> list[Tool]:
-    """The tools that are on and can be used, by name. What is disabled wins. Raises ToolsetError."""
-    reasons = why_not(registry, enabled, disabled, toolsets=toolsets)
+    """The tools that are on and can be used, by name. What is disabled wins. Raises ToolsetError.
+
+    Those that need a workplace are left out where their calls would have none.
+    """
+    reasons = why_not(registry, enabled, disabled, toolsets=toolsets, has_workplace=has_workplace)
     return [tool for tool in registry if not reasons[tool.name]]
 
 
@@ -47,6 +52,7 @@ def why_not(
     disabled: Iterable[str] = (),
     *,
     toolsets: Mapping[str, Toolset] = TOOLSETS,
+    has_workplace: bool = False,
 ) -> dict[str, str]:
     """For each tool that exists why it is left out; empty for a tool that is on. Raises ToolsetError."""
     known = {tool.toolset: Toolset(description="") for tool in registry} | dict(toolsets)
@@ -58,6 +64,8 @@ def why_not(
             reasons[tool.name] = f"toolset {tool.toolset} is disabled"
         elif tool.toolset not in switched_on:
             reasons[tool.name] = f"toolset {tool.toolset} is not enabled"
+        elif tool.needs_workplace and not has_workplace:
+            reasons[tool.name] = "there is no place yet in which it could work for chats"
         else:
             reasons[tool.name] = why_unavailable(tool)
     return reasons

@@ -75,6 +75,7 @@ def test_a_set_that_includes_an_unknown_one_is_refused() -> None:
 
 def test_the_default_set_holds_every_tool_that_comes_with_hermes() -> None:
     registry = load_builtin()
+    assert select(registry, ["core"], has_workplace=True) == list(registry)
     assert [tool.name for tool in select(registry, ["core"])] == ["clock", "todo"]
     assert {tool.toolset for tool in registry} <= set(TOOLSETS)
     assert load_builtin() is registry

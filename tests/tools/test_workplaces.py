@@ -1,0 +1,80 @@
+"""Who works where: the owner as the settings say, everybody else in a sandbox."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes_config.places import Home
+from hermes_config.settings import TerminalSettings
+from tools.backends.base import BackendFailed, Workplace
+from tools.backends.bubblewrap import BubblewrapBackend
+from tools.workplaces import build_workplace
+
+
+def built(tmp_path: Path, *, is_owner: bool, folder: str = "ws", **settings: object) -> Workplace:
+    return build_workplace(
+        TerminalSettings.model_validate(settings),
+        tmp_path / folder,
+        home=Home(tmp_path / "home"),
+        private=tmp_path / "private",
+        is_owner=is_owner,
+    )
+
+
+@pytest.mark.parametrize(
+    ("backend", "is_owner", "name"),
+    [
+        ("local", True, "local"),
+        ("bubblewrap", True, "bubblewrap"),
+        ("local", False, "bubblewrap"),
+        ("bubblewrap", False, "bubblewrap"),
+    ],
+)
+def test_only_the_owner_works_outside_of_a_sandbox(tmp_path: Path, backend: str, is_owner: bool, name: str) -> None:
+    place = built(tmp_path, is_owner=is_owner, backend=backend)
+    assert (place.backend.name, place.backend.is_isolated) == (name, name != "local")
+    assert place.workspace == place.current_folder == str(tmp_path / "ws")
+    assert place.kept_outputs == str(tmp_path / "private" / "outputs")
+
+
+def test_what_is_passed_through_reaches_the_owners_commands_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "canary")
+    for is_owner in (True, False):
+        place = built(tmp_path, is_owner=is_owner, backend="bubblewrap", env_passthrough=("GITHUB_TOKEN",))
+        assert isinstance(place.backend, BubblewrapBackend)
+        assert ("GITHUB_TOKEN" in place.backend._environment()) is is_owner
+
+
+def test_limits_are_those_of_the_settings(tmp_path: Path) -> None:
+    place = built(tmp_path, is_owner=False, bubblewrap={"memory_mb": 123, "max_processes": 45, "workspace_mb": 67})
+    assert "123 MB of memory" in place.backend.limits_in_force
+    assert "a workspace of 67 MB" in place.backend.limits_in_force
+
+
+def test_our_home_is_nobodys_workspace(tmp_path: Path) -> None:
+    with pytest.raises(BackendFailed, match="files of Hermes itself"):
+        built(tmp_path, is_owner=False, folder="home")
+
+
+@pytest.mark.parametrize(
+    ("path", "located"),
+    [
+        ("a", "/work/place/a"),
+        ("", "/work/place"),
+        (".", "/work/place"),
+        ("../b", "/work/b"),
+        ("../../../..", "/"),
+        ("/etc//x/", "/etc/x"),
+        ("//etc", "/etc"),
+        ("~", "/home/me"),
+        ("~/x", "/home/me/x"),
+        ("~other/x", "/work/place/~other/x"),
+    ],
+)
+def test_paths_are_found_from_the_current_folder(tmp_path: Path, path: str, located: str) -> None:
+    place = built(tmp_path, is_owner=True)
+    place.current_folder = "/work/place"
+    place.backend.home = "/home/me"  # type: ignore[misc]
+    assert place.locate(path) == located

@@ -1,0 +1,325 @@
+"""Commands on this machine, each looked after by a keeper: a process of its own that outlives us if it shall.
+
+One that is waited for has a lifeline: when we are gone, killed even, its keeper ends it and all its children.
+"""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from tools.backends.base import BackendFailed, Finished, Output, Spawned, Standing
+from tools.backends.keeper import GIVE_UP_SECONDS, started_ticks
+from tools.parts import in_bytes
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+MAX_KEPT_BYTES = 10_000_000
+MAX_KEPT_OUTPUTS = 50
+SPAWNED_HEAD_BYTES = 65_536
+SPAWNED_TAIL_BYTES = 1_000_000
+_KEEPER = Path(__file__).with_name("keeper.py")
+_MAX_ARGUMENT_BYTES = 131_000  # what the kernel takes as one argument
+_MAX_LINE_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a keeper is told: a command as the kernel takes it, with its limits."""
+
+    argv: Sequence[str]
+    workdir: str
+    environment: Mapping[str, str]
+    timeout_seconds: float | None
+    stdin: bytes = b""
+    interactive: bool = False
+    pty: bool = False
+    rlimits: Mapping[str, int] = field(default_factory=dict)
+    cgroups: Sequence[str] = ()
+    tells_left_children: bool = True  # False where a pid namespace ends them by itself
+
+
+async def run(order: Order, outputs: Path, *, max_output_chars: int, keeps_output: bool = True) -> Finished:
+    """Raises BackendFailed. What is longer than `max_output_chars` stays in a file below `outputs`."""
+    folder = _new_folder(outputs, "cmd")
+    done = False
+    try:
+        process = await _keeper(order, folder, outlives_us=False)
+        try:
+            await _begun(process)
+            assert process.stdout is not None
+            told = await process.stdout.readline()
+        finally:
+            await _ended(process)
+        result = _understood(told)
+        finished = await asyncio.to_thread(_collected, result, folder, max_output_chars)
+        done = bool(finished.full_output) and keeps_output
+        if done:
+            await asyncio.to_thread(_prune, outputs)
+        return finished if keeps_output else replace(finished, full_output="")
+    finally:
+        if not done:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def spawn(order: Order, outputs: Path) -> Spawned:
+    folder = _new_folder(outputs, "proc")
+    try:
+        process = await _keeper(order, folder, outlives_us=True)
+        try:
+            begun = await _begun(process)
+        finally:
+            await _ended(process)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Spawned(
+        id=folder.name,
+        pid=int(begun["pid"]),
+        keeper_pid=int(begun["keeper"]),
+        keeper_started=int(begun["started"]),
+        folder=str(folder),
+    )
+
+
+def standing(spawned: Spawned) -> Standing:
+    pieces = _pieces(Path(spawned.folder))
+    total = pieces[-1][0] + pieces[-1][1].stat().st_size if pieces else 0
+    # Asked in this order: one that ends in between has written it down by the second question.
+    if _is_alive(spawned):
+        return Standing(is_running=True, output_bytes=total)
+    try:
+        ended = json.loads((Path(spawned.folder) / "ended").read_text(encoding="utf-8"))
+        return Standing(is_running=False, exit_code=int(ended["exit_code"]), output_bytes=int(ended["output_bytes"]))
+    except (OSError, ValueError, KeyError):
+        return Standing(is_running=False, output_bytes=total)
+
+
+def output(spawned: Spawned, *, since: int, max_bytes: int) -> Output:
+    """From the first byte at or after `since` that is still kept."""
+    content = bytearray()
+    start = since
+    for position, file in _pieces(Path(spawned.folder)):
+        try:
+            with file.open("rb") as piece:
+                size = os.fstat(piece.fileno()).st_size
+                if position + size <= since or len(content) >= max_bytes:
+                    continue
+                if content and position != start + len(content):
+                    break  # the middle is gone: it is for the next question
+                if not content:
+                    start = max(since, position)
+                piece.seek(start + len(content) - position)
+                content += piece.read(max_bytes - len(content))
+        except FileNotFoundError:  # removed by its keeper meanwhile
+            continue
+    return Output(content=bytes(content), start=start, end=start + len(content))
+
+
+def send(spawned: Spawned, data: bytes) -> None:
+    try:
+        descriptor = os.open(Path(spawned.folder) / "input", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise BackendFailed("This process takes no input: it has ended, or was not started for that.") from error
+    try:
+        written = os.write(descriptor, data)
+    except BlockingIOError:
+        written = 0
+    finally:
+        os.close(descriptor)
+    if written < len(data):
+        raise BackendFailed(
+            f"The process reads its input too slowly: {written} of {len(data)} bytes were sent. Send the rest later."
+        )
+
+
+async def kill(spawned: Spawned) -> None:
+    """Returns when it is gone, and its children with it. Raises BackendFailed when that takes too long."""
+    try:
+        keeper = os.pidfd_open(spawned.keeper_pid)
+    except ProcessLookupError:
+        return
+    gone = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(keeper, gone.set)
+    try:
+        # Held first, asked then: the pid cannot become somebody else's in between.
+        if not _is_alive(spawned):
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(keeper, signal.SIGTERM)
+        async with asyncio.timeout(GIVE_UP_SECONDS + 5):
+            await gone.wait()
+    except TimeoutError as error:
+        raise BackendFailed("The process does not end, although it was killed.") from error
+    finally:
+        loop.remove_reader(keeper)
+        os.close(keeper)
+
+
+def forget(spawned: Spawned) -> None:
+    if not _is_alive(spawned):
+        shutil.rmtree(spawned.folder, ignore_errors=True)
+
+
+def _is_alive(spawned: Spawned) -> bool:
+    try:
+        same = started_ticks(spawned.keeper_pid) == spawned.keeper_started
+        stat = Path(f"/proc/{spawned.keeper_pid}/stat").read_bytes()
+        return same and stat.rpartition(b")")[2].split()[0] != b"Z"
+    except (OSError, IndexError):
+        return False
+
+
+def _new_folder(outputs: Path, kind: str) -> Path:
+    folder = outputs / f"{kind}_{secrets.token_hex(6)}"
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise BackendFailed(f"The command was not run: its output cannot be kept ({error.strerror}).") from error
+    return folder
+
+
+async def _keeper(order: Order, folder: Path, *, outlives_us: bool) -> asyncio.subprocess.Process:
+    for argument in order.argv:
+        if len(os.fsencode(argument)) > _MAX_ARGUMENT_BYTES or "\0" in argument:
+            raise BackendFailed(
+                f"The command was not run: it is longer than {_MAX_ARGUMENT_BYTES:,} bytes, or holds a NUL. "
+                "Write it into a file and run that."
+            )
+    told = {
+        "argv": list(order.argv),
+        "workdir": order.workdir,
+        "environment": dict(order.environment),
+        "timeout_seconds": order.timeout_seconds,
+        "stdin": base64.b64encode(order.stdin).decode(),
+        "interactive": order.interactive,
+        "pty": order.pty,
+        "rlimits": dict(order.rlimits),
+        "cgroups": list(order.cgroups),
+        "tells_left_children": order.tells_left_children,
+        "folder": str(folder),
+        "head_bytes": SPAWNED_HEAD_BYTES if outlives_us else MAX_KEPT_BYTES,
+        "tail_bytes": SPAWNED_TAIL_BYTES,
+        "has_lifeline": not outlives_us,
+        "dies_with_keeper": not outlives_us,
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-I", "-S", str(_KEEPER)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        limit=_MAX_LINE_BYTES,
+        env={"PATH": order.environment.get("PATH", os.defpath)},
+        cwd="/",
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    # Over the pipe, not as an argument: everybody on the machine can read arguments.
+    process.stdin.write(json.dumps(told).encode() + b"\n")
+    return process
+
+
+async def _begun(process: asyncio.subprocess.Process) -> dict[str, Any]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(ConnectionError):  # then there is no answer either
+        await process.stdin.drain()
+    told = _understood(await process.stdout.readline())
+    if "failed" in told:
+        raise BackendFailed(f"The command could not be started: {told['failed']} ({told['what']}).")
+    return told
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Lets go of the lifeline and waits; not even being cancelled again leaves children behind."""
+    assert process.stdin is not None
+    process.stdin.close()
+    await asyncio.shield(_gone(process))
+
+
+async def _gone(process: asyncio.subprocess.Process) -> None:
+    assert process.stdout is not None
+    await process.stdout.read()
+    await process.wait()
+
+
+def _prune(outputs: Path) -> None:
+    """The oldest long outputs make room for new ones."""
+    with contextlib.suppress(OSError):
+        oldest_first = sorted(outputs.glob("cmd_*"), key=lambda folder: folder.stat().st_mtime_ns)
+        for folder in oldest_first[:-MAX_KEPT_OUTPUTS]:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _understood(line: bytes) -> dict[str, Any]:
+    try:
+        told = json.loads(line)
+    except ValueError:
+        told = None
+    if not isinstance(told, dict):
+        raise BackendFailed("Whoever looked after the command was killed; what became of it is unknown.")
+    return told
+
+
+def _collected(result: Mapping[str, Any], folder: Path, max_chars: int) -> Finished:
+    total = int(result["output_bytes"])
+    pieces = _pieces(folder)
+    full = ""
+    if total and not pieces:
+        text = f"[{in_bytes(total)} of output could not be kept: the disk takes no more]"
+    elif total > 4 * max_chars or len(pieces) > 1:
+        text, full = _head_and_tail(pieces, total, max_chars), str(pieces[0][1])
+    else:
+        text = "".join(file.read_bytes().decode("utf-8", "replace") for _, file in pieces)
+        if len(text) > max_chars:
+            text, full = _head_and_tail(pieces, total, max_chars), str(pieces[0][1])
+    notes = []
+    if result["left_children"]:
+        notes.append("It left processes running, which were ended with it; start those in the background.")
+    if result["stubborn"]:
+        notes.append(f"{result['stubborn']} of its processes could not be ended: they belong to another user.")
+    if full and total > MAX_KEPT_BYTES:
+        notes.append(f"Of its {in_bytes(total)} of output the first {in_bytes(MAX_KEPT_BYTES)} are kept.")
+    return Finished(
+        output=text,
+        exit_code=int(result["exit_code"]),
+        timed_out=result["ended_by_us"] == "timeout",
+        output_bytes=total,
+        full_output=full,
+        note=" ".join(notes),
+    )
+
+
+def _head_and_tail(pieces: Sequence[tuple[int, Path]], total: int, max_chars: int) -> str:
+    half = max(max_chars // 2, 1)
+    with pieces[0][1].open("rb") as file:
+        head = file.read(4 * half).decode("utf-8", "replace")[:half]
+    tail = b""
+    for _, file_of_piece in reversed(pieces):
+        if len(tail) < 4 * half:
+            with file_of_piece.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - (4 * half - len(tail))))
+                tail = file.read() + tail
+    end = tail.decode("utf-8", "replace")[-half:]
+    left_out = total - len(head.encode()) - len(end.encode())
+    return f"{head}\n[… {in_bytes(max(left_out, 0))} of output are left out here …]\n{end}"
+
+
+def _pieces(folder: Path) -> list[tuple[int, Path]]:
+    """By their position: the first, and as many of the last as are kept."""
+    with contextlib.suppress(OSError):
+        return sorted((int(file.name.partition(".")[2]), file) for file in folder.glob("output.*"))
+    return []

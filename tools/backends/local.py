@@ -1,0 +1,103 @@
+"""Commands on this machine, as the user that we are: no isolation, but nothing left behind and no secret passed on."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.backends import kept
+from tools.backends.base import BackendFailed, Command, Finished, Output, Spawned, Standing
+from tools.backends.host_files import HostFiles
+from tools.backends.privacy import child_environment, hide_our_memory
+from tools.backends.searching import Place, Searcher
+
+SHELL = ("/bin/bash", "/bin/sh")
+
+
+class LocalBackend:
+    """`closed` are files and folders that the file tools leave alone, such as the home's secrets."""
+
+    name = "local"
+    is_isolated = False
+    limits_in_force = "a time limit, and nothing else: commands may do what the gateway's user may do"
+
+    def __init__(
+        self,
+        *,
+        workspace: Path,
+        outputs: Path | None = None,
+        closed: Sequence[Path] = (),
+        timeout_seconds: float = 180,
+        max_output_chars: int = 50_000,
+        env_passthrough: Sequence[str] = (),
+    ) -> None:
+        self._workspace = str(workspace)
+        self._outputs = outputs
+        self._timeout_seconds = timeout_seconds
+        self._max_output_chars = max_output_chars
+        self._env_passthrough = tuple(env_passthrough)
+        self.home = os.path.expanduser("~")
+        self.files = HostFiles(
+            places=(Place(spelled=Path("/"), real=Path("/")),),
+            searcher=Searcher(ripgrep=shutil.which("rg") or "", run=self.run, helper=self.run),
+            closed=closed,
+            follows_links=True,
+        )
+
+    @property
+    def outputs(self) -> Path:
+        """Made when it is first needed; one that nobody chose is removed with us."""
+        if self._outputs is None:
+            self._outputs = Path(tempfile.mkdtemp(prefix="hermes-outputs-"))
+            weakref.finalize(self, shutil.rmtree, self._outputs, ignore_errors=True)
+        return self._outputs
+
+    async def run(self, command: Command) -> Finished:
+        timeout = self._timeout_seconds if command.timeout_seconds is None else command.timeout_seconds
+        most = self._max_output_chars if command.max_output_chars is None else command.max_output_chars
+        order = self._order(command, timeout)
+        return await kept.run(order, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
+
+    async def spawn(self, command: Command) -> Spawned:
+        return await kept.spawn(self._order(command, command.timeout_seconds), self.outputs)
+
+    async def standing(self, spawned: Spawned) -> Standing:
+        return await asyncio.to_thread(kept.standing, spawned)
+
+    async def output(self, spawned: Spawned, *, since: int = 0, max_bytes: int = 200_000) -> Output:
+        return await asyncio.to_thread(kept.output, spawned, since=since, max_bytes=max_bytes)
+
+    async def send(self, spawned: Spawned, data: bytes) -> None:
+        kept.send(spawned, data)
+
+    async def kill(self, spawned: Spawned) -> None:
+        await kept.kill(spawned)
+
+    async def forget(self, spawned: Spawned) -> None:
+        await asyncio.to_thread(kept.forget, spawned)
+
+    async def close(self) -> None:
+        """Spawned children and what they write stay."""
+
+    def _order(self, command: Command, timeout_seconds: float | None) -> kept.Order:
+        hide_our_memory()
+        return kept.Order(
+            argv=argv_of(command),
+            workdir=command.workdir or self._workspace,
+            environment=child_environment(self._env_passthrough) | dict(command.environment),
+            timeout_seconds=timeout_seconds,
+            stdin=command.stdin,
+            interactive=command.interactive,
+            pty=command.pty,
+        )
+
+
+def argv_of(command: Command) -> tuple[str, ...]:
+    if command.argv:
+        return command.argv
+    if not command.text.strip():
+        raise BackendFailed("There is no command to run.")
+    return (next((shell for shell in SHELL if os.path.exists(shell)), SHELL[-1]), "-c", command.text)

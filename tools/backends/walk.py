@@ -1,0 +1,163 @@
+"""A search without ripgrep, as a program: the query is JSON on stdin, the answer JSON on stdout.
+
+It goes from folder to folder by open descriptors and follows no link, so that nobody who changes the folders meanwhile
+can lead it elsewhere.
+"""
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tools.backends.globs import Rule, name_matches, parse_ignore_file, verdict
+from tools.backends.searching import MAX_MATCHES_PER_FILE, MAX_SEARCHED_FILE_BYTES, MAX_SHOWN_LINE_CHARS
+from tools.opening import FILE, LISTED_FOLDER, folder_held
+
+IGNORE_FILES = (".gitignore", ".ignore")  # the later one has the last word
+_MAX_DEPTH = 64
+_MAX_IGNORE_FILE_BYTES = 200_000
+_LOOK_BYTES = 8_192
+
+Ignores = tuple[tuple[tuple[str, ...], dict[str, tuple[Rule, ...]]], ...]
+"""From the nearest folder to the farthest: its path, and the rules of each kind of file in it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    limit: int
+    matches: list[dict[str, Any]] = field(default_factory=list)
+    more: int = 0
+    counted_all: bool = True
+
+    def add(self, path: str, number: int = 0, text: str = "") -> None:
+        if len(self.matches) < self.limit:
+            self.matches.append({"path": path, "line_number": number, "text": text[:MAX_SHOWN_LINE_CHARS]})
+        else:
+            self.more += 1
+
+
+def main() -> None:
+    query = json.load(sys.stdin)
+    try:
+        answer = _search(query)
+    except re.error as error:
+        told = f"The pattern is not a regular expression that can be used: {error}. Escape what is meant literally."
+        print(json.dumps({"problem": told}))  # noqa: T201  # our answer
+        return
+    found = {"matches": answer.matches, "more": answer.more, "counted_all": answer.counted_all}
+    print(json.dumps(found))  # noqa: T201
+
+
+def _search(query: dict[str, Any]) -> Answer:
+    answer = Answer(limit=query["limit"])
+    where, spelled = Path(query["where"]), query["spelled"]
+    expression = re.compile(query["pattern"]) if query["target"] == "content" else None
+    closed = tuple(Path(path) for path in query["closed"])
+    for inside, descriptor in _files(where, Path(query["inside"])):
+        try:
+            if any((where / inside).is_relative_to(path) for path in closed):
+                continue
+            path = f"{spelled.rstrip('/')}/{inside}" if inside else spelled
+            if expression is not None:
+                _look_into(descriptor, expression, path, answer)
+            elif name_matches(query["pattern"], inside or where.name):
+                answer.add(path)
+        finally:
+            os.close(descriptor)
+    return answer
+
+
+def _look_into(descriptor: int, expression: re.Pattern[str], path: str, answer: Answer) -> None:
+    if os.fstat(descriptor).st_size > MAX_SEARCHED_FILE_BYTES:
+        return
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        content = file.read(MAX_SEARCHED_FILE_BYTES)
+    if b"\0" in content[:_LOOK_BYTES]:
+        return
+    count = 0
+    for number, line in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
+        if expression.search(line):
+            answer.add(path, number, line.rstrip("\r"))
+            count += 1
+        if count >= MAX_MATCHES_PER_FILE:
+            answer.counted_all = False
+            return
+
+
+def _files(where: Path, inside: Path) -> Iterator[tuple[str, int]]:
+    """Each file below, by its path from there, held open; the caller closes it."""
+    with folder_held(where.parent) as parent:
+        if not stat.S_ISDIR(os.stat(where.name or ".", dir_fd=parent, follow_symlinks=False).st_mode):
+            yield "", os.open(where.name, FILE, dir_fd=parent)
+            return
+        descriptor = os.open(where.name or ".", LISTED_FOLDER, dir_fd=parent)
+    yield from _below(descriptor, (), where.parts[1:], _of_parents(where, inside))
+
+
+def _below(folder: int, path: tuple[str, ...], above: tuple[str, ...], ignores: Ignores) -> Iterator[tuple[str, int]]:
+    """Closes the folder at the end."""
+    try:
+        here = (*above, *path)
+        ignores = ((here, _rules_in(folder)), *ignores)
+        with os.scandir(folder) as found:
+            entries = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in found)
+        for name, is_folder in entries:
+            if name.startswith(".") or _is_left_out((*here, name), ignores, is_folder=is_folder):
+                continue
+            with suppress(OSError):  # gone, changed or closed to us: left out
+                if not is_folder:
+                    if stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                        yield "/".join((*path, name)), os.open(name, FILE, dir_fd=folder)
+                elif len(path) < _MAX_DEPTH:
+                    inner = os.open(name, LISTED_FOLDER, dir_fd=folder)
+                    yield from _below(inner, (*path, name), above, ignores)
+    finally:
+        os.close(folder)
+
+
+def _of_parents(where: Path, inside: Path) -> Ignores:
+    """The rules of the folders above, as far as the place goes; those of version control end with its folder."""
+    found: list[tuple[tuple[str, ...], dict[str, tuple[Rule, ...]]]] = []
+    in_repository = not (where / ".git").exists()
+    for folder in where.parents:
+        if not folder.is_relative_to(inside):
+            break
+        with suppress(OSError), folder_held(folder) as held:
+            rules = _rules_in(held)
+            found.append((folder.parts[1:], rules if in_repository else {".ignore": rules[".ignore"]}))
+            in_repository = in_repository and not (folder / ".git").exists()
+    return tuple(found)
+
+
+def _rules_in(folder: int) -> dict[str, tuple[Rule, ...]]:
+    return {name: _rules(name, folder) for name in IGNORE_FILES}
+
+
+def _rules(name: str, folder: int) -> tuple[Rule, ...]:
+    try:
+        descriptor = os.open(name, FILE, dir_fd=folder)
+    except OSError:
+        return ()
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ()
+        return parse_ignore_file(file.read(_MAX_IGNORE_FILE_BYTES).decode("utf-8", "replace"))
+
+
+def _is_left_out(path: tuple[str, ...], ignores: Ignores, *, is_folder: bool) -> bool:
+    for name in reversed(IGNORE_FILES):
+        for folder, rules in ignores:
+            said = verdict(rules.get(name, ()), path[len(folder) :], is_folder=is_folder)
+            if said is not None:
+                return said
+    return False
+
+
+if __name__ == "__main__":
+    main()
