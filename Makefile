@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Tests at once: more than processors, since many wait for processes and clocks.
+WORKERS ?= 4
 
-.PHONY: run playground test check format bench lock clean
+.PHONY: run playground test thorough check format bench lock clean
 
 run: $(VENV)/core.stamp
 	@exec $(BIN)/hermes gateway run
@@ -12,7 +14,11 @@ playground: $(VENV)/core.stamp
 	@exec $(BIN)/hermes playground $(ARGS)
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+# Every row of the long tables, such as kills at each step on each platform: half an hour.
+thorough: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --thorough $(ARGS)
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes_config.keys import variables
+from tests.thorough import MARK
 
 _GUARD = Path(__file__).parent / "guard"
 runpy.run_path(str(_GUARD / "sitecustomize.py"))  # works from here on
@@ -27,6 +28,15 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="fail when a test is skipped")
+    parser.addoption("--thorough", action="store_true", help="run every row of the long tables, not a few of each")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--thorough"):
+        return
+    kept_back = [item for item in items if item.get_closest_marker(MARK)]
+    config.hook.pytest_deselected(items=kept_back)
+    items[:] = [item for item in items if not item.get_closest_marker(MARK)]
 
 
 @pytest.hookimpl(wrapper=True)

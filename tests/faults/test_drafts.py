@@ -12,7 +12,7 @@ from signal import SIGKILL
 
 import pytest
 
-from playground.model_script import say
+from playground.model_script import Step, say
 from tests.faults.draft_points import (
     ANSWERING,
     BEGUN,
@@ -29,11 +29,13 @@ from tests.faults.draft_points import (
 from tests.faults.gateway_process import GatewayProcess
 from tests.faults.points import NOT_RECORDED
 from tests.journeys.live_stage import Chat, Kind, chat
+from tests.thorough import a_few_of
 
 pytestmark = pytest.mark.slow
 
 PIECES = tuple(f"word {number} " for number in range(12))
 SLOWLY = say(*PIECES, delay_seconds=0.15)
+ENDLESSLY = say(*PIECES, delay_seconds=2.5)  # long enough to be stopped, however busy the machine
 ANSWER = "".join(PIECES).strip()
 DOUBT = "I was restarted while answering, and I cannot tell whether my answer arrived."
 # On Telegram nobody can know from when it may have been sent until that is written down. Where a draft had to go
@@ -79,13 +81,13 @@ class Killed:
 
 
 @asynccontextmanager
-async def killed(folder: Path, kind: Kind, *, in_place: bool = False) -> AsyncIterator[Killed]:
+async def killed(folder: Path, kind: Kind, *, in_place: bool = False, answer: Step = SLOWLY) -> AsyncIterator[Killed]:
     config = {
         "display": {"watching_seconds": 600 if in_place else 0, "draft_after_seconds": 0.3},
         "logs": {"level": "debug"},
         "agent": {"enabled_toolsets": ["clock"]},
     }
-    async with chat(folder, kind, config=config, otherwise=SLOWLY) as on:
+    async with chat(folder, kind, config=config, otherwise=answer) as on:
         effects, log = folder / "effects", folder / "gateway.log"
         process = GatewayProcess(on.home.path, effects=effects, log=log, settings={}, arguments=("--chat", "draft"))
         try:
@@ -108,7 +110,9 @@ CASES: list[tuple[Kind, bool, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "in_place", "point"), CASES, ids=lambda one: {True: "in place", False: "replaced"}.get(one, one)
+    ("kind", "in_place", "point"),
+    a_few_of(CASES, 14),
+    ids=lambda one: {True: "in place", False: "replaced"}.get(one, one),
 )
 async def test_no_draft_is_left_and_the_answer_stands_once(
     kind: Kind, in_place: bool, point: str, tmp_path: Path
@@ -127,7 +131,7 @@ async def test_no_draft_is_left_and_the_answer_stands_once(
 @pytest.mark.parametrize("kind", ["telegram group", "discord channel", "slack channel"])
 @pytest.mark.parametrize("point", [TAKING, TAKEN_AWAY])
 async def test_a_stopped_turn_leaves_none_either(kind: Kind, point: str, tmp_path: Path) -> None:
-    async with killed(tmp_path, kind) as play:
+    async with killed(tmp_path, kind, answer=ENDLESSLY) as play:
         await play.start(point)
         play.on.ask()
         await play.on.sees("word 1")
