@@ -2,10 +2,11 @@
 
 import os
 import runpy
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from hermes_config.keys import variables
 from tests.thorough import MARK
@@ -17,13 +18,15 @@ _OURS = ("HERMES_", "NOTIFY_SOCKET", "WATCHDOG_")
 
 
 @pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing of the developer's own Hermes reaches a test, and no test reaches it."""
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Nothing of the developer's own Hermes reaches a test, no test reaches it, and none hides another's log lines."""
     for name in list(os.environ):
         if name.startswith(_OURS) or name in variables():
             monkeypatch.delenv(name)
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHONPATH", str(_GUARD))
+    yield
+    structlog.reset_defaults()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

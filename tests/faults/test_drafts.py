@@ -111,7 +111,7 @@ CASES: list[tuple[Kind, bool, str]] = [
 
 @pytest.mark.parametrize(
     ("kind", "in_place", "point"),
-    a_few_of(CASES, 14),
+    a_few_of(CASES, 8),
     ids=lambda one: {True: "in place", False: "replaced"}.get(one, one),
 )
 async def test_no_draft_is_left_and_the_answer_stands_once(
@@ -139,7 +139,8 @@ async def test_a_stopped_turn_leaves_none_either(kind: Kind, point: str, tmp_pat
         await play.dies(point)
         await play.recovers()
         # What was said once is not repeated, and Telegram cannot be asked whether it was.
-        assert set(play.on.shown) == {"Stopped."}
+        assert set(play.on.shown) - {DOUBT} == {"Stopped."}
+        assert kind.startswith("telegram") or DOUBT not in play.on.shown
 
 
 @pytest.mark.parametrize("kind", ["telegram group", "discord channel", "slack dm"])

@@ -174,8 +174,9 @@ async def test_a_press_that_was_taken_and_not_handled_is_handled_after_the_start
         await stage.start()
         verdict = await stage.finish()
         assert not verdict.offences, verdict
-        assert (verdict.answered, verdict.copies) == (1, 0)
-        assert stage.texts(one) == ["Sent again:", "17 * 23 = 391"]
+        # Taken, handled and claimed may share one commit: then it is in doubt once more, and the chat is told so.
+        assert (verdict.answered + verdict.explained, verdict.copies) == (1, 0)
+        assert stage.texts(one)[0] == "Sent again:"
 
 
 async def test_a_notice_cut_off_while_it_was_sent_comes_again(tmp_path: Path) -> None:

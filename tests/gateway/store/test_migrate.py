@@ -192,6 +192,8 @@ RELEASED = {
     1: "352d17e3ae3dbf8f",
     2: "bcad1bf2c3e61268",
     3: "733e92fd8e07821b",
+    4: "71fa666c6210c9ed",
+    5: "511fcb7d30b0a950",
 }
 
 
