@@ -1,5 +1,6 @@
 """The words of a PDF document, page by page. Runs in the child process."""
 
+from contextlib import suppress
 from typing import BinaryIO
 
 from pypdf import PageObject, PdfReader
@@ -10,9 +11,8 @@ from gateway.media.reading import LOCKED, Enough, Reading, Unreadable, Words
 
 def read_pdf(file: BinaryIO, words: Words) -> Reading:
     try:
-        _read(PdfReader(file), words)
-    except Enough:
-        pass  # the rest is not wanted
+        with suppress(Enough):  # the rest is not wanted
+            _read(PdfReader(file), words)
     except (FileNotDecryptedError, DependencyError) as error:  # the latter: ciphers that we do without
         raise Unreadable(LOCKED) from error
     if not words.text:

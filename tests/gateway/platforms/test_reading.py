@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 import pytest
@@ -19,16 +19,13 @@ async def answering(head: bytes, body: bytes) -> AsyncIterator[aiohttp.ClientRes
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n")
-        try:
+        with suppress(ConnectionError):
             while body is ENDLESS:
                 chunk = b"x" * 10_000
                 writer.write(b"2710\r\n" + chunk + b"\r\n" if b"chunked" in head else chunk)
                 await writer.drain()
             writer.write(body)
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
+        writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
