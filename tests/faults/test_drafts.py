@@ -128,7 +128,7 @@ async def test_no_draft_is_left_and_the_answer_stands_once(
             assert play.on.shown == [ANSWER]
 
 
-@pytest.mark.parametrize("kind", ["telegram group", "discord channel", "slack channel"])
+@pytest.mark.parametrize("kind", a_few_of(["telegram group", "discord channel", "slack channel"], 1))
 @pytest.mark.parametrize("point", [TAKING, TAKEN_AWAY])
 async def test_a_stopped_turn_leaves_none_either(kind: Kind, point: str, tmp_path: Path) -> None:
     async with killed(tmp_path, kind, answer=ENDLESSLY) as play:
@@ -143,7 +143,7 @@ async def test_a_stopped_turn_leaves_none_either(kind: Kind, point: str, tmp_pat
         assert kind.startswith("telegram") or DOUBT not in play.on.shown
 
 
-@pytest.mark.parametrize("kind", ["telegram group", "discord channel", "slack dm"])
+@pytest.mark.parametrize("kind", a_few_of(["telegram group", "discord channel", "slack dm"], 1))
 async def test_killed_while_it_looks_for_what_was_left_it_looks_again(kind: Kind, tmp_path: Path) -> None:
     async with killed(tmp_path, kind) as play:
         await play.start(SENT)
