@@ -61,20 +61,20 @@ def test_our_home_is_nobodys_workspace(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "located"),
     [
-        ("a", "/work/place/a"),
-        ("", "/work/place"),
-        (".", "/work/place"),
-        ("../b", "/work/b"),
+        ("a", "/srv/place/a"),
+        ("", "/srv/place"),
+        (".", "/srv/place"),
+        ("../b", "/srv/b"),
         ("../../../..", "/"),
         ("/etc//x/", "/etc/x"),
         ("//etc", "/etc"),
         ("~", "/home/me"),
         ("~/x", "/home/me/x"),
-        ("~other/x", "/work/place/~other/x"),
+        ("~other/x", "/srv/place/~other/x"),
     ],
 )
 def test_paths_are_found_from_the_current_folder(tmp_path: Path, path: str, located: str) -> None:
     place = built(tmp_path, is_owner=True)
-    place.current_folder = "/work/place"
+    place.current_folder = "/srv/place"
     place.backend.home = "/home/me"  # type: ignore[misc]
     assert place.locate(path) == located
