@@ -14,6 +14,7 @@ import structlog
 from gateway.clock import now_ms
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import Address, OutboundMessage, Text
+from gateway.named_files import without_paths
 from gateway.platforms.base import DraftStyle, Known, ShowsDrafts
 from gateway.progress import Unfolding, draft_markdown
 from gateway.store import drafts
@@ -137,7 +138,8 @@ class Drafts:
         is_kept = not growing.style.fades
         if is_kept and not draft.message_id:
             await self.db.write_when_possible(lambda tx: drafts.begin(tx, draft))
-        message = _message(draft, draft_markdown(unfolding.head, unfolding.text, growing.style.max_units))
+        text = without_paths(unfolding.text)
+        message = _message(draft, draft_markdown(unfolding.head, text, growing.style.max_units))
         platform.pace.spend(growing.address.chat)
         growing.is_in_doubt = True
         try:

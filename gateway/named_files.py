@@ -54,6 +54,11 @@ def with_words(text: str, replaced: Sequence[tuple[Naming, str]]) -> str:
     return "".join((*parts, text[at:])).strip("\n")
 
 
+def without_paths(text: str) -> str:
+    """For an answer that is still growing: the names of its files instead of where they are."""
+    return with_words(text, [(naming, f"📎 {os.path.basename(naming.path)}") for naming in named_in(text)])
+
+
 _Lines = list[tuple[int, str]]
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gateway.named_files import named_in, with_words
+from gateway.named_files import named_in, with_words, without_paths
 
 
 def left(text: str) -> str:
@@ -75,6 +75,11 @@ def test_a_file_that_is_named_is_taken_out_of_the_text(text: str, path: str) -> 
 def test_code_quotes_links_and_pictures_on_the_web_stay_text(text: str) -> None:
     assert named_in(text) == []
     assert with_words(text, []) == text
+
+
+def test_while_an_answer_grows_its_files_are_named_without_their_paths() -> None:
+    text = "Here it is:\nMEDIA:/srv/reports/plot.png\nand ![the other](out/b.png) too; `MEDIA:/x/y` is code"
+    assert without_paths(text) == "Here it is:\n📎 plot.png\nand 📎 b.png too; `MEDIA:/x/y` is code"
 
 
 def test_code_ends_where_it_ends() -> None:
