@@ -1,14 +1,14 @@
 """Files that an answer names, on their way out: taken out of its text and copied into our caches before the commit.
 
 What is sent is the copy, so that it does not matter what becomes of the file later, nor how often we are killed.
-Whoever is not alone with us as an owner is sent files of their own conversation and nothing else.
+Whoever is not alone with us as an owner is sent files of their own conversation and workspace, and nothing else.
 """
 
 import asyncio
 import mimetypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import structlog
 
@@ -25,7 +25,6 @@ log = structlog.get_logger()
 
 MAX_FILES = 10
 _MAX_NAME_CHARS = 100
-_NOT_OF_HERE = "only files of this conversation are sent here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +33,7 @@ class Enclosures:
     files: MediaFiles
     accounts: frozenset[str]  # those that can send files; the others keep the words that name them
     for_owner: MediaRoots  # what an owner who is alone with us may be sent
+    workspace: Callable[[Turn], Path]  # the folder of whoever asks, which everybody is sent files from
     max_bytes: int
     timeout_seconds: float = 60.0  # for one file: the folder may be on another machine
 
@@ -45,7 +45,8 @@ class Enclosures:
         if not any(named):
             return tuple(parts)
         known = await self.db.read(lambda tx: media.of_session(tx, turn.session_id))
-        packing = _Packing(self, self.for_owner if turn.is_with_owner else MediaRoots(), known)
+        roots = self.for_owner if turn.is_with_owner else MediaRoots.of([self.workspace(turn)])
+        packing = _Packing(self, roots, known)
         words = [await packing.words(part, namings) for part, namings in zip(parts, named, strict=True)]
         return (*(part for part in words if part != Text()), *packing.packed.values())
 
@@ -109,10 +110,10 @@ class _Packing:
     def _read(self, path: str) -> tuple[bytes, str]:
         try:
             return self._read_from(path, self._roots)
-        except MediaRefused as refusal:
+        except MediaRefused:
             mine = self._of_conversation(path)
             if mine is None:
-                raise refusal if self._roots.folders else MediaRefused(path, _NOT_OF_HERE) from refusal
+                raise
         kept = self._rules.files.path(mine.kind, mine.sha256)
         try:
             content, _ = self._read_from(str(kept), MediaRoots.of([kept.parent]))

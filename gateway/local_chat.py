@@ -19,6 +19,7 @@ from gateway.store import sessions, transcripts
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.titles import title_of
+from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
 
 
@@ -32,6 +33,7 @@ class LocalChat:
     history_messages: int
     key: SessionKey
     prompts: Prompts
+    workplace: Workplace
     timezone: str = ""
     max_tool_result_chars: int = 100_000
 
@@ -53,13 +55,13 @@ class LocalChat:
 
         session_id, history = await self.db.write(begin)
         fixed = await self.db.read(lambda tx: sessions.prompt(tx, session_id))
-        prompt = fixed if fixed is not None else await self.prompts.fix(session_id, self.key.account_name)
+        prompt = fixed if fixed is not None else await self.prompts.fix(session_id, self.key.account_name, self.tools)
         outcome = await run_turn(
             model=self.model,
             tools=self.tools,
             messages=[system(prompt), *history],
             journal=_Journal(self.db, session_id),
-            context=ToolContext(task_id=session_id, timezone=self.timezone),
+            context=ToolContext(task_id=session_id, timezone=self.timezone, workplace=self.workplace),
             emit=emit,
             max_iterations=self.max_iterations,
             max_result_chars=self.max_tool_result_chars,

@@ -10,6 +10,7 @@ import structlog
 from agent_core.prompt import MAX_LAYER_CHARS, Layers, build_prompt
 from gateway.store import sessions
 from gateway.store.database import Database
+from tools.base import Tool
 
 log = structlog.get_logger()
 
@@ -19,21 +20,20 @@ class Prompts:
     db: Database
     soul: Path  # SOUL.md in the home: how the agent should be
     project: Path  # the folder whose AGENTS.md is read
-    tools: Sequence[str]
     hints: Mapping[str, str]  # by account: what the agent should know about where it speaks
     user_name: str = ""
     user_timezone: str = ""
 
-    async def fix(self, session_id: str, account: str, *, with_owner: bool = True) -> str:
+    async def fix(self, session_id: str, account: str, tools: Sequence[Tool], *, with_owner: bool = True) -> str:
         """For a session that has none yet. The profile in the settings is the owner's, and nobody else's."""
-        built = await asyncio.to_thread(self._build, account, with_owner)
+        built = await asyncio.to_thread(self._build, account, tools, with_owner)
         return await self.db.write_when_possible(lambda tx: sessions.fix_prompt(tx, session_id, built))
 
-    def _build(self, account: str, with_owner: bool) -> str:
+    def _build(self, account: str, tools: Sequence[Tool], with_owner: bool) -> str:
         return build_prompt(
             Layers(
                 personality=_text(self.soul),
-                tools=tuple(self.tools),
+                tools=tuple(tool.name for tool in tools),
                 user_name=self.user_name if with_owner else "",
                 user_timezone=self.user_timezone if with_owner else "",
                 platform_hint=self.hints.get(account, ""),

@@ -30,6 +30,7 @@ from gateway.store.database import Database
 from gateway.store.inbox import Accepted
 from gateway.store.turns import Opened, Outcome, Turn
 from gateway.titles import title_of
+from gateway.workplaces import Workplaces
 from tools.base import Tool, ToolContext
 
 log = structlog.get_logger()
@@ -75,6 +76,7 @@ class Responder:
     watch: Watch = _unwatched
     prompts: Prompts | None = None
     enclosures: Enclosures | None = None
+    workplaces: Workplaces | None = None
     timezone: str = ""
     max_tool_result_chars: int = 100_000
     resets: Resets = NEVER
@@ -97,15 +99,21 @@ class Responder:
         if opened.stop_requested:
             await self.stopped(turn)
             return
+        workplace = await self.workplaces.of(turn) if self.workplaces is not None else None
+        tools = [tool for tool in self.tools if workplace is not None or not tool.needs_workplace]
         watched: Watched = _Unwatched()
         try:
             async with self.watch(turn, opened.verbosity) as watched:
                 outcome = await run_turn(
                     model=self.model,
-                    tools=self.tools,
-                    messages=[*await self._system(turn, opened), *opened.history],
+                    tools=tools,
+                    messages=[*await self._system(turn, opened, tools), *opened.history],
                     journal=_StoreJournal(self.db, turn),
-                    context=ToolContext(task_id=turn.session_id, timezone=self.timezone if turn.is_with_owner else ""),
+                    context=ToolContext(
+                        task_id=turn.session_id,
+                        timezone=self.timezone if turn.is_with_owner else "",
+                        workplace=workplace,
+                    ),
                     emit=watched.emit,
                     max_iterations=self.max_iterations,
                     max_result_chars=self.max_tool_result_chars,
@@ -164,11 +172,11 @@ class Responder:
             verbosity=sessions.verbosity(tx, turn.session_id),
         )
 
-    async def _system(self, turn: Turn, opened: Opened) -> list[Message]:
+    async def _system(self, turn: Turn, opened: Opened, tools: Sequence[Tool]) -> list[Message]:
         prompt = opened.prompt
         if prompt is None and self.prompts is not None:
             account = turn.address.account
-            prompt = await self.prompts.fix(turn.session_id, account, with_owner=turn.is_with_owner)
+            prompt = await self.prompts.fix(turn.session_id, account, tools, with_owner=turn.is_with_owner)
         return [system(prompt)] if prompt else []
 
     async def _answer(self, turn: Turn, outcome: TurnOutcome, *, in_place: bool) -> None:

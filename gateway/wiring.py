@@ -38,6 +38,7 @@ from gateway.store.todos import StoredTodos
 from gateway.supervisor import Hearing
 from gateway.wiring_media import build_attachments, build_enclosures, loader
 from gateway.wiring_platforms import build_live_reply, build_platforms, build_web, platform_hints
+from gateway.workplaces import Workplaces
 from hermes_config.accounts import account_tokens, bots
 from hermes_config.errors import ConfigError
 from hermes_config.places import Home
@@ -227,12 +228,13 @@ def build_responder(
     tools = build_tools(settings, home, db)
     hints = platform_hints(platforms)
     project = Path(settings.terminal.cwd).expanduser()
+    workplaces = Workplaces(home=home, terminal=settings.terminal)
     return Responder(
         db=db,
         model=model,
         tools=tools,
         attachments=build_attachments(settings, home, db, model, platforms, build_media_files(home)),
-        enclosures=build_enclosures(settings, home, db, platforms, build_media_files(home)),
+        enclosures=build_enclosures(settings, home, db, platforms, build_media_files(home), workplaces),
         tool_slots=asyncio.Semaphore(settings.gateway.max_tool_runs),
         max_iterations=settings.agent.max_iterations,
         max_resumes=settings.gateway.max_resumes,
@@ -241,7 +243,8 @@ def build_responder(
         watch=watch,
         timezone=settings.user.timezone,
         max_tool_result_chars=settings.agent.max_tool_result_chars,
-        prompts=build_prompts(settings, home, db, tools, hints=hints, project=project),
+        prompts=build_prompts(settings, home, db, hints=hints, project=project),
+        workplaces=workplaces,
         resets=resets,
         speaking=speaking,
     )
@@ -318,7 +321,7 @@ def build_tools(settings: Settings, home: Home, db: Database) -> list[Tool]:
     known = load_builtin()
     load_folder(home.root / "tools")
     try:
-        chosen = select(known, settings.agent.enabled_toolsets, settings.agent.disabled_toolsets)
+        chosen = select(known, settings.agent.enabled_toolsets, settings.agent.disabled_toolsets, has_workplace=True)
     except ToolsetError as error:
         raise ConfigError(f"agent.enabled_toolsets or agent.disabled_toolsets: {error}") from error
     handed = {"todo": todo_tool(StoredTodos(db))}
@@ -326,13 +329,12 @@ def build_tools(settings: Settings, home: Home, db: Database) -> list[Tool]:
 
 
 def build_prompts(
-    settings: Settings, home: Home, db: Database, tools: Sequence[Tool], *, hints: Mapping[str, str], project: Path
+    settings: Settings, home: Home, db: Database, *, hints: Mapping[str, str], project: Path
 ) -> Prompts:
     return Prompts(
         db=db,
         soul=home.root / "SOUL.md",
         project=project,
-        tools=[tool.name for tool in tools],
         hints=hints,
         user_name=settings.user.name,
         user_timezone=settings.user.timezone,

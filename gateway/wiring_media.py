@@ -16,6 +16,7 @@ from gateway.platforms.base import Platform
 from gateway.platforms.uploads import Load
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
+from gateway.workplaces import Workplaces
 from hermes_config.places import Home
 from hermes_config.settings import Settings
 from tools.media import MediaRoots
@@ -55,7 +56,12 @@ def build_attachments(
 
 
 def build_enclosures(
-    settings: Settings, home: Home, db: Database, platforms: Mapping[str, Platform], files: MediaFiles
+    settings: Settings,
+    home: Home,
+    db: Database,
+    platforms: Mapping[str, Platform],
+    files: MediaFiles,
+    workplaces: Workplaces,
 ) -> Enclosures:
     """The workspace comes first: relative paths start there. Of our own home nothing but the caches goes out."""
     named = (settings.terminal.cwd, *settings.media.allowed_dirs)
@@ -65,6 +71,7 @@ def build_enclosures(
         files=files,
         accounts=frozenset(name for name, one in platforms.items() if one.features.sends_files),
         for_owner=MediaRoots.of([*(Path(folder).expanduser() for folder in named), *caches], closed=[home.root]),
+        workspace=workplaces.workspace,
         max_bytes=settings.media.max_outgoing_bytes,
     )
 

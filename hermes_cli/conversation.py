@@ -12,6 +12,7 @@ from agent_core.model import Model, ModelError
 from gateway.local_chat import LocalChat, new_key
 from gateway.store.database import Database
 from gateway.wiring import build_commands, build_model, build_prompts, build_tools
+from gateway.workplaces import workplace_here
 from hermes_cli.opening import Opened, open_store
 
 _LEAVE = {"/quit", "/exit"}
@@ -75,6 +76,7 @@ def _show(event: Event) -> None:
 def _chat(opened: Opened, db: Database, model: Model) -> LocalChat:
     settings = opened.settings
     tools = build_tools(settings, opened.home, db)
+    key = new_key()
     hints = {"cli": "Your answers are shown in a terminal: write plain text or simple Markdown."}
     return LocalChat(
         db=db,
@@ -82,9 +84,10 @@ def _chat(opened: Opened, db: Database, model: Model) -> LocalChat:
         tools=tools,
         timezone=settings.user.timezone,
         max_tool_result_chars=settings.agent.max_tool_result_chars,
-        prompts=build_prompts(settings, opened.home, db, tools, hints=hints, project=Path.cwd()),
+        prompts=build_prompts(settings, opened.home, db, hints=hints, project=Path.cwd()),
+        workplace=workplace_here(opened.settings.terminal, opened.home, str(key)),
         commands=build_commands(settings),
         max_iterations=settings.agent.max_iterations,
         history_messages=settings.agent.history_messages,
-        key=new_key(),
+        key=key,
     )

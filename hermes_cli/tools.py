@@ -27,7 +27,7 @@ def list_tools(as_json: bool = False) -> None:
     registry = load_builtin()
     broken = load_folder(opened.home.root / "tools")
     try:
-        reasons = why_not(registry, agent.enabled_toolsets, agent.disabled_toolsets)
+        reasons = why_not(registry, agent.enabled_toolsets, agent.disabled_toolsets, has_workplace=True)
     except ToolsetError as error:
         raise click.ClickException(str(error)) from error
     rows = [{"name": tool.name, "toolset": tool.toolset, "off_because": reasons[tool.name]} for tool in registry]

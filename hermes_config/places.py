@@ -39,6 +39,7 @@ KNOWN_ENTRIES = frozenset(
         "logs",
         "lost+found",
         "memories",
+        "private",
         "skills",
         "state.db*",
         "state.mark*",
@@ -103,6 +104,16 @@ class Home:
     @property
     def document_cache(self) -> Path:
         return self.root / "document_cache"
+
+    @property
+    def workspaces(self) -> Path:
+        """A folder for each person who works in a sandbox."""
+        return self.root / "workspaces"
+
+    @property
+    def private(self) -> Path:
+        """For each person what belongs to their commands: long outputs, a sandbox's /tmp."""
+        return self.root / "private"
 
     @property
     def logs(self) -> Path:

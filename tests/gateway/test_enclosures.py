@@ -46,6 +46,7 @@ def enclosures(db: Database, files: MediaFiles, workspace: Path) -> Enclosures:
         files=files,
         accounts=frozenset((ACCOUNT,)),
         for_owner=MediaRoots.of([workspace]),
+        workspace=lambda turn: workspace.parent / f"of {turn.asked[0].person_id}",
         max_bytes=1_000,
     )
 
@@ -207,17 +208,25 @@ async def keep(db: Database, files: MediaFiles, chat: str, content: bytes, name:
 @pytest.mark.parametrize(
     "turn", [turn_of(role="member"), turn_of(role="guest"), turn_of(kind="group")], ids=["member", "guest", "group"]
 )
-async def test_others_than_an_owner_alone_are_sent_files_of_their_conversation_only(
-    db: Database, enclosures: Enclosures, files: MediaFiles, turn: Turn
+async def test_others_than_an_owner_alone_are_sent_files_of_their_conversation_and_workspace_only(
+    db: Database, enclosures: Enclosures, files: MediaFiles, turn: Turn, workspace: Path
 ) -> None:
     session_id, mine = await keep(db, files, "ours", b"mine", "report.txt")
     _, others = await keep(db, files, "theirs", b"not yours", "diary.txt")
     turn = replace(turn, session_id=session_id)
-    reason = "only files of this conversation are sent here"
-    for path in ("plot.png", "diary.txt", others.sha256, str(files.path("file", others.sha256))):
+    theirs, own = workspace.parent / "of p2" / "made.txt", workspace.parent / "of p1" / "made.txt"
+    for folder in (theirs.parent, own.parent):
+        folder.mkdir()
+        (folder / "made.txt").write_text(folder.name)
+    for path in ("plot.png", "diary.txt", others.sha256):
         text, parts = await enclosed(enclosures, f"MEDIA:{path}", turn)
-        assert reason in text, path
-        assert parts == []
+        assert ("there is no such file" in text, parts) == (True, []), path
+    for place in (workspace / "plot.png", theirs, files.path("file", others.sha256)):
+        text, parts = await enclosed(enclosures, f"MEDIA:{place}", turn)
+        assert ("it lies outside of the folders" in text, parts) == (True, []), place
+    for path in ("made.txt", str(own)):
+        _, [part] = await enclosed(enclosures, f"MEDIA:{path}", turn)
+        assert files.load(part) == b"of p1"
     for path in ("report.txt", mine.sha256, str(files.path("file", mine.sha256))):
         text, [part] = await enclosed(enclosures, f"MEDIA:{path}", turn)
         assert (text, part.name, files.load(part)) == ("", "report.txt", b"mine")

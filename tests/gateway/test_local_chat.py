@@ -9,9 +9,11 @@ from gateway.commands.table import all_commands
 from gateway.local_chat import LocalChat, new_key
 from gateway.prompts import Prompts
 from gateway.store.database import Database
+from hermes_config.places import Home
 from tests.agent_core.scripted import ScriptedModel, answering, asks, call
 from tests.gateway.scene import rows
 from tests.gateway.test_responder import Unhappy
+from tools.workplaces import local_workplace
 
 
 def chat(db: Database, model: ScriptedModel | Unhappy) -> LocalChat:
@@ -24,7 +26,8 @@ def chat(db: Database, model: ScriptedModel | Unhappy) -> LocalChat:
         max_iterations=5,
         history_messages=100,
         key=new_key(),
-        prompts=Prompts(db=db, soul=folder / "SOUL.md", project=folder, tools=["dig"], hints={}),
+        prompts=Prompts(db=db, soul=folder / "SOUL.md", project=folder, hints={}),
+        workplace=local_workplace(folder, home=Home(folder)),
     )
 
 

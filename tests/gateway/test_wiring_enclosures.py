@@ -1,16 +1,20 @@
 """What settings make of files that go out: from where they may come, where they may go, and what the agent is told."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from gateway.commands.registry import Commands
+from gateway.enclosures import Enclosures
 from gateway.messages import Media
+from gateway.platforms.base import Platform
 from gateway.store.database import Database
 from gateway.wiring import build_media_files
 from gateway.wiring_media import build_enclosures, loader
 from gateway.wiring_platforms import build_platforms, platform_hints
+from gateway.workplaces import Workplaces
 from hermes_config.places import Home
 from hermes_config.settings import Settings
 from tools.media import MediaRefused, open_media
@@ -32,15 +36,18 @@ def settings(tmp_path: Path, *, cwd: str, allowed_dirs: object = ()) -> Settings
     )
 
 
+def built(chosen: Settings, home: Home, db: Database, platforms: Mapping[str, Platform] | None = None) -> Enclosures:
+    workplaces = Workplaces(home=home, terminal=chosen.terminal)
+    return build_enclosures(chosen, home, db, platforms or {}, build_media_files(home), workplaces)
+
+
 @pytest.mark.parametrize("workspace", ["", "home"], ids=["around the home", "the home itself"])
 def test_of_our_own_home_nothing_but_the_caches_goes_out(tmp_path: Path, db: Database, workspace: str) -> None:
     home = Home(tmp_path / "home")
     for file in (home.env_file, home.config_file, home.logs / "log", home.image_cache / "cat", tmp_path / "notes.txt"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("words")
-    roots = build_enclosures(
-        settings(tmp_path, cwd=str(tmp_path / workspace)), home, db, {}, build_media_files(home)
-    ).for_owner
+    roots = built(settings(tmp_path, cwd=str(tmp_path / workspace)), home, db).for_owner
     for closed in (home.env_file, home.config_file, home.logs / "log"):
         with pytest.raises(MediaRefused), open_media(str(closed), roots, max_bytes=100):
             pass
@@ -57,7 +64,7 @@ def test_allowed_folders_are_added_to_the_workspace(
         (tmp_path / name).write_text(name)
     chosen = settings(tmp_path, cwd="~/work", allowed_dirs=f"~/pictures, {tmp_path}/missing")
     home = Home(tmp_path / "home")
-    roots = build_enclosures(chosen, home, db, {}, build_media_files(home)).for_owner
+    roots = built(chosen, home, db).for_owner
     for path in ("a.txt", f"{tmp_path}/pictures/b.txt"):
         with open_media(path, roots, max_bytes=100) as opened:
             assert opened.read().decode().endswith(Path(path).name)
@@ -77,7 +84,7 @@ def test_the_agent_is_told_how_to_send_files_where_it_can(tmp_path: Path, db: Da
     platforms = {one.account: one for one in build_platforms(chosen, home, Commands(()))}
     told = {account for account, hint in platform_hints(platforms).items() if "MEDIA:" in hint}
     assert told == platforms.keys() - {"socket"} == {"telegram", "discord", "slack", "web"}
-    assert build_enclosures(chosen, home, db, platforms, build_media_files(home)).accounts == told
+    assert built(chosen, home, db, platforms).accounts == told
 
 
 async def test_platforms_are_handed_the_bytes_of_our_caches(tmp_path: Path) -> None:

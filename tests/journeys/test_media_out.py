@@ -160,7 +160,7 @@ async def test_a_member_gets_back_what_they_sent_and_not_the_workspace(tmp_path:
     config = {**settings(workspace), "access": {"allowed_users": [f"telegram:{ada}"]}}
     async with telegram_stage.stage(tmp_path, demo=True, config=config) as on, on.gateway():
         on.person("Ada", id=ada)
-        await on.ask(ada, "send me the file notes.txt", "only files of this conversation are sent here")
+        await on.ask(ada, "send me the file notes.txt", "there is no such file")
         on.people.send_media(ada, ada, "document", b"the report", name="report.txt")
         await on.hear(ada, "I got report.txt")
 

@@ -222,6 +222,8 @@ class Workplace:
     workspace: str  # the person's own folder, as the backend names it
     current_folder: str  # relative paths begin here; the terminal moves it
     kept_outputs: str = ""  # where the whole of a long output can be read, as the backend names it
+    holder: str = ""  # whose it is: background processes are seen by the same holder alone
+    environment: dict[str, str] = field(default_factory=dict)  # what was exported in its shell
 
     def locate(self, path: str) -> str:
         """An absolute path, from one as people write it."""
