@@ -6,7 +6,9 @@ group even the owner works in a sandbox: others write there too, and what they w
 
 import asyncio
 import hashlib
+import shutil
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -68,6 +70,14 @@ def workplace_here(terminal: TerminalSettings, home: Home, holder: str) -> Workp
     """For whoever sits at the terminal: the folder they are in. Raises BackendFailed."""
     built = build_workplace(terminal, Path.cwd(), home=home, private=home.private / OWNER, is_owner=True)
     return replace(built, holder=holder)
+
+
+def delete_folders(home: Home, person_ids: Iterable[str]) -> list[Path]:
+    """All that these people have made in their sandboxes; gives what could not be deleted. Blocks."""
+    folders = [parent / person for person in person_ids for parent in (home.workspaces, home.private)]
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    return [folder for folder in folders if folder.exists()]
 
 
 def _check_sandboxes() -> None:

@@ -21,13 +21,14 @@ _LOCAL = ("cli", "socket", "web")  # on these an id may be any word
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--owner", is_flag=True, help="Even an owner; if it is you, all your own conversations go too.")
 def forget(user: str, yes: bool, owner: bool) -> None:
-    """Erase a person: conversations, search, files, pairing. USER is such as telegram:123456789.
+    """Erase a person: conversations, search, files, workspace, pairing. USER is such as telegram:123456789.
 
     In groups their own messages are blanked; what others and the agent said stays. Works while the gateway runs.
     """
     from gateway.lock import read_state
     from gateway.store.forget import erase, finish, is_unfinished
     from gateway.wiring import build_media_files
+    from gateway.workplaces import delete_folders
     from hermes_cli.opening import open_home, with_store
 
     account, user_id = _read(user)
@@ -58,6 +59,8 @@ def forget(user: str, yes: bool, owner: bool) -> None:
 
     files = build_media_files(opened.home)
     with_store(opened, lambda db: erase(db, files, person, gateway_runs=gateway_runs))
+    for left in delete_folders(opened.home, person.ids):
+        click.echo(f"{left} could not be deleted: delete it yourself.")
     click.echo(f"Erased: {user} is a stranger from now on.")
     for line in (*_still_let_in(opened, person), *_in_backups(opened)):
         click.echo(line)

@@ -90,6 +90,21 @@ def test_agreed_it_is_done(home: Path) -> None:
     assert (again.exit_code, again.stdout) == (0, "Nothing is known of telegram:123456789.\n")
 
 
+def test_their_workspace_goes_too(home: Path) -> None:
+    connection = connect(home / "state.db", busy_timeout_seconds=5)
+    [person] = connection.execute("SELECT person_id FROM identities WHERE user_id = ?", (ANN.id,)).fetchone()
+    connection.close()
+    for folder in (home / "workspaces", home / "private"):
+        (folder / person).mkdir(parents=True)
+        (folder / person / "diary.txt").write_text(CANARY)
+        (folder / "somebody-else").mkdir()
+    assert run("telegram:123456789", "--yes").exit_code == 0
+    assert [path.name for path in sorted(home.glob("*/*")) if path.parent.name in ("workspaces", "private")] == [
+        "somebody-else",
+        "somebody-else",
+    ]
+
+
 def test_without_a_terminal_it_must_be_told_not_to_ask(home: Path) -> None:
     refused = run("telegram:123456789", typed="y\n")
     assert refused.exit_code == 2
