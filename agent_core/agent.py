@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ from tools.base import Tool, ToolContext
 from tools.builtin import load_builtin
 from tools.toolsets import select
 
+MAX_KEPT_TASKS = 1_000
+
 ToolProgress = Callable[[str, str], None]
 """Called with a tool's name and its arguments when it starts."""
 
@@ -36,8 +39,8 @@ class AIAgent:
 
     Without one it is the offline demo model. Keys come from `api_key`, else from the settings, .env included.
     `quiet_mode` keeps events from `on_event`; the results are the same. `async with` or `aclose` ends the
-    connections of a model that was given by name. Files are those of this machine, relative paths begin in the current
-    folder; `workplace` says otherwise.
+    connections of a model that was given by name. Files and commands are those of this machine, in the current folder;
+    `workplace` says otherwise.
     """
 
     model: str | Model = "demo"
@@ -55,6 +58,7 @@ class AIAgent:
     _last: "_Last | None" = field(default=None, init=False, repr=False)
     _opened: "_Opened | None" = field(default=None, init=False, repr=False)
     _here: Workplace | None = field(default=None, init=False, repr=False)
+    _kept: OrderedDict[str, Workplace] = field(default_factory=OrderedDict, init=False, repr=False)
 
     async def __aenter__(self) -> Self:
         return self
@@ -98,7 +102,7 @@ class AIAgent:
             tools=tools,
             messages=[*([system_message(prompt)] if prompt else []), *said],
             journal=ListJournal(),
-            context=ToolContext(task_id=task_id or uuid.uuid4().hex, workplace=self._workplace()),
+            context=ToolContext(task_id=task_id or uuid.uuid4().hex, workplace=self._workplace(task_id)),
             emit=self._emit,
             max_iterations=self.max_iterations,
         )
@@ -139,8 +143,8 @@ class AIAgent:
         secrets = load(Home.locate()).settings.secrets
         return {name.upper(): value.get_secret_value() for name, value in secrets if value is not None}
 
-    def _workplace(self) -> Workplace:
-        """One for each run, since each has a current folder of its own; what is behind them is the same."""
+    def _workplace(self, task_id: str | None) -> Workplace:
+        """One for each task, since each has a current folder of its own; what is behind them is the same."""
         from hermes_config.places import Home
         from tools.workplaces import local_workplace
 
@@ -148,8 +152,15 @@ class AIAgent:
             return self.workplace
         folder = Path.cwd()
         if self._here is None or self._here.workspace != str(folder):
-            self._here = local_workplace(folder, home=Home.locate())
-        return replace(self._here)
+            self._here = replace(local_workplace(folder, home=Home.locate()), holder=uuid.uuid4().hex)
+            self._kept.clear()
+        if task_id is None:
+            return replace(self._here, environment={})
+        place = self._kept.setdefault(task_id, replace(self._here, environment={}))
+        self._kept.move_to_end(task_id)
+        if len(self._kept) > MAX_KEPT_TASKS:
+            self._kept.popitem(last=False)
+        return place
 
     def _emit(self, event: Event) -> None:
         if self.quiet_mode:

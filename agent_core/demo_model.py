@@ -104,11 +104,18 @@ def _acknowledged(files: Sequence[Media]) -> str:
 def understand(text: str, available: Sequence[str] = ()) -> str | Request:
     """An answer, or the tool call that the text asks for."""
     bare = _without_author(text)  # and then without our own name: “Felix: @hermes hello”
-    for words in dict.fromkeys((text.strip(), bare, _without_author(bare))):
-        for rule in (_greeting, _about, _sum, _file, _request):
+    barest = _without_author(bare)
+    for words in dict.fromkeys((text.strip(), bare, barest, _without_author(barest))):  # in front may be when it came
+        for rule in (_ended, _greeting, _about, _sum, _file, _request):
             if found := rule(words, available):
                 return found
     return BEYOND_ME.format(tools=_offer(available))
+
+
+def _ended(text: str, available: Sequence[str]) -> str:
+    """What the gateway says of background processes."""
+    told = re.findall(r"^\[Background process (proc_\w+) \(.*\) ((?:was )?ended[^.;,\]]*)", text, re.M)
+    return "\n".join(f"{process} {how}." for process, how in told)
 
 
 def _greeting(text: str, available: Sequence[str]) -> str:
@@ -173,6 +180,40 @@ def _tell_todos(result: str) -> str:
     return _shortened("Your todo list:\n" + "\n".join(lines))
 
 
+def _tell_command(result: str) -> str:
+    told = json.loads(result)
+    if "session_id" in told:
+        return f"It runs in the background as {told['session_id']} (“stop {told['session_id']}” ends it)."
+    output = _shortened(told["output"].strip("\n"))
+    fence = "~~~~" if "```" in output else "```"
+    lines = [f"{fence}\n{output}\n{fence}" if output else "It wrote nothing.", told["error"] or ""]
+    if told["exit_code"]:
+        lines.append(f"It ended with exit code {told['exit_code']}.")
+    return "\n".join(filter(None, (*lines, told.get("note"))))
+
+
+def _tell_processes(result: str) -> str:
+    processes = json.loads(result)["processes"]
+    if not processes:
+        return "Nothing is running."
+    lines = [
+        f"{one['session_id']}: {one['command']} ({one['status']}"
+        + (f" with exit code {one['exit_code']})" if "exit_code" in one else f" for {one['seconds']} s)")
+        for one in processes
+    ]
+    return _shortened("\n".join(lines))
+
+
+def _tell_killed(result: str) -> str:
+    told = json.loads(result)
+    return f"{told['session_id']} has ended (exit code {told['exit_code']})."
+
+
+def _interval_seconds(how: str) -> int:
+    said = re.search(r"every\s+(\d{1,4})\s*(s|min)", how, re.I)
+    return int(said[1]) * (60 if said[2].lower() == "min" else 1) if said else 30
+
+
 def _tell(tool: str) -> Callable[[str], str]:
     return lambda result: f"{tool} returned: {_shortened(result)}"
 
@@ -215,10 +256,36 @@ _PHRASES: tuple[tuple[re.Pattern[str], str, Arguments, Callable[[str], str]], ..
         _tell_todos,
     ),
     (
+        _phrase(
+            r"(?:run|execute|start)\s+(?P<fence>`?)(?P<command>.+?)(?P=fence)\s+in\s+the\s+background"
+            r"(?:,?\s+(?P<how>(?:and\s+|every\s+|tell\s+)[^\n]{1,100}?))?"
+        ),
+        "terminal",
+        lambda found: {
+            "command": found["command"],
+            "background": True,
+            "check_interval": _interval_seconds(found["how"] or ""),
+            "notify_on_complete": True,
+        },
+        _tell_command,
+    ),
+    (
         re.compile(r"(?:run|execute)\s+(?P<fence>`?)(?P<command>.+)(?P=fence)", re.I | re.S),  # to the last dot
         "terminal",
         lambda found: {"command": found["command"]},
-        _tell("terminal"),
+        _tell_command,
+    ),
+    (
+        _phrase(r"what(?:['’]?s|\s+is)\s+running|(?:list|show)(?:\s+me)?\s+(?:my\s+|the\s+)?processes"),
+        "process",
+        lambda found: {"action": "list"},
+        _tell_processes,
+    ),
+    (
+        _phrase(r"(?:stop|kill|end)\s+(?:process\s+)?(?P<id>proc_\w{1,40})"),
+        "process",
+        lambda found: {"action": "kill", "session_id": found["id"]},
+        _tell_killed,
     ),
     (
         _phrase(r"remember\s+(?:that\s+)?(?P<value>.+?)"),

@@ -15,6 +15,7 @@ import structlog
 from agent_core.conversation import Journal, Message, ToolCall, tool_result
 from agent_core.events import Emit, ToolFinished, ToolStarted
 from agent_core.history import interrupted_by_restart
+from tools.backends.base import BackendFailed
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
 from tools.parts import Part, Text
 
@@ -55,7 +56,7 @@ class Toolbox:
             await self.journal.tool_started(call)
             self.emit(ToolStarted(call=call))
             began = time.monotonic()
-            result = _capped(await self._result(call), self.max_result_chars)
+            result = await self._capped(await self._result(call))
             seconds = time.monotonic() - began
         await self.journal.append(result)
         self.emit(ToolFinished(call=call, result=result, seconds=seconds))
@@ -84,6 +85,31 @@ class Toolbox:
             log.error("tool_broke", tool=tool.name, error=type(error).__name__, frames=frames)
             return _failure(call, f"{tool.name} broke: {type(error).__name__}: {error}"[:MAX_ERROR_CHARS])
 
+    async def _capped(self, result: Message) -> Message:
+        """One result must not fill the model's window: the middle of a long one is left out, and the text says so."""
+        texts = [part.text for part in result.parts if isinstance(part, Text)]
+        total = sum(map(len, texts))
+        if total <= self.max_result_chars:
+            return result
+        kept = await self._kept("\n".join(texts))
+        parts = (
+            Text(text=_cut(part.text, self.max_result_chars * len(part.text) // total, kept))
+            if isinstance(part, Text)
+            else part
+            for part in result.parts
+        )
+        return replace(result, parts=tuple(parts))
+
+    async def _kept(self, text: str) -> str:
+        """Where the whole of it can be read; empty when it cannot."""
+        if self.context.workplace is None:
+            return ""
+        try:
+            return await self.context.workplace.backend.keep(text)
+        except BackendFailed as error:
+            log.warning("tool result not kept", problem=str(error))
+            return ""
+
     def _what_there_is(self, name: str) -> dict[str, Any]:
         nearest = get_close_matches(name, self.tools, n=1)
         return {"did_you_mean": nearest[0]} if nearest else {"available_tools": sorted(self.tools)}
@@ -97,23 +123,12 @@ def _content(output: ToolOutput) -> str | tuple[Part, ...]:
     return json.dumps(output, ensure_ascii=False)
 
 
-def _capped(result: Message, limit: int) -> Message:
-    """One result must not fill the model's window: when it is too long its middle is left out, and the text says so."""
-    total = sum(len(part.text) for part in result.parts if isinstance(part, Text))
-    if total <= limit:
-        return result
-    parts = (
-        Text(text=_cut(part.text, limit * len(part.text) // total)) if isinstance(part, Text) else part
-        for part in result.parts
-    )
-    return replace(result, parts=tuple(parts))
-
-
-def _cut(text: str, limit: int) -> str:
+def _cut(text: str, limit: int, kept: str) -> str:
     tail = limit // 2
     head = limit - tail
     left_out = len(text) - head - tail
-    return f"{text[:head]}\n[… {left_out:,} characters are left out here …]\n{text[len(text) - tail :]}"
+    where = f"; all of it is in the file {kept}" if kept else ""
+    return f"{text[:head]}\n[… {left_out:,} characters are left out here{where} …]\n{text[len(text) - tail :]}"
 
 
 def _parameters(tool: Tool) -> dict[str, Any]:

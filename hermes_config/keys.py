@@ -18,6 +18,8 @@ EXAMPLES = {
     "access.allowed_users": "telegram:123456789",
     "access.allowed_chats": "telegram:-1001234567890",
     "agent.disabled_toolsets": "clock",
+    "budgets.people": "telegram:123456789=500000",
+    "budgets.prices": "gpt-5=1.25:0.125:10",
     "gateway.free_response_chats": "telegram:-1001234567890",
     "model.base_url": "https://openrouter.ai/api/v1",
     "platforms.discord.accounts": "work",

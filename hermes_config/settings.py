@@ -11,18 +11,22 @@ from hermes_config.values import (
     ChatIds,
     Days,
     DiscordUserIds,
+    Dollars,
     Folders,
     Host,
     Line,
     LongDays,
     Models,
     Number,
+    OwnBudgets,
+    Prices,
     ProxyHosts,
     ResetExceptions,
     ServerAddress,
     SlackUserIds,
     TelegramUserIds,
     TimezoneName,
+    Tokens,
     Toolsets,
     UserIds,
     VariableNames,
@@ -89,7 +93,11 @@ class AgentSettings(Section):
 
 
 class GatewaySettings(Section):
-    busy_mode: Literal["queue"] = Field("queue", description="What happens to a message that arrives during a turn.")
+    busy_mode: Literal["steer", "interrupt", "queue", "collect"] = Field(
+        "steer",
+        description="What a message that arrives during a turn of its sender does: join it, end it, wait for a turn "
+        "of its own, or wait for one with all the others.",
+    )
     drain_timeout_seconds: Number = Field(
         60, ge=0, le=3600, description="How long running turns may go on after a stop was asked."
     )
@@ -171,8 +179,29 @@ class RetentionSettings(Section):
     trail_days: LongDays = Field(90, description="How long is kept what became of each message; 0 means for ever.")
     overheard_days: Days = Field(7, description="How long is kept what was said in groups to others; 0 means for ever.")
     pairing_days: LongDays = Field(90, description="How long old pairing requests are kept; 0 means for ever.")
+    spending_days: Days = Field(400, description="How long is kept what model calls used; 0 means for ever.")
     media_days: Days = Field(
         0, description="How long files are kept after they were last used; 0 means as long as something refers to them."
+    )
+
+
+class BudgetsSettings(Section):
+    """For one day each; 0 means no limit."""
+
+    user_tokens: Tokens = Field(0, description="Tokens that one person may use in a day; 0 means any number.")
+    user_usd: Dollars = Field(0, description="What one person may cost in a day, in US dollars; 0 means anything.")
+    chat_tokens: Tokens = Field(0, description="Tokens that may be used in one chat in a day; 0 means any number.")
+    chat_usd: Dollars = Field(0, description="What one chat may cost in a day, in US dollars; 0 means anything.")
+    job_tokens: Tokens = Field(0, description="Tokens that one scheduled job may use in a day; 0 means any number.")
+    job_usd: Dollars = Field(0, description="What one scheduled job may cost in a day; 0 means anything.")
+    day_tokens: Tokens = Field(0, description="Tokens that all together may use in a day; 0 means any number.")
+    day_usd: Dollars = Field(0, description="What all together may cost in a day, in US dollars; 0 means anything.")
+    people: OwnBudgets = Field(
+        (), description="Who has a budget of their own, in tokens and dollars, such as telegram:123456789=500000:2.50."
+    )
+    warn_at: Number = Field(0.8, gt=0, le=1, description="How much of a budget is used when its chat is told.")
+    prices: Prices = Field(
+        (), description="Dollars for a million input, cached and output tokens, such as gpt-5=1.25:0.125:10."
     )
 
 
@@ -213,6 +242,9 @@ class StoreSettings(Section):
     busy_timeout_seconds: Number = Field(5, gt=0, le=300, description="How long to wait for another process's write.")
     backup_every_hours: Number = Field(24, gt=0, le=8760, description="Time between two backups of the database.")
     backups_kept: int = Field(7, ge=1, le=1000, description="How many backups to keep.")
+    upgrade_backups_kept: int = Field(
+        2, ge=1, le=1000, description="How many copies from before a change of the database's schema to keep."
+    )
     full_check_max_mb: int = Field(
         256, ge=0, le=1_000_000, description="Databases up to this size are checked in full at the start."
     )
@@ -339,7 +371,15 @@ class TerminalSettings(Section):
         description="The folder in which the agent works for chats; its AGENTS.md is read.",
         json_schema_extra=_env("MESSAGING_CWD"),
     )
-    timeout_seconds: Number = Field(180, gt=0, le=86_400, description="How long a command may take.")
+    timeout_seconds: Number = Field(
+        180, gt=0, le=86_400, description="How long a command may take when the agent does not say."
+    )
+    max_timeout_seconds: Number = Field(
+        600, gt=0, le=86_400, description="How long the agent may say that a command may take."
+    )
+    min_check_interval_seconds: int = Field(
+        30, ge=1, le=86_400, description="How often a chat is told of a background process at most."
+    )
     max_output_chars: int = Field(
         50_000, ge=1_000, le=1_000_000, description="How much of a command's output is shown; the rest is in a file."
     )
@@ -347,6 +387,14 @@ class TerminalSettings(Section):
         (), description="Variables that the owner's commands get besides the ordinary ones, also from .env."
     )
     bubblewrap: BubblewrapSettings = Field(BubblewrapSettings(), description="The sandbox.")
+
+
+class ApprovalsSettings(Section):
+    mode: Literal["ask", "deny", "off"] = Field(
+        "ask",
+        description="What happens to risky commands where nothing isolates them: they are refused (ask acts as deny "
+        "until people can be asked), or run like any other (off).",
+    )
 
 
 class DisplaySettings(Section):
@@ -367,6 +415,11 @@ class DisplaySettings(Section):
         10, ge=0, le=3600, description="An answer that comes so soon takes its draft's place and rings nobody."
     )
     reactions: bool = Field(True, description="Mark messages in groups as seen, and as failed.")
+    background_process_notifications: Literal["all", "result", "error", "off"] = Field(
+        "all",
+        description="What a chat is told of its background processes: output and ends, ends, failing ends, nothing.",
+        json_schema_extra=_env("HERMES_BACKGROUND_NOTIFICATIONS"),
+    )
     human_delay_mode: Literal["off", "natural", "custom"] = Field(
         "off",
         description="Whether the messages of a long answer come one after the other, as a person would send them.",
@@ -422,6 +475,10 @@ class Secrets(Section):
     hermes_web_token: SecretStr | None = None
     fal_key: SecretStr | None = None
 
+    def by_variable(self) -> dict[str, str]:
+        """What is set, in plain text, by environment name."""
+        return {name.upper(): value.get_secret_value() for name, value in self if value is not None}
+
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -432,10 +489,12 @@ class Settings(BaseSettings):
     access: AccessSettings = AccessSettings()
     sessions: SessionsSettings = SessionsSettings()
     retention: RetentionSettings = RetentionSettings()
+    budgets: BudgetsSettings = BudgetsSettings()
     media: MediaSettings = MediaSettings()
     store: StoreSettings = StoreSettings()
     platforms: PlatformsSettings = PlatformsSettings()
     terminal: TerminalSettings = TerminalSettings()
+    approvals: ApprovalsSettings = ApprovalsSettings()
     display: DisplaySettings = DisplaySettings()
     logs: LogSettings = LogSettings()
     user: UserSettings = UserSettings()

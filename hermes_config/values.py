@@ -25,6 +25,13 @@ RESET_EXCEPTION = re.compile(
     r"=(?P<mode>idle|daily|both|none)(?::(?P<numbers>[0-9]{1,6}(?::[0-9]{1,2})?))?"
 )
 
+PRICE = re.compile(
+    r"(?P<model>[^=,\s]{1,200})=(?P<input>[0-9]{1,6}(?:\.[0-9]{1,6})?):(?P<cached>[0-9]{1,6}(?:\.[0-9]{1,6})?)"
+    r":(?P<output>[0-9]{1,6}(?:\.[0-9]{1,6})?)"
+)
+OWN_BUDGET = re.compile(r"(?P<person>[^=]+)=(?P<tokens>[0-9]{1,15})(?::(?P<usd>[0-9]{1,9}(?:\.[0-9]{1,6})?))?")
+LOCAL_OWNER = "owner"  # whoever sits at the terminal or the page, which know no ids
+
 
 def _listed(value: object) -> object:
     """Comma-separated text, a list, and bare numbers in it all mean the same to people."""
@@ -100,6 +107,27 @@ def _reset_exception(entry: str) -> str:
             f"{entry[:60]!r} is no exception; write platform=mode or platform:kind=mode, such as telegram:group=daily, "
             "web=none, slack:dm=idle:120 (minutes), discord=daily:6 (the hour) or telegram:dm=both:120:6"
         )
+    return entry
+
+
+def _price(entry: str) -> str:
+    if not PRICE.fullmatch(entry):
+        raise ValueError(
+            f"{entry[:60]!r} is no price; write model=input:cached:output in US dollars for a million tokens, "
+            "such as gpt-5=1.25:0.125:10 or llama*=0:0:0"
+        )
+    return entry
+
+
+def _own_budget(entry: str) -> str:
+    found = OWN_BUDGET.fullmatch(entry)
+    if not found:
+        raise ValueError(
+            f"{entry[:60]!r} is no budget; write person=tokens or person=tokens:dollars, 0 meaning no limit, "
+            "such as telegram:123456789=500000 or telegram:123456789=0:2.50"
+        )
+    if found["person"] != LOCAL_OWNER:
+        _user_id(found["person"])
     return entry
 
 
@@ -182,6 +210,14 @@ ResetExceptions = Annotated[
     BeforeValidator(_listed),
     AfterValidator(_no_target_twice),
 ]
+Prices = Annotated[
+    tuple[Annotated[str, AfterValidator(_price)], ...], BeforeValidator(_listed), AfterValidator(_no_target_twice)
+]
+OwnBudgets = Annotated[
+    tuple[Annotated[str, AfterValidator(_own_budget)], ...], BeforeValidator(_listed), AfterValidator(_no_target_twice)
+]
+Tokens = Annotated[int, Field(ge=0, le=10**15)]
+Dollars = Annotated[float, Field(allow_inf_nan=False, ge=0, le=10**9)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Days = Annotated[int, Field(ge=0, le=36_500)]
 LongDays = Annotated[Days, AfterValidator(_for_ever_or_long)]

@@ -3,6 +3,7 @@
 A tool raises `ToolFailed` for a failure it foresaw; its text goes to the model.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ class ToolContext:
     call_id: str = ""  # filled in for each call
     timezone: str = ""  # IANA name; empty means the machine's
     workplace: Workplace | None = None  # where files are and commands run; None where there is no such place
+    user_wrote: asyncio.Event | None = None  # set while a message waits behind this turn: a call that waits gives way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+T = TypeVar("T")
 MediaKind = Literal["image", "audio", "video", "file"]
 
 
@@ -63,6 +64,7 @@ _OFTEN_READ_CHARS = 1_000
 _MAX_NAME_CHARS = 200
 _MAX_PROBLEM_CHARS = 400
 _JOINER = "\u200d"  # holds families and flags together
+_UNKNOWN = "[a part of this message cannot be read: it was damaged, or a newer version of Hermes wrote it]"
 _NAMES = {cls: name for name, cls in _KINDS.items()}
 _DEFAULTS = {cls: {field.name: field.default for field in fields(cls)} for cls in _NAMES}
 _UNREAD = {
@@ -89,9 +91,31 @@ def _load_often(stored: str) -> tuple[Part, ...]:
 
 def _load(stored: str) -> tuple[Part, ...]:
     try:
-        return tuple(_KINDS[fields.pop("type")](**fields) for fields in json.loads(stored))
+        return tuple(map(_part, json.loads(stored)))
     except (ValueError, TypeError, KeyError, AttributeError):
         return (Text(text="[this message was damaged on the disk and cannot be read]"),)
+
+
+def _part(stored: dict[str, Any]) -> Part:
+    kind = _KINDS.get(stored.pop("type"))
+    return from_stored(kind, stored) if kind is not None else Text(text=_UNKNOWN)
+
+
+def from_stored(cls: type[T], stored: Any) -> T:
+    """A dataclass from its stored fields. What a newer version added to them is left out.
+
+    Raises TypeError when a field is missing, or when none is known: that is damage, not a newer version.
+    """
+    try:
+        return cls(**stored)
+    except TypeError:
+        if not isinstance(stored, dict):
+            raise
+        names = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        known = {name: value for name, value in stored.items() if name in names}
+        if not known:
+            raise
+        return cls(**known)
 
 
 def loads_list(stored: str) -> tuple[Any, ...]:

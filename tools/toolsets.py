@@ -26,7 +26,8 @@ TOOLSETS: Mapping[str, Toolset] = {
     "clock": Toolset(description="the date and the time, anywhere"),
     "todo": Toolset(description="a list of tasks for each conversation"),
     "file": Toolset(description="reading, writing, searching and patching files"),
-    "core": Toolset(description="what is on unless you choose", includes=("clock", "file", "todo")),
+    "terminal": Toolset(description="shell commands, waited for or in the background"),
+    "core": Toolset(description="what is on unless you choose", includes=("clock", "terminal", "file", "todo")),
 }
 
 

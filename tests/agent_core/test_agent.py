@@ -199,6 +199,26 @@ async def test_file_tools_work_in_the_current_folder(tmp_path: Path, monkeypatch
     assert json.loads(result.messages[-2]["content"])["content"] == "     1|milk"
 
 
+async def test_each_task_has_a_shell_of_its_own_which_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    agent = AIAgent(enabled_toolsets=["core"])
+    await agent.run("run cd /usr; export A=1", task_id="one")
+    last = [
+        (await agent.run("run pwd; echo ${A-none}", task_id=task)).messages[-1]["content"] for task in ("one", "two")
+    ]
+    assert last == ["```\n/usr\n1\n```", f"```\n{tmp_path}\nnone\n```"]
+
+
+async def test_what_runs_in_the_background_is_the_agents_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    agent = AIAgent(enabled_toolsets=["core"])
+    await agent.chat("run sleep 1000 in the background")
+    assert await AIAgent(enabled_toolsets=["core"]).chat("what is running?") == "Nothing is running."
+    which, _, listed = (await agent.chat("what is running?")).partition(": ")
+    assert listed.startswith("sleep 1000 (running")
+    assert await agent.chat(f"kill {which}") == f"{which} has ended (exit code 143)."
+
+
 async def test_a_workplace_of_the_callers_own_is_used_instead(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     place = local_workplace(tmp_path / "elsewhere", home=Home(tmp_path / "home"))

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,9 @@ from tests.agent_core.scripted import CONTEXT, answering, raising
 from tools.base import Tool, ToolFailed
 from tools.builtin import load_builtin
 from tools.todo import TodosInMemory, todo_tool
+
+IN_BACKGROUND = {"background": True, "notify_on_complete": True}
+ROW = {"session_id": "proc_1", "command": "make", "seconds": 7}
 
 
 def fresh_tools() -> list[Tool]:
@@ -47,6 +51,7 @@ async def first_reply(*messages: Message, tools: list[Tool] | None = None) -> Me
         ("what is 17 * 23?", "17 * 23 = 391"),
         ("Felix: what is 17 * 23?", "391"),
         ("Felix: @hermes_bot what is 17 * 23?", "391"),
+        ("[This came while you were working.]\nFelix:\n@hermes_bot what is 17 * 23?", "391"),
         ("1/3", "≈ 0.3333333333"),
         ("what is 1/0?", "Dividing by zero"),
         ("send me the file notes.txt", "Here it is.\nMEDIA:notes.txt"),
@@ -92,14 +97,56 @@ async def test_a_plain_message_gets_a_fitting_answer(text: str, words: str) -> N
         ("cancel todo 3", "todo", {"action": "cancel", "id": "3"}),
         ("run ls -l ..", "terminal", {"command": "ls -l .."}),
         ("run `ls .`", "terminal", {"command": "ls ."}),
+        ("run make all in the background", "terminal", IN_BACKGROUND | {"command": "make all", "check_interval": 30}),
+        (
+            "please start `python3 -m http.server` in the background and tell me every 2 minutes.",
+            "terminal",
+            IN_BACKGROUND | {"command": "python3 -m http.server", "check_interval": 120},
+        ),
+        (
+            "run sleep 90 in the background, every 40 seconds",
+            "terminal",
+            IN_BACKGROUND | {"command": "sleep 90", "check_interval": 40},
+        ),
+        ("what is running?", "process", {"action": "list"}),
+        ("stop proc_0a1b", "process", {"action": "kill", "session_id": "proc_0a1b"}),
         ("remember that I like tea", "memory", {"action": "set", "key": "I like tea", "value": "I like tea"}),
         ("every 5 minutes say hi", "cronjob", {"action": "create", "schedule": "every 5 minutes", "prompt": "say hi"}),
     ],
 )
-async def test_a_plain_request_becomes_a_real_tool_call(text: str, name: str, arguments: dict[str, str]) -> None:
-    tools = [answering(tool) for tool in ("clock", "todo", "terminal", "memory", "cronjob")]
+async def test_a_plain_request_becomes_a_real_tool_call(text: str, name: str, arguments: dict[str, Any]) -> None:
+    tools = [answering(tool) for tool in ("clock", "todo", "terminal", "process", "memory", "cronjob")]
     (made,) = (await first_reply(user(text), tools=tools)).tool_calls
     assert (made.name, json.loads(made.arguments)) == (name, arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "result", "words"),
+    [
+        ("run ls", {"output": "a\nb\n", "error": None, "exit_code": 0}, "```\na\nb\n```"),
+        ("run true", {"output": "", "error": None, "exit_code": 0}, "It wrote nothing."),
+        ("run x", {"output": "no\n", "error": None, "exit_code": 3}, "```\nno\n```\nIt ended with exit code 3."),
+        ("run cat", {"output": "```\n", "error": None, "exit_code": 0, "note": "So."}, "~~~~\n```\n~~~~\nSo."),
+        ("run a in the background", {"session_id": "proc_1", "pid": 5}, "as proc_1 (“stop proc_1” ends it)"),
+        (
+            "stop proc_1",
+            {"session_id": "proc_1", "status": "exited", "exit_code": 143},
+            "proc_1 has ended (exit code 143)",
+        ),
+        ("what is running", {"processes": []}, "Nothing is running."),
+        ("what is running", {"processes": [ROW | {"status": "running"}]}, "proc_1: make (running for 7 s)"),
+        (
+            "what is running",
+            {"processes": [ROW | {"status": "exited", "exit_code": 2}]},
+            "proc_1: make (exited with exit code 2)",
+        ),
+    ],
+)
+async def test_what_came_of_a_command_is_told_in_words(text: str, result: dict[str, Any], words: str) -> None:
+    tools = [answering("terminal"), answering("process")]
+    asked = await first_reply(user(text), tools=tools)
+    (made,) = asked.tool_calls
+    assert words in (await first_reply(user(text), asked, tool_result(made, json.dumps(result)), tools=tools)).text
 
 
 async def test_use_passes_the_arguments_on_as_they_stand() -> None:

@@ -57,6 +57,30 @@ def test_a_damaged_row_is_read_as_such(damaged: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("stored", "parts"),
+    [
+        ('[{"type": "text", "text": "hi", "style": "bold"}]', (Text(text="hi"),)),
+        ('[{"type": "media", "kind": "file", "name": "a", "pages": [1, 2]}]', (Media(kind="file", name="a"),)),
+        ('[{"type": "location", "latitude": 1, "longitude": 2, "x": {}}]', (Location(latitude=1, longitude=2),)),
+        ('[{"type": "quote", "author": "Eve", "when": null}]', (Quote(author="Eve"),)),
+    ],
+)
+def test_what_a_newer_version_added_is_left_out(stored: str, parts: tuple[Part, ...]) -> None:
+    assert load_parts(stored) == parts
+
+
+def test_a_part_that_only_a_newer_version_knows_leaves_the_others_readable() -> None:
+    unknown, known = load_parts('[{"type": "poll", "question": "?"}, {"type": "text", "text": "hi"}]')
+    assert "a newer version of Hermes wrote it" in describe(unknown)
+    assert known == Text(text="hi")
+
+
+@pytest.mark.parametrize("damaged", ['[{"type": "media", "mime": "a", "new": 1}]', '[{"type": "text", "tezt": "hi"}]'])
+def test_what_lacks_its_own_fields_is_damaged_all_the_same(damaged: str) -> None:
+    assert "damaged" in text_of(load_parts(damaged))
+
+
+@pytest.mark.parametrize(
     ("quote", "words"),
     [
         (Quote(text="go on", author="Eve"), "[replied to Eve: go on]"),

@@ -37,7 +37,18 @@ class Command:
     max_output_chars: int | None = None  # None means the backend's
     keeps_output: bool = True  # whether what is longer than that stays in a file
     interactive: bool = False  # spawned only: `send` reaches its input
-    pty: bool = False  # spawned only: it sees a terminal
+    pty: bool = False  # it sees a terminal
+    variables: Mapping[str, str | None] | None = None
+    """Of `text`: what an earlier shell exported, or took away (None). When it is given, how this one ends is told."""
+    sudo_password: str = field(default="", repr=False)  # of `text`: for `sudo`, where nothing isolates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellState:
+    """What a shell leaves to the next."""
+
+    folder: str
+    variables: Mapping[str, str | None] | None  # see `Command.variables`; None when they are too many to be kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +61,7 @@ class Finished:
     output_bytes: int = 0  # all that it wrote
     full_output: str = ""  # a file of the backend with more than `output` holds; empty when `output` is all
     note: str = ""  # what the model should know besides: ended children, limits
+    shell: ShellState | None = None  # None when it was not asked for, or nobody knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +82,7 @@ class Standing:
     is_running: bool
     exit_code: int | None = None
     output_bytes: int = 0
+    ended_ms: int | None = None  # None when nobody saw it, or the backend does not know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +220,9 @@ class Backend(Protocol):
     async def kill(self, spawned: Spawned) -> None:
         """It and all its children; returns when they are gone. One that has ended already is fine."""
 
+    async def keep(self, text: str) -> str:
+        """Puts a long text where `files` finds it, for a while; gives its path."""
+
     async def forget(self, spawned: Spawned) -> None:
         """Removes what is kept of one that has ended."""
 
@@ -223,7 +239,7 @@ class Workplace:
     current_folder: str  # relative paths begin here; the terminal moves it
     kept_outputs: str = ""  # where the whole of a long output can be read, as the backend names it
     holder: str = ""  # whose it is: background processes are seen by the same holder alone
-    environment: dict[str, str] = field(default_factory=dict)  # what was exported in its shell
+    environment: dict[str, str | None] = field(default_factory=dict)  # what was exported in its shell; None: unset
 
     def locate(self, path: str) -> str:
         """An absolute path, from one as people write it."""

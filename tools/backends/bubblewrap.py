@@ -6,6 +6,7 @@ of Hermes not there at all. What it does not keep anybody from: using the proces
 
 import asyncio
 import os
+import secrets
 import shutil
 import tempfile
 import weakref
@@ -18,10 +19,11 @@ from tools.backends import kept
 from tools.backends.base import BackendFailed, Command, Finished, Output, Spawned, Standing
 from tools.backends.cgroups import Bounds, Cgroups, Group, find_cgroups
 from tools.backends.host_files import HostFiles
-from tools.backends.local import argv_of
+from tools.backends.local import PTY_TERM, argv_of
 from tools.backends.privacy import child_environment
 from tools.backends.sandbox import SANDBOX_PATH, Sandbox, SandboxProblem, find_features
 from tools.backends.searching import Place, Searcher
+from tools.backends.shell import Shell
 from tools.backends.usage import WorkspaceUse
 
 _ORDINARY = ("LANG", "LANGUAGE", "TERM", "TZ")
@@ -144,6 +146,9 @@ class BubblewrapBackend:
     async def kill(self, spawned: Spawned) -> None:
         await kept.kill(spawned)
 
+    async def keep(self, text: str) -> str:
+        return await asyncio.to_thread(kept.keep, text, self.outputs)
+
     async def forget(self, spawned: Spawned) -> None:
         await asyncio.to_thread(kept.forget, spawned)
 
@@ -176,7 +181,7 @@ class BubblewrapBackend:
                 argv_of(command), workdir=command.workdir or self.home, features=find_features(), processes=processes
             ),
             workdir="/",
-            environment=self._environment() | dict(command.environment),
+            environment=self._environment() | ({"TERM": PTY_TERM} if command.pty else {}) | dict(command.environment),
             timeout_seconds=timeout_seconds,
             stdin=command.stdin,
             interactive=command.interactive,
@@ -184,7 +189,16 @@ class BubblewrapBackend:
             rlimits=rlimits,
             cgroups=[str(folder) for folder in group.folders] if group else [],
             tells_left_children=False,
+            shell=self._shell(command),
         )
+
+    def _shell(self, command: Command) -> Shell | None:
+        """It writes into the sandbox's /tmp how it ended: nothing else of ours can be written there."""
+        if command.variables is None:
+            return None
+        name = f".shell-{secrets.token_hex(6)}"
+        report = self._box.scratch / name
+        return Shell(variables=command.variables, report=report, report_named=f"/tmp/{name}")  # noqa: S108
 
     def _environment(self) -> dict[str, str]:
         given = child_environment(self._env_passthrough)

@@ -17,14 +17,18 @@ import os
 import resource
 import select
 import signal
+import struct
 import sys
 import termios
 import time
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+SECRET_DESCRIPTOR = 199  # beyond those that shells use by themselves
 GRACE_SECONDS = 2.0
+HURRIED_GRACE_SECONDS = 0.3  # when somebody has said stop, and waits for it
 GIVE_UP_SECONDS = 10.0
 CHUNK_BYTES = 1 << 18
+TERMINAL_SIZE = (24, 80)  # rows, columns
 
 
 class Log:
@@ -74,6 +78,7 @@ class Keeper:
         self.child = 0
         self.status: int | None = None
         self.ended_by_us = ""  # "timeout" or "kill"
+        self.grace_seconds = GRACE_SECONDS
         self.left_children = 0
         self.stubborn = 0
         self.to_write = base64.b64decode(order["stdin"])
@@ -104,6 +109,8 @@ class Keeper:
         if self.child_input >= 0 and self.child_input != output:
             os.set_blocking(self.child_input, False)
             self.poll.register(self.child_input, select.POLLOUT)
+        elif self.to_write:
+            self.poll.register(output, select.POLLIN | select.POLLOUT)
         if self.order["interactive"]:
             os.mkfifo("input", 0o600, dir_fd=self.folder)
             # Held for writing too, or it would end with the first who wrote into it.
@@ -113,6 +120,7 @@ class Keeper:
     def _pipes(self) -> tuple[int, int, int]:
         if self.order["pty"]:
             master, slave = os.openpty()
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *TERMINAL_SIZE, 0, 0))
             self.child_input = master
             return master, slave, slave
         output, child_output = os.pipe()
@@ -143,6 +151,8 @@ class Keeper:
             os.dup2(stdin, 0)
             os.dup2(stdout, 1)
             os.dup2(stdout, 2)
+            if self.order["secret"]:
+                os.dup2(_in_memory(self.order["secret"].encode()), SECRET_DESCRIPTOR)
             what = self.order["argv"][0]
             os.execvpe(what, self.order["argv"], self.order["environment"])  # noqa: S606
         except OSError as error:
@@ -167,6 +177,7 @@ class Keeper:
             for descriptor, _ in ready:
                 if descriptor == lifeline:
                     self.ended_by_us = "kill"
+                    self.grace_seconds = HURRIED_GRACE_SECONDS
                 elif descriptor == wakes:
                     self._woken(wakes)
                 else:
@@ -244,7 +255,7 @@ class Keeper:
     # When it is over.
 
     def end_all(self) -> None:
-        """TERM, two seconds, KILL, until there are no children: neither ours nor, since we reap, anybody's below."""
+        """TERM, some grace, KILL, until there are no children: neither ours nor, since we reap, anybody's below."""
         if not self._reap():
             return
         if self.status is not None and self.order["tells_left_children"]:
@@ -255,7 +266,7 @@ class Keeper:
         pause = 0.001
         while self._reap():
             elapsed = time.monotonic() - began
-            if elapsed > GRACE_SECONDS:
+            if elapsed > self.grace_seconds:
                 # Stopped first: who forks faster than we kill would never be caught.
                 _signal_all(signal.SIGSTOP)
                 _signal_all(signal.SIGKILL)
@@ -287,6 +298,13 @@ class Keeper:
 def _prctl(option: int, value: int) -> None:
     with contextlib.suppress(AttributeError):  # only Linux has it
         ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
+
+
+def _in_memory(content: bytes) -> int:
+    """A file without a name: nothing of it is left, whatever becomes of us, and each who opens it reads it anew."""
+    descriptor = os.memfd_create("secret")
+    os.write(descriptor, content)
+    return descriptor
 
 
 def _below(root: int) -> list[int]:

@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import signal
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,19 +20,22 @@ from typing import Any
 
 import structlog
 
-from tools.backends.base import BackendFailed, Finished, Output, Spawned, Standing
-from tools.backends.keeper import GIVE_UP_SECONDS, started_ticks
+from tools.backends.base import BackendFailed, Finished, Output, ShellState, Spawned, Standing
+from tools.backends.keeper import GIVE_UP_SECONDS
+from tools.backends.shell import MAX_REPORT_BYTES, Shell, read_report, start_up
 from tools.parts import in_bytes
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 MAX_KEPT_BYTES = 10_000_000
 MAX_KEPT_OUTPUTS = 50
+KEPT_TAIL_BYTES = 1_000_000  # of what is longer than that
 SPAWNED_HEAD_BYTES = 65_536
-SPAWNED_TAIL_BYTES = 1_000_000
+SPAWNED_TAIL_BYTES = 200_000
 _KEEPER = Path(__file__).with_name("keeper.py")
 _MAX_ARGUMENT_BYTES = 131_000  # what the kernel takes as one argument
 _MAX_LINE_BYTES = 65_536
+_START_UP = "start_up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +52,14 @@ class Order:
     rlimits: Mapping[str, int] = field(default_factory=dict)
     cgroups: Sequence[str] = ()
     tells_left_children: bool = True  # False where a pid namespace ends them by itself
+    shell: Shell | None = None  # of a command that bash is given
+    sudo_password: str = field(default="", repr=False)
 
 
 async def run(order: Order, outputs: Path, *, max_output_chars: int, keeps_output: bool = True) -> Finished:
     """Raises BackendFailed. What is longer than `max_output_chars` stays in a file below `outputs`."""
     folder = _new_folder(outputs, "cmd")
+    report = _report_of(order, folder)
     done = False
     try:
         process = await _keeper(order, folder, outlives_us=False)
@@ -64,13 +71,32 @@ async def run(order: Order, outputs: Path, *, max_output_chars: int, keeps_outpu
             await _ended(process)
         result = _understood(told)
         finished = await asyncio.to_thread(_collected, result, folder, max_output_chars)
+        if report and not finished.timed_out:
+            finished = replace(finished, shell=await asyncio.to_thread(_reported, report, order.environment))
         done = bool(finished.full_output) and keeps_output
         if done:
             await asyncio.to_thread(_prune, outputs)
         return finished if keeps_output else replace(finished, full_output="")
     finally:
+        for file in filter(None, (report, folder / _START_UP)):
+            with contextlib.suppress(OSError):
+                file.unlink()
         if not done:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def keep(text: str, outputs: Path) -> str:
+    """As if a command had written it. Raises BackendFailed."""
+    folder = _new_folder(outputs, "cmd")
+    file = folder / "output.000000000000000"
+    try:
+        file.touch(mode=0o600)
+        file.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise BackendFailed(f"It could not be kept ({error.strerror}).") from error
+    _prune(outputs)
+    return str(file)
 
 
 async def spawn(order: Order, outputs: Path) -> Spawned:
@@ -97,11 +123,17 @@ def standing(spawned: Spawned) -> Standing:
     pieces = _pieces(Path(spawned.folder))
     total = pieces[-1][0] + pieces[-1][1].stat().st_size if pieces else 0
     # Asked in this order: one that ends in between has written it down by the second question.
-    if _is_alive(spawned):
+    if is_running(spawned):
         return Standing(is_running=True, output_bytes=total)
     try:
-        ended = json.loads((Path(spawned.folder) / "ended").read_text(encoding="utf-8"))
-        return Standing(is_running=False, exit_code=int(ended["exit_code"]), output_bytes=int(ended["output_bytes"]))
+        told = Path(spawned.folder) / "ended"
+        ended = json.loads(told.read_text(encoding="utf-8"))
+        return Standing(
+            is_running=False,
+            exit_code=int(ended["exit_code"]),
+            output_bytes=int(ended["output_bytes"]),
+            ended_ms=told.stat().st_mtime_ns // 1_000_000,
+        )
     except (OSError, ValueError, KeyError):
         return Standing(is_running=False, output_bytes=total)
 
@@ -155,7 +187,7 @@ async def kill(spawned: Spawned) -> None:
     loop.add_reader(keeper, gone.set)
     try:
         # Held first, asked then: the pid cannot become somebody else's in between.
-        if not _is_alive(spawned):
+        if not is_running(spawned):
             return
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(keeper, signal.SIGTERM)
@@ -169,15 +201,15 @@ async def kill(spawned: Spawned) -> None:
 
 
 def forget(spawned: Spawned) -> None:
-    if not _is_alive(spawned):
+    if not is_running(spawned):
         shutil.rmtree(spawned.folder, ignore_errors=True)
 
 
-def _is_alive(spawned: Spawned) -> bool:
+def is_running(spawned: Spawned) -> bool:
+    """Without a look at its output: for whoever asks about many, and often."""
     try:
-        same = started_ticks(spawned.keeper_pid) == spawned.keeper_started
-        stat = Path(f"/proc/{spawned.keeper_pid}/stat").read_bytes()
-        return same and stat.rpartition(b")")[2].split()[0] != b"Z"
+        facts = Path(f"/proc/{spawned.keeper_pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return facts[0] != b"Z" and int(facts[19]) == spawned.keeper_started
     except (OSError, IndexError):
         return False
 
@@ -201,7 +233,8 @@ async def _keeper(order: Order, folder: Path, *, outlives_us: bool) -> asyncio.s
     told = {
         "argv": list(order.argv),
         "workdir": order.workdir,
-        "environment": dict(order.environment),
+        "environment": dict(order.environment) | _started_up(order, folder, outlives_us=outlives_us),
+        "secret": f"{order.sudo_password}\n" if order.sudo_password else "",
         "timeout_seconds": order.timeout_seconds,
         "stdin": base64.b64encode(order.stdin).decode(),
         "interactive": order.interactive,
@@ -211,7 +244,7 @@ async def _keeper(order: Order, folder: Path, *, outlives_us: bool) -> asyncio.s
         "tells_left_children": order.tells_left_children,
         "folder": str(folder),
         "head_bytes": SPAWNED_HEAD_BYTES if outlives_us else MAX_KEPT_BYTES,
-        "tail_bytes": SPAWNED_TAIL_BYTES,
+        "tail_bytes": SPAWNED_TAIL_BYTES if outlives_us else KEPT_TAIL_BYTES,
         "has_lifeline": not outlives_us,
         "dies_with_keeper": not outlives_us,
     }
@@ -230,6 +263,35 @@ async def _keeper(order: Order, folder: Path, *, outlives_us: bool) -> asyncio.s
     # Over the pipe, not as an argument: everybody on the machine can read arguments.
     process.stdin.write(json.dumps(told).encode() + b"\n")
     return process
+
+
+def _started_up(order: Order, folder: Path, *, outlives_us: bool) -> dict[str, str]:
+    """Writes what bash reads first, and says where it is."""
+    if order.shell is None:
+        return {}
+    report = "" if outlives_us else order.shell.report_named or str(_report_of(order, folder))
+    file = folder / _START_UP
+    try:
+        file.touch(0o600)
+        file.write_bytes(start_up(order.shell, report, has_password=bool(order.sudo_password)))
+    except OSError as error:
+        raise BackendFailed(f"The command was not run: its shell cannot be prepared ({error.strerror}).") from error
+    return {"BASH_ENV": str(file)}
+
+
+def _report_of(order: Order, folder: Path) -> Path | None:
+    return (order.shell.report or folder / "report") if order.shell else None
+
+
+def _reported(file: Path, given: Mapping[str, str]) -> ShellState | None:
+    """The command could have put anything there: what is no plain file of a sensible size is not read."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as report:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                content = report.read(MAX_REPORT_BYTES + 1)
+                return read_report(content, given) if len(content) <= MAX_REPORT_BYTES else None
+    return None
 
 
 async def _begun(process: asyncio.subprocess.Process) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from tools.backends.base import BackendFailed, Command, Finished, Output, Spawne
 from tools.backends.host_files import HostFiles
 from tools.backends.privacy import child_environment, hide_our_memory
 from tools.backends.searching import Place, Searcher
+from tools.backends.shell import Shell
 
 SHELL = ("/bin/bash", "/bin/sh")
+PTY_TERM = "xterm-256color"
 
 
 class LocalBackend:
@@ -76,6 +78,9 @@ class LocalBackend:
     async def kill(self, spawned: Spawned) -> None:
         await kept.kill(spawned)
 
+    async def keep(self, text: str) -> str:
+        return await asyncio.to_thread(kept.keep, text, self.outputs)
+
     async def forget(self, spawned: Spawned) -> None:
         await asyncio.to_thread(kept.forget, spawned)
 
@@ -84,14 +89,19 @@ class LocalBackend:
 
     def _order(self, command: Command, timeout_seconds: float | None) -> kept.Order:
         hide_our_memory()
+        workdir = command.workdir or self._workspace
+        # With PWD a folder keeps the name by which it was entered, also where that is a link.
+        more = {"PWD": workdir} | ({"TERM": PTY_TERM} if command.pty else {}) | dict(command.environment)
         return kept.Order(
             argv=argv_of(command),
-            workdir=command.workdir or self._workspace,
-            environment=child_environment(self._env_passthrough) | dict(command.environment),
+            workdir=workdir,
+            environment=child_environment(self._env_passthrough) | more,
             timeout_seconds=timeout_seconds,
             stdin=command.stdin,
             interactive=command.interactive,
             pty=command.pty,
+            shell=None if command.variables is None else Shell(variables=command.variables),
+            sudo_password=command.sudo_password,
         )
 
 

@@ -112,6 +112,26 @@ async def test_a_long_output_can_be_read_from_inside_but_not_changed(backend: Bu
         await backend.files.write(finished.full_output, b"x")
 
 
+async def test_what_was_exported_inside_stays_inside(backend: BubblewrapBackend) -> None:
+    """A library of theirs must not be loaded by the program that makes the sandbox."""
+    finished = await backend.run(Command(text="export MORE=1", variables={"LD_PRELOAD": "/no/such/library.so"}))
+    assert (finished.output, finished.exit_code) == ("", 0)
+    assert finished.shell is not None
+    assert finished.shell.variables == {"LD_PRELOAD": "/no/such/library.so", "MORE": "1"}
+
+
+@pytest.mark.parametrize(
+    "forge",
+    ["ln -s {secret} $f", "ln $f.2 $f", "mkfifo $f", "mkdir $f", "head -c 1000000 /dev/zero > $f", "echo / > $f"],
+)
+async def test_a_shell_that_makes_up_its_end_is_not_believed(
+    backend: BubblewrapBackend, secret: Path, forge: str
+) -> None:
+    find = "f=$(trap -p EXIT | grep -o '/tmp/.shell-[0-9a-f]*'); trap - EXIT; test -n $f && touch $f.2;"
+    finished = await backend.run(Command(text=f"{find} {forge.format(secret=secret)}", variables={}))
+    assert (finished.output, finished.exit_code, finished.shell) == ("", 0, None)
+
+
 async def test_a_folder_that_is_not_there_is_said(backend: BubblewrapBackend) -> None:
     with pytest.raises(BackendFailed, match="chdir to /home"):
         await backend.run(Command(text="true", workdir="/home"))
@@ -126,6 +146,19 @@ async def test_when_its_time_is_up_nothing_is_left(backend: BubblewrapBackend) -
     running = asyncio.create_task(backend.run(Command(text=text, timeout_seconds=2)))
     await until(lambda: is_there(left) and is_there(deaf))
     assert (await running).timed_out
+    assert not is_there(left)
+    assert not is_there(deaf)
+
+
+@pytest.mark.parametrize("pty", [False, True])
+async def test_when_nobody_waits_any_longer_nothing_is_left(backend: BubblewrapBackend, pty: bool) -> None:
+    left, deaf = nap(), nap()
+    text = f"(setsid {left} | cat &); (trap '' TERM; nohup setsid {deaf} &); {nap()}"
+    running = asyncio.create_task(backend.run(Command(text=text, pty=pty)))
+    await until(lambda: is_there(left) and is_there(deaf))
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
     assert not is_there(left)
     assert not is_there(deaf)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.thorough import a_few_of
 from tests.tools.backends.watching import command_lines, is_there, nap, until
 from tools.backends import kept
 from tools.backends.base import BackendFailed, Command, Spawned, Standing
@@ -46,6 +47,7 @@ async def test_both_streams_come_in_their_order_with_the_exit_code(backend: Loca
         (Command(text="true", stdin=b"nobody reads this" * 50_000), ""),
         (Command(text=r"printf 'caf\303\251 \377\n'"), "café \ufffd\n"),
         (Command(text="tty || true"), "not a tty\n"),
+        (Command(text="read x; echo got:$x", stdin=b"yes\n", pty=True), "yes\r\ngot:yes\r\n"),
         (Command(text="ps -o pid=,sid= -p $$ | awk '{print $1 == $2}'"), "1\n"),
     ],
 )
@@ -99,7 +101,7 @@ async def test_output_without_end_needs_neither_memory_nor_disk_without_end(back
     assert finished.output_bytes > kept.MAX_KEPT_BYTES
     assert 0 < largest < MEMORY_OF_A_KEEPER_KB
     on_disk = sum(file.stat().st_size for file in Path(finished.full_output).parent.iterdir())
-    assert on_disk < kept.MAX_KEPT_BYTES + 3 * kept.SPAWNED_TAIL_BYTES
+    assert on_disk < kept.MAX_KEPT_BYTES + 3 * kept.KEPT_TAIL_BYTES
     assert "the first 10.0 MB are kept" in finished.note
 
 
@@ -198,6 +200,17 @@ async def test_when_nobody_waits_any_longer_nothing_is_left(backend: LocalBacken
     assert list(backend.outputs.iterdir()) == []
 
 
+async def test_who_takes_too_long_over_its_end_is_not_waited_for_after_a_stop(backend: LocalBackend) -> None:
+    late = backend.outputs.parent / "late"
+    text = f"trap 'sleep 1.5; touch {late}; exit' TERM; {(left := nap())} & wait"
+    running = asyncio.create_task(backend.run(Command(text=text)))
+    await until(lambda: is_there(left))
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not late.exists()
+
+
 @pytest.mark.parametrize("how", [how for how in LEAVERS if how not in ("as itself", "in a pipeline")])
 async def test_what_a_command_leaves_at_its_end_is_ended_and_told(backend: LocalBackend, how: str) -> None:
     left = nap()
@@ -205,6 +218,26 @@ async def test_what_a_command_leaves_at_its_end_is_ended_and_told(backend: Local
     finished = await backend.run(Command(text=f"{command}\nuntil pgrep -fx '{left}'; do :; done >/dev/null; echo done"))
     assert (finished.output.splitlines()[-1], finished.exit_code) == ("done", 0)
     assert "start those in the background" in finished.note
+    assert not is_there(left)
+
+
+@pytest.mark.parametrize("how", a_few_of(list(LEAVERS.values()), 4))
+async def test_when_one_in_the_background_is_killed_nothing_is_left(backend: LocalBackend, how: str) -> None:
+    left = nap()
+    spawned = await backend.spawn(Command(text=f"{how.format(nap=left)}\n{nap()}", pty=True, interactive=True))
+    await until(lambda: is_there(left))
+    await backend.kill(spawned)
+    assert not is_there(left)
+
+
+@pytest.mark.parametrize("how", a_few_of(list(LEAVERS.values()), 4))
+async def test_of_one_with_a_terminal_nothing_is_left_either(backend: LocalBackend, how: str) -> None:
+    left = nap()
+    running = asyncio.create_task(backend.run(Command(text=f"{how.format(nap=left)}\n{nap()}", pty=True)))
+    await until(lambda: is_there(left))
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
     assert not is_there(left)
 
 
@@ -291,7 +324,8 @@ async def test_killing_a_spawned_child_ends_all_its_children(backend: LocalBacke
     await backend.forget(spawned)  # does nothing while it runs
     await backend.kill(spawned)
     assert not is_there(left)
-    assert await backend.standing(spawned) == Standing(is_running=False, exit_code=143)
+    standing = await backend.standing(spawned)
+    assert standing == Standing(is_running=False, exit_code=143, ended_ms=standing.ended_ms)
     await backend.kill(spawned)
 
 

@@ -1,0 +1,38 @@
+"""Workplaces for tests of the tools: on this machine, and in a sandbox where one can be made."""
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from hermes_config.places import Home
+from tests.tools.backends.conftest import PROBLEM
+from tools.backends.base import Workplace
+from tools.base import Tool, ToolContext
+from tools.workplaces import local_workplace, sandboxed_workplace
+
+KINDS = ["local"] if PROBLEM else ["local", "bubblewrap"]
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+
+
+def place_in(tmp_path: Path, kind: str = "local", holder: str = "me") -> Workplace:
+    folder = tmp_path / "project"
+    folder.mkdir(exist_ok=True)
+    home = Home(tmp_path / "home")
+    if kind == "local":
+        place = local_workplace(folder, home=home, outputs=tmp_path / "outputs")
+    else:
+        place = sandboxed_workplace(folder, home=home, private=tmp_path / "private")
+    place.holder = holder
+    return place
+
+
+def asking(tool: Tool, place: Workplace | None, **context: Any) -> Ask:
+    async def ask(**arguments: Any) -> dict[str, Any]:
+        output = await tool.run(json.dumps(arguments), ToolContext(task_id="one", workplace=place, **context))
+        assert isinstance(output, dict)
+        json.dumps(output, ensure_ascii=False).encode()  # as it goes to the model
+        return output
+
+    return ask
