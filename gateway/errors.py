@@ -11,6 +11,7 @@ GatewayError
 ├── StoreUnavailable      whoever wrote: nothing was written; do not confirm, try again
 ├── StoreCorrupt          nobody: leave, the next start repairs
 ├── StoreTooNew           the start: stop with this message
+├── UpgradeFailed         the start: stop with this message; nothing was changed
 └── AlreadyRunning        the start: stop with this message
 """
 
@@ -54,6 +55,10 @@ class StoreCorrupt(GatewayError):
 
 
 class StoreTooNew(GatewayError):
+    pass
+
+
+class UpgradeFailed(GatewayError):
     pass
 
 

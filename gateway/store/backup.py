@@ -2,48 +2,126 @@
 
 import os
 import sqlite3
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.clock import now_ms
-from gateway.store.migrate import find_schema_damage
+from gateway.store.migrate import find_schema_damage, migrations, schema_version
+from hermes_config.places import APPLICATION_ID
 
 _PATTERN = "state-*.db"
+_BEFORE_CHANGES = "before-schema-*.db"
+_REPLACED = "replaced-*.db"  # what was there before one was restored by hand; stays until somebody deletes it
 _FORMAT_OFFSET = 18
 _NEWEST_FORMAT = 2
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}  # the last: an unknown file format
 _STALE_SECONDS = 86_400
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    name: str
+    taken_ms: int
+    size_bytes: int
+    schema: int | None
+    problem: str  # why it cannot be restored; empty when it can
+
+
 def make_backup(database: Path, folder: Path, *, keep: int) -> Path:
     """Writes a checked copy and removes the oldest beyond `keep`. Blocks: call it in a thread."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    target = folder / f"state-{datetime.now(UTC):%Y%m%dT%H%M%S_%f}.db"
-    partial = target.with_suffix(".partial")
-    partial.unlink(missing_ok=True)
+    target = folder / f"state-{stamp()}.db"
+    source = sqlite3.connect(database, isolation_level=None)
     try:
-        _copy(database, partial)
-        if problem := find_damage(partial):
-            raise sqlite3.DatabaseError(f"the copy is not sound: {problem}")
-        os.chmod(partial, 0o600)
-        _sync(partial)
-        partial.rename(target)
-        _sync(folder)
+        write_copy(source, target)
     finally:
-        partial.unlink(missing_ok=True)
+        source.close()
     for old in [*backups(folder)[keep:], *_left_by_a_kill(folder)]:
         old.unlink(missing_ok=True)
     return target
 
 
+def keep_before_change(source: sqlite3.Connection, folder: Path, *, to: int) -> Path:
+    """A copy of the state before a change of schema; one at a time. Older ones stay until `forget_old_changes`."""
+    for left_by_a_kill in folder.glob("before-schema-*.partial*"):
+        left_by_a_kill.unlink()
+    target = folder / f"before-schema-{to:04}-{stamp()}.db"
+    write_copy(source, target)
+    return target
+
+
+def forget_old_changes(folder: Path, *, keep: int) -> None:
+    for old in before_changes(folder)[keep:]:
+        old.unlink(missing_ok=True)
+
+
+def write_copy(source: sqlite3.Connection, target: Path) -> None:
+    """Whole, sound and on the disk, or not at all. Reads one snapshot: writers go on, and it comes out compact."""
+    target.parent.mkdir(mode=0o700, exist_ok=True)
+    partial = target.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    try:
+        source.execute("VACUUM INTO ?", (str(partial),))
+        if problem := find_damage(partial):
+            raise sqlite3.DatabaseError(f"the copy is not sound: {problem}")
+        os.chmod(partial, 0o600)
+        sync(partial)
+        partial.rename(target)
+        sync(target.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def stamp() -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S_%f}"
+
+
 def backups(folder: Path) -> list[Path]:
-    """The newest first."""
+    """Those made from time to time, the newest first."""
     return sorted(folder.glob(_PATTERN), reverse=True)
 
 
+def before_changes(folder: Path) -> list[Path]:
+    """Those made before a change of schema, the newest first."""
+    return sorted(folder.glob(_BEFORE_CHANGES), key=_when, reverse=True)
+
+
+def all_copies(folder: Path) -> list[Path]:
+    """Every copy that could be restored, the newest first."""
+    return sorted([*backups(folder), *before_changes(folder), *folder.glob(_REPLACED)], key=_when, reverse=True)
+
+
 def newest_sound_backup(folder: Path) -> Path | None:
-    sound = (copy for copy in backups(folder) if copy.stat().st_size and not find_damage(copy, thorough=True))
-    return next(sound, None)
+    """The newest that this version can open."""
+    copies = sorted([*backups(folder), *before_changes(folder)], key=_when, reverse=True)
+    return next((copy for copy in copies if not find_unfit(copy)), None)
+
+
+def find_unfit(copy: Path) -> str:
+    """Why a copy cannot take the place of the database; empty when it can."""
+    if not copy.stat().st_size:
+        return "it is empty"
+    if damage := find_damage(copy, thorough=True):
+        return damage
+    number = schema_of(copy)
+    if not number:
+        return "it is no database of Hermes"
+    return f"a newer Hermes wrote it (schema {number})" if number > max(migrations()) else ""
+
+
+def list_copies(folder: Path) -> list[Copy]:
+    """The newest first, each of them checked in full."""
+    return [_look_at(copy) for copy in all_copies(folder)]
+
+
+def schema_of(database: Path) -> int:
+    """0 for whatever is no database of ours."""
+    connection = sqlite3.connect(database, isolation_level=None)
+    try:
+        ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+        return schema_version(connection) if ours else 0
+    finally:
+        connection.close()
 
 
 def backup_is_due(folder: Path, every_hours: float) -> bool:
@@ -81,19 +159,25 @@ def _find_header_damage(database: Path) -> str:
 
 def _left_by_a_kill(folder: Path) -> list[Path]:
     oldest = now_ms() / 1000 - _STALE_SECONDS  # a younger one may be another process's, still at work
-    return [partial for partial in folder.glob("state-*.partial") if partial.stat().st_mtime < oldest]
+    return [partial for partial in folder.glob("*.partial*") if partial.stat().st_mtime < oldest]
 
 
-def _copy(database: Path, target: Path) -> None:
-    source = sqlite3.connect(database, isolation_level=None)
-    try:
-        # Reads one snapshot: writers go on meanwhile, and the copy comes out compact.
-        source.execute("VACUUM INTO ?", (str(target),))
-    finally:
-        source.close()
+def _look_at(copy: Path) -> Copy:
+    problem, found = find_unfit(copy), copy.stat()
+    return Copy(
+        name=copy.name,
+        taken_ms=int(found.st_mtime * 1000),
+        size_bytes=found.st_size,
+        schema=None if problem else schema_of(copy),
+        problem=problem,
+    )
 
 
-def _sync(path: Path) -> None:
+def _when(copy: Path) -> str:
+    return copy.stem.rpartition("-")[2]
+
+
+def sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -2,7 +2,8 @@
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast
@@ -118,6 +119,17 @@ async def open_connection(path: Path, *, busy_timeout_seconds: float, read_only:
     except sqlite3.Error:
         opening._thread.join()  # at its end already; left alone, it may report to a loop that is closed by then
         raise
+
+
+@contextmanager
+def errors_told(path: Path) -> Iterator[None]:
+    """Raises ours for what a failing database or disk raises."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translated(error, path) or error from error
+    except OSError as error:
+        raise StoreUnavailable(f"{path.name} cannot be made ready: {error.strerror or error}.") from error
 
 
 def translated(error: sqlite3.Error, path: Path) -> GatewayError | None:

@@ -1,29 +1,18 @@
 """What is done to the database file before it is opened: check, restore, migrate, and say what was found."""
 
 import shutil
-import sqlite3
 import stat
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.clock import for_people, now_ms
-from gateway.errors import StoreCorrupt, StoreUnavailable
-from gateway.store.backup import find_damage, make_backup, newest_sound_backup
-from gateway.store.connection import connect, translated
+from gateway.errors import StoreCorrupt
+from gateway.store.backup import find_damage, newest_sound_backup, stamp, sync
+from gateway.store.care import Care as Care
+from gateway.store.connection import connect, errors_told
 from gateway.store.mark import Mark
 from gateway.store.migrate import migrate, migrations, schema_version
 from gateway.store.search import index_is_damaged, rebuild_index
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Care:
-    """How the file is looked after."""
-
-    backups: Path
-    backups_kept: int = 7
-    full_check_max_mb: int = 256  # a larger file gets the quick check alone
-    busy_timeout_seconds: float = 5.0
+from gateway.store.upgrade import upgrade
 
 
 def prepare(path: Path, care: Care, *, repair: bool) -> list[str]:
@@ -33,12 +22,8 @@ def prepare(path: Path, care: Care, *, repair: bool) -> list[str]:
     sound backup put in its place. Without it (a command beside the gateway) damage raises StoreCorrupt.
     Blocks: call it in a thread.
     """
-    try:
+    with errors_told(path):
         return _prepare(path, care, repair)
-    except sqlite3.Error as error:
-        raise translated(error, path) or error from error
-    except OSError as error:
-        raise StoreUnavailable(f"{path.name} cannot be made ready: {error.strerror or error}.") from error
 
 
 def _prepare(path: Path, care: Care, repair: bool) -> list[str]:
@@ -51,7 +36,9 @@ def _prepare(path: Path, care: Care, repair: bool) -> list[str]:
         path.touch(mode=0o600)
         connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
         try:
-            _migrate_with_backup(connection, path, care)
+            if 0 < schema_version(connection) < max(migrations()):
+                upgrade(connection, care)
+            migrate(connection)
             commits = int(connection.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0])
             if not restored:  # else it lags behind for a reason already told
                 notices += _compare(commits, reached)
@@ -68,12 +55,12 @@ def _prepare(path: Path, care: Care, repair: bool) -> list[str]:
 
 def _open_siblings(path: Path) -> None:
     """What SQLite made beside a file that was read-only stays so, and the file with it, after that was mended."""
-    for sibling in _siblings(path):
+    for sibling in siblings(path):
         if path.exists() and sibling.exists() and sibling.stat().st_mode != path.stat().st_mode:
             sibling.chmod(stat.S_IMODE(path.stat().st_mode))
 
 
-def _siblings(path: Path) -> tuple[Path, Path]:
+def siblings(path: Path) -> tuple[Path, Path]:
     return Path(f"{path}-wal"), Path(f"{path}-shm")
 
 
@@ -90,7 +77,7 @@ def _refuse_if_lost(path: Path, mark: Mark) -> tuple[bool, list[str]]:
 def _repair(path: Path, care: Care, mark: Mark) -> tuple[bool, list[str]]:
     """Whether a backup took the file's place, and what the operator must be told."""
     if _is_lost(path, mark):
-        for leftover in _siblings(path):
+        for leftover in siblings(path):
             leftover.unlink(missing_ok=True)  # would be replayed into whatever file takes the name
         return True, [f"state.db is gone. {_restore(path, care)}"]
     if not path.exists():
@@ -102,31 +89,37 @@ def _repair(path: Path, care: Care, mark: Mark) -> tuple[bool, list[str]]:
         damage, mended = _mend_search(path, care)
     if not damage:
         return False, mended
-    care.backups.mkdir(mode=0o700, exist_ok=True)
-    aside = care.backups / f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%S_%f}"
+    aside = move_aside(path, care.backups)
+    return True, [f"state.db was damaged ({damage}). It was moved to backups/{aside.name}. {_restore(path, care)}"]
+
+
+def move_aside(path: Path, backups: Path) -> Path:
+    """A damaged file and its log; gives the folder where they are now."""
+    backups.mkdir(mode=0o700, exist_ok=True)
+    aside = backups / f"damaged-{stamp()}"
     aside.mkdir(mode=0o700)
-    for file in (path, *_siblings(path)):
+    for file in (path, *siblings(path)):
         if file.exists():
             shutil.move(file, aside / file.name)
-    return True, [f"state.db was damaged ({damage}). It was moved to backups/{aside.name}. {_restore(path, care)}"]
+    return aside
+
+
+def put_in_place(copy: Path, path: Path) -> None:
+    restored = path.with_suffix(".db.restoring")
+    shutil.copyfile(copy, restored)
+    restored.chmod(0o600)
+    sync(restored)
+    restored.rename(path)
+    sync(path.parent)
 
 
 def _restore(path: Path, care: Care) -> str:
     copy = newest_sound_backup(care.backups)
     if copy is None:
         return "There was no sound backup, so Hermes starts empty: earlier conversations are not there."
-    restored = path.with_suffix(".db.restoring")
-    shutil.copyfile(copy, restored)
-    restored.chmod(0o600)
-    restored.rename(path)
+    put_in_place(copy, path)
     taken = for_people(int(copy.stat().st_mtime * 1000))
     return f"The backup of {taken} was restored: what came in after that may be missing and may need asking again."
-
-
-def _migrate_with_backup(connection: sqlite3.Connection, path: Path, care: Care) -> None:
-    if 0 < schema_version(connection) < max(migrations()):
-        make_backup(path, care.backups, keep=care.backups_kept)
-    migrate(connection)
 
 
 def _mend_search(path: Path, care: Care) -> tuple[str, list[str]]:

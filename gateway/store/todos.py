@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
+from tools.parts import from_stored
 from tools.todo import Todo, Todos
 
 
@@ -18,7 +19,8 @@ class StoredTodos:
     async def change(self, task_id: str, edit: Callable[[Todos], Todos]) -> Todos:
         def unit(tx: Transaction) -> Todos:
             row = tx.one("SELECT todos FROM todos WHERE task_id = ?", task_id)
-            before: Todos = tuple(Todo(**todo) for todo in json.loads(row["todos"])) if row is not None else ()
+            stored = json.loads(row["todos"]) if row is not None else ()
+            before: Todos = tuple(from_stored(Todo, todo) for todo in stored)
             after = edit(before)
             if after != before:
                 tx.execute(

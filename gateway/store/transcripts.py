@@ -9,7 +9,7 @@ from agent_core.history import arrange
 from gateway.clock import now_ms
 from gateway.store.connection import Row, Transaction
 from gateway.store.search import searchable
-from tools.parts import dump_parts, in_search, load_parts, loads_list
+from tools.parts import dump_parts, from_stored, in_search, load_parts, loads_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +101,6 @@ def _message(row: Row) -> Message:
 
 def _calls(stored: str) -> tuple[ToolCall, ...]:
     try:
-        return tuple(ToolCall(**call) for call in loads_list(stored)) if stored else ()
+        return tuple(from_stored(ToolCall, call) for call in loads_list(stored)) if stored else ()
     except TypeError:  # damaged on the disk; their results are then dropped as nobody's
         return ()

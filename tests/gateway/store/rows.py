@@ -7,6 +7,8 @@ from pathlib import Path
 from gateway.messages import Address, InboundMessage, Kind, Sender, SessionKey, Text
 from gateway.store import inbox, people
 from gateway.store.connection import Transaction
+from tools.backends.base import Spawned
+from tools.process_book import Process
 
 ANN = Sender(id="42", name="Ann")
 KEY = SessionKey(platform="telegram", kind="dm", chat="42")
@@ -51,6 +53,25 @@ def take(tx: Transaction, message: InboundMessage) -> int:
     accepted = accept(tx, message)
     assert accepted is not None
     return accepted
+
+
+def a_process(task_id: str, name: str = "a") -> Process:
+    """One that nobody has started."""
+    spawned = Spawned(id=f"proc_{name}", pid=1, keeper_pid=2, keeper_started=3, folder=f"outputs/proc_{name}")
+    return Process(
+        id=spawned.id,
+        holder="telegram:dm:42/ann",
+        task_id=task_id,
+        command="make",
+        workdir="src",
+        backend="local",
+        spawned=spawned,
+        started_ms=5,
+        pty=True,
+        interactive=True,
+        check_interval_seconds=40,
+        notify_on_complete=True,
+    )
 
 
 def put_note(tx: Transaction, text: str) -> None:

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.backup import backup_is_due, backups, find_damage, make_backup, newest_sound_backup
+from gateway.store.backup import (
+    backup_is_due,
+    backups,
+    find_damage,
+    keep_before_change,
+    make_backup,
+    newest_sound_backup,
+)
 from gateway.store.connection import connect
+from gateway.store.migrate import migrations
 from gateway.store.prepare import Care, prepare
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.damage import empty_an_index, scribble
@@ -153,6 +161,19 @@ def test_without_a_sound_copy_there_is_none(folder: Path) -> None:
     folder.mkdir()
     (folder / "state-20260101T000000_000000.db").write_bytes(b"broken")
     assert newest_sound_backup(folder) is None
+
+
+def test_what_a_newer_version_wrote_is_not_restored(path: Path, folder: Path) -> None:
+    """It would stop the start. One from before an upgrade is as good as any."""
+    connection = connect(path, busy_timeout_seconds=1)
+    before = keep_before_change(connection, folder, to=1)
+    connection.close()
+    newer = make_backup(path, folder, keep=5)
+    assert newest_sound_backup(folder) == newer
+    connection = sqlite3.connect(newer)
+    connection.execute(f"PRAGMA user_version = {max(migrations()) + 1}")
+    connection.close()
+    assert newest_sound_backup(folder) == before
 
 
 def test_a_backup_is_due_after_its_time(path: Path, folder: Path, clock: Clock) -> None:

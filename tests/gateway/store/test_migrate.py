@@ -10,14 +10,27 @@ import pytest
 
 from gateway.errors import StoreTooNew
 from gateway.store.connection import connect
-from gateway.store.migrate import find_schema_damage, migrate, migrations, schema_version
+from gateway.store.migrate import (
+    Unsound,
+    find_schema_damage,
+    migrate,
+    migrations,
+    schema_version,
+    undo,
+    undo_scripts,
+)
 from gateway.store.prepare import Care, prepare
 from hermes_config.places import APPLICATION_ID
+from tests.gateway.store.filling import fill, make_database
 from tests.gateway.store.others import other
+from tests.gateway.store.sample import read_all
 
+LAST_WITHOUT_UNDO = 5  # they are from before there was a way back
 TWO_STEPS = {
     1: "CREATE TABLE a (x INTEGER);\nINSERT INTO a VALUES (1);",
-    2: """CREATE TABLE b (x INTEGER);
+    2: """
+-- Rows change in: a
+          CREATE TABLE b (x INTEGER);
           CREATE TRIGGER both AFTER INSERT ON a BEGIN
               INSERT INTO b VALUES (new.x);
               INSERT INTO b VALUES (';');
@@ -82,12 +95,108 @@ def test_only_what_is_missing_is_applied(connection: sqlite3.Connection) -> None
 def test_a_broken_step_leaves_nothing_of_itself(
     connection: sqlite3.Connection, broken: str, error: type[Exception]
 ) -> None:
+    migrate(connection, TWO_STEPS)
     with pytest.raises(error):
         migrate(connection, {**TWO_STEPS, 3: broken})
     assert schema_version(connection) == 2
     assert tables(connection) == {"a", "b"}
     assert not connection.in_transaction
     assert migrate(connection, {**TWO_STEPS, 3: "CREATE TABLE c (x);"}) == [3]
+
+
+def test_of_several_steps_all_are_made_or_none(connection: sqlite3.Connection) -> None:
+    migrate(connection, {1: TWO_STEPS[1]})
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection, {**TWO_STEPS, 3: "CREATE TABEL c (x);"})
+    assert schema_version(connection) == 1
+    assert tables(connection) == {"a"}
+
+
+FAMILY = {
+    1: """CREATE TABLE mothers (id INTEGER PRIMARY KEY);
+          CREATE TABLE children (id INTEGER PRIMARY KEY, mother INTEGER REFERENCES mothers (id));
+          INSERT INTO mothers VALUES (1);
+          INSERT INTO children VALUES (1, 1);
+          INSERT INTO children VALUES (2, 7);""",  # the second has been an orphan before
+}
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("DELETE FROM children;", "the table children had 2 rows and would have 0"),
+        ("INSERT INTO mothers VALUES (2);", "the table mothers had 1 rows and would have 2"),
+        ("-- Rows change in: mothers\nDELETE FROM mothers;", "rows of children would refer to rows that are not there"),
+    ],
+)
+def test_a_step_that_does_what_it_does_not_say_is_taken_back(
+    connection: sqlite3.Connection, script: str, problem: str
+) -> None:
+    migrate(connection, FAMILY)
+    with pytest.raises(Unsound, match=problem):
+        migrate(connection, {**FAMILY, 2: script})
+    assert schema_version(connection) == 1
+    assert connection.execute("SELECT COUNT(*) FROM children JOIN mothers ON mothers.id = mother").fetchone()[0] == 1
+    assert connection.execute("PRAGMA foreign_keys").fetchone()[0] == 1
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "-- Rows change in: children, mothers\nDELETE FROM children;\nDELETE FROM mothers;",
+        "DROP TABLE children;",
+        """CREATE TABLE others (id INTEGER PRIMARY KEY, name TEXT);
+           INSERT INTO others SELECT id, '' FROM mothers;
+           DROP TABLE mothers;
+           ALTER TABLE others RENAME TO mothers;""",
+    ],
+)
+def test_a_step_may_do_what_it_says(connection: sqlite3.Connection, script: str) -> None:
+    migrate(connection, FAMILY)
+    assert migrate(connection, {**FAMILY, 2: script}) == [2]
+
+
+def test_every_later_migration_has_a_companion_that_takes_it_back() -> None:
+    assert set(undo_scripts()) == {number for number in migrations() if number > LAST_WITHOUT_UNDO}
+
+
+@pytest.mark.parametrize("number", sorted(undo_scripts()))
+def test_taken_back_the_schema_and_every_row_are_what_they_were(path: Path, number: int) -> None:
+    make_database(path, number - 1)
+    before = read_all(path)
+    connection = connect(path, busy_timeout_seconds=1)
+    assert migrate(connection, {step: script for step, script in migrations().items() if step <= number}) == [number]
+    fill(connection)
+
+    assert undo(connection, number - 1) == [number]
+
+    assert schema_version(connection) == number - 1
+    assert find_schema_damage(connection) == ""
+    connection.close()
+    assert read_all(path) == before
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("DROP TABLE b;", "the definition of the trigger both is not that of schema 1"),
+        ("DROP TRIGGER both;\nDROP TABLE b;\nDELETE FROM a;", "the table a had 2 rows and would have 0"),
+    ],
+)
+def test_an_undo_that_does_not_lead_back_is_taken_back(
+    connection: sqlite3.Connection, script: str, problem: str
+) -> None:
+    migrate(connection, TWO_STEPS)
+    with pytest.raises(Unsound, match=problem):
+        undo(connection, 1, TWO_STEPS, {2: script})
+    assert schema_version(connection) == 2
+    assert tables(connection) == {"a", "b"}
+
+
+def test_a_newer_schema_is_not_undone_by_us(connection: sqlite3.Connection) -> None:
+    migrate(connection, TWO_STEPS)
+    with pytest.raises(StoreTooNew):
+        undo(connection, 0, {1: TWO_STEPS[1]}, {1: "DROP TABLE a;"})
 
 
 def test_a_newer_schema_is_refused_and_left_as_it_is(path: Path, care: Care) -> None:
@@ -120,6 +229,7 @@ connection.create_function("stop_here", 0, stop_here)
 first = ["CREATE TABLE a (x);", "INSERT INTO a VALUES (1);"]
 second = ["CREATE TABLE b (x);", *["INSERT INTO b SELECT hex(randomblob(4000)) FROM a;"] * 200]
 second += ["SELECT stop_here();", "CREATE TABLE c (x);"]
+migrate(connection, {1: chr(10).join(first)})
 migrate(connection, {1: chr(10).join(first), 2: chr(10).join(second)})
 """
 
@@ -132,7 +242,8 @@ def test_killed_in_a_migration_the_old_schema_stands_and_the_next_start_finishes
     assert schema_version(connection) == 1
     assert tables(connection) == {"a"}
     assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-    assert migrate(connection, {1: "", 2: "CREATE TABLE b (x);", 3: "CREATE TABLE c (x);"}) == [2, 3]
+    steps = {1: "CREATE TABLE a (x);", 2: "CREATE TABLE b (x);", 3: "CREATE TABLE c (x);"}
+    assert migrate(connection, steps) == [2, 3]
     assert tables(connection) == {"a", "b", "c"}
     connection.close()
 

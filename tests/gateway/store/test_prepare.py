@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import StoreCorrupt, StoreUnavailable
-from gateway.store.backup import backups, make_backup
+from gateway.store.backup import before_changes, make_backup
 from gateway.store.connection import connect
 from gateway.store.mark import Mark
 from gateway.store.migrate import migrate, migrations
@@ -213,12 +213,12 @@ def test_a_search_index_beyond_repair_is_damage(path: Path, care: Care) -> None:
 
 def test_before_a_migration_a_backup_is_made(path: Path, care: Care, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, "before")
-    newer = {**migrations(), max(migrations()) + 1: "DELETE FROM notices;"}
-    monkeypatch.setattr("gateway.store.prepare.migrations", lambda: newer)
-    monkeypatch.setattr("gateway.store.migrate.migrations", lambda: newer)
+    newer = {**migrations(), max(migrations()) + 1: "-- Rows change in: notices\nDELETE FROM notices;"}
+    for module in ("prepare", "upgrade", "migrate"):
+        monkeypatch.setattr(f"gateway.store.{module}.migrations", lambda: newer)
     prepare(path, care, repair=True)
     assert notes_in(path) == []
-    [copy] = backups(care.backups)
+    [copy] = before_changes(care.backups)
     assert notes_in(copy) == ["before"]
 
 

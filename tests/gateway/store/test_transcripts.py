@@ -150,3 +150,24 @@ def test_looking_back_shows_the_end_with_its_times(tx: Transaction, session: str
         write(tx, session, user(str(number)))
     entries = transcripts.entries(tx, session, limit=2)
     assert [(entry.message.text, entry.created_ms) for entry in entries] == [("3", clock.ms - 1000), ("4", clock.ms)]
+
+
+@pytest.mark.parametrize(
+    ("stored", "calls"),
+    [
+        (
+            '[{"id": "1", "name": "todo", "arguments": "{}", "seconds": 3}]',
+            (ToolCall(id="1", name="todo", arguments="{}"),),
+        ),
+        ('[{"id": "1", "name": "todo"}]', ()),
+        ("[1]", ()),
+        ('[{"new": 1}]', ()),
+    ],
+)
+def test_of_a_stored_call_what_a_newer_version_added_is_left_out(
+    tx: Transaction, session: str, stored: str, calls: tuple[ToolCall, ...]
+) -> None:
+    transcripts.append(tx, session, user("hello"))
+    transcripts.append(tx, session, assistant("hi"))
+    tx.execute("UPDATE messages SET tool_calls = ? WHERE role = 'assistant'", stored)
+    assert transcripts.entries(tx, session)[-1].message.tool_calls == calls

@@ -1,0 +1,183 @@
+"""`hermes state`: look after the database: what an upgrade would do, the way back from one, and backups."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gateway.store.backup import Copy
+    from gateway.store.care import Care
+    from gateway.store.census import Lost
+    from gateway.store.outlook import Outlook
+    from hermes_config.places import Home
+
+
+@click.group()
+def state() -> None:
+    """Look after the database: what an upgrade would do, the way back from one, and backups."""
+
+
+@state.command(short_help="Try on a copy what the next start would do.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+def check(as_json: bool) -> None:
+    """Is the database sound, and would it survive being brought up to date? Tried on a copy; changes nothing.
+
+    Exits with 1 when it would not.
+    """
+    from gateway.store.outlook import look_ahead
+
+    home, care = _open()
+    found = look_ahead(home.database, care)
+    click.echo(json.dumps(asdict(found), indent=2) if as_json else "\n".join(_check_lines(found)))
+    if found.problem:
+        raise SystemExit(1)
+
+
+@state.command(short_help="Go back to an older schema, for an older Hermes.")
+@click.option("--to", type=int, help="The schema to go back to.  [default: the one before the last upgrade]")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts; needs --yes.")
+def undo(to: int | None, yes: bool, as_json: bool) -> None:
+    """Bring the database back to an older schema, so that the version before can open it again.
+
+    The gateway must be stopped. Says first what the older version has no place for, and keeps a copy of it all.
+    """
+    from gateway.lock import hold_home
+    from gateway.store.outlook import find_reach, foresee_losses
+    from gateway.store.restore import take_back
+
+    home, care = _open()
+    with hold_home(home.lock_file) as lock:
+        lock.tell({"state": "undoing an upgrade"})
+        reach = find_reach(home.database, care)
+        target = reach.usual if to is None else to
+        if not reach.oldest <= target < reach.found:
+            raise click.UsageError(_no_way(reach.found, reach.oldest, target))
+        losses = foresee_losses(home.database, care, target)
+        if not as_json:
+            click.echo("\n".join(_undo_lines(reach.found, target, losses)))
+        _ask(yes, "Go back?", f"hermes state undo --to {target} --yes")
+        kept = take_back(home.database, care, target)
+    if as_json:
+        lost = [asdict(one) for one in losses]
+        click.echo(json.dumps({"from": reach.found, "to": target, "lost": lost, "kept": kept.name}, indent=2))
+        return
+    click.echo(f"Done: state.db has schema {target}. What it was before is in backups/{kept.name}.")
+    click.echo("Install the older version now, before any other command: this one would upgrade it again.")
+
+
+@state.command(short_help="List the copies that can be restored.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+def backups(as_json: bool) -> None:
+    """List the copies of the database with their age and schema, each of them checked."""
+    from gateway.store.backup import list_copies
+
+    home, _ = _open(needs_database=False)
+    copies = list_copies(home.backups)
+    if as_json:
+        click.echo(json.dumps([asdict(copy) for copy in copies], indent=2))
+    elif not copies:
+        click.echo("There are no backups yet. The gateway makes the first when it starts.")
+    else:
+        click.echo("\n".join(map(_copy_line, copies)))
+
+
+@state.command(short_help="Put a copy in the place of the database.")
+@click.argument("backup")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def restore(backup: str, yes: bool) -> None:
+    """Put a copy in the place of the database: BACKUP is a name from `hermes state backups`, or a path.
+
+    The gateway must be stopped. What was there before is kept in backups/.
+    """
+    from gateway.clock import for_people
+    from gateway.lock import hold_home
+    from gateway.store.restore import restore as put_back
+
+    home, care = _open(needs_database=False)
+    copy = _find(home, backup)
+    with hold_home(home.lock_file) as lock:
+        lock.tell({"state": "restoring a backup"})
+        click.echo(f"{copy.name} is of {for_people(int(copy.stat().st_mtime * 1000))}.")
+        _ask(yes, "Restore it? What came in since then is not in it.", f"hermes state restore {backup} --yes")
+        aside = put_back(home.database, copy, care)
+    click.echo("Restored.")
+    if aside is not None:
+        click.echo(f"What was there before is in backups/{aside.name}; it stays until you delete it.")
+
+
+def _open(*, needs_database: bool = True) -> "tuple[Home, Care]":
+    from gateway.wiring import care_for
+    from hermes_cli.opening import open_home
+
+    opened = open_home(make=False)  # nothing here makes a home
+    if needs_database and not opened.home.database.exists():
+        raise click.ClickException(f"There is no database in {opened.home.root} yet. Start with: hermes gateway run")
+    return opened.home, care_for(opened.settings, opened.home.backups)
+
+
+def _ask(yes: bool, question: str, command: str) -> None:
+    if yes:
+        return
+    if not _at_a_terminal():
+        raise click.UsageError(f"Nothing was changed: there is no terminal to ask you at. If you mean it: {command}")
+    click.confirm(question, abort=True)
+
+
+def _at_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _find(home: "Home", backup: str) -> Path:
+    for copy in (home.backups / backup, Path(backup).expanduser()):
+        if copy.is_file():
+            return copy
+    raise click.UsageError(f"There is no backup {backup!r}. `hermes state backups` lists those there are.")
+
+
+def _check_lines(found: "Outlook") -> Iterator[str]:
+    from tools.parts import in_bytes
+
+    if found.problem:
+        yield found.problem
+    elif found.schema == found.newest:
+        yield f"state.db is sound and up to date (schema {found.schema}). There is nothing to do."
+    else:
+        yield f"state.db is sound and has schema {found.schema}. The next start brings it to {found.newest}."
+        yield "That was tried on a copy and works. Nothing was changed."
+    if found.room is not None:
+        yield f"It takes {in_bytes(found.room.needed_bytes)} of room; {in_bytes(found.room.free_bytes)} are free."
+
+
+def _no_way(found: int, oldest: int, target: int) -> str:
+    if target >= found:
+        return f"state.db has schema {found}; {target} is not before that."
+    reason = f"the oldest that can be gone back to is {oldest}" if oldest < found else "none can be gone back to"
+    return (
+        f"There is no way from schema {found} to {target}: {reason}. `hermes state backups` lists copies from before, "
+        "and `hermes state restore` puts one in place."
+    )
+
+
+def _undo_lines(found: int, target: int, losses: "list[Lost]") -> Iterator[str]:
+    yield f"state.db goes back from schema {found} to {target}. That was tried on a copy and works."
+    if not losses:
+        yield "Nothing is lost by it."
+        return
+    yield "The older version has no place for:"
+    for lost in losses:
+        what = f"values in the column {lost.column} of {lost.table}" if lost.column else f"rows of {lost.table}"
+        yield f"  {what}: {lost.count:,}"
+
+
+def _copy_line(copy: "Copy") -> str:
+    from gateway.clock import for_people
+    from tools.parts import in_bytes
+
+    what = f"CANNOT BE RESTORED: {copy.problem}" if copy.problem else f"schema {copy.schema}, sound"
+    return f"{copy.name:<48}  {for_people(copy.taken_ms)}  {in_bytes(copy.size_bytes):>9}  {what}"
