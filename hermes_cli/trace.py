@@ -1,0 +1,114 @@
+"""`hermes trace`: what became of a message, step by step."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from gateway.store.connection import Transaction
+    from gateway.tracing import Gateway
+
+T = TypeVar("T")
+
+_REFUSALS_SHOWN = 50
+_FITTING_SHOWN = 10
+
+
+@click.command()
+@click.argument("message", default="last")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+def trace(message: str, as_json: bool) -> None:
+    """What became of a message: whether it was answered, if not why, and every step with its time.
+
+    MESSAGE is `last`, a number (inbox:17), the platform's id of a message or of our answer (alone or as
+    telegram:CHAT:ID), a turn's id or a session's key. `refused` lists what was not taken.
+    """
+    from hermes_cli.opening import open_home
+
+    opened = open_home(make=False)  # a question changes nothing
+    if not opened.home.database.exists():
+        raise click.ClickException("Nothing has been said to Hermes in this home yet.")
+    if message == "refused":
+        _show_refusals(opened, as_json)
+    else:
+        _show_message(opened, message, as_json)
+
+
+def _show_message(opened: Any, name: str, as_json: bool) -> None:
+    from gateway import tracing as words
+    from gateway.clock import now_ms
+    from gateway.store import tracing
+
+    def query(tx: "Transaction") -> list[tracing.Trace] | str:
+        newest = tracing.newest(tx)
+        found = ([newest] if newest else []) if name == "last" else tracing.find(tx, name)
+        return [tracing.read(tx, one) for one in found[: _FITTING_SHOWN + 1]] or _why_unknown(tx, name)
+
+    traces = _read(opened, query)
+    if isinstance(traces, str):
+        raise click.ClickException(traces)
+    if len(traces) > 1:
+        shown = "\n".join(f"  {words.candidate(one)}" for one in traces[:_FITTING_SHOWN])
+        more = "\n  and more" if len(traces) > _FITTING_SHOWN else ""
+        raise click.ClickException(f"Several messages fit {name!r}; name one of them:\n{shown}{more}")
+    [found] = traces
+    gateway, now = _gateway(opened), now_ms()
+    if as_json:
+        facts = {"verdict": words.verdict(found, now, gateway), **asdict(found)}
+        click.echo(json.dumps(facts, ensure_ascii=False, indent=2))
+    else:
+        click.echo("\n".join(words.lines(found, now, gateway)))
+
+
+def _show_refusals(opened: Any, as_json: bool) -> None:
+    from gateway.store import tracing
+    from gateway.tracing import refusal_line
+
+    found = _read(opened, lambda tx: tracing.refusals(tx, limit=_REFUSALS_SHOWN))
+    if as_json:
+        click.echo(json.dumps([asdict(refusal) for refusal in found], ensure_ascii=False, indent=2))
+        return
+    if not found:
+        click.echo("Nothing was refused.")
+    for refusal in found:
+        click.echo(refusal_line(refusal))
+
+
+def _why_unknown(tx: "Transaction", name: str) -> str:
+    """Of what was not taken something may be known all the same."""
+    from gateway.store import tracing
+    from gateway.tracing import UNADDRESSED, refused
+
+    if name == "last":
+        return "Nothing has been said to Hermes in this home yet."
+    match name.split(":", 2):
+        case [account, chat, message_id]:
+            if tracing.was_overheard(tx, account, chat, message_id):
+                return UNADDRESSED
+            if (refusal := tracing.refusal_of(tx, account, chat, message_id)) is not None:
+                return refused(refusal)
+    return (
+        f"No message is known by {name!r}. Try `hermes trace last`, a message as telegram:CHAT:ID, or "
+        "`hermes trace refused` for what was not taken."
+    )
+
+
+def _gateway(opened: Any) -> "Gateway":
+    from gateway.lock import read_state
+    from gateway.tracing import Gateway
+
+    state = read_state(opened.home.lock_file)
+    if state is None:
+        return Gateway(is_running=False)
+    platforms = state.get("platforms", {}).items()
+    unconnected = {account: one["problem"] for account, one in platforms if one["state"] != "connected"}
+    return Gateway(is_stopping=state.get("state") == "stopping", unconnected=unconnected)
+
+
+def _read(opened: Any, query: "Callable[[Transaction], T]") -> T:
+    from hermes_cli.opening import with_store
+
+    return with_store(opened, lambda db: db.read(query))

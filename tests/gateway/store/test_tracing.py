@@ -1,0 +1,193 @@
+"""What became of a message, read back from its rows, by whatever name somebody knows it."""
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.messages import Receipt, SessionKey, Text
+from gateway.store import inbox, outbox, overheard, people, tracing, trail, turns
+from gateway.store.connection import Transaction
+from tests.gateway.store.conftest import Clock
+from tests.gateway.store.exchange import exchange
+from tests.gateway.store.rows import ANN, KEY, inbound, key_of, take
+
+
+def events(trace: tracing.Trace) -> list[str]:
+    return [step.event for step in trace.steps]
+
+
+def names(tx: Transaction, inbox_id: int) -> dict[str, str]:
+    """Every name that a message has."""
+    message = tx.one("SELECT * FROM inbox WHERE id = ?", inbox_id)
+    assert message is not None
+    reply = tx.one("SELECT * FROM outbox WHERE turn_id = ?", message["turn_id"])
+    assert reply is not None
+    return {
+        "number": f"inbox:{inbox_id}",
+        "reply's number": f"outbox:{reply['id']}",
+        "turn": message["turn_id"],
+        "session": message["session_key"],
+        "message": message["message_id"],
+        "message in its place": f"{message['account']}:{message['chat']}:{message['message_id']}",
+        "reply": reply["receipt"],
+        "reply in its place": f"{reply['account']}:{reply['chat']}:{reply['receipt']}",
+    }
+
+
+def test_a_message_is_found_by_each_of_its_names(tx: Transaction) -> None:
+    exchange(tx, key=key_of("telegram", chat="1"))
+    turn = exchange(tx)
+    wanted = turn.messages[0].id
+    for what, name in names(tx, wanted).items():
+        assert tracing.find(tx, name) == [wanted], what
+    assert tracing.newest(tx) == wanted
+
+
+@pytest.mark.parametrize("name", ["", "0", "-1", "99", "inbox:99", "outbox:99", "9" * 30, "nobody", "a:b:c", "²", "%"])
+def test_a_name_of_nothing(tx: Transaction, name: str) -> None:
+    exchange(tx)
+    assert tracing.find(tx, name) == []
+
+
+def test_a_number_may_mean_several(tx: Transaction) -> None:
+    first = take(tx, inbound("a", message_id="x"))
+    second = take(tx, inbound("b", message_id=str(first)))
+    third = take(tx, inbound("c", message_id=str(first), key=key_of("discord", chat="9")))
+    assert tracing.find(tx, str(first)) == [third, second, first]
+    assert tracing.find(tx, f"inbox:{first}") == [first]
+    assert tracing.find(tx, f"discord:9:{first}") == [third]
+
+
+def test_the_trail_of_one_that_was_answered_with_a_tool(tx: Transaction, clock: Clock) -> None:
+    turn = exchange(tx)
+    trace = tracing.read(tx, turn.messages[0].id)
+    assert events(trace) == ["accepted", "claimed", "answered", "sending", "sent"]
+    assert (trace.state, trace.outcome, trace.session_key) == ("done", "answered", str(KEY))
+    assert trace.turn is not None
+    assert (trace.turn.id, trace.turn.outcome, trace.turn.others) == (turn.id, "answered", 0)
+    [reply] = trace.replies
+    assert (reply.state, reply.receipt, reply.sent_ms) == ("sent", f"receipt {reply.id}", clock.ms)
+    assert not trace.session_busy
+
+
+def test_messages_of_one_turn_share_it_and_keep_their_own_steps(tx: Transaction) -> None:
+    first, second = take(tx, inbound("a")), take(tx, inbound("b"))
+    turn = turns.begin(tx)
+    assert turn is not None
+    trace = tracing.read(tx, first)
+    assert events(trace) == ["accepted", "claimed"]
+    assert trace.turn is not None
+    assert trace.turn.others == 1
+    assert trace.session_busy
+    assert tracing.find(tx, turn.id) == [second]  # which is replied to
+
+
+def test_the_tools_that_run_now(tx: Transaction) -> None:
+    def at_work() -> tuple[str, ...]:
+        turn = tracing.read(tx, wanted).turn
+        assert turn is not None
+        return turn.tools
+
+    wanted = take(tx, inbound("a"))
+    turn = turns.begin(tx)
+    assert turn is not None
+    for tool in ("look", "dig", "dig"):
+        trail.record(tx, "tool_started", turn_id=turn.id, tool=tool)
+    trail.record(tx, "tool_finished", turn_id=turn.id, tool="dig")
+    assert at_work() == ("dig", "look")
+    turns.resume_all(tx)
+    assert at_work() == ()
+
+
+def test_one_that_joins_a_running_turn_has_only_the_steps_since(tx: Transaction) -> None:
+    take(tx, inbound("a"))
+    turn = turns.begin(tx)
+    assert turn is not None
+    trail.record(tx, "tool_started", turn_id=turn.id, tool="dig")
+    late = take(tx, inbound("b"))
+    tx.execute("UPDATE inbox SET state = 'running', turn_id = ? WHERE id = ?", turn.id, late)
+    trail.record(tx, "tool_finished", turn_id=turn.id, tool="dig")
+    assert events(tracing.read(tx, late)) == ["accepted", "tool_finished"]
+
+
+def test_a_reply_that_was_not_tried_yet_is_known(tx: Transaction) -> None:
+    wanted = take(tx, inbound("a"))
+    turn = turns.begin(tx)
+    assert turn is not None
+    outbox.add(tx, turn.address, [Text(text="b")], turn_id=turn.id)
+    [reply] = tracing.read(tx, wanted).replies
+    assert (reply.state, reply.attempts, reply.receipt) == ("ready", 0, "")
+
+
+def test_every_piece_of_a_long_answer_leads_to_its_question(tx: Transaction) -> None:
+    wanted = take(tx, inbound("a"))
+    turn = turns.begin(tx)
+    assert turn is not None
+    outbox.add(tx, turn.address, [Text(text="b")], turn_id=turn.id)
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    [row] = outbox.claim(tx, "telegram", 1)
+    outbox.piece_arrived(tx, row, Receipt(message_id="one", more=True))
+    [row] = outbox.claim(tx, "telegram", 1)
+    outbox.sent(tx, row, Receipt(message_id="two"))
+    assert tracing.find(tx, "one") == tracing.find(tx, "telegram:42:two") == [wanted]
+    assert tracing.read(tx, wanted).replies[0].pieces == 1
+
+
+def test_a_command_is_traced_to_its_answer_and_back(tx: Transaction, clock: Clock) -> None:
+    wanted = take(tx, inbound("/help", kind="command"))
+    command = inbox.get(tx, wanted)
+    said = outbox.add(tx, command.address, [Text(text="b")])
+    inbox.finish(tx, wanted, "answered")
+    trail.record(tx, "answered", inbox_id=wanted, outbox_id=said)
+    clock.forward(seconds=1)
+    [row] = outbox.claim(tx, "telegram", 1)
+    outbox.sent(tx, row, Receipt(message_id="77"))
+    trace = tracing.read(tx, wanted)
+    assert events(trace) == ["accepted", "answered", "sent"]
+    assert trace.steps[-1].at_ms == clock.ms
+    assert tracing.of_message(tx, "telegram", "42", "77") == wanted
+
+
+def test_an_edit_does_not_hide_what_it_edits(tx: Transaction) -> None:
+    said = inbound("a", message_id="5")
+    wanted = take(tx, said)
+    edit = take(tx, replace(said, kind="edit", edited_ms=9))
+    assert tracing.of_message(tx, "telegram", "42", "5") == wanted
+    assert tracing.newest(tx) == wanted
+    assert tracing.read(tx, edit).kind == "edit"
+
+
+def test_the_newest_of_a_conversation_is_no_command(tx: Transaction) -> None:
+    assert tracing.newest(tx) is None
+    wanted = take(tx, inbound("a"))
+    take(tx, inbound("/why", kind="command"))
+    take(tx, inbound("b", key=key_of("telegram", chat="1")))
+    assert tracing.newest_message(tx, str(KEY)) == wanted
+
+
+def test_a_turn_that_a_revoked_person_loses_says_so(tx: Transaction) -> None:
+    wanted = take(tx, inbound("a"))
+    assert turns.begin(tx) is not None
+    turns.stop_those_for(tx, "telegram", ANN.id)
+    assert events(tracing.read(tx, wanted))[-1] == "revoked"
+
+
+def test_refusals_of_strangers_and_of_people_we_know(tx: Transaction, clock: Clock) -> None:
+    place = {"account": "telegram", "chat": "9"}
+    trail.record_refusal(tx, **place, message_id="7", sender_id="666", reason="revoked")
+    person_id = people.recognise(tx, "telegram", ANN, role="member")
+    inbox.insert(tx, inbound("a", message_id="8"), person_id=person_id, refused=inbox.TOO_FAST)
+    fast, stranger = tracing.refusals(tx, limit=10)
+    assert stranger == tracing.Refusal(at_ms=clock.ms, **place, message_id="7", sender_id="666", reason="revoked")
+    assert (fast.chat, fast.message_id, fast.sender_id, fast.reason) == ("42", "8", ANN.id, inbox.TOO_FAST)
+    assert len(tracing.refusals(tx, limit=1)) == 1
+    assert tracing.refusal_of(tx, "telegram", "9", "7") == stranger
+    assert tracing.refusal_of(tx, "telegram", "42", "7") is None
+    assert tracing.refusal_of(tx, "telegram", "42", "8") is None  # has a trail of its own
+
+
+def test_what_was_said_to_others_is_known_as_that(tx: Transaction) -> None:
+    group = SessionKey(platform="telegram", kind="group", chat="-100")
+    overheard.add(tx, inbound("a", message_id="7", key=group), keep=5)
+    assert tracing.was_overheard(tx, "telegram", "-100", "7")
+    assert not tracing.was_overheard(tx, "telegram", "42", "7")
