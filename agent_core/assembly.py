@@ -141,6 +141,7 @@ class Assembly:
             input_tokens=_number(usage.get("prompt_tokens")),
             output_tokens=_number(usage.get("completion_tokens")),
             cached_tokens=cached or _number(usage.get("prompt_cache_hit_tokens")),
+            cost_micros=_micros(usage.get("cost")),  # as OpenRouter tells it, in dollars
         )
 
 
@@ -160,3 +161,9 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
+
+
+def _micros(dollars: object) -> int | None:
+    if not isinstance(dollars, int | float) or isinstance(dollars, bool) or not 0 <= dollars < 1_000_000:
+        return None
+    return round(dollars * 1_000_000)

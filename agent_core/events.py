@@ -47,7 +47,24 @@ class Waiting:
 class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
-    cached_tokens: int = 0
+    cached_tokens: int = 0  # of the input
+    cost_micros: int | None = None  # millionths of a US dollar; None: the provider does not say
+    model: str = ""  # which of a chain it was; empty: whoever was asked
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def plus(self, other: "Usage") -> "Usage":
+        """Both together; the model is that of the later one."""
+        costs = [one.cost_micros for one in (self, other) if one.cost_micros is not None]
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cost_micros=sum(costs) if costs else None,
+            model=other.model or self.model,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,7 +121,7 @@ class OpenAIModel:
             raise words.too_slow(self.endpoint) from error
         finally:
             if assembly.usage:  # also of an attempt that came to nothing: it is paid for
-                emit(assembly.usage)
+                emit(replace(assembly.usage, model=self.name))
         return self._judged(assembly)
 
     async def _ask(self, body: dict[str, Any], assembly: Assembly) -> None:

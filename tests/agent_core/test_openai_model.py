@@ -33,7 +33,7 @@ async def test_text_is_told_as_it_comes_and_usage_at_the_end(server: ModelServer
     async with chatting(server, stream=stream) as chat:
         outcome = await chat.say("hi")
         assert outcome.final.text == chat.shown == "Hello wörld"
-        assert chat.usages == [Usage(input_tokens=12, output_tokens=3, cached_tokens=4)]
+        assert chat.usages == [Usage(input_tokens=12, output_tokens=3, cached_tokens=4, model=server.models[0])]
         await chat.say("and?")
     assert [message["role"] for message in server.bodies[1]["messages"]] == ["system", "user", "assistant", "user"]
     assert len({asked.connection for asked in server.requests}) == 1, "the connection is used again"

@@ -127,6 +127,24 @@ def test_usage_is_found_where_servers_put_it() -> None:
     assert _assembled(deepseek).usage == Usage(input_tokens=9, output_tokens=1, cached_tokens=8)
 
 
+@pytest.mark.parametrize(
+    ("told", "micros"),
+    [
+        (0.00123, 1230),
+        (0, 0),
+        (None, None),
+        ("0.1", None),
+        (True, None),
+        (-1, None),
+        (float("nan"), None),
+        (1e300, None),
+    ],
+)
+def test_what_it_cost_is_taken_where_the_provider_says_it(told: object, micros: int | None) -> None:
+    usage = _assembled({"usage": {"prompt_tokens": 9, "cost": told}}).usage
+    assert usage == Usage(input_tokens=9, cost_micros=micros)
+
+
 def test_thoughts_in_two_spellings_are_told_once() -> None:
     told: list[Event] = []
     Assembly(told.append).add(_delta(reasoning="hm", reasoning_details=[{"type": "reasoning.text", "text": "hm"}]))

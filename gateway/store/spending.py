@@ -1,0 +1,217 @@
+"""What model calls used, a row each: an estimate while one is under way, the provider's numbers afterwards."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agent_core.events import Usage
+from gateway.budgets import Amount, Budgets, Pot
+from gateway.store import sessions
+from gateway.store.connection import Row, Transaction
+from gateway.store.people import OWNER
+from hermes_config.values import LOCAL_OWNER
+
+By = Literal["day", "person", "chat", "model"]
+JOBS = "cron:"
+
+_LOOKED_BACK_ROWS = 1_000
+_NAMED = {
+    "day": "s.day",
+    "person": "CASE s.person_id WHEN '' THEN '(several, or forgotten)' ELSE COALESCE(p.name, s.person_id) END",
+    "chat": "CASE s.chat WHEN '' THEN '(forgotten)' ELSE s.chat END",
+    "model": "s.model",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payer:
+    """Whose budgets a call is held against."""
+
+    chat: str
+    people: tuple[str, ...]
+    session_id: str
+
+    @property
+    def person(self) -> str:
+        """Where several asked together, it is the chat that pays."""
+        return self.people[0] if len(self.people) == 1 else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    key: str
+    at_ms: int
+    day: str
+    model: str
+    usage: Usage = field(default_factory=Usage)
+    priced: bool = True
+
+    @property
+    def amount(self) -> Amount:
+        return Amount(tokens=self.usage.total_tokens, cost_micros=self.usage.cost_micros or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    name: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost_micros: int
+    unpriced_calls: int  # what they cost is not in the sum
+
+    @property
+    def amount(self) -> Amount:
+        return Amount(tokens=self.input_tokens + self.output_tokens, cost_micros=self.cost_micros)
+
+
+def payer_of_turn(tx: Transaction, turn_id: str, session_id: str) -> Payer:
+    """As the store knows it by now: others may have joined, and a group may have been given another id."""
+    asked = tx.all(
+        """SELECT account, chat, person_id FROM inbox WHERE turn_id = ? AND kind IN ('message', 'wake')
+            GROUP BY account, chat, person_id ORDER BY MAX(id)""",
+        turn_id,
+    )
+    chat = f"{asked[-1]['account']}:{asked[-1]['chat']}" if asked else ""
+    people = dict.fromkeys(row["person_id"] for row in asked if row["person_id"])
+    return Payer(chat=chat, people=tuple(people), session_id=session_id)
+
+
+def pots(tx: Transaction, budgets: Budgets, payer: Payer, day: str, *, reserved: bool = True) -> list[Pot]:
+    """Every budget that binds the payer, with or without what is only reserved."""
+    found = [
+        Pot(scope="user", limit=limit, used=used(tx, day, person_id=person, reserved=reserved))
+        for person in payer.people
+        if (limit := limit_of_person(tx, budgets, person))
+    ]
+    in_chat: Literal["job", "chat"] = "job" if payer.chat.startswith(JOBS) else "chat"
+    if limit := budgets.limit(in_chat):
+        found.append(Pot(scope=in_chat, limit=limit, used=used(tx, day, chat=payer.chat, reserved=reserved)))
+    if limit := budgets.limit("day"):
+        found.append(Pot(scope="day", limit=limit, used=used(tx, day, reserved=reserved)))
+    return found
+
+
+def limit_of_person(tx: Transaction, budgets: Budgets, person_id: str) -> Amount:
+    if not budgets.own:
+        return budgets.limit("user")
+    rows = tx.all("SELECT account, user_id FROM identities WHERE person_id = ? ORDER BY account, user_id", person_id)
+    identities = [LOCAL_OWNER] if person_id == OWNER else []
+    for row in rows:
+        platform = row["account"].partition("@")[0]
+        identities += [f"{row['account']}:{row['user_id']}", f"{platform}:{row['user_id']}", row["user_id"]]
+    return budgets.limit_of_person(identities)
+
+
+def micros_per_token(tx: Transaction, model: str) -> float:
+    """What the model cost lately, where only its provider knows the price; 0 when that cannot be told."""
+    row = tx.one(
+        """SELECT cost_micros * 1.0 / (input_tokens + output_tokens) AS rate FROM spending
+            WHERE model = ? AND priced AND settled AND input_tokens + output_tokens > 0
+              AND id > (SELECT MAX(id) FROM spending) - ? ORDER BY id DESC LIMIT 1""",
+        model,
+        _LOOKED_BACK_ROWS,
+    )
+    return float(row["rate"]) if row is not None else 0.0
+
+
+def reserve(tx: Transaction, call: Call, payer: Payer) -> None:
+    _write(tx, call, payer, settled=False)
+
+
+def settle(tx: Transaction, call: Call, payer: Payer) -> bool:
+    """Writes down what a call used; False when that had been done before, or it used nothing."""
+    if not call.amount:
+        tx.execute("DELETE FROM spending WHERE key = ? AND settled = 0", call.key)
+        return False
+    if not _write(tx, call, payer, settled=True):
+        return False
+    sessions.add_usage(tx, payer.session_id, call.usage)
+    return True
+
+
+def after_crash(tx: Transaction) -> None:
+    """What was under way when the last process died has been paid for, as far as anybody can tell."""
+    for row in tx.all("SELECT * FROM spending WHERE settled = 0"):
+        sessions.add_usage(tx, row["session_id"], _usage(row))
+    tx.execute("UPDATE spending SET settled = 1 WHERE settled = 0")
+
+
+def used(tx: Transaction, since_day: str, *, person_id: str = "", chat: str = "", reserved: bool = True) -> Amount:
+    """Of a person, of a chat, or of all; with or without what is only reserved."""
+    narrowed = {"person_id": person_id, "chat": chat}
+    values = [value for value in narrowed.values() if value]
+    where = "".join(f" AND {column} = ?" for column, value in narrowed.items() if value)
+    row = tx.one(
+        f"""SELECT COALESCE(SUM(input_tokens + output_tokens), 0) AS tokens, COALESCE(SUM(cost_micros), 0) AS cost
+              FROM spending WHERE day >= ? AND settled >= ?{where}""",  # noqa: S608
+        since_day,
+        not reserved,
+        *values,
+    )
+    assert row is not None
+    return Amount(tokens=row["tokens"], cost_micros=row["cost"])
+
+
+def totals(tx: Transaction, since_day: str, by: By) -> list[Total]:
+    """The largest first; days in their order."""
+    rows = tx.all(
+        f"""SELECT {_NAMED[by]} AS name, COUNT(*) AS calls, SUM(s.input_tokens) AS input_tokens,
+                   SUM(s.output_tokens) AS output_tokens, SUM(s.cached_tokens) AS cached_tokens,
+                   SUM(s.cost_micros) AS cost_micros, SUM(1 - s.priced) AS unpriced_calls
+              FROM spending s LEFT JOIN people p ON p.id = s.person_id
+             WHERE s.day >= ? GROUP BY s.{"person_id" if by == "person" else by}
+             ORDER BY {"1" if by == "day" else "6 DESC, 3 DESC, 1"}""",  # noqa: S608
+        since_day,
+    )
+    return [Total(**dict(row)) for row in rows]
+
+
+def forget(tx: Transaction, people: Collection[str], chats: Collection[tuple[str, str]]) -> None:
+    """Takes a person's name off what was spent: the sums of the day stay what they are."""
+    for person_id in people:
+        tx.execute("UPDATE spending SET person_id = '', session_id = '' WHERE person_id = ?", person_id)
+    for account, chat in chats:
+        tx.execute("UPDATE spending SET chat = '', session_id = '' WHERE chat = ?", f"{account}:{chat}")
+
+
+def move(tx: Transaction, account: str, old: str, new: str) -> None:
+    """A group was given another id."""
+    tx.execute("UPDATE spending SET chat = ? WHERE chat = ?", f"{account}:{new}", f"{account}:{old}")
+
+
+def _write(tx: Transaction, call: Call, payer: Payer, *, settled: bool) -> bool:
+    changed = tx.execute(
+        """INSERT INTO spending (key, at_ms, day, person_id, chat, session_id, model, input_tokens, output_tokens,
+                                 cached_tokens, cost_micros, priced, settled)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+           ON CONFLICT (key) DO UPDATE SET
+                  model = excluded.model, input_tokens = excluded.input_tokens,
+                  output_tokens = excluded.output_tokens, cached_tokens = excluded.cached_tokens,
+                  cost_micros = excluded.cost_micros, priced = excluded.priced, settled = excluded.settled
+            WHERE spending.settled = 0""",
+        call.key,
+        call.at_ms,
+        call.day,
+        payer.person,
+        payer.chat,
+        payer.session_id,
+        call.model,
+        call.usage.input_tokens,
+        call.usage.output_tokens,
+        call.usage.cached_tokens,
+        call.usage.cost_micros or 0,
+        call.priced,
+        settled,
+    )
+    return changed > 0
+
+
+def _usage(row: Row) -> Usage:
+    return Usage(
+        input_tokens=row["input_tokens"],
+        output_tokens=row["output_tokens"],
+        cached_tokens=row["cached_tokens"],
+        cost_micros=row["cost_micros"],
+    )

@@ -1,0 +1,59 @@
+"""`hermes usage`: what was spent, by whom, and what the budgets are."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gateway.budgets import Amount
+    from gateway.store.spending import By, Total
+
+
+@click.command()
+@click.option("--days", default=7, show_default=True, type=click.IntRange(1, 36_500), help="Today and those before it.")
+@click.option("--by", default="day", show_default=True, type=click.Choice(["day", "person", "chat", "model"]))
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+def usage(days: int, by: "By", as_json: bool) -> None:
+    """Tokens and cost: today against the budget, and the last days."""
+    from gateway.budgets import against, how_to_price, no_price
+    from gateway.clock import now_ms
+    from gateway.store import spending
+    from gateway.store.connection import Transaction
+    from gateway.wiring_budgets import build_budgets, unpriced_models
+    from hermes_cli.opening import open_home, with_store
+
+    opened = open_home()
+    budgets, now = build_budgets(opened.settings), now_ms()
+    since = budgets.day(now - (days - 1) * 86_400_000)
+
+    def query(tx: Transaction) -> "tuple[list[Total], list[Total], Amount]":
+        return spending.totals(tx, since, by), spending.totals(tx, since, "model"), spending.used(tx, budgets.day(now))
+
+    rows, models, today = with_store(opened, lambda db: db.read(query))
+    met = [one.name for one in models if one.unpriced_calls and budgets.limit_money and not budgets.price(one.name)]
+    names = dict.fromkeys([*unpriced_models(opened.settings), *met])
+    unpriced = [f"{no_price(name)} Say it: {how_to_price(name)}" for name in names]
+    if as_json:
+        facts = {"since": since, "by": by, "rows": [asdict(row) for row in rows], "today": asdict(today)}
+        facts |= {"limit": asdict(budgets.limit("day")), "problems": unpriced}
+        click.echo(json.dumps(facts, ensure_ascii=False, indent=2))
+        return
+    width = max((len(row.name) for row in rows), default=0)
+    for row in rows:
+        click.echo(f"{row.name:<{width}}  {_line(row)}")
+    if not rows:
+        click.echo(f"Nothing was spent since {since}.")
+    for sentence in (f"Today, all together: {against(today, budgets.limit('day'))}", *unpriced):
+        click.echo(sentence)
+
+
+def _line(row: "Total") -> str:
+    from gateway.budgets import dollars
+
+    calls = f"{row.calls:>6,} {'call ' if row.calls == 1 else 'calls'}"
+    cost = dollars(row.cost_micros)
+    if row.unpriced_calls:
+        cost = f"{cost} and more" if row.cost_micros else "price not known"
+    return f"{calls}  {row.input_tokens:>12,} in  {row.output_tokens:>10,} out  {row.cached_tokens:>10,} cached  {cost}"
