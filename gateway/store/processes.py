@@ -1,0 +1,297 @@
+"""Background processes: what runs, whom news of it goes to, and how much of it was told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from gateway.clock import now_ms
+from gateway.messages import Address, InboundMessage, Kind, Part, Sender, SessionKey
+from gateway.store import inbox
+from gateway.store.connection import Row, Transaction
+from gateway.store.database import Database
+from tools.backends.base import Spawned
+from tools.parts import dump_parts, load_parts
+from tools.process_book import KEPT_MS, MAX_PROCESSES, Process
+
+_MAX_WAITING_NEWS = 20  # that one turn is told of: of the others, too, the agent can ask
+
+_SPAWNED = {"pid", "keeper_pid", "keeper_started", "folder"}
+_PLAIN = [field.name for field in fields(Process) if field.name != "spawned"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """A process, and where news of it goes."""
+
+    process: Process
+    key: SessionKey | None  # None: nobody is told
+    sender: Sender  # of the message that had it started
+    person_id: str
+    reply_to: str
+    told: int  # up to which byte of its output the chat was told
+    told_ms: int
+    end_requested: bool
+    is_seen: bool  # the agent has seen its end by itself
+
+    @property
+    def address(self) -> Address:
+        assert self.key is not None
+        return self.key.reply_address(self.reply_to)
+
+    def message(self, kind: Kind, parts: tuple[Part, ...]) -> InboundMessage:
+        """What the inbox is given: about the process, in the name of whoever started it."""
+        assert self.key is not None
+        return InboundMessage(
+            key=self.key,
+            message_id=self.process.id,
+            kind=kind,
+            sender=self.sender,
+            parts=parts,
+            sent_ms=now_ms(),
+            about=self.reply_to,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProcesses:
+    """What the tools are handed, so that their processes are found again after a restart."""
+
+    db: Database
+
+    async def add(self, process: Process) -> None:
+        await self.db.write_when_possible(lambda tx: add(tx, process))
+
+    async def all_of(self, holder: str) -> Sequence[Process]:
+        return await self.db.read(lambda tx: all_of(tx, holder))
+
+    async def find(self, holder: str, process_id: str) -> Process | None:
+        return await self.db.read(lambda tx: find(tx, holder, process_id))
+
+    async def mark_polled(self, process_id: str, position: int) -> None:
+        def unit(tx: Transaction) -> None:
+            tx.execute("UPDATE processes SET polled = ? WHERE id = ?", position, process_id)
+
+        await self.db.write_when_possible(unit)
+
+    async def mark_ended(self, process_id: str, exit_code: int | None, *, seen: bool = True) -> bool:
+        if not seen:
+            return False  # whoever watches it notices, and tells whom it may concern
+        return await self.db.write_when_possible(lambda tx: mark_seen(tx, process_id, exit_code))
+
+    async def remove(self, process_id: str) -> None:
+        await self.db.write_when_possible(lambda tx: remove(tx, process_id))
+
+
+def add(tx: Transaction, process: Process) -> None:
+    """News of it goes where the running turn of its session is answered; nowhere if there is no such turn."""
+    values = {name: getattr(process, name) for name in _PLAIN}
+    values |= {name: getattr(process.spawned, name) for name in _SPAWNED}
+    values |= _asker(tx, process.task_id)
+    values |= {"told_ms": process.started_ms, "state": "running" if process.ended_ms is None else "ended"}
+    names, marks = ", ".join(values), ", ".join("?" for _ in values)
+    tx.execute(f"INSERT INTO processes ({names}) VALUES ({marks})", *values.values())  # noqa: S608
+
+
+def _asker(tx: Transaction, session_id: str) -> dict[str, str]:
+    """Of several who asked together the one who may do least: that is how far the process can be trusted."""
+    row = tx.one(
+        """SELECT i.* FROM turns t JOIN inbox i ON i.turn_id = t.id
+            WHERE t.session_id = ? AND t.state <> 'done' AND i.kind IN ('message', 'wake')
+            ORDER BY CASE i.role WHEN 'guest' THEN 0 WHEN 'member' THEN 1 ELSE 2 END, i.sent_ms DESC, i.id DESC
+            LIMIT 1""",
+        session_id,
+    )
+    if row is None:
+        return {}
+    same = ("account", "chat", "thread", "within", "chat_kind", "user_id", "session_key")
+    who = ("person_id", "sender_id", "sender_name")
+    return {name: row[name] for name in (*same, *who)} | {
+        "reply_to": row["message_id"] if row["kind"] == "message" else row["about"]
+    }
+
+
+def all_of(tx: Transaction, holder: str) -> list[Process]:
+    rows = tx.all("SELECT * FROM processes WHERE holder = ? ORDER BY started_ms DESC, id", holder)
+    return [_process(row) for row in rows]
+
+
+def find(tx: Transaction, holder: str, process_id: str) -> Process | None:
+    row = tx.one("SELECT * FROM processes WHERE id = ? AND holder = ?", process_id, holder)
+    return _process(row) if row is not None else None
+
+
+def mark_seen(tx: Transaction, process_id: str, exit_code: int | None) -> bool:
+    """The agent has seen that it ended. A chat that follows its output, or asked for its end, is told all the same."""
+    return (
+        tx.execute(
+            """UPDATE processes SET exit_code = ?, ended_ms = ?,
+                      state = CASE WHEN account <> '' AND (check_interval_seconds > 0 OR end_requested) THEN 'untold'
+                                   ELSE 'ended' END
+                WHERE id = ? AND state = 'running'""",
+            exit_code,
+            now_ms(),
+            process_id,
+        )
+        > 0
+    )
+
+
+def remove(tx: Transaction, process_id: str) -> None:
+    tx.execute("DELETE FROM processes WHERE id = ? AND state = 'ended'", process_id)
+
+
+def to_watch(tx: Transaction) -> list[Watched]:
+    """Those that run, and those whose chat must still be told that they have ended."""
+    return [_watched(row) for row in tx.all("SELECT * FROM processes WHERE state <> 'ended' ORDER BY started_ms, id")]
+
+
+def to_end(tx: Transaction) -> list[Watched]:
+    rows = tx.all("SELECT * FROM processes WHERE state <> 'ended' AND state = 'running' AND end_requested")
+    return [_watched(row) for row in rows]
+
+
+def as_it_stands(tx: Transaction, process_id: str) -> Watched | None:
+    """None when there is nothing more to be told of it."""
+    row = tx.one("SELECT * FROM processes WHERE id = ? AND state <> 'ended'", process_id)
+    return _watched(row) if row is not None else None
+
+
+def told(tx: Transaction, process_id: str, position: int) -> None:
+    tx.execute("UPDATE processes SET told = ?, told_ms = ? WHERE id = ?", position, now_ms(), process_id)
+
+
+def end(tx: Transaction, process_id: str, *, exit_code: int | None, ended_ms: int) -> None:
+    tx.execute(
+        """UPDATE processes SET state = 'ended', exit_code = COALESCE(exit_code, ?), ended_ms = COALESCE(ended_ms, ?)
+            WHERE id = ?""",
+        exit_code,
+        ended_ms,
+        process_id,
+    )
+
+
+def hush(tx: Transaction, process_id: str) -> Process | None:
+    """Nobody is told anything of it any more; gives it, if it is there."""
+    row = tx.one("UPDATE processes SET account = '' WHERE id = ? RETURNING *", process_id)
+    return _process(row) if row is not None else None
+
+
+def erase(tx: Transaction, process_id: str) -> None:
+    """Whatever its state: for who is forgotten."""
+    tx.execute("DELETE FROM processes WHERE id = ?", process_id)
+
+
+def tell_agent(tx: Transaction, watched: Watched, kind: Kind, parts: tuple[Part, ...], *, role: str) -> None:
+    """What waits already in the name of the same person is told with it: a burst of ends is one turn, or one note."""
+    waiting = tx.one(
+        """SELECT id, parts FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = ?
+              AND sender_id = ?""",
+        str(watched.key),
+        kind,
+        watched.sender.id,
+    )
+    if waiting is None:
+        inbox.insert(tx, watched.message(kind, parts), person_id=watched.person_id, role=role)
+        return
+    together = (*load_parts(waiting["parts"]), *parts)
+    tx.execute("UPDATE inbox SET parts = ? WHERE id = ?", dump_parts(together[-_MAX_WAITING_NEWS:]), waiting["id"])
+
+
+def request_end(tx: Transaction, session_key: str, *, by: str = "") -> None:
+    """Of the session's processes, or of those that somebody in it has started."""
+    tx.execute(
+        """UPDATE processes SET end_requested = 1
+            WHERE session_key = ? AND state <> 'ended' AND state = 'running' AND ? IN ('', sender_id)""",
+        session_key,
+        by,
+    )
+
+
+def request_end_of(tx: Transaction, account: str, sender_id: str) -> None:
+    """Whoever is shown the door leaves nothing running."""
+    tx.execute(
+        "UPDATE processes SET end_requested = 1 WHERE state <> 'ended' AND account = ? AND sender_id = ?",
+        account,
+        sender_id,
+    )
+
+
+def running_in(tx: Transaction, session_key: str, *, by: str = "") -> list[Process]:
+    rows = tx.all(
+        """SELECT * FROM processes WHERE session_key = ? AND state <> 'ended' AND state = 'running'
+              AND ? IN ('', sender_id) ORDER BY started_ms, id""",
+        session_key,
+        by,
+    )
+    return [_process(row) for row in rows]
+
+
+def running(tx: Transaction) -> int:
+    return tx.count("SELECT COUNT(*) FROM processes WHERE state <> 'ended' AND state = 'running'")
+
+
+def outdated(tx: Transaction) -> list[Process]:
+    """Those that ended long ago, and all but the newest of each holder."""
+    rows = tx.all(
+        """SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY holder ORDER BY ended_ms DESC, id) AS place
+                            FROM processes WHERE state = 'ended')
+            WHERE ended_ms < ? OR place > ?""",
+        now_ms() - KEPT_MS,
+        MAX_PROCESSES,
+    )
+    return [_process(row) for row in rows]
+
+
+def move(tx: Transaction, account: str, old: str, new: str) -> None:
+    """Their chat goes on under another id; what had them started stays in the old one."""
+    tx.execute(
+        "UPDATE processes SET chat = ?, reply_to = '' WHERE account = ? AND chat = ? AND state <> 'ended'",
+        new,
+        account,
+        old,
+    )
+
+
+def rename(tx: Transaction, old: str, new: str) -> None:
+    """Another key for their session, after which their holder is called, too."""
+    tx.execute(
+        """UPDATE processes SET session_key = ?, holder = CASE WHEN substr(holder, 1, ?) = ? || '/'
+                                                               THEN ? || substr(holder, ?) ELSE holder END
+            WHERE session_key = ?""",
+        new,
+        len(old) + 1,
+        old,
+        new,
+        len(old) + 1,
+        old,
+    )
+
+
+def _process(row: Row) -> Process:
+    values = {name: row[name] for name in _PLAIN}
+    values |= {name: bool(row[name]) for name in ("pty", "interactive", "notify_on_complete")}
+    spawned = Spawned(id=row["id"], **{name: row[name] for name in _SPAWNED})
+    return Process(**values, spawned=spawned)
+
+
+def _watched(row: Row) -> Watched:
+    platform, _, account = row["account"].partition("@")
+    key = SessionKey(
+        platform=platform,
+        account=account,
+        kind=row["chat_kind"],
+        chat=row["chat"],
+        thread=row["thread"],
+        user=row["user_id"],
+        within=row["within"],
+    )
+    return Watched(
+        process=_process(row),
+        key=key if row["account"] else None,
+        sender=Sender(id=row["sender_id"], name=row["sender_name"]),
+        person_id=row["person_id"] or "",
+        reply_to=row["reply_to"],
+        told=row["told"],
+        told_ms=row["told_ms"],
+        end_requested=bool(row["end_requested"]),
+        is_seen=row["state"] == "untold",
+    )
