@@ -89,6 +89,15 @@ def stopped_by_user(call: ToolCall) -> Message:
     )
 
 
+def interrupted_by_message(call: ToolCall) -> Message:
+    """For a call that was waiting or running when its user said something newer, which goes first."""
+    return _unknown_outcome(
+        call,
+        f"A newer message of the user interrupted this call of {call.name} before it finished. "
+        "It may have had some effect already. Check before repeating it.",
+    )
+
+
 def never_finished(call: ToolCall) -> Message:
     """For a call in the past of which nobody wrote down an end."""
     return _unknown_outcome(

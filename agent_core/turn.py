@@ -1,7 +1,7 @@
 """One turn: ask the model, run the tools, repeat until there is an answer."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from agent_core.conversation import Journal, Message, assistant
@@ -11,6 +11,14 @@ from agent_core.model import Model
 from agent_core.result import TurnOutcome
 from agent_core.toolbox import Toolbox
 from tools.base import Tool, ToolContext
+
+Joining = Callable[[], Awaitable[Sequence[Message]]]
+"""Gives what was said since it was last asked, written down already."""
+
+
+async def nobody_joins() -> Sequence[Message]:
+    """For turns that are alone."""
+    return ()
 
 
 async def run_turn(
@@ -25,6 +33,7 @@ async def run_turn(
     started: Collection[str] = (),
     tool_slots: asyncio.Semaphore | None = None,
     max_result_chars: int = 100_000,
+    joining: Joining = nobody_joins,
 ) -> TurnOutcome:
     """Continues the conversation to the assistant's next answer; raises ModelError.
 
@@ -32,7 +41,7 @@ async def run_turn(
     with the reply it sends. When `messages` ends in calls without results, an earlier process was cut off
     there: calls in `started` are told to the model as interrupted, the others simply run. Cancelling is
     safe anywhere; calls that it leaves without a result are the caller's to settle. A result longer than
-    `max_result_chars` loses its middle.
+    `max_result_chars` loses its middle. `joining` is asked between the tools and the model.
     """
     meter = _Meter(emit)
     toolbox = Toolbox(
@@ -47,6 +56,8 @@ async def run_turn(
     new = await toolbox.run(open_calls(messages), started=started)
 
     while iterations < max_iterations:
+        if iterations and (joined := await joining()):
+            new, iterations = [*new, *joined], 0  # steps are counted since the user last spoke, as after a restart
         conversation = arrange([*messages, *new])
         reply = with_unique_ids(await model.reply(conversation, tools, meter), conversation)
         if not reply.tool_calls:
@@ -81,9 +92,5 @@ class _Meter:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Usage):
-            self.total = Usage(
-                input_tokens=self.total.input_tokens + event.input_tokens,
-                output_tokens=self.total.output_tokens + event.output_tokens,
-                cached_tokens=self.total.cached_tokens + event.cached_tokens,
-            )
+            self.total = self.total.plus(event)
         self._emit(event)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from agent_core.model import Model
 from gateway.errors import GatewayError, MediaUnavailable
 from gateway.media import kinds
 from gateway.media.kinds import Form
@@ -59,15 +60,18 @@ class Attachments:
         at_once = self.limits.fetches_at_once  # an account each: one that hangs must not hold up the others
         self._places = defaultdict(lambda: asyncio.Semaphore(at_once))
 
-    async def bring_in(self, messages: Sequence[Accepted], tell: Tell) -> list[Accepted]:
+    async def bring_in(self, messages: Sequence[Accepted], tell: Tell, model: Model | None = None) -> list[Accepted]:
         """The messages with their files in our caches and read, or with the reason why not.
+
+        `model` is asked what stickers show, if the book may ask at all: whoever sent them pays for it.
 
         Kept in one commit with what the chat is told of it, so a resume fetches, reads and tells nothing again.
         """
         chosen = self._choose(messages)
         if not chosen:
             return list(messages)
-        looked_at = dict(zip(chosen, await asyncio.gather(*map(self._settle, chosen.values())), strict=True))
+        settling = [self._settle(given, model) for given in chosen.values()]
+        looked_at = dict(zip(chosen, await asyncio.gather(*settling), strict=True))
         settled = await self._read_each(looked_at)
         brought = [
             replace(
@@ -104,14 +108,14 @@ class Attachments:
                 chosen[message.id, place] = _Given(message.key.account_name, part, problem)
         return chosen
 
-    async def _settle(self, given: "_Given") -> "_Settled":
+    async def _settle(self, given: "_Given", model: Model | None) -> "_Settled":
         """Fetched, looked at and kept; raises nothing."""
         account, part, problem = given.account, given.part, given.problem
         if problem:
             return _Settled(replace(part, problem=problem))
         try:
             if part.sticker and self.stickers is not None:
-                return _Settled(await self._describe_sticker(self.stickers, account, part))
+                return _Settled(await self._describe_sticker(self.stickers, account, part, model))
             return await self._take(account, part)
         except TimeoutError:
             problem = "fetching it took too long"
@@ -170,7 +174,7 @@ class Attachments:
             return f"the picture is larger than {MAX_SHOWN_BYTES // 1_000_000} MB; please send a smaller one"
         return ""
 
-    async def _describe_sticker(self, book: StickerBook, account: str, part: Media) -> Media:
+    async def _describe_sticker(self, book: StickerBook, account: str, part: Media, model: Model | None) -> Media:
         async def bring() -> Media | None:
             try:
                 picture = (await self._take(account, part)).part
@@ -179,7 +183,7 @@ class Attachments:
                 return None
             return picture if picture.kind == "image" and not picture.problem else None
 
-        return replace(part, form="sticker", text=await book.describe(part.sticker, bring))
+        return replace(part, form="sticker", text=await book.describe(part.sticker, bring, model))
 
     async def _read_each(self, looked_at: dict[tuple[int, int], "_Settled"]) -> dict[tuple[int, int], Media]:
         left = self.limits.turn_text_chars

@@ -10,14 +10,16 @@ import structlog
 
 from gateway import systemd
 from gateway.backoff import backoff_seconds
+from gateway.budgets import how_to_price
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.lock import HomeLock, hold_home
-from gateway.store import outbox
+from gateway.store import outbox, spending
 from gateway.store.backup import backup_is_due, make_backup
 from gateway.store.database import Database, open_database
 from gateway.store.prepare import prepare
 from gateway.supervisor import keep_connected
 from gateway.wiring import Gateway, build_gateway, care_for
+from gateway.wiring_budgets import unpriced_models
 from hermes_config.places import Home
 from hermes_config.settings import Settings
 
@@ -30,7 +32,7 @@ _BACKUP_CHECK_SECONDS = 600.0
 
 
 async def run_gateway(settings: Settings, home: Home, *, on_ready: Callable[[Gateway], Awaitable[None]]) -> None:
-    """Serves until SIGTERM or SIGINT; raises AlreadyRunning, StoreTooNew or ConfigError when it cannot start.
+    """Serves until SIGTERM or SIGINT; AlreadyRunning, StoreTooNew, UpgradeFailed or ConfigError: it cannot start.
 
     `on_ready` may take its time: the gateway does not wait for it.
     """
@@ -82,6 +84,7 @@ async def _take_over(path: Path, busy_timeout_seconds: float) -> Database:
     db = await open_database(path, busy_timeout_seconds=busy_timeout_seconds)
     try:
         await db.write(outbox.after_crash)
+        await db.write(spending.after_crash)
     except BaseException:
         await db.close()  # its threads would outlive us
         raise
@@ -106,6 +109,7 @@ async def _serve(
             group.create_task(_notice_others(gateway), name="notice others"),
             group.create_task(_keep_backups(settings, home), name="backups"),
             group.create_task(gateway.housekeeping.run(), name="housekeeping"),
+            group.create_task(gateway.watchers.run(), name="watchers"),
             group.create_task(systemd.feed_watchdog(), name="watchdog"),
         ]
         await _either(gateway.lanes.recovered, stop)
@@ -116,6 +120,8 @@ async def _serve(
         lock.tell(gateway.state())
         if settings.access.allow_all_users:
             log.warning("ANYBODY may talk to this bot", setting="access.allow_all_users", paid_by="you")
+        for model in unpriced_models(settings):
+            log.warning("a limit in money does not bind this model", model=model, mend=how_to_price(model))
         systemd.notify("READY=1", "STATUS=Serving")
         tasks.append(group.create_task(_announce(on_ready, gateway), name="on ready"))
         await stop.wait()

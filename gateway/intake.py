@@ -10,7 +10,8 @@ from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.messages import Cursor, InboundMessage, Quote, Text
 from gateway.pairing import holds_code, without_code
 from gateway.sender_limits import SenderLimits
-from gateway.store import inbox, outbox, overheard, pairing, people, trail
+from gateway.store import inbox, outbox, overheard, pairing, people, trail, turns
+from gateway.store.busy import BusyMode, is_rest
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 
@@ -26,6 +27,7 @@ class Habits:
     group_scope_per_user: bool = False
     free_response_chats: frozenset[str] = frozenset()
     overheard_messages: int = 20
+    busy_mode: BusyMode = "steer"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,6 +79,11 @@ class Intake:
         standing = await self.db.read(lambda tx: _standing(tx, message))
         return decide(message, self.rules, standing).role is not None
 
+    def role_of(self, tx: Transaction, message: InboundMessage, *, local: bool) -> Role | None:
+        """As what whoever acts here is served, as things stand; None when they are not."""
+        standing = UNKNOWN if local else _standing(tx, message)
+        return decide(message, self.rules, standing, local=local).role
+
     def _read(self, message: InboundMessage) -> InboundMessage:
         key = message.key
         if self.habits.group_scope_per_user and key.kind in ("group", "channel") and not key.thread:
@@ -109,7 +116,7 @@ class Intake:
         standing = UNKNOWN if local else _standing(tx, message)
         decision = decide(message, self.rules, standing, local=local)
         # Of an album, and of a text that was cut, only the first piece names us.
-        if not self._is_for_us(message) and not inbox.is_rest(tx, message):
+        if not self._is_for_us(message) and not is_rest(tx, message):
             if decision.role is not None:
                 self._overhear(tx, message, standing)
             return False
@@ -126,6 +133,7 @@ class Intake:
             tx,
             account=message.key.account_name,
             chat=message.key.chat,
+            message_id=message.message_id,
             sender_id=message.sender.id,
             reason=decision.reason,
         )
@@ -169,11 +177,14 @@ class Intake:
         wait_ms = self.habits.rest_of_message_ms if message.more_follows else 0
         is_secret = message.kind == "command" and holds_code(message.said)
         kept = replace(message, parts=(Text(text=without_code(message.said)),)) if is_secret else message
-        taken = inbox.insert(tx, kept, person_id=person_id, role=role, refused=refused, wait_ms=wait_ms)
+        busy = self.habits.busy_mode
+        taken = inbox.insert(tx, kept, person_id=person_id, role=role, refused=refused, wait_ms=wait_ms, busy=busy)
         if taken is None:
             return False
         if refused:
             return self._say_refused(tx, message, refused)
+        if busy == "interrupt" and message.kind == "message":
+            turns.request_interrupt(tx, taken)
         if is_secret:
             self.handle_unkept(tx, taken, message.said)
         return is_secret

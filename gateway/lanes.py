@@ -5,8 +5,8 @@ The store decides who is next. Here is only who is running, and how a running tu
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, Protocol
 
@@ -33,7 +33,8 @@ class Worker(Protocol):
     def open(self, tx: Transaction, turn: Turn) -> Opened | None:
         """What can be done in the transaction that begins the turn; None when nothing can."""
 
-    async def respond(self, turn: Turn, opened: Opened | None = None) -> None: ...
+    async def respond(self, turn: Turn, opened: Opened | None, user_wrote: asyncio.Event) -> None:
+        """`user_wrote` is set while messages wait behind the turn."""
 
     async def failed(self, turn: Turn) -> None: ...
 
@@ -46,6 +47,7 @@ class Worker(Protocol):
 class _Running:
     turn: Turn
     task: asyncio.Task[None]
+    user_wrote: asyncio.Event = field(default_factory=asyncio.Event)
     ending: Literal["", "stop", "pause"] = ""
 
     def end(self, how: Literal["stop", "pause"]) -> None:
@@ -60,6 +62,7 @@ class _Seen:
 
     to_be_stopped: list[str]
     begun: list[tuple[Turn, Opened | None]]
+    waited_for: list[str]
     due_ms: int | None
 
 
@@ -168,23 +171,27 @@ class Lanes:
                 handled, seen = await asyncio.gather(self._handle_commands(), self._begin())
                 for turn, opened in seen.begun:
                     self._start(group, turn, opened)
-            for turn_id in seen.to_be_stopped:
-                if running := self._running.get(turn_id):
-                    running.end("stop")
+            for running in self._those(seen.waited_for):
+                running.user_wrote.set()
+            for running in self._those(seen.to_be_stopped):
+                running.end("stop")
             if not handled:
                 return max(seen.due_ms - now_ms(), 0) / 1000 + 0.001 if seen.due_ms is not None else None
+
+    def _those(self, turn_ids: Iterable[str]) -> list[_Running]:
+        return [self._running[turn_id] for turn_id in turn_ids if turn_id in self._running]
 
     async def _begin(self) -> _Seen:
         free = 0 if self._draining else self._max_turns - len(self._running)
 
         def begin(tx: Transaction) -> _Seen:
-            # Whoever asked for it, a command or another process that took somebody's access back.
+            # Whoever asked for it: a command, a newer message, or another process that took somebody's access back.
             to_be_stopped = turns.to_be_stopped(tx)
             due_ms = inbox.next_due_ms(tx) if free > 0 else None  # first: what falls due between the two is in both
             begun: list[tuple[Turn, Opened | None]] = []
             while len(begun) < free and (turn := turns.begin(tx, self._resets)):
                 begun.append((turn, self._open(tx, turn)))
-            return _Seen(to_be_stopped=to_be_stopped, begun=begun, due_ms=due_ms)
+            return _Seen(to_be_stopped=to_be_stopped, begun=begun, waited_for=turns.waited_for(tx), due_ms=due_ms)
 
         return await self._db.write_when_possible(begin)
 
@@ -213,7 +220,7 @@ class Lanes:
 
     async def _respond(self, turn: Turn, opened: Opened | None) -> None:
         try:
-            await self._worker.respond(turn, opened)
+            await self._worker.respond(turn, opened, self._running[turn.id].user_wrote)
         except StoreCorrupt:
             raise
         except Exception:  # contained on purpose: inside a TaskGroup one bug would cancel every neighbour

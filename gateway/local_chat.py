@@ -5,15 +5,17 @@ themselves when it ends.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_core.conversation import Message, ToolCall, system, user
 from agent_core.events import Emit, ignore
 from agent_core.model import Model
 from agent_core.turn import run_turn
+from gateway.budgets import Budgets
 from gateway.clock import new_id
 from gateway.commands.registry import CommandCall, Commands, parse
 from gateway.messages import SessionKey
+from gateway.metering import at_the_terminal
 from gateway.prompts import Prompts
 from gateway.store import sessions, transcripts
 from gateway.store.connection import Transaction
@@ -35,6 +37,7 @@ class LocalChat:
     prompts: Prompts
     workplace: Workplace
     timezone: str = ""
+    budgets: Budgets = field(default_factory=Budgets)
     max_tool_result_chars: int = 100_000
 
     async def say(self, text: str, emit: Emit = ignore) -> str:
@@ -56,23 +59,29 @@ class LocalChat:
         session_id, history = await self.db.write(begin)
         fixed = await self.db.read(lambda tx: sessions.prompt(tx, session_id))
         prompt = fixed if fixed is not None else await self.prompts.fix(session_id, self.key.account_name, self.tools)
-        outcome = await run_turn(
-            model=self.model,
-            tools=self.tools,
-            messages=[system(prompt), *history],
-            journal=_Journal(self.db, session_id),
-            context=ToolContext(task_id=session_id, timezone=self.timezone, workplace=self.workplace),
-            emit=emit,
-            max_iterations=self.max_iterations,
-            max_result_chars=self.max_tool_result_chars,
-        )
+        warnings: list[str] = []
+        model = at_the_terminal(self.model, self.db, self.budgets, session_id, warnings.append)
+        try:
+            outcome = await run_turn(
+                model=model,
+                tools=self.tools,
+                messages=[system(prompt), *history],
+                journal=_Journal(self.db, session_id),
+                context=ToolContext(task_id=session_id, timezone=self.timezone, workplace=self.workplace),
+                emit=emit,
+                max_iterations=self.max_iterations,
+                max_result_chars=self.max_tool_result_chars,
+            )
+        except BaseException:
+            await self.db.write(model.settle)  # one that failed or was stopped is paid for, too
+            raise
 
         def end(tx: Transaction) -> None:
             transcripts.append(tx, session_id, outcome.final)
-            sessions.add_usage(tx, session_id, outcome.usage)
+            model.settle(tx)
 
         await self.db.write(end)
-        return outcome.final.text
+        return "\n\n".join([outcome.final.text, *(f"({warning})" for warning in warnings)])
 
 
 def new_key() -> SessionKey:

@@ -27,8 +27,9 @@ __all__ = [
     "words_of",
 ]
 
-Kind = Literal["message", "edit", "deletion", "reaction", "button", "command"]
-"""What happened. Only a message begins a turn; an edit, a deletion and a reaction are noted for the next one."""
+Kind = Literal["message", "edit", "deletion", "reaction", "button", "command", "process", "wake"]
+"""What happened. Only a message begins a turn, and the end of a process that shall wake the agent; an edit, a
+deletion, a reaction and the end of any other process are noted for the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

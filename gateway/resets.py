@@ -1,6 +1,6 @@
 """When a conversation ends by itself. Pure: times go in, a reason comes out; the store does the ending."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta, tzinfo
 from typing import Literal
@@ -42,15 +42,13 @@ class Resets:
     usual: Policy = Policy()
     exceptions: Mapping[tuple[str, str], Policy] = field(default_factory=dict)
     timezone: tzinfo | None = None
-    is_exempt: Callable[[str], bool] = lambda session_id: False  # such as one in which something still runs
 
     def policy(self, platform: str, kind: str) -> Policy:
         by_platform = self.exceptions.get((platform, ""), self.usual)
         return self.exceptions.get((platform, kind), by_platform)
 
-    def reason(self, *, session_id: str, platform: str, kind: str, last_used_ms: int, now_ms: int) -> Reason | None:
-        reason = reason_to_reset(self.policy(platform, kind), last_used_ms, now_ms, self.timezone)
-        return None if reason is None or self.is_exempt(session_id) else reason
+    def reason(self, *, platform: str, kind: str, last_used_ms: int, now_ms: int) -> Reason | None:
+        return reason_to_reset(self.policy(platform, kind), last_used_ms, now_ms, self.timezone)
 
 
 NEVER = Resets()

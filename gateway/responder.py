@@ -7,30 +7,33 @@ one transaction. Before it a crash resumes the turn; after it the outbox owns th
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import structlog
 
 from agent_core.conversation import Message, ToolCall, assistant, system
 from agent_core.events import Emit, ignore
-from agent_core.history import open_calls, stopped_by_user
+from agent_core.history import interrupted_by_message, open_calls, stopped_by_user
 from agent_core.model import Model, ModelError
 from agent_core.result import TurnOutcome
-from agent_core.turn import run_turn
+from agent_core.turn import nobody_joins, run_turn
 from gateway.attachments import Attachments, has_outside_files
 from gateway.enclosures import Enclosures
+from gateway.joining import Joining
 from gateway.messages import Address, Choice, Part, Text
+from gateway.metering import Meter
 from gateway.prompts import Prompts
 from gateway.resets import NEVER, Resets, in_words
 from gateway.spoken import spoken
+from gateway.stopwatch import ModelCall, Stopwatch
 from gateway.store import drafts, inbox, media, outbox, overheard, sessions, trail, transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.inbox import Accepted
 from gateway.store.turns import Opened, Outcome, Turn
 from gateway.titles import title_of
-from gateway.workplaces import Workplaces
+from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
 
 log = structlog.get_logger()
@@ -49,6 +52,15 @@ class Watched(Protocol):
 
 Watch = Callable[[Turn, str], AbstractAsyncContextManager[Watched]]
 """A turn, and how much of its tools shall be told, if anybody has said."""
+
+
+Work = Callable[[Turn], AbstractAsyncContextManager[Workplace | None]]
+"""Where the tools of a turn work; None where they cannot."""
+
+
+@asynccontextmanager
+async def _nowhere(turn: Turn) -> AsyncIterator[None]:
+    yield None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,55 +88,62 @@ class Responder:
     watch: Watch = _unwatched
     prompts: Prompts | None = None
     enclosures: Enclosures | None = None
-    workplaces: Workplaces | None = None
+    workplace: Work = _nowhere
     timezone: str = ""
     max_tool_result_chars: int = 100_000
     resets: Resets = NEVER
     speaking: Callable[[str], None] = lambda account: None  # something is about to be said on this account
+    meter: Meter = field(default_factory=Meter)
+    steers: bool = True  # what somebody says while a turn of theirs runs is added to it
 
     def open(self, tx: Transaction, turn: Turn) -> Opened | None:
         """Writes down what was said and looks up what went before; None when files must be fetched first."""
         return self._write_down(tx, turn, turn.messages) if not has_outside_files(turn.messages) else None
 
-    async def respond(self, turn: Turn, opened: Opened | None = None) -> None:
-        """`opened`: what `open` gave when the turn was begun."""
+    async def respond(self, turn: Turn, opened: Opened | None = None, user_wrote: asyncio.Event | None = None) -> None:
+        """`opened`: what `open` gave when the turn was begun; `user_wrote`: set while messages wait behind it."""
         if turn.resumes > self.max_resumes:
             log.error("turn given up", resumes=turn.resumes)
             await self._explain(turn, "given_up", _gave_up(turn))
             return
         if turn.resumes:
             log.info("turn resumed", resumes=turn.resumes)
+        user_wrote = user_wrote or asyncio.Event()
         if opened is None:
             opened = await self._fetch_and_open(turn)
         if opened.stop_requested:
             await self.stopped(turn)
             return
-        workplace = await self.workplaces.of(turn) if self.workplaces is not None else None
-        tools = [tool for tool in self.tools if workplace is not None or not tool.needs_workplace]
         watched: Watched = _Unwatched()
         try:
-            async with self.watch(turn, opened.verbosity) as watched:
+            async with self.workplace(turn) as workplace, self.watch(turn, opened.verbosity) as watched:
+                tools = [tool for tool in self.tools if workplace is not None or not tool.needs_workplace]
+                stopwatch = Stopwatch(watched.emit)
                 outcome = await run_turn(
-                    model=self.model,
+                    model=self.meter.model_for(turn, self.model, self.db),
                     tools=tools,
                     messages=[*await self._system(turn, opened, tools), *opened.history],
-                    journal=_StoreJournal(self.db, turn),
+                    journal=_StoreJournal(self.db, turn, stopwatch, self.meter),
                     context=ToolContext(
                         task_id=turn.session_id,
                         timezone=self.timezone if turn.is_with_owner else "",
                         workplace=workplace,
+                        user_wrote=user_wrote,
                     ),
-                    emit=watched.emit,
+                    emit=stopwatch,
                     max_iterations=self.max_iterations,
                     max_result_chars=self.max_tool_result_chars,
                     started=opened.started,
                     tool_slots=self.tool_slots,
+                    joining=Joining(db=self.db, turn=turn, user_wrote=user_wrote) if self.steers else nobody_joins,
                 )
+                last_call = stopwatch.model_replied()
         except ModelError as error:
             log.warning("model could not answer", problem=str(error))
-            await self._explain(turn, "failed", str(error), in_place=watched.finishes_in_place)
+            kind = type(error).__name__
+            await self._explain(turn, "failed", str(error), in_place=watched.finishes_in_place, problem=kind)
             return
-        await self._answer(turn, outcome, in_place=watched.finishes_in_place)
+        await self._answer(turn, outcome, last_call, in_place=watched.finishes_in_place)
 
     async def failed(self, turn: Turn) -> None:
         """After a bug of ours, which is in the log."""
@@ -136,8 +155,15 @@ class Responder:
         )
 
     async def stopped(self, turn: Turn) -> None:
-        """The command that stopped it has told the chat."""
-        await self.db.write_when_possible(lambda tx: _end_stopped(tx, turn))
+        """The command that stopped it has told the chat; what interrupted it is answered next, and this with it."""
+
+        def unit(tx: Transaction) -> None:
+            if turns.is_interrupted(tx, turn.id):
+                self._end_interrupted(tx, turn)
+            else:
+                _end_stopped(tx, turn)
+
+        await self._end(turn, unit)
 
     async def paused(self, turn: Turn) -> None:
         def unit(tx: Transaction) -> None:
@@ -145,13 +171,24 @@ class Responder:
                 text = "I am being restarted and will go on with this when I am back."
                 outbox.add_notice(tx, _where(tx, turn), text, topic="paused", turn_id=turn.id)
 
-        await self.db.write_when_possible(unit)
+        await self._end(turn, unit)
+
+    async def _end(self, turn: Turn, unit: Callable[[Transaction], None]) -> None:
+        """However a turn ends, what it used is settled in the same commit."""
+
+        def settled(tx: Transaction) -> None:
+            unit(tx)
+            self.meter.settle(tx, turn)  # behind the reply: it may bring a notice
+
+        await self.db.write_when_possible(settled)
+        self.meter.close(turn)
 
     async def _fetch_and_open(self, turn: Turn) -> Opened:
         def tell(tx: Transaction, text: str) -> None:
             outbox.add_notice(tx, _where(tx, turn), text, topic="files", turn_id=turn.id)
 
-        messages = await self.attachments.bring_in(turn.messages, tell)
+        model = self.meter.model_for(turn, self.model, self.db)
+        messages = await self.attachments.bring_in(turn.messages, tell, model)
         self.speaking(turn.address.account)  # of what could not be read, if anything
         return await self.db.write_when_possible(lambda tx: self._write_down(tx, turn, messages))
 
@@ -167,7 +204,7 @@ class Responder:
         return Opened(
             history=transcripts.recent(tx, turn.session_id, limit=self.history_messages, turn_id=turn.id),
             started=transcripts.started_calls(tx, turn.id),
-            stop_requested=turns.stop_requested(tx, turn.id),
+            stop_requested=turns.stop_requested(tx, turn.id) or turns.is_interrupted(tx, turn.id),
             prompt=sessions.prompt(tx, turn.session_id),
             verbosity=sessions.verbosity(tx, turn.session_id),
         )
@@ -179,8 +216,8 @@ class Responder:
             prompt = await self.prompts.fix(turn.session_id, account, tools, with_owner=turn.is_with_owner)
         return [system(prompt)] if prompt else []
 
-    async def _answer(self, turn: Turn, outcome: TurnOutcome, *, in_place: bool) -> None:
-        """The commit point."""
+    async def _answer(self, turn: Turn, outcome: TurnOutcome, call: ModelCall, *, in_place: bool) -> None:
+        """The commit point. `call`: the one that brought it, for the trail."""
         parts: tuple[Part, ...] = outcome.final.parts
         if not outcome.final.text.strip():
             parts = (Text(text="The model gave an empty answer. Please try again or put it differently."),)
@@ -192,16 +229,18 @@ class Responder:
                 _end_stopped(tx, turn)
                 return
             transcripts.append(tx, turn.session_id, outcome.final, turn_id=turn.id)
-            sessions.add_usage(tx, turn.session_id, outcome.usage)
             sessions.set_title(tx, turn.session_id, title_of(_words(turn.asked[0])))
             media.record_parts(tx, parts)
             self._reply(tx, turn, parts, in_place=in_place)
-            turns.finish(tx, turn.id, turn.messages, "answered")
+            _model_replied(turn, call)(tx)
+            turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), "answered")
 
         self.speaking(turn.address.account)  # at once: delivery claims the reply in the same commit
-        await self.db.write_when_possible(unit)
+        await self._end(turn, unit)
 
-    async def _explain(self, turn: Turn, outcome: Outcome, text: str, *, in_place: bool = False) -> None:
+    async def _explain(
+        self, turn: Turn, outcome: Outcome, text: str, *, in_place: bool = False, problem: str | None = None
+    ) -> None:
         def unit(tx: Transaction) -> None:
             if turns.stop_requested(tx, turn.id):  # by its user, or because access was taken back: nothing may follow
                 _end_stopped(tx, turn)
@@ -209,17 +248,32 @@ class Responder:
                 # In the transcript too: a request left open there would be taken up with the next message.
                 transcripts.append(tx, turn.session_id, assistant(text), turn_id=turn.id)
                 self._reply(tx, turn, [Text(text=text)], in_place=in_place)
-                turns.finish(tx, turn.id, turn.messages, outcome)
+                turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), outcome, problem=problem)
 
-        await self.db.write_when_possible(unit)
+        await self._end(turn, unit)
+
+    def _end_interrupted(self, tx: Transaction, turn: Turn) -> None:
+        """Left to the turn of the newer message, which has all of this before it and answers both."""
+        if turns.is_over(tx, turn.id):
+            return
+        is_followed = inbox.waiting(tx, str(_as_it_stands(tx, turn).asked[-1].key))
+        if is_followed:
+            _close(tx, turn, interrupted_by_message, "(Interrupted by a newer message, and not answered yet.)")
+        else:  # taken back before this turn had really ended
+            text = "I stopped working on this for a message that is gone. Please send it again if you still need it."
+            _close(tx, turn, interrupted_by_message, text)
+            self._reply(tx, turn, [Text(text=text)], in_place=False)
+        outcome: Outcome = "superseded" if is_followed else "stopped"
+        turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), outcome)
 
     def _reply(self, tx: Transaction, turn: Turn, parts: Sequence[Part], *, in_place: bool) -> None:
         draft = drafts.take_over(tx, turn.id)
+        answered = (*turns.superseded_by(tx, turn), *_as_it_stands(tx, turn).asked)
         outbox.add(
             tx,
             _where(tx, turn),
             parts,
-            answers=[message.message_id for message in turn.asked],
+            answers=[message.message_id for message in answered if message.kind == "message"],
             turn_id=turn.id,
             edits=draft if in_place else "",
             replaces="" if in_place else draft,
@@ -245,38 +299,74 @@ class _StoreJournal:
 
     db: Database
     turn: Turn
+    stopwatch: Stopwatch
+    meter: Meter
 
     async def append(self, message: Message) -> None:
+        record = self._tool_finished(message) if message.role == "tool" else self._model_replied(message)
+
         def unit(tx: Transaction) -> None:
             transcripts.append(tx, self.turn.session_id, message, turn_id=self.turn.id)
-            if message.role == "tool":
-                trail.record(tx, "tool_finished", turn_id=self.turn.id, tool=message.tool_name, error=message.is_error)
-            else:
-                tools = ", ".join(call.name for call in message.tool_calls)
-                trail.record(tx, "model_replied", turn_id=self.turn.id, tools=tools)
+            record(tx)
+            self.meter.settle(tx, self.turn)
 
         await self.db.write_when_possible(unit)
 
     async def tool_started(self, call: ToolCall) -> None:
+        self.stopwatch.tool_started(call.id)
+
         def unit(tx: Transaction) -> None:
             transcripts.mark_tool_started(tx, self.turn.id, call.id)
             trail.record(tx, "tool_started", turn_id=self.turn.id, tool=call.name)
 
         await self.db.write_when_possible(unit)
 
+    # The watch is read once, outside of the unit: that may be run again.
+
+    def _model_replied(self, message: Message) -> Callable[[Transaction], None]:
+        tools = ", ".join(call.name for call in message.tool_calls)
+        return _model_replied(self.turn, self.stopwatch.model_replied(), tools)
+
+    def _tool_finished(self, message: Message) -> Callable[[Transaction], None]:
+        ms, tool = self.stopwatch.tool_finished(message.tool_call_id), message.tool_name
+        return lambda tx: trail.record(
+            tx, "tool_finished", turn_id=self.turn.id, tool=tool, error=message.is_error, ms=ms
+        )
+
+
+def _model_replied(turn: Turn, call: ModelCall, tools: str = "") -> Callable[[Transaction], None]:
+    return lambda tx: trail.record(
+        tx,
+        "model_replied",
+        turn_id=turn.id,
+        tools=tools,
+        ms=call.ms,
+        input_tokens=call.input_tokens,
+        output_tokens=call.output_tokens,
+    )
+
 
 def _end_stopped(tx: Transaction, turn: Turn) -> None:
     if turns.is_over(tx, turn.id):
         return
+    _close(tx, turn, stopped_by_user, "(Stopped by the user.)")
+    turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), "stopped")
+
+
+def _close(tx: Transaction, turn: Turn, settle: Callable[[ToolCall], Message], last_words: str) -> None:
+    """Every call has a result and every request an answer: what stood open would be taken up with the next message."""
     for call in open_calls(transcripts.turn(tx, turn.session_id, turn.id)):
-        transcripts.append(tx, turn.session_id, stopped_by_user(call), turn_id=turn.id)
-    transcripts.append(tx, turn.session_id, assistant("(Stopped by the user.)"), turn_id=turn.id)
-    turns.finish(tx, turn.id, turn.messages, "stopped")
+        transcripts.append(tx, turn.session_id, settle(call), turn_id=turn.id)
+    transcripts.append(tx, turn.session_id, assistant(last_words), turn_id=turn.id)
 
 
 def _where(tx: Transaction, turn: Turn) -> Address:
-    """As the store knows it by now: a group may have been given another id since the turn began."""
-    return replace(turn, messages=tuple(inbox.of_turn(tx, turn.id))).address
+    return _as_it_stands(tx, turn).address
+
+
+def _as_it_stands(tx: Transaction, turn: Turn) -> Turn:
+    """Since it began messages may have joined it, and a group may have been given another id."""
+    return replace(turn, messages=tuple(inbox.of_turn(tx, turn.id)))
 
 
 def _words(message: Accepted) -> str:

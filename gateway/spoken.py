@@ -11,7 +11,15 @@ def spoken(message: Accepted, overheard: str = "") -> tuple[Part, ...]:
     before = [Text(text=_overheard(overheard))] if overheard else []
     if message.kind == "message":
         return (*before, *_named(message))
+    if message.kind in ("process", "wake"):  # says itself where it comes from: not from whoever started the process
+        return (*before, *message.parts)
     return (*before, Text(text=_noted(message)))
+
+
+def spoken_meanwhile(message: Accepted) -> tuple[Part, ...]:
+    """For a message that joins a turn which runs already."""
+    mark = [Text(text="[This came while you were working.]")] if message.asks else []
+    return (*mark, *spoken(message))
 
 
 def _named(message: Accepted) -> tuple[Part, ...]:

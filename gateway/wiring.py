@@ -22,6 +22,7 @@ from gateway.intake import Habits, Intake
 from gateway.lanes import Lanes
 from gateway.live_reply import LiveReply
 from gateway.messages import Cursor, InboundMessage
+from gateway.metering import Meter
 from gateway.platforms.base import Inlet, Platform
 from gateway.prompts import Prompts
 from gateway.resets import Resets, resets_for
@@ -33,9 +34,12 @@ from gateway.store.database import Database
 from gateway.store.media import MediaFiles
 from gateway.store.outbox import Outgoing
 from gateway.store.prepare import Care
+from gateway.store.processes import StoredProcesses
 from gateway.store.retention import Retention
 from gateway.store.todos import StoredTodos
 from gateway.supervisor import Hearing
+from gateway.watchers import Watchers
+from gateway.wiring_budgets import build_budgets, unpriced_models
 from gateway.wiring_media import build_attachments, build_enclosures, loader
 from gateway.wiring_platforms import build_live_reply, build_platforms, build_web, platform_hints
 from gateway.workplaces import Workplaces
@@ -46,6 +50,8 @@ from hermes_config.settings import DisplaySettings, Settings
 from tools.base import Tool
 from tools.builtin import load_builtin
 from tools.dropins import load_folder
+from tools.processes import process_tools
+from tools.terminal import TerminalRules
 from tools.todo import todo_tool
 from tools.toolsets import ToolsetError, select
 
@@ -71,6 +77,7 @@ class Gateway:
     live: LiveReply
     alarm: Alarm
     housekeeping: Housekeeping
+    watchers: Watchers
     connected: tuple[Connected, ...]
     web: "WebServer | None"
     model: HeardModel
@@ -98,7 +105,12 @@ class Gateway:
     def wake(self) -> None:
         """Look again at everything: another process may have written."""
         self.lanes.wake()
+        self.after_commit()
+
+    def after_commit(self) -> None:
+        """What was written may be something to send, or an end that somebody asked for."""
         self.wake_deliveries()
+        self.watchers.look_again()
 
     def wake_deliveries(self) -> None:
         for one in self.connected:
@@ -205,12 +217,13 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
             retention=Retention(**settings.retention.model_dump()),
             files=build_media_files(home),
         ),
+        watchers=build_watchers(settings, intake, platforms, wake=lambda: gateway.wake()),
         connected=connected,
         web=server,
         model=model,
         news=news,
     )
-    lanes.after_commit = gateway.wake_deliveries
+    lanes.after_commit = gateway.after_commit
     return gateway
 
 
@@ -244,9 +257,11 @@ def build_responder(
         timezone=settings.user.timezone,
         max_tool_result_chars=settings.agent.max_tool_result_chars,
         prompts=build_prompts(settings, home, db, hints=hints, project=project),
-        workplaces=workplaces,
+        workplace=workplaces.at,
         resets=resets,
         speaking=speaking,
+        meter=Meter(budgets=build_budgets(settings), owner_accounts=tuple(platforms)),
+        steers=settings.gateway.busy_mode == "steer",
     )
 
 
@@ -269,14 +284,33 @@ def build_intake(
             group_scope_per_user=settings.sessions.group_scope == "per_user",
             free_response_chats=frozenset(settings.gateway.free_response_chats),
             overheard_messages=settings.sessions.overheard_messages,
+            busy_mode=settings.gateway.busy_mode,
         ),
         limits=SenderLimits(per_minute=settings.access.messages_per_minute),
         pairing_limits=build_pairing_limits(settings),
     )
 
 
+def build_watchers(
+    settings: Settings, intake: Intake, platforms: Mapping[str, Platform], *, wake: Callable[[], None]
+) -> Watchers:
+    local = {account for account, platform in platforms.items() if platform.features.local}
+    return Watchers(
+        db=intake.db,
+        role_of=lambda tx, message: intake.role_of(tx, message, local=message.key.account_name in local),
+        wake=wake,
+        notifications=settings.display.background_process_notifications,
+        shortest_interval_seconds=settings.terminal.min_check_interval_seconds,
+    )
+
+
 def build_commands(settings: Settings) -> Commands:
-    return all_commands(build_rules(settings), build_pairing_limits(settings))
+    return all_commands(
+        build_rules(settings),
+        build_pairing_limits(settings),
+        build_budgets(settings),
+        unpriced=unpriced_models(settings),
+    )
 
 
 def build_pairing_limits(settings: Settings) -> pairing.Limits:
@@ -308,7 +342,7 @@ def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardM
     model = open_model(
         chosen.name,
         base_url=chosen.base_url,
-        keys={name.upper(): value.get_secret_value() for name, value in settings.secrets if value is not None},
+        keys=settings.secrets.by_variable(),
         fallbacks=chosen.fallbacks,
         manner=manner,
         demo_pace_seconds=chosen.demo_pace_ms / 1000 if paced else 0.0,
@@ -324,13 +358,23 @@ def build_tools(settings: Settings, home: Home, db: Database) -> list[Tool]:
         chosen = select(known, settings.agent.enabled_toolsets, settings.agent.disabled_toolsets, has_workplace=True)
     except ToolsetError as error:
         raise ConfigError(f"agent.enabled_toolsets or agent.disabled_toolsets: {error}") from error
-    handed = {"todo": todo_tool(StoredTodos(db))}
+    terminal, process = process_tools(StoredProcesses(db), _terminal_rules(settings))
+    handed = {tool.name: tool for tool in (todo_tool(StoredTodos(db)), terminal, process)}
     return [handed.get(tool.name, tool) for tool in chosen]
 
 
-def build_prompts(
-    settings: Settings, home: Home, db: Database, *, hints: Mapping[str, str], project: Path
-) -> Prompts:
+def _terminal_rules(settings: Settings) -> TerminalRules:
+    password = settings.secrets.sudo_password
+    return TerminalRules(
+        timeout_seconds=settings.terminal.timeout_seconds,
+        max_timeout_seconds=settings.terminal.max_timeout_seconds,
+        min_check_interval_seconds=settings.terminal.min_check_interval_seconds,
+        refuses_risky=settings.approvals.mode != "off",
+        sudo_password=password.get_secret_value() if password is not None else "",
+    )
+
+
+def build_prompts(settings: Settings, home: Home, db: Database, *, hints: Mapping[str, str], project: Path) -> Prompts:
     return Prompts(
         db=db,
         soul=home.root / "SOUL.md",
@@ -371,6 +415,7 @@ def care_for(settings: Settings, backups: Path) -> Care:
     return Care(
         backups=backups,
         backups_kept=settings.store.backups_kept,
+        upgrade_backups_kept=settings.store.upgrade_backups_kept,
         full_check_max_mb=settings.store.full_check_max_mb,
         busy_timeout_seconds=settings.store.busy_timeout_seconds,
     )

@@ -144,17 +144,8 @@ def build_web(
 
     web = settings.platforms.web
     secret = settings.secrets.hermes_web_token
-    if not secret and not is_loopback(web.host):
-        raise ConfigError(
-            f"platforms.web.host is {web.host}, which other machines can reach, but HERMES_WEB_TOKEN is not set. "
-            "Set one, it asks for it: hermes config set HERMES_WEB_TOKEN; or listen here only: "
-            "hermes config set platforms.web.host 127.0.0.1"
-        )
-    if secret and len(secret.get_secret_value()) < _SHORTEST_TOKEN_CHARS:
-        raise ConfigError(
-            f"HERMES_WEB_TOKEN is too short: it must have {_SHORTEST_TOKEN_CHARS} characters or more, such as from "
-            "`openssl rand -base64 24`."
-        )
+    if problem := door_problem(settings):
+        raise ConfigError(problem)
     assert isinstance(platform, WebPlatform)
     door = Door(
         db=db,
@@ -175,6 +166,23 @@ def build_web(
     )
     platform.serve = server.run
     return server
+
+
+def door_problem(settings: Settings) -> str:
+    """Why the page may not be served as the settings want it; empty when it may."""
+    host, secret = settings.platforms.web.host, settings.secrets.hermes_web_token
+    if not secret and not is_loopback(host):
+        return (
+            f"platforms.web.host is {host}, which other machines can reach, but HERMES_WEB_TOKEN is not set. "
+            "Set one, it asks for it: hermes config set HERMES_WEB_TOKEN; or listen here only: "
+            "hermes config set platforms.web.host 127.0.0.1"
+        )
+    if secret and len(secret.get_secret_value()) < _SHORTEST_TOKEN_CHARS:
+        return (
+            f"HERMES_WEB_TOKEN is too short: it must have {_SHORTEST_TOKEN_CHARS} characters or more, such as from "
+            "`openssl rand -base64 24`."
+        )
+    return ""
 
 
 def is_loopback(host: str) -> bool:

@@ -8,12 +8,14 @@ import asyncio
 import hashlib
 import shutil
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
 
+from gateway.shells import keep, restored
 from gateway.store.people import OWNER
 from gateway.store.turns import Turn
 from hermes_config.places import Home
@@ -31,44 +33,65 @@ _MAX_KEPT = 1_000
 class Workplaces:
     home: Home
     terminal: TerminalSettings
-    _kept: OrderedDict[str, Workplace] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[tuple[str, str], Workplace] = field(default_factory=OrderedDict)
 
-    async def of(self, turn: Turn) -> Workplace | None:
-        """The same for each turn of one person in a conversation; None where there can be none."""
-        person = _who(turn)
-        holder = f"{turn.session_key}/{person}{'' if turn.is_with_owner else '/sandbox'}"
-        place = self._kept.get(holder)
-        if place is None:
-            try:
-                built = await asyncio.to_thread(self._build, turn, person)
-            except BackendFailed as error:
-                log.warning("no workplace", problem=str(error))
-                return None
-            place = self._kept.setdefault(holder, replace(built, holder=holder))
-        self._kept.move_to_end(holder)
-        while len(self._kept) > _MAX_KEPT:
-            self._kept.popitem(last=False)
-        return place
+    @asynccontextmanager
+    async def at(self, turn: Turn) -> AsyncIterator[Workplace | None]:
+        """For one turn, as the last turn of that person in this conversation left it; None where there can be none."""
+        try:
+            place = await self._of(turn)
+        except BackendFailed as error:
+            log.warning("no workplace", problem=str(error))
+            yield None
+            return
+        before = (place.current_folder, dict(place.environment))
+        try:
+            yield place
+        finally:
+            if before != (place.current_folder, place.environment):
+                await asyncio.to_thread(keep, place, self._shell(turn))
 
     def workspace(self, turn: Turn) -> Path:
         """The folder that is shared with the person who asks, and with nobody else."""
         return self.home.workspaces / _who(turn)
 
-    def _build(self, turn: Turn, person: str) -> Workplace:
-        is_local = turn.is_with_owner and self.terminal.backend == "local"
+    async def _of(self, turn: Turn) -> Workplace:
+        known = (turn.session_id, self._holder(turn))
+        if known not in self._kept:
+            self._kept[known] = await asyncio.to_thread(self._build, turn)
+        self._kept.move_to_end(known)
+        while len(self._kept) > _MAX_KEPT:
+            self._kept.popitem(last=False)
+        return self._kept[known]
+
+    def _build(self, turn: Turn) -> Workplace:
         folder = Path(self.terminal.cwd).expanduser() if turn.is_with_owner else self.workspace(turn)
-        if not is_local:
+        if not self._is_local(turn):
             _check_sandboxes()
             if self.home.root.is_relative_to(folder):
                 folder = self.workspace(turn)  # no sandbox may hold our own home
-        return build_workplace(
-            self.terminal, folder, home=self.home, private=self.home.private / person, is_owner=turn.is_with_owner
-        )
+        private = self._private(turn)
+        built = build_workplace(self.terminal, folder, home=self.home, private=private, is_owner=turn.is_with_owner)
+        return restored(replace(built, holder=self._holder(turn)), self._shell(turn))
+
+    def _is_local(self, turn: Turn) -> bool:
+        return turn.is_with_owner and self.terminal.backend == "local"
+
+    def _private(self, turn: Turn) -> Path:
+        # Apart: whoever gets the owner's sandbox in a group to do something must not read what was done alone.
+        return self.home.private / _who(turn) / ("alone" if turn.is_with_owner else "box")
+
+    def _shell(self, turn: Turn) -> Path:
+        return self._private(turn) / "shells" / f"{turn.session_id}.json"
+
+    def _holder(self, turn: Turn) -> str:
+        """After `/new`, too, whoever started a process can look after it."""
+        return f"{turn.session_key}/{_who(turn)}{'' if turn.is_with_owner else '/box'}"
 
 
 def workplace_here(terminal: TerminalSettings, home: Home, holder: str) -> Workplace:
     """For whoever sits at the terminal: the folder they are in. Raises BackendFailed."""
-    built = build_workplace(terminal, Path.cwd(), home=home, private=home.private / OWNER, is_owner=True)
+    built = build_workplace(terminal, Path.cwd(), home=home, private=home.private / OWNER / "alone", is_owner=True)
     return replace(built, holder=holder)
 
 

@@ -12,6 +12,7 @@ from agent_core.model import Model, ModelError
 from gateway.local_chat import LocalChat, new_key
 from gateway.store.database import Database
 from gateway.wiring import build_commands, build_model, build_prompts, build_tools
+from gateway.wiring_budgets import build_budgets
 from gateway.workplaces import workplace_here
 from hermes_cli.opening import Opened, open_store
 
@@ -87,6 +88,7 @@ def _chat(opened: Opened, db: Database, model: Model) -> LocalChat:
         prompts=build_prompts(settings, opened.home, db, hints=hints, project=Path.cwd()),
         workplace=workplace_here(opened.settings.terminal, opened.home, str(key)),
         commands=build_commands(settings),
+        budgets=build_budgets(settings),
         max_iterations=settings.agent.max_iterations,
         history_messages=settings.agent.history_messages,
         key=key,

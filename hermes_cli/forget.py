@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hermes_cli.opening import Opened
 
 _NAMED = re.compile(r"([a-z][a-z0-9_]*(?:@[a-z0-9_]+)?):(\S+)", re.IGNORECASE)
+_LASTING = ("before-schema-*.db", "damaged-*", "replaced-*.db")  # copies that no newer one replaces
 _LOCAL = ("cli", "socket", "web")  # on these an id may be any word
 
 
@@ -121,6 +122,7 @@ def _summary(user: str, person: "Person", found: "Belongings") -> Iterator[str]:
         (len(found.inbox) + len(found.outbox), "messages received and sent"),
         (len(found.files), "files, except those that others have sent too"),
         (len(found.pairing), "requests to be let in"),
+        (len(found.processes), "background processes, which are ended if they still run"),
     ):
         if count:
             yield f"  {what}: {count:,}"
@@ -153,5 +155,5 @@ def _in_backups(opened: "Opened") -> Iterator[str]:
             f"{count} in {folder} still {theirs} what was erased; while the gateway runs, newer ones replace all "
             f"of today's within {within}."
         )
-    if damaged := sorted(path.name for path in folder.glob("damaged-*")):
-        yield f"Copies of a damaged database stay until you delete them: {', '.join(damaged)} in {folder}."
+    if lasting := sorted(path.name for kind in _LASTING for path in folder.glob(kind)):
+        yield f"These copies hold it too, and stay until you delete them: {', '.join(lasting)} in {folder}."

@@ -8,13 +8,17 @@ import click
 COMMANDS = {
     "chat": ("hermes_cli.chat:chat", "Talk to the agent here (also what plain `hermes` does)."),
     "config": ("hermes_cli.config:config", "Show and change settings."),
+    "doctor": ("hermes_cli.doctor:doctor", "Check each part, and say how to mend it."),
     "forget": ("hermes_cli.forget:forget", "Erase a person from all that is kept."),
     "gateway": ("hermes_cli.gateway:gateway", "Run the gateway."),
     "pairing": ("hermes_cli.pairing:pairing", "Let people in, and show them the door."),
     "playground": ("hermes_cli.playground:playground", "Try it with three phones in the browser, without any token."),
     "sessions": ("hermes_cli.sessions:sessions", "List, read and search conversations."),
+    "state": ("hermes_cli.state:state", "Look after the database: upgrades, the way back, backups."),
     "status": ("hermes_cli.status:status", "Is it running, is it hearing, what is it doing."),
     "tools": ("hermes_cli.tools:tools", "List the agent's tools, and why some are off."),
+    "usage": ("hermes_cli.usage:usage", "What was spent, by whom, and what is left."),
+    "trace": ("hermes_cli.trace:trace", "What became of a message, step by step."),
     "web": ("hermes_cli.web:web", "Print a link that opens the chat page."),
     "version": ("hermes_cli.version:version", "Print the version."),
 }

@@ -37,12 +37,13 @@ def _from_settings(opened: Any) -> dict[str, Any]:
 def _from_store(opened: Any) -> dict[str, Any]:
     """What the database knows; it may be the very thing that is broken."""
     from gateway.errors import GatewayError
-    from gateway.store import inbox, notices, outbox, pairing, turns
+    from gateway.store import inbox, notices, outbox, pairing, processes, turns
     from gateway.store.connection import Transaction
     from hermes_cli.opening import with_store
 
     if not opened.home.database.exists():
-        return {"waiting": 0, "running": 0, "undelivered": 0, "people": 0, "asking": 0, "notices": []}
+        counts = ("waiting", "running", "undelivered", "processes", "people", "asking")
+        return {**dict.fromkeys(counts, 0), "notices": []}
 
     def query(tx: Transaction) -> dict[str, Any]:
         access = pairing.overview(tx, pairing.Limits())
@@ -50,6 +51,7 @@ def _from_store(opened: Any) -> dict[str, Any]:
             "waiting": inbox.waiting_in_all(tx),
             "running": turns.running(tx),
             "undelivered": outbox.undelivered(tx),
+            "processes": processes.running(tx),
             "people": len(access.people),
             "asking": len(access.pending),
             "notices": [asdict(notice) for notice in notices.recent(tx)],
@@ -68,6 +70,8 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     else:
         counts = f"{facts['waiting']} waiting, {facts['running']} running, {facts['undelivered']} replies to deliver"
         lines.append(f"Messages  {counts}")
+        if facts["processes"]:
+            lines.append(f"Processes {facts['processes']} running in the background")
         lines.append(f"Access    {_access(facts)}")
     lines += [f"Notice    {_when(notice['at_ms'])}: {notice['text']}" for notice in facts.get("notices", ())]
     return lines

@@ -77,9 +77,11 @@ def _read_button(action: str) -> tuple[str, str]:
 
 
 def _finish(tx: Transaction, row: Accepted, reply: CommandReply, outcome: Literal["answered", "failed"]) -> None:
+    said: int | None = None
+    parts = [Text(text=reply.text)]
     if reply.text and reply.in_place:
-        outbox.add(tx, row.address, [Text(text=reply.text)], kind="notice", choices=reply.choices, edits=row.about)
+        said = outbox.add(tx, row.address, parts, kind="notice", choices=reply.choices, edits=row.about)
     elif reply.text:
-        outbox.add(tx, row.address, [Text(text=reply.text)], answers=[row.message_id], choices=reply.choices)
+        said = outbox.add(tx, row.address, parts, answers=[row.message_id], choices=reply.choices)
     inbox.finish(tx, row.id, outcome)
-    trail.record(tx, outcome, inbox_id=row.id)
+    trail.record(tx, outcome, inbox_id=row.id, outbox_id=said)

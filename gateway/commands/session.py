@@ -6,13 +6,15 @@ from dataclasses import replace
 from gateway.clock import now_ms
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
 from gateway.messages import Choice
-from gateway.store import inbox, sessions, turns
+from gateway.process_news import listing
+from gateway.store import inbox, processes, sessions, turns
 from gateway.store.connection import Transaction
 from gateway.store.sessions import Session
 
 _SEARCHED = 1_000
 _SHOWN = 5
 _LABEL_CHARS = 40
+_STOP_ALL = "/stop all ends them"
 
 
 def new(tx: Transaction, call: CommandCall) -> CommandReply:
@@ -49,9 +51,17 @@ def continue_old(tx: Transaction, call: CommandCall) -> CommandReply:
 
 
 def stop(tx: Transaction, call: CommandCall) -> CommandReply:
-    if not turns.request_stop(tx, str(call.key)):
-        return CommandReply(text="Nothing is running.")
-    waiting = inbox.waiting(tx, str(call.key))
+    key = str(call.key)
+    is_stopped = turns.request_stop(tx, key)
+    left = len(processes.running_in(tx, key, by=_whose(call)))
+    in_background = f"{left} background {'process' if left == 1 else 'processes'}"
+    if left and call.arguments.lower() == "all":
+        processes.request_end(tx, key, by=_whose(call))
+        return CommandReply(text=f"{'Stopped. ' if is_stopped else ''}Ending {in_background}.")
+    if not is_stopped:
+        rest = f" but {in_background}; {_STOP_ALL}" if left else ""
+        return CommandReply(text=f"Nothing is running{rest}.")
+    waiting = inbox.waiting(tx, key)
     rest = f" {waiting} waiting {'message comes' if waiting == 1 else 'messages come'} next." if waiting else ""
     return CommandReply(text=f"Stopped.{rest}")
 
@@ -68,7 +78,15 @@ def status(tx: Transaction, call: CommandCall) -> CommandReply:
         lines.append("A turn is running; /stop ends it.")
     if waiting := inbox.waiting(tx, str(call.key)):
         lines.append(f"Waiting: {waiting}")
+    if started := processes.running_in(tx, str(call.key), by=_whose(call)):
+        lines.append(f"In the background ({_STOP_ALL}):")
+        lines += [f"- {listing(process, now_ms())}" for process in started]
     return CommandReply(text="\n".join(lines))
+
+
+def _whose(call: CommandCall) -> str:
+    """In a group everybody's processes are their own; an owner's word counts for all of them."""
+    return "" if call.role == "owner" else call.sender_id
 
 
 def _fitting(found: Sequence[Session], name: str) -> list[Session]:
@@ -121,6 +139,12 @@ SESSION_COMMANDS = (
         run=resume,
         argument_hint="[id or title]",
     ),
-    CommandSpec(name="stop", category="Session", description="Stop what is running", run=stop),
+    CommandSpec(
+        name="stop",
+        category="Session",
+        description="Stop what is running; all: background processes, too",
+        run=stop,
+        argument_hint="[all]",
+    ),
     CommandSpec(name="status", category="Session", description="Show model, session and tokens used", run=status),
 )

@@ -1,18 +1,28 @@
 """All commands in one table, with the one that lists them."""
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from gateway.access import Rules
+from gateway.budgets import Budgets
 from gateway.commands.access import access_commands
 from gateway.commands.agent import AGENT_COMMANDS
 from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec
 from gateway.commands.session import SESSION_COMMANDS
+from gateway.commands.usage import usage_command
+from gateway.commands.why import WHY_COMMANDS
 from gateway.store.connection import Transaction
 from gateway.store.pairing import Limits
 
 
-def all_commands(rules: Rules | None = None, limits: Limits | None = None) -> Commands:
-    """`rules` and `limits` are what the settings say of who may speak."""
+def all_commands(
+    rules: Rules | None = None,
+    limits: Limits | None = None,
+    budgets: Budgets | None = None,
+    *,
+    unpriced: Sequence[str] = (),
+) -> Commands:
+    """`rules` and `limits` are what the settings say of who may speak, `budgets` what of how much it may cost."""
 
     def show_help(_: Transaction, call: CommandCall) -> CommandReply:
         return CommandReply(text=_help(commands, call))
@@ -21,7 +31,8 @@ def all_commands(rules: Rules | None = None, limits: Limits | None = None) -> Co
     # Telegram sends it for whoever opens the bot, and it is no command that anybody would look for.
     start = CommandSpec(name="start", category="Help", description="Say hello", run=_greet, listed=False)
     access = access_commands(rules or Rules(), limits or Limits())
-    commands = Commands((*SESSION_COMMANDS, *AGENT_COMMANDS, *access, listing, start))
+    usage = usage_command(budgets or Budgets(), unpriced)
+    commands = Commands((*SESSION_COMMANDS, usage, *WHY_COMMANDS, *AGENT_COMMANDS, *access, listing, start))
     return commands
 
 

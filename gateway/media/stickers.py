@@ -39,15 +39,15 @@ class StickerBook:
         self._loading = asyncio.Lock()
         self._being_described: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def describe(self, sticker: str, bring: BringPicture) -> str:
-        """What it shows; empty when that cannot be told now."""
+    async def describe(self, sticker: str, bring: BringPicture, model: Model | None = None) -> str:
+        """What it shows; empty when that cannot be told now. `model`: the same one, as this sender is given it."""
         known = await self._load()
         alone = self._being_described.setdefault(sticker, asyncio.Lock())
         async with alone:  # whoever sends it at the same time waits for the one answer
             if sticker in known or self._model is None:
                 return known.get(sticker, "")
             picture = await bring()
-            text = await self._ask(self._model, picture) if picture is not None else ""
+            text = await self._ask(model or self._model, picture) if picture is not None else ""
             if text:
                 known[sticker] = text
                 while len(known) > MAX_STICKERS:

@@ -58,12 +58,13 @@ class Belongings:
     outbox: list[int] = field(default_factory=list)
     overheard: list[int] = field(default_factory=list)
     pairing: list[int] = field(default_factory=list)
+    processes: list[str] = field(default_factory=list)
     files: set[str] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:
-        kinds = (self.sessions, self.messages, self.said, self.inbox, self.outbox, self.overheard, self.pairing)
-        return not any(kinds)
+        said = (self.sessions, self.messages, self.said, self.inbox, self.outbox, self.overheard)
+        return not any((*said, self.pairing, self.processes))
 
 
 def find_person(tx: Transaction, account: str, user_id: str) -> Person:
@@ -174,6 +175,13 @@ def _find_own_rows(tx: Transaction, person: Person, found: Belongings) -> None:
         f"SELECT id FROM overheard WHERE (account, sender_id) {_PAIRS}",  # noqa: S608
         _json(person.identities),
     )
+    started = tx.all(
+        f"SELECT id FROM processes WHERE {SENT_BY_THEM} OR session_key {_LISTED} OR task_id {_LISTED}",  # noqa: S608
+        *person.keys,
+        _json(found.session_keys),
+        _json(found.sessions),
+    )
+    found.processes = [row["id"] for row in started]
     found.inbox = [row["id"] for row in accepted]
     found.messages = [row["id"] for row in messages]
     found.turns = [row["id"] for row in ended]

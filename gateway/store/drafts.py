@@ -6,6 +6,7 @@ from json import dumps
 
 from gateway.clock import new_id, now_ms
 from gateway.messages import Address
+from gateway.store import trail
 from gateway.store.connection import Row, Transaction
 
 _OLDEST_TOLD_MS = 20 * 3_600_000  # of what is older, some rows may have been cleared away already
@@ -51,7 +52,10 @@ def of(tx: Transaction, turn_id: str) -> Draft | None:
 
 def shown(tx: Transaction, turn_id: str, message_id: str) -> bool:
     """False when it was forgotten meanwhile: then nobody will take it away."""
-    return tx.execute("UPDATE drafts SET message_id = ? WHERE turn_id = ?", message_id, turn_id) > 0
+    known = tx.execute("UPDATE drafts SET message_id = ? WHERE turn_id = ?", message_id, turn_id) > 0
+    if known:
+        trail.record(tx, "draft_shown", turn_id=turn_id, receipt=message_id)
+    return known
 
 
 def take_over(tx: Transaction, turn_id: str) -> str:

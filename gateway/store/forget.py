@@ -17,12 +17,14 @@ from agent_core.conversation import assistant
 from gateway.clock import new_id, now_ms
 from gateway.errors import StoreUnavailable
 from gateway.messages import InboundMessage, Sender, SessionKey
-from gateway.store import drafts, inbox, search, transcripts, turns
+from gateway.store import drafts, inbox, processes, search, spending, transcripts, turns
 from gateway.store.belongings import SENT_BY_THEM, Belongings, Person, belongings, others_words
 from gateway.store.connection import Row, Transaction, connect
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
 from gateway.store.retention import batches, delete_files, delete_session, references
+from tools.backends import kept
+from tools.backends.base import BackendFailed
 from tools.parts import Part, Quote, Text, dump_parts, in_search, load_parts
 
 ERASED = "[erased]"
@@ -151,6 +153,8 @@ def _end_work(tx: Transaction, at_work: Sequence[Row]) -> None:
 
 
 async def _erase_rows(db: Database, person: Person, found: Belongings) -> None:
+    for process_id in found.processes:
+        await _end_process(db, process_id)
     for batch in batches(found.said):
         await db.write(partial(_blank, ids=batch))
     for table in ("messages", "inbox", "outbox"):
@@ -172,6 +176,19 @@ async def _erase_rows(db: Database, person: Person, found: Belongings) -> None:
         await db.write(partial(_delete_turns, ids=some_turns))
     for sessions in batches(found.sessions):
         await db.write(partial(_delete_sessions, ids=sessions))
+
+
+async def _end_process(db: Database, process_id: str) -> None:
+    """The row goes last: cut off in between, the next run still finds the process and its output."""
+    process = await db.write(partial(processes.hush, process_id=process_id))
+    if process is None:
+        return
+    try:
+        await kept.kill(process.spawned)
+    except BackendFailed as error:
+        raise StoreUnavailable(f"{process.id}, a process of theirs, was not ended: {error} {_ONCE_MORE}") from error
+    await asyncio.to_thread(kept.forget, process.spawned)
+    await db.write(partial(processes.erase, process_id=process_id))
 
 
 def _blank(tx: Transaction, ids: Sequence[int]) -> None:
@@ -285,6 +302,7 @@ def _erase_names(tx: Transaction, person: Person, found: Belongings) -> bool:
         tx.execute("DELETE FROM chats WHERE account = ? AND chat = ?", account, chat)
     for row_id in found.pairing:
         tx.execute("DELETE FROM pairing_requests WHERE id = ?", row_id)
+    spending.forget(tx, person.ids, found.chats)
     for handle in person.handles:
         tx.execute("UPDATE chats SET allowed_by = '' WHERE allowed_by = ?", handle)
         tx.execute("DELETE FROM pairing_invites WHERE used_by = ?", handle)

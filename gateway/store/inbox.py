@@ -10,6 +10,7 @@ from typing import cast
 from gateway.clock import now_ms
 from gateway.messages import Address, Cursor, InboundMessage, Kind, SessionKey
 from gateway.store import trail
+from gateway.store.busy import BusyMode, Speaker, own_turn
 from gateway.store.connection import Row, Transaction
 from tools.parts import Part, dump_parts, load_parts, text_of, words_of
 
@@ -17,7 +18,8 @@ FULL = "queue full"
 TOO_FAST = "too fast"
 STOPPING = "stopping already"
 _TOLD_AGAIN_MS = 60_000  # some of a flood are taken, one every few seconds: no reason to say it again each time
-_NOTED = "'edit', 'deletion', 'reaction'"
+_NOTED = "'edit', 'deletion', 'reaction', 'process'"
+_BEGINS = "'message', 'wake'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,17 @@ class Accepted:
     role: str  # as access saw it when the message came
     parts: tuple[Part, ...]
     about: str = ""
-    asked_ms: int = 0  # since when its sender waits
+    asked_ms: int = 0  # since when its sender waits; 0 when nobody does
+    own_turn: int = 0  # what has the same stays together
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is to be answered, and not only noted."""
+        return self.kind in ("message", "wake")
+
+    @property
+    def speaker(self) -> Speaker:
+        return self.sender_id, self.person_id, self.role
 
     @property
     def text(self) -> str:
@@ -46,8 +58,10 @@ class Accepted:
 
     @property
     def address(self) -> Address:
-        """A pressed button is answered where it stands: its own id is no message one could reply to."""
-        return self.key.reply_address(self.about if self.kind == "button" else self.message_id)
+        """A pressed button is answered where it stands, and news of a process as what had it started: their own ids
+        are no messages one could reply to."""
+        is_a_message = self.kind not in ("button", "process", "wake")
+        return self.key.reply_address(self.message_id if is_a_message else self.about)
 
 
 def insert(
@@ -58,13 +72,14 @@ def insert(
     role: str = "member",
     refused: str = "",
     wait_ms: int = 0,
+    busy: BusyMode = "queue",
 ) -> int | None:
     """Writes a message down; gives its id, or None when it was seen before.
 
-    A message that finds a turn running waits for a turn of its own; those that were waiting before any turn
-    began are taken together, and so is the rest of an album or of a text that its sender's client has cut.
-    A refused one is kept too, so that a second copy is known as such. `wait_ms`: how long its session waits
-    for what follows.
+    A message that finds a turn running waits for a turn of its own, or as `busy` says; those that were waiting
+    before any turn began are taken together, and so is the rest of an album or of a text that its sender's client
+    has cut. A refused one is kept too, so that a second copy is known as such. `wait_ms`: how long its session
+    waits for what follows.
     """
     session_key, now = str(message.key), now_ms()
     row = tx.one(
@@ -92,7 +107,7 @@ def insert(
         message.sent_ms,
         now,
         now + wait_ms if wait_ms else 0,
-        _own_turn(tx, message) if message.kind == "message" else 0,
+        own_turn(tx, message, busy) if message.kind in ("message", "wake") else 0,
         "done" if refused else "ready",
         refused,
     )
@@ -101,25 +116,6 @@ def insert(
     event = "accepted" if not refused else "refused" if refused in (FULL, TOO_FAST) else "noted"
     trail.record(tx, event, inbox_id=row["id"], reason=refused, session=session_key)
     return int(row["id"])
-
-
-def _own_turn(tx: Transaction, message: InboundMessage) -> int:
-    """Which of the turns to come is this message's own; 0: taken with whatever waits. The rest of a message has its."""
-    session_key = str(message.key)
-    beginning = tx.one(
-        """SELECT own_turn FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready'
-              AND kind = 'message' AND sender_id = ? AND not_before_ms > ? ORDER BY sent_ms DESC, id DESC LIMIT 1""",
-        session_key,
-        message.sender.id,
-        now_ms(),
-    )
-    if beginning is not None:
-        return int(beginning["own_turn"])
-    if tx.one("SELECT 1 FROM turns WHERE session_key = ? AND state <> 'done'", session_key) is None:
-        return 0
-    return tx.count(
-        "SELECT COALESCE(MAX(own_turn), 0) + 1 FROM inbox WHERE session_key = ? AND state <> 'done'", session_key
-    )
 
 
 def get(tx: Transaction, inbox_id: int) -> Accepted:
@@ -195,21 +191,21 @@ def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
     """
     rows = tx.all(
         f"""WITH lane AS (
-               SELECT session_key FROM inbox i WHERE state <> 'done' AND state = 'ready' AND kind = 'message'
+               SELECT session_key FROM inbox i WHERE state <> 'done' AND state = 'ready' AND kind IN ({_BEGINS})
                   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_key = i.session_key AND t.state <> 'done')
                   AND NOT EXISTS (SELECT 1 FROM inbox w WHERE w.session_key = i.session_key AND w.state <> 'done'
                                      AND w.state = 'ready'
                                      AND (w.not_before_ms > ? OR w.kind IN ('command', 'button')))
                 ORDER BY accepted_ms, id LIMIT 1),
            line AS (
-               SELECT id, kind, own_turn, SUM(kind = 'message') OVER ordered AS place,
+               SELECT id, kind, own_turn, SUM(kind IN ({_BEGINS})) OVER ordered AS place,
                       SUM(own_turn) OVER ordered AS own_turns
                  FROM inbox WHERE session_key = (SELECT session_key FROM lane)
-                  AND state <> 'done' AND state = 'ready' AND kind IN ('message', {_NOTED})
+                  AND state <> 'done' AND state = 'ready' AND kind IN ({_BEGINS}, {_NOTED})
                WINDOW ordered AS (ORDER BY sent_ms, id))
            UPDATE inbox SET state = 'running', turn_id = ?
             WHERE id IN (SELECT id FROM line WHERE place <= 1 OR own_turns = 0 OR NULLIF(own_turn, 0) =
-                         (SELECT own_turn FROM line WHERE place = 1 AND kind = 'message'))
+                         (SELECT own_turn FROM line WHERE place = 1 AND kind IN ({_BEGINS})))
            RETURNING *""",  # noqa: S608
         now_ms(),
         turn_id,
@@ -238,6 +234,21 @@ def claim_command(tx: Transaction) -> Accepted | None:
 
 def of_turn(tx: Transaction, turn_id: str) -> list[Accepted]:
     return [_accepted(row) for row in tx.all("SELECT * FROM inbox WHERE turn_id = ? ORDER BY sent_ms, id", turn_id)]
+
+
+def behind(tx: Transaction, turn_id: str) -> list[Accepted]:
+    """What waits in the session of a turn that runs and is to go on, in order. Nothing while a command comes first,
+    or the rest of something."""
+    rows = tx.all(
+        """SELECT i.* FROM turns t JOIN inbox i ON i.session_key = t.session_key
+            WHERE t.id = ? AND t.state <> 'done' AND t.stop_requested = 0 AND i.state <> 'done' AND i.state = 'ready'
+            ORDER BY i.sent_ms, i.id""",
+        turn_id,
+    )
+    now = now_ms()
+    if any(row["kind"] in ("command", "button") or row["not_before_ms"] > now for row in rows):
+        return []
+    return [_accepted(row) for row in rows]
 
 
 def rewrite_waiting(tx: Transaction, message: InboundMessage) -> bool:
@@ -378,7 +389,8 @@ def _accepted(row: Row) -> Accepted:
         role=row["role"],
         parts=load_parts(row["parts"]),
         about=row["about"],
-        asked_ms=min(row["sent_ms"], row["accepted_ms"]),
+        asked_ms=min(row["sent_ms"], row["accepted_ms"]) if row["kind"] != "wake" else 0,
+        own_turn=row["own_turn"],
     )
 
 
@@ -392,18 +404,4 @@ def _key(row: Row) -> SessionKey:
         thread=row["thread"],
         user=row["user_id"],
         within=row["within"],
-    )
-
-
-def is_rest(tx: Transaction, message: InboundMessage) -> bool:
-    """Whether its sender has just begun to say something here that is not complete yet."""
-    return message.kind == "message" and (
-        tx.one(
-            """SELECT 1 FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready'
-                  AND kind = 'message' AND sender_id = ? AND not_before_ms > ? LIMIT 1""",
-            str(message.key),
-            message.sender.id,
-            now_ms(),
-        )
-        is not None
     )

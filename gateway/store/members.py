@@ -8,7 +8,7 @@ from gateway import pairing as words
 from gateway.access import Role
 from gateway.clock import new_id, now_ms
 from gateway.pairing import covers, platform_of
-from gateway.store import inbox, trail, turns
+from gateway.store import inbox, processes, trail, turns
 from gateway.store.connection import Row, Transaction
 from gateway.store.people import OWNER
 
@@ -169,6 +169,7 @@ def _shut_out(tx: Transaction, accounts: Sequence[str], user_id: str, name: str)
         )
         inbox.drop_waiting(tx, account, user_id, "revoked")
         turns.stop_those_for(tx, account, user_id)
+        processes.request_end_of(tx, account, user_id)
 
 
 def _known(row: Row, since_ms: int) -> KnownPerson:

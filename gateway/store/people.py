@@ -33,11 +33,17 @@ def standing(tx: Transaction, account: str, user_id: str, chat: str, within: str
     )
 
 
+def find(tx: Transaction, account: str, user_id: str) -> str | None:
+    """The person behind an identity, if there is one."""
+    row = tx.one("SELECT person_id FROM identities WHERE account = ? AND user_id = ?", account, user_id)
+    return str(row["person_id"]) if row is not None else None
+
+
 def recognise(tx: Transaction, account: str, sender: Sender, *, role: str) -> str:
     """The person behind a sender that access has let in; made on first sight."""
-    known = tx.one("SELECT person_id FROM identities WHERE account = ? AND user_id = ?", account, sender.id)
+    known = find(tx, account, sender.id)
     if known is not None:
-        return str(known["person_id"])
+        return known
     person_id = OWNER if role == "owner" else new_id()
     name = sender.name or sender.id
     tx.execute(

@@ -35,6 +35,7 @@ class Retention:
     trail_days: int = 90
     overheard_days: int = 7
     pairing_days: int = 90
+    spending_days: int = 400
     media_days: int = 0
     # Its chats are shown from inbox and outbox: there these rows are the conversation, and stay as long as it does.
     timeline_account: str = "web"
@@ -140,6 +141,7 @@ def _rules(keep: Retention) -> list[_Rule]:
         _Rule(table="pairing_requests", time="expires_ms", days=keep.pairing_days),
         _Rule(table="pairing_invites", time="expires_ms", days=keep.pairing_days),
         _Rule(table="pairing_failures", time="at_ms", days=keep.pairing_days),
+        _Rule(table="spending", time="at_ms", days=keep.spending_days, condition="settled"),
         _Rule(table="messages", time="created_ms", days=keep.messages_days, condition=_NOT_AT_WORK),
     ]
     for table, time, days, over in (

@@ -26,6 +26,7 @@ class Session:
     output_tokens: int
     cached_tokens: int
     total_tokens: int
+    cost_micros: int
     messages: int = 0
 
 
@@ -41,12 +42,15 @@ class Ended:
 
 RESUMED_OTHER = "resumed other"
 
-_CURRENT = "SELECT id, platform, kind, updated_ms FROM sessions s WHERE ended_ms IS NULL"
+# A conversation in which a background process still runs does not end by itself.
+_AT_WORK = "EXISTS (SELECT 1 FROM processes WHERE task_id = s.id AND state = 'running')"
+_CURRENT = f"SELECT id, platform, kind, updated_ms FROM sessions s WHERE ended_ms IS NULL AND NOT {_AT_WORK}"  # noqa: S608
 _QUIET = f"""{_CURRENT} AND id = ?
        AND NOT EXISTS (SELECT 1 FROM turns WHERE session_key = s.key AND state <> 'done')
-       AND NOT EXISTS (SELECT 1 FROM inbox WHERE session_key = s.key AND state <> 'done' AND kind = 'message')"""  # noqa: S608
+       AND NOT EXISTS (SELECT 1 FROM inbox WHERE session_key = s.key AND state <> 'done'
+                          AND kind IN ('message', 'wake'))"""  # noqa: S608
 _COLUMNS = """id, key, platform, title, display_name, created_ms, updated_ms, ended_ms, end_reason,
-              input_tokens, output_tokens, cached_tokens, total_tokens"""
+              input_tokens, output_tokens, cached_tokens, total_tokens, cost_micros"""
 
 
 def open_current(
@@ -57,13 +61,12 @@ def open_current(
     session = find_current(tx, str(key))
     if session is not None:
         reason = resets.reason(
-            session_id=session.id,
             platform=key.platform,
             kind=key.kind,
             last_used_ms=session.updated_ms,
             now_ms=now if at_ms is None else at_ms,
         )
-        if reason is None:
+        if reason is None or _is_at_work(tx, session.id):
             tx.execute("UPDATE sessions SET updated_ms = ? WHERE id = ?", now, session.id)
             return session
         end_current(tx, str(key), reason=reason)
@@ -173,11 +176,13 @@ def resume(tx: Transaction, key: str, session_id: str) -> bool:
 def add_usage(tx: Transaction, session_id: str, usage: Usage) -> None:
     tx.execute(
         """UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,
-                  cached_tokens = cached_tokens + ?, total_tokens = total_tokens + ?, updated_ms = ? WHERE id = ?""",
+                  cached_tokens = cached_tokens + ?, total_tokens = total_tokens + ?, cost_micros = cost_micros + ?,
+                  updated_ms = ? WHERE id = ?""",
         usage.input_tokens,
         usage.output_tokens,
         usage.cached_tokens,
-        usage.input_tokens + usage.output_tokens,
+        usage.total_tokens,
+        usage.cost_micros or 0,
         now_ms(),
         session_id,
     )
@@ -243,9 +248,12 @@ def _ended_by_itself(tx: Transaction, key: str) -> str | None:
     return row["id"] if row is not None and row["end_reason"] in REASONS else None
 
 
+def _is_at_work(tx: Transaction, session_id: str) -> bool:
+    return tx.one(f"SELECT 1 FROM sessions s WHERE id = ? AND {_AT_WORK}", session_id) is not None  # noqa: S608
+
+
 def _reason(row: Row, resets: Resets) -> Reason | None:
     return resets.reason(
-        session_id=row["id"],
         platform=row["platform"],
         kind=row["kind"],
         last_used_ms=row["updated_ms"],

@@ -55,7 +55,8 @@ class Chat:
 def timeline(tx: Transaction, account: str, chat: str, session_key: str, *, limit: int = 500) -> list[Said | Replied]:
     """The newest so many of each side, the oldest first."""
     said = tx.all(
-        """SELECT message_id, parts, accepted_ms, state FROM inbox WHERE session_key = ? ORDER BY id DESC LIMIT ?""",
+        """SELECT message_id, parts, accepted_ms, state FROM inbox
+            WHERE session_key = ? AND kind NOT IN ('process', 'wake') ORDER BY id DESC LIMIT ?""",
         session_key,
         limit,
     )

@@ -18,7 +18,7 @@ def record(
     outbox_id: int | None = None,
     **detail: Value,
 ) -> None:
-    """Detail holds names and numbers, never message text."""
+    """Detail holds names and numbers, never message text; what is None is not known, and left out."""
     tx.execute(
         "INSERT INTO trail (at_ms, event, inbox_id, turn_id, outbox_id, detail) VALUES (?, ?, ?, ?, ?, ?)",
         now_ms(),
@@ -26,14 +26,16 @@ def record(
         inbox_id,
         turn_id,
         outbox_id,
-        json.dumps(detail),
+        json.dumps({name: value for name, value in detail.items() if value is not None}),
     )
 
 
-def record_refusal(tx: Transaction, *, account: str, chat: str, sender_id: str, reason: str) -> None:
+def record_refusal(
+    tx: Transaction, *, account: str, chat: str, sender_id: str, reason: str, message_id: str = ""
+) -> None:
     """Bounded, since anybody can cause these rows."""
     before = _last_refusal(tx)
-    record(tx, "refused", account=account, chat=chat, sender=sender_id, reason=reason)
+    record(tx, "refused", account=account, chat=chat, message=message_id, sender=sender_id, reason=reason)
     if before // _TIDIED_EVERY == _last_refusal(tx) // _TIDIED_EVERY:
         return
     # Those with an inbox row are about people we know, and no stranger may drive them out.

@@ -1,6 +1,6 @@
 """Turns: the work between accepted messages and their answer, one at a time in a session."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,10 +9,13 @@ from gateway.clock import new_id, now_ms
 from gateway.messages import Address
 from gateway.resets import NEVER, Resets
 from gateway.store import inbox, sessions, trail
+from gateway.store.busy import speakers
 from gateway.store.connection import Row, Transaction
 from gateway.store.inbox import Accepted
 
-Outcome = Literal["answered", "failed", "stopped", "given_up"]
+Outcome = Literal["answered", "failed", "stopped", "given_up", "superseded"]
+
+_STOP, _INTERRUPT = 1, 2  # in the column `stop_requested`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +29,7 @@ class Turn:
     @property
     def asked(self) -> tuple[Accepted, ...]:
         """What is to be answered: the messages without what is only noted."""
-        return tuple(message for message in self.messages if message.kind == "message")
+        return tuple(message for message in self.messages if message.asks)
 
     @property
     def address(self) -> Address:
@@ -102,35 +105,96 @@ def pause(tx: Transaction, turn_id: str) -> bool:
 
 def request_stop(tx: Transaction, session_key: str) -> bool:
     """False when nothing runs. From here on the turn cannot end in an answer."""
-    return tx.execute("UPDATE turns SET stop_requested = 1 WHERE session_key = ? AND state <> 'done'", session_key) > 0
+    return (
+        tx.execute("UPDATE turns SET stop_requested = ? WHERE session_key = ? AND state <> 'done'", _STOP, session_key)
+        > 0
+    )
+
+
+def request_interrupt(tx: Transaction, inbox_id: int) -> None:
+    """A message ends the turn that runs in its session: if all that runs and waits there is of the same person."""
+    newer = inbox.get(tx, inbox_id)
+    session_key = str(newer.key)
+    if speakers(tx, session_key) == {newer.speaker}:
+        tx.execute(
+            "UPDATE turns SET stop_requested = ? WHERE session_key = ? AND state <> 'done' AND stop_requested = 0",
+            _INTERRUPT,
+            session_key,
+        )
 
 
 def stop_those_for(tx: Transaction, account: str, sender_id: str) -> None:
     """What runs for one person alone ends without an answer."""
-    tx.execute(
+    for row in tx.all(
         """UPDATE turns SET stop_requested = 1 WHERE state <> 'done' AND id IN (
                SELECT turn_id FROM inbox WHERE account = ? AND sender_id = ? AND chat_kind = 'dm'
-                  AND state <> 'done' AND state = 'running')""",
+                  AND state <> 'done' AND state = 'running') RETURNING id""",
         account,
         sender_id,
-    )
+    ):
+        trail.record(tx, "revoked", turn_id=row["id"])
 
 
 def to_be_stopped(tx: Transaction) -> list[str]:
     """Turns that are not over though somebody has asked for it, also from another process."""
-    return [row["id"] for row in tx.all("SELECT id FROM turns WHERE state <> 'done' AND stop_requested = 1")]
+    return [row["id"] for row in tx.all("SELECT id FROM turns WHERE state <> 'done' AND stop_requested <> 0")]
 
 
 def stop_requested(tx: Transaction, turn_id: str) -> bool:
-    return tx.count("SELECT stop_requested FROM turns WHERE id = ?", turn_id) > 0
+    """By somebody who has been told that it stopped: nothing may follow."""
+    return tx.count("SELECT stop_requested FROM turns WHERE id = ?", turn_id) == _STOP
 
 
-def finish(tx: Transaction, turn_id: str, messages: Sequence[Accepted], outcome: Outcome) -> None:
+def is_interrupted(tx: Transaction, turn_id: str) -> bool:
+    """By a newer message. An answer that is there by then is given all the same."""
+    return tx.count("SELECT stop_requested FROM turns WHERE id = ?", turn_id) == _INTERRUPT
+
+
+def join(tx: Transaction, turn_id: str, may_join: Callable[[Accepted], bool]) -> list[Accepted]:
+    """Makes waiting messages part of the turn that runs in their session; gives them, in order.
+
+    Only what the turn's own person says: it acts with that person's rights. Nobody overtakes one who must wait.
+    """
+    waiting = inbox.behind(tx, turn_id)
+    if not waiting:
+        return []
+    own = {message.speaker for message in inbox.of_turn(tx, turn_id) if message.asks}
+    joining = _that_join(waiting, lambda message: own == {message.speaker} and may_join(message))
+    for message in joining:
+        tx.execute("UPDATE inbox SET state = 'running', turn_id = ? WHERE id = ?", turn_id, message.id)
+        trail.record(tx, "joined", inbox_id=message.id, turn_id=turn_id)
+    return joining
+
+
+def waited_for(tx: Transaction) -> list[str]:
+    """Turns behind which messages of their sessions wait."""
+    rows = tx.all(
+        """SELECT id FROM turns t WHERE state <> 'done' AND EXISTS (
+               SELECT 1 FROM inbox i WHERE i.session_key = t.session_key AND i.state <> 'done' AND i.state = 'ready'
+                  AND i.kind = 'message')"""
+    )
+    return [row["id"] for row in rows]
+
+
+def superseded_by(tx: Transaction, turn: Turn) -> list[Accepted]:
+    """What the turns right before this one in its conversation have left to it, each interrupted by the next."""
+    left: list[Accepted] = []
+    before = _before(tx, turn.session_id, turn.id)
+    while before is not None and before["outcome"] == "superseded":
+        left = [*inbox.of_turn(tx, before["id"]), *left]
+        before = _before(tx, turn.session_id, before["id"])
+    return left
+
+
+def finish(
+    tx: Transaction, turn_id: str, messages: Sequence[Accepted], outcome: Outcome, *, problem: str | None = None
+) -> None:
+    """`problem`: which kind it was, when a model could not answer."""
     tx.execute("UPDATE turns SET state = 'done', outcome = ?, ended_ms = ? WHERE id = ?", outcome, now_ms(), turn_id)
     tx.execute("DELETE FROM tool_starts WHERE turn_id = ?", turn_id)
     for message in messages:
         inbox.finish(tx, message.id, outcome)
-        trail.record(tx, outcome, inbox_id=message.id, turn_id=turn_id)
+        trail.record(tx, outcome, inbox_id=message.id, turn_id=turn_id, problem=problem)
 
 
 def is_over(tx: Transaction, turn_id: str) -> bool:
@@ -143,6 +207,30 @@ def is_running(tx: Transaction, session_key: str) -> bool:
 
 def running(tx: Transaction) -> int:
     return tx.count("SELECT COUNT(*) FROM turns WHERE state <> 'done'")
+
+
+def _that_join(waiting: Sequence[Accepted], may_join: Callable[[Accepted], bool]) -> list[Accepted]:
+    joining: list[Accepted] = []
+    for message in waiting:
+        if may_join(message):
+            joining.append(message)
+        elif message.asks:  # a note keeps nobody waiting
+            joining = [one for one in joining if one.own_turn != message.own_turn]
+            break
+    while joining and not joining[-1].asks:  # goes along with the message after it
+        joining.pop()
+    return joining
+
+
+def _before(tx: Transaction, session_id: str, turn_id: str) -> Row | None:
+    """The turn that wrote into the transcript just before this one did: the order of times is not to be relied on."""
+    return tx.one(
+        """SELECT t.id, t.outcome FROM messages m JOIN turns t ON t.id = m.turn_id
+            WHERE m.session_id = ? AND m.id < (SELECT MIN(id) FROM messages WHERE turn_id = ?)
+            ORDER BY m.id DESC LIMIT 1""",
+        session_id,
+        turn_id,
+    )
 
 
 def _turn(tx: Transaction, row: Row, *, resumes: int) -> Turn:

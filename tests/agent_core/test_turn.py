@@ -2,6 +2,7 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from agent_core.history import SUMMARY_REQUEST, open_calls
 from agent_core.model import ModelError
 from agent_core.result import TurnOutcome
 from agent_core.turn import run_turn
+from hermes_config.places import Home
 from tests.agent_core.scripted import CONTEXT, ScriptedModel, answering, asks, call, plain_tool, raising
 from tools.base import Tool, ToolContext, ToolFailed, ToolOutput
 from tools.parts import Media, Part, Text
 from tools.registry import build_tool
+from tools.workplaces import local_workplace
 
 QUESTION = user("go on")
 ANSWER = assistant("here you are")
@@ -272,6 +275,22 @@ async def test_a_result_that_is_too_long_keeps_its_head_and_tail_and_says_so(too
     assert re.fullmatch(r"\[… 1,0\d\d characters are left out here …\]", line)
     assert all(isinstance(part, Media) for part in others)
     assert result in journal.messages
+
+
+async def test_all_of_a_result_that_is_too_long_can_be_read_where_there_are_files(tmp_path: Path) -> None:
+    place = local_workplace(tmp_path, home=Home(tmp_path / "home"), outputs=tmp_path / "outputs")
+    whole = "a" * 60 + "x" * 1000
+    outcome = await run_turn(
+        model=ScriptedModel([asks(call("look")), ANSWER]),
+        tools=[answering("look", whole)],
+        messages=[user("look")],
+        journal=ListJournal(),
+        context=ToolContext(task_id="t", workplace=place),
+        max_result_chars=100,
+    )
+    found = re.search(r"left out here; all of it is in the file (\S+) …", outcome.messages[1].text)
+    assert found is not None
+    assert (await place.backend.files.read(found[1], max_bytes=10_000)).content.decode() == whole
 
 
 async def test_a_result_of_the_longest_length_is_left_as_it_is() -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# An edit that came too late waits for the next message, for as long as it takes.
-_OPEN_WORK = """SELECT (SELECT COUNT(*) FROM inbox WHERE state <> 'done' AND kind <> 'edit')
+# An edit that came too late, and the end of a process, wait for the next message, for as long as it takes.
+_OPEN_WORK = """SELECT (SELECT COUNT(*) FROM inbox WHERE state <> 'done' AND kind NOT IN ('edit', 'process'))
                      + (SELECT COUNT(*) FROM turns WHERE state <> 'done')
                      + (SELECT COUNT(*) FROM outbox WHERE state IN ('ready', 'sending', 'unsure'))"""
 

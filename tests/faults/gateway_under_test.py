@@ -13,16 +13,19 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 from unittest.mock import patch
 
 from agent_core import demo_model
+from gateway import wiring
 from gateway.platforms import socket
 from gateway.store import database, trail
 from gateway.store.connection import Transaction
 from gateway.store.mark import Mark
+from gateway.watchers import Watchers
 from hermes_cli.main import main as hermes
 from tests.faults.points import ACKED, NOT_RECORDED, TOOL_BEGUN, TOOL_DONE, WRITTEN
 from tools.base import ToolContext
@@ -181,6 +184,7 @@ def main() -> None:
         point.arm(watch_steps)
     _register_tool(options.effects, point)
     patch.object(demo_model, "MAX_RESULT_CHARS", 100_000).start()  # else it could give no long answer
+    patch.object(wiring, "Watchers", partial(Watchers, look_seconds=0.05, gather_seconds=0.1)).start()
     sys.argv = ["hermes", "gateway", "run"]
     hermes()
 

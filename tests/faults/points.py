@@ -59,6 +59,7 @@ def _points(events: tuple[str, ...], steps: tuple[str, ...]) -> tuple[str, ...]:
 
 
 POINTS = _points(EVENTS, STEPS)
+JOINED_POINTS = _points(("joined",), ())  # reached when somebody speaks while a tool of theirs runs
 TELEGRAM_POINTS = _points(TELEGRAM_EVENTS, TELEGRAM_STEPS)
 DISCORD_POINTS = _points(LOOKUP_EVENTS, DISCORD_STEPS)
 SLACK_POINTS = _points(LOOKUP_EVENTS, SLACK_STEPS)

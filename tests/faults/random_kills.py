@@ -19,7 +19,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 from tests.faults.ledger import Verdict
-from tests.faults.points import POINTS
+from tests.faults.points import JOINED_POINTS, POINTS
 from tests.faults.stage import SocketStage, Stage, on_stage
 
 _CLIENTS = 4
@@ -43,13 +43,14 @@ class Run:
 async def kill_at_random(folder: Path, *, kills: int, seed: int, sessions: int) -> Run:
     chances = random.Random(seed)
     chats = [f"chat{number}" for number in range(sessions)]
+    points = (*POINTS, *JOINED_POINTS)
     run = Run(verdict=Verdict())
     began = time.monotonic()
     async with on_stage(folder, *(chats[first::_CLIENTS] for first in range(_CLIENTS)), settings=_SETTINGS) as stage:
         async with asyncio.TaskGroup() as group:
             talkers = [group.create_task(_talk(stage, chat, random.Random(f"{seed} {chat}"))) for chat in chats]
             while run.kills < kills:
-                await one_life(stage, chances, run, POINTS, disturb=lambda: chances.choice(stage.clients).drop())
+                await one_life(stage, chances, run, points, disturb=lambda: chances.choice(stage.clients).drop())
             for talker in talkers:
                 talker.cancel()
         await stage.process.start()

@@ -6,6 +6,7 @@ from signal import SIGKILL
 import pytest
 
 from tests.faults import aftermath
+from tests.faults.points import JOINED_POINTS
 from tests.faults.stage import on_stage
 
 pytestmark = pytest.mark.slow
@@ -79,6 +80,23 @@ async def test_a_stop_that_was_accepted_still_stops_after_a_crash(point: str, tm
         assert "Stopped." in stage.ledger.answer(stop)
         assert [one.id for one in stage.ledger.unanswered()] == [held.id]
         assert stage.ledger.answer(after)
+
+
+@pytest.mark.parametrize("point", JOINED_POINTS)
+async def test_what_joins_a_turn_is_answered_with_it_through_a_crash(point: str, tmp_path: Path) -> None:
+    async with on_stage(tmp_path, ["a"]) as stage:
+        await stage.process.start(kill_at=point)
+        held = stage.say("a", 'use side_effect {"id": "$id", "hold": true}')
+        await stage.effect_of(held)
+        joining = [stage.say("a", 'use side_effect {"id": "$id"}'), stage.say("a", "thanks", expect="You are welcome.")]
+        await stage.ledger.until(lambda: all(message.acked for message in joining))
+        stage.release()
+        await stage.dies(point)
+        await stage.start()
+        verdict = await stage.finish()
+        assert not verdict.offences, verdict
+        assert (verdict.answered, verdict.effects) == (3, 2)
+        assert aftermath.resumes(stage.database) == [1]  # one turn, one answer to all
 
 
 async def test_what_is_said_while_the_gateway_is_down_is_taken_after_the_start(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, 
 from gateway.platforms.base import Features, Inlet
 from gateway.platforms.pace import Pace
 from gateway.responder import Responder
+from gateway.store.busy import BusyMode
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
 from tools.base import Tool
@@ -204,15 +205,17 @@ def make_small(
     commands: Commands | None = None,
     platform: Pigeon | None = None,
     fetch: Fetch = _nothing_to_fetch,
+    busy_mode: BusyMode = "steer",
 ) -> Small:
     desk = CommandDesk(commands=commands or all_commands(), model_name=model.name)
-    lanes = Lanes(db, make_responder(db, model, tools=tools, fetch=fetch), desk.handle_next, max_turns=max_turns)
+    responder = replace(make_responder(db, model, tools=tools, fetch=fetch), steers=busy_mode == "steer")
+    lanes = Lanes(db, responder, desk.handle_next, max_turns=max_turns)
     platform = platform or Pigeon()
     delivery = Delivery(db, platform, lambda: True, Limits())
     intake = Intake(
         db=db,
         rules=Rules(),
-        habits=Habits(max_waiting_per_session=max_waiting),
+        habits=Habits(max_waiting_per_session=max_waiting, busy_mode=busy_mode),
         wake=lanes.wake,
         wake_delivery=delivery.wake,
     )

@@ -375,6 +375,18 @@ async def test_a_sticker_is_described_once_and_later_not_even_fetched(desk: Desk
     assert desk.told == []
 
 
+async def test_the_model_of_the_turn_is_asked_about_a_sticker(desk: Desk, tmp_path: Path) -> None:
+    """It knows who pays."""
+    desk.store.files = {"s1": samples.webp()}
+    plain, metered = Seer("A dog."), Seer("A cat.")
+    stickers = StickerBook(tmp_path / "sticker_cache.json", plain)
+    files = MediaFiles({"image": tmp_path / "images"})
+    take = Attachments(db=desk.db, files=files, fetch=desk.store.fetch, stickers=stickers)
+    [message] = await take.bring_in([await accepted(desk.db, STICKER)], lambda tx, text: None, metered)
+    assert message.text == "[sticker 😎, from the set Cats: A cat.]"
+    assert plain.asked == []
+
+
 @pytest.mark.parametrize("content", [None, b"no picture", samples.png(50_000, 50_000)])
 async def test_a_sticker_that_cannot_be_looked_at_is_still_told(
     desk: Desk, tmp_path: Path, content: bytes | None

@@ -71,6 +71,7 @@ async def test_a_stranger_leaves_a_row_without_text_and_wakes_no_model(db: Datab
     assert json.loads(detail) == {
         "account": ACCOUNT,
         "chat": "home",
+        "message": "1",
         "sender": "666",
         "reason": "not on an allowlist and not paired",
     }

@@ -164,7 +164,7 @@ class SlowToFail:
     def open(self, tx: Transaction, turn: Turn) -> Opened | None:
         return None
 
-    async def respond(self, turn: Turn, opened: Opened | None = None) -> None:
+    async def respond(self, turn: Turn, opened: Opened | None, user_wrote: asyncio.Event) -> None:
         raise RuntimeError("a bug")
 
     async def failed(self, turn: Turn) -> None:

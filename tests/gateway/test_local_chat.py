@@ -1,10 +1,13 @@
 """A conversation at the terminal: same store, same loop, nobody to deliver to."""
 
+from dataclasses import replace
+
 import pytest
 
 from agent_core.conversation import assistant
 from agent_core.events import Event, ToolStarted
 from agent_core.model import ModelError
+from gateway.budgets import Amount, Budgets
 from gateway.commands.table import all_commands
 from gateway.local_chat import LocalChat, new_key
 from gateway.prompts import Prompts
@@ -76,3 +79,22 @@ async def test_a_model_that_cannot_answer_raises_and_the_conversation_goes_on(db
 def test_each_terminal_has_a_session_of_its_own() -> None:
     assert new_key() != new_key()
     assert str(new_key()).startswith("cli:")
+
+
+async def test_what_was_used_is_counted_also_of_an_answer_that_failed(db: Database) -> None:
+    await chat(db, ScriptedModel([asks(call("dig")), assistant("found gold")])).say("dig")
+    with pytest.raises(ModelError):
+        await chat(db, Unhappy()).say("hello")
+    counted = await rows(db, "SELECT person_id, chat, input_tokens, settled FROM spending")
+    assert counted == [("owner", "cli", 10, 1)] * 2
+
+
+async def test_a_budget_warns_and_then_stops_at_the_terminal_too(db: Database) -> None:
+    budgets = Budgets(limits={"user": Amount(tokens=4_000)}, warn_at=0.002)
+    talk = replace(chat(db, ScriptedModel([assistant("hi")])), budgets=budgets)
+    answer, warning = (await talk.say("hello")).split("\n\n")
+    assert answer == "hi"
+    assert warning.startswith("(Your budget for today is 0% used: 11 of 4,000 tokens.")
+    await db.write(lambda tx: tx.execute("UPDATE spending SET input_tokens = 4000"))
+    with pytest.raises(ModelError, match=r"used up \(4,001 of 4,000 tokens\).*hermes config set budgets.user_tokens"):
+        await talk.say("and now?")

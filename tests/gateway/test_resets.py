@@ -140,13 +140,6 @@ def test_chats_one_comes_back_to_do_not_end_unless_one_says_so() -> None:
     assert usual.timezone is None
 
 
-def test_an_exempt_session_goes_on() -> None:
-    chosen = Resets(usual=IDLE, is_exempt=lambda session_id: session_id == "busy")
-    for session_id, reason in (("busy", None), ("other", "idle")):
-        found = chosen.reason(session_id=session_id, platform="x", kind="dm", last_used_ms=0, now_ms=10**12)
-        assert found == reason
-
-
 @pytest.mark.parametrize(
     ("reason", "policy", "words"),
     [

@@ -91,7 +91,7 @@ async def test_the_reply_knows_its_place_and_the_session_its_use(db: Database) -
         ("hello there", 10, 1, 5, 11)
     ]
     events = await rows(db, "SELECT event FROM trail WHERE turn_id = ? ORDER BY id", turn.id)
-    assert [event for (event,) in events] == ["claimed", "claimed", "opened", "answered", "answered"]
+    assert [event for (event,) in events] == ["claimed", "claimed", "opened", "model_replied", "answered", "answered"]
 
 
 async def test_a_long_first_message_gives_a_short_title(db: Database) -> None:
@@ -112,6 +112,7 @@ async def test_tool_calls_are_in_the_trail_and_the_transcript(db: Database) -> N
         "model_replied",
         "tool_started",
         "tool_finished",
+        "model_replied",
         "answered",
     ]
     assert await rows(db, "SELECT role FROM messages ORDER BY id") == [
@@ -121,6 +122,19 @@ async def test_tool_calls_are_in_the_trail_and_the_transcript(db: Database) -> N
         ("assistant",),
     ]
     assert await rows(db, "SELECT COUNT(*) FROM tool_starts") == [(0,)]
+
+
+async def test_the_trail_knows_what_each_call_took(db: Database) -> None:
+    model = ScriptedModel([asks(call("dig")), assistant("found")])
+    turn = await begin(db, inbound("dig"))
+    await make_responder(db, model, tools=[answering("dig", "gold")]).respond(turn)
+    told = await rows(db, "SELECT event, detail FROM trail WHERE detail LIKE '%\"ms\"%' ORDER BY id")
+    steps = [(event, {**json.loads(detail), "ms": "some"}) for event, detail in told]
+    assert steps == [
+        ("model_replied", {"tools": "dig", "ms": "some", "input_tokens": 10, "output_tokens": 1}),
+        ("tool_finished", {"tool": "dig", "error": False, "ms": "some"}),
+        ("model_replied", {"tools": "", "ms": "some", "input_tokens": 10, "output_tokens": 1}),
+    ]
 
 
 async def test_attachments_are_there_before_the_model_is_asked(db: Database) -> None:
@@ -166,6 +180,7 @@ async def test_a_model_that_cannot_answer_says_so_in_the_chat(db: Database) -> N
     assert await said(db) == "The key was refused. Check it with `hermes config check`."
     assert await rows(db, "SELECT state, outcome FROM turns") == [("done", "failed")]
     assert await rows(db, "SELECT state, outcome FROM inbox") == [("done", "failed")]
+    assert await rows(db, "SELECT detail FROM trail WHERE event = 'failed'") == [('{"problem": "ModelError"}',)]
 
 
 async def test_a_model_that_cannot_answer_tells_nothing_to_who_has_stopped_it(db: Database) -> None:

@@ -9,8 +9,9 @@ import pytest
 from agent_core.conversation import assistant
 from agent_core.events import Emit, ignore
 from agent_core.model import Model
+from gateway.messages import Sender
 from gateway.responder import Responder
-from gateway.store import drafts, turns
+from gateway.store import drafts, inbox, people, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.turns import Turn
@@ -76,10 +77,22 @@ async def test_a_draft_whose_id_is_not_known_is_left_to_be_found(db: Database) -
     assert len(await rows(db, "SELECT * FROM drafts")) == 1
 
 
-async def test_a_stopped_turn_leaves_its_draft_to_be_taken_away(db: Database) -> None:
+@pytest.mark.parametrize("how", ["stopped", "superseded"])
+async def test_a_turn_that_ended_early_leaves_its_draft_to_be_taken_away(db: Database, how: str) -> None:
     turn = await drafted(db)
-    await db.write(lambda tx: turns.request_stop(tx, turn.session_key))
-    await responder(db, ScriptedModel([assistant("hi")]), in_place=True).respond(turn)
+
+    def request(tx: Transaction) -> None:
+        if how == "stopped":
+            turns.request_stop(tx, turn.session_key)
+            return
+        person = people.recognise(tx, turn.address.account, Sender(id="42"), role="member")
+        newer = inbox.insert(tx, inbound("newer", message_id="2"), person_id=person)
+        assert newer is not None
+        turns.request_interrupt(tx, newer)
+
+    await db.write(request)
+    await responder(db, ScriptedModel([]), in_place=True).respond(turn)
+    assert await rows(db, "SELECT outcome FROM turns") == [(how,)]
     assert await places(db) == []
     left = await db.read(lambda tx: drafts.left_behind(tx, [turn.address.account]))
     assert [draft.message_id for draft in left] == ["7"]

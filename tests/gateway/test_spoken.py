@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.messages import Kind, Media, SessionKey, Text
-from gateway.spoken import spoken
+from gateway.spoken import spoken, spoken_meanwhile
 from gateway.store.inbox import Accepted
 from tools.parts import text_of
 
@@ -39,6 +39,12 @@ def test_in_a_conversation_of_ones_own_in_a_group_it_does_not() -> None:
     assert spoken(replace(SAID, key=replace(ALONE, kind="group", user="42"))) == (Text(text="hello"),)
 
 
+@pytest.mark.parametrize("kind", ["process", "wake"])
+def test_news_of_a_process_are_nobodys_words(kind: Kind) -> None:
+    said = replace(SAID, kind=kind, key=replace(ALONE, kind="group"))
+    assert spoken(said) == (Text(text="hello"),)
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
@@ -64,3 +70,11 @@ def test_what_was_overheard_comes_first_line_by_line(kind: Kind) -> None:
     lines = text_of([before]).splitlines()
     assert lines[1:] == ["> Bo: one", "> Cy: two", "> three", "[End of what was said meanwhile.]"]
     assert tuple(rest) == spoken(replace(SAID, kind=kind))
+
+
+def test_what_joins_a_turn_is_marked_and_a_note_says_itself_what_it_is() -> None:
+    mark, *rest = spoken_meanwhile(SAID)
+    assert mark == Text(text="[This came while you were working.]")
+    assert tuple(rest) == spoken(SAID)
+    edit = replace(SAID, kind="edit")
+    assert spoken_meanwhile(edit) == spoken(edit)

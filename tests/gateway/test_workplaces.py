@@ -12,6 +12,7 @@ from gateway.workplaces import Workplaces, workplace_here
 from hermes_config.places import Home
 from hermes_config.settings import TerminalSettings
 from tests.gateway.scene import inbound
+from tools.backends.base import Workplace
 from tools.backends.sandbox import SandboxProblem
 
 
@@ -41,6 +42,11 @@ BOB = turn_of(said_by("bob", "guest", kind="group"))
 TOGETHER = turn_of(said_by("owner", "owner", kind="group"), said_by("bob", "guest", kind="group"))
 
 
+async def of(places: Workplaces, turn: Turn) -> Workplace | None:
+    async with places.at(turn) as place:
+        return place
+
+
 @pytest.fixture
 def places(tmp_path: Path) -> Workplaces:
     (tmp_path / "work").mkdir()
@@ -48,7 +54,7 @@ def places(tmp_path: Path) -> Workplaces:
 
 
 async def test_the_owner_alone_works_on_this_machine(tmp_path: Path, places: Workplaces) -> None:
-    place = await places.of(OWNER)
+    place = await of(places, OWNER)
     assert place is not None
     assert (place.backend.name, place.current_folder) == ("local", str(tmp_path / "work"))
 
@@ -57,7 +63,7 @@ async def test_the_owner_alone_works_on_this_machine(tmp_path: Path, places: Wor
     "turn", [OWNER_IN_GROUP, ADA, BOB, TOGETHER], ids=["owner in a group", "member", "guest", "several"]
 )
 async def test_everybody_else_works_in_a_sandbox(places: Workplaces, turn: Turn) -> None:
-    place = await places.of(turn)
+    place = await of(places, turn)
     assert place is not None
     assert place.backend.is_isolated
     assert Path(place.workspace) == places.workspace(turn)
@@ -66,23 +72,51 @@ async def test_everybody_else_works_in_a_sandbox(places: Workplaces, turn: Turn)
 
 async def test_nobody_has_anybody_elses_folder_or_name(places: Workplaces) -> None:
     turns = (OWNER, OWNER_IN_GROUP, ADA, BOB, TOGETHER)
-    found = [place for turn in turns if (place := await places.of(turn)) is not None]
+    found = [place for turn in turns if (place := await of(places, turn)) is not None]
     for what in ("workspace", "holder", "backend"):
         assert len({getattr(place, what) for place in found}) == len(turns), what
 
 
-async def test_a_conversation_finds_its_folder_where_it_left_it(places: Workplaces) -> None:
-    place = await places.of(ADA)
-    assert place is not None
-    place.current_folder = "/tmp"
-    again = await places.of(replace(ADA, id="t2"))
-    assert again is place
+async def test_a_conversation_finds_its_shell_as_it_left_it_and_a_new_one_begins_anew(places: Workplaces) -> None:
+    async with places.at(ADA) as place:
+        assert place is not None
+        place.current_folder = "/usr"
+        place.environment.update({"COLOUR": "blue", "EDITOR": None})
+    restarted = Workplaces(home=places.home, terminal=places.terminal)
+    for known in (places, restarted):
+        again = await of(known, replace(ADA, id="t2"))
+        assert again is not None
+        assert (again.current_folder, again.environment) == ("/usr", {"COLOUR": "blue", "EDITOR": None})
+    for other in (replace(ADA, session_id="s2"), OWNER, BOB):
+        anew = await of(restarted, other)
+        assert anew is not None
+        assert (anew.current_folder, anew.environment) == (anew.workspace, {})
+
+
+async def test_after_a_new_conversation_processes_have_the_same_holder(places: Workplaces) -> None:
+    first, second = await of(places, ADA), await of(places, replace(ADA, session_id="s2"))
+    assert first is not None
+    assert second is not None
+    assert first.holder == second.holder
+
+
+async def test_what_was_exported_is_closed_to_others(places: Workplaces) -> None:
+    async with places.at(ADA) as place:
+        assert place is not None
+        place.environment["TOKEN"] = "canary"
+    [file] = places.home.private.rglob("*.json")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "box" in file.parts
+    file.write_text("{")
+    again = await of(Workplaces(home=places.home, terminal=places.terminal), ADA)
+    assert again is not None
+    assert again.environment == {}
 
 
 async def test_in_the_sandbox_of_an_owner_our_home_is_not_the_workspace(tmp_path: Path) -> None:
     home = Home(tmp_path / ".hermes")
     places = Workplaces(home=home, terminal=TerminalSettings(cwd=str(tmp_path), backend="bubblewrap"))
-    place = await places.of(OWNER)
+    place = await of(places, OWNER)
     assert place is not None
     assert place.workspace == str(home.workspaces / "owner")
 
@@ -94,16 +128,16 @@ async def test_where_there_can_be_no_sandbox_only_the_owner_has_a_workplace(
         raise SandboxProblem("no user namespaces")
 
     monkeypatch.setattr(module, "find_features", none)
-    assert await places.of(ADA) is None
-    assert await places.of(OWNER) is not None
+    assert await of(places, ADA) is None
+    assert await of(places, OWNER) is not None
 
 
 async def test_only_so_many_are_remembered(places: Workplaces, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_KEPT", 2)
-    first = await places.of(OWNER)
+    first = await of(places, OWNER)
     for key in ("a", "b"):
-        await places.of(replace(OWNER, session_key=key))
-    assert await places.of(OWNER) is not first
+        await of(places, replace(OWNER, session_key=key))
+    assert await of(places, OWNER) is not first
 
 
 def test_at_the_terminal_it_works_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,12 +156,13 @@ def test_it_tells_of_backups_and_allowlists(home: Path, monkeypatch: pytest.Monk
         (home / "backups").mkdir(exist_ok=True)
         (home / "backups" / name).write_bytes(b"")
     (home / "backups" / "damaged-20250101").mkdir()
+    (home / "backups" / "before-schema-0006-20250101.db").write_bytes(b"")
     done = run("telegram:123456789", "--yes")
     assert done.exit_code == 0, done.output
     assert "They still stand in platforms.telegram.allowed_users" in done.stdout
     assert "2 backups in" in done.stdout
     assert "within 7 days" in done.stdout
-    assert "damaged-20250101" in done.stdout
+    assert "stay until you delete them: before-schema-0006-20250101.db, damaged-20250101 in" in done.stdout
 
 
 def test_a_run_that_could_not_finish_is_finished_by_the_next(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

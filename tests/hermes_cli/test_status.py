@@ -10,9 +10,12 @@ from click.testing import CliRunner, Result
 
 from gateway.clock import now_ms
 from gateway.lock import hold_home
+from gateway.store import processes
+from gateway.store.connection import Transaction, connect
 from gateway.store.prepare import Care, prepare
 from hermes_cli.main import hermes as command
 from hermes_config.places import Home
+from tests.gateway.store.rows import a_process
 from tests.hermes_cli.running import hermes
 
 
@@ -50,6 +53,14 @@ def test_it_says_whom_it_lets_in(home: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "ANYBODY may talk to the bot" in run().stdout
 
 
+def test_background_processes_are_counted(home: Path, made: None) -> None:
+    with closing(connect(home / "state.db", busy_timeout_seconds=1)) as connection:
+        for name in ("a", "b"):
+            processes.add(Transaction(connection), a_process("20260322_124359_6b542f4e", name))
+    assert "Processes 2 running in the background" in run().stdout
+    assert json.loads(run("--json").stdout)["processes"] == 2
+
+
 def test_for_scripts_without_a_gateway(home: Path) -> None:
     shown = run("--json")
     assert shown.exit_code == 1
@@ -59,6 +70,7 @@ def test_for_scripts_without_a_gateway(home: Path) -> None:
         "waiting": 0,
         "running": 0,
         "undelivered": 0,
+        "processes": 0,
         "people": 0,
         "asking": 0,
         "listed": 0,

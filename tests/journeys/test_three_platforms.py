@@ -74,3 +74,35 @@ async def test_wrong_tokens_of_two_leave_the_third_alone(tmp_path: Path) -> None
         owner = all_three.first.person("Olga", id=100)
         all_three.first.say(owner, "hello")
         await all_three.first.hear(owner, "")
+
+
+async def test_why_as_a_reply_tells_the_trail_on_each(tmp_path: Path) -> None:
+    async with three(tmp_path, GATEWAY_ALLOW_ALL_USERS="true") as all_three, all_three.first.home.gateway():
+        home, telegram, discord, slack = all_three.first.home, all_three.first, all_three.discord, all_three.slack
+        for account in ("telegram", "discord", "slack"):
+            await home.until_platform("connected", account=account, seconds=SECONDS)
+        ada = telegram.person("Ada")
+        bea = discord.people.make_user("bea")["id"]
+        bea_dm = discord.people.open_dm(bea)["id"]
+        cleo = slack.people.make_user("cleo")["id"]
+        cleo_dm = slack.people.make_dm(cleo)["id"]
+
+        # Of two questions each, the first is asked about: the answer on one, the question itself on the others.
+        telegram.say(ada, "what is 6 * 7?")
+        discord_asked = discord.people.send_text(bea_dm, bea, "what is 6 * 8?")["id"]
+        slack_asked = slack.people.send_text(cleo_dm, cleo, "what is 6 * 9?")["ts"]
+        telegram_answer = (await telegram.hear(ada, "6 * 7 = 42"))["message_id"]
+        discord_answer = (await discord.wait_for_text(bea_dm, "6 * 8 = 48", seconds=SECONDS))["id"]
+        slack_answer = (await slack.wait_for_text(cleo_dm, "6 * 9 = 54", seconds=SECONDS))["ts"]
+        await telegram.ask(ada, "what is 1 + 1?", "= 2")
+        discord.people.send_text(bea_dm, bea, "what is 1 + 1?")
+        await discord.wait_for_text(bea_dm, "= 2", seconds=SECONDS)
+        slack.people.send_text(cleo_dm, cleo, "what is 1 + 1?")
+        await slack.wait_for_text(cleo_dm, "= 2", seconds=SECONDS)
+        await home.until_idle()  # the receipts are kept by now
+
+        await telegram.ask(ada, "/why", f"delivered as Telegram message {telegram_answer}.", reply_to=telegram_answer)
+        discord.people.send_text(bea_dm, bea, "/why", reply_to=discord_asked)
+        await discord.wait_for_text(bea_dm, f"delivered as Discord message {discord_answer}.", seconds=SECONDS)
+        slack.people.send_text(cleo_dm, cleo, f"<@{slack.world.bot.id}> /why", thread=slack_asked)
+        await slack.wait_for_text(cleo_dm, f"delivered as Slack message {slack_answer}.", seconds=SECONDS)

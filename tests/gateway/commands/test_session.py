@@ -1,11 +1,16 @@
 """Commands about the conversation itself, as a chat sees them."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
-from gateway.store import sessions
+from gateway.clock import now_ms
+from gateway.store import processes, sessions
 from gateway.store.database import Database
 from tests.agent_core.scripted import ScriptedModel
 from tests.gateway.scene import PacedModel, inbound, make_small, rows, running, soon
+from tests.gateway.store.rows import a_process
 
 KEY = "pigeon:dm:home"
 
@@ -97,6 +102,38 @@ async def test_status_at_each_stage_of_a_conversation(db: Database) -> None:
             "A turn is running; /stop ends it.",
             "Waiting: 1",
         ]
+
+
+async def test_stop_all_asks_for_the_end_of_background_processes_too(db: Database) -> None:
+    model = PacedModel()
+    async with running(make_small(db, model)) as small:
+        await small.say(inbound("dig"))
+        await soon(model.asked.get())
+        [(session,)] = await rows(db, "SELECT session_id FROM turns")
+        for name in ("a", "b"):
+            process = replace(a_process(session, name), started_ms=now_ms())
+            await db.write(partial(processes.add, process=process))
+        await small.say(inbound("/status", message_id="2"))
+        listed = (await small.answer()).splitlines()[-3:]
+        assert listed == [
+            "In the background (/stop all ends them):",
+            "- `make` (proc_a), for 0 s",
+            "- `make` (proc_b), for 0 s",
+        ]
+        await small.say(inbound("/stop", message_id="3"))
+        assert await small.answer() == "Stopped."
+        await small.say(inbound("stop", message_id="4"))
+        assert await small.answer() == "Nothing is running but 2 background processes; /stop all ends them."
+        assert await rows(db, "SELECT SUM(end_requested) FROM processes") == [(0,)]
+        await small.say(inbound("/stop all", message_id="5"))
+        assert await small.answer() == "Ending 2 background processes."
+    assert await rows(db, "SELECT SUM(end_requested) FROM processes") == [(2,)]
+
+
+async def test_stop_all_without_any(db: Database) -> None:
+    async with running(make_small(db, PacedModel())) as small:
+        await small.say(inbound("/stop all"))
+        assert await small.answer() == "Nothing is running."
 
 
 async def test_a_command_costs_no_model_call(db: Database) -> None:

@@ -52,6 +52,7 @@ async def test_a_draft_is_known_from_before_it_is_sent(db: Database) -> None:
         again = drafts.of(tx, "t")
         assert again is not None
         assert again.message_id == "7"
+        assert tx.count("SELECT COUNT(*) FROM trail WHERE event = 'draft_shown' AND turn_id = 't'") == 1
 
     await db.write(unit)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_core.conversation import Message, user
+from agent_core.events import Usage
 from gateway.errors import StoreUnavailable
 from gateway.messages import Address, Sender, SessionKey
 from gateway.spoken import spoken
@@ -19,8 +20,10 @@ from gateway.store import (
     outbox,
     overheard,
     people,
+    processes,
     search,
     sessions,
+    spending,
     trail,
     transcripts,
     turns,
@@ -31,9 +34,10 @@ from gateway.store.database import Database
 from gateway.store.forget import erase
 from gateway.store.media import MediaFiles
 from gateway.store.retention import Retention, delete_old_rows
+from gateway.store.spending import Call
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin, exchange, keep_file
-from tests.gateway.store.rows import inbound, take
+from tests.gateway.store.rows import a_process, inbound, take
 from tools.parts import Quote, Text, dump_parts, load_parts
 
 CANARY = "kanarienvogel"
@@ -61,6 +65,8 @@ TABLES = (
     "chats",
     "tool_starts",
     "drafts",
+    "spending",
+    "processes",
 )
 
 
@@ -99,6 +105,9 @@ def everything_of(tx: Transaction, who: Sender, key: SessionKey, words: str) -> 
     )
     tx.execute("INSERT INTO pairing_failures (platform, who, at_ms) VALUES ('telegram', ?, 1)", who.id)
     tx.execute("INSERT INTO chats (account, chat, title) VALUES ('telegram', ?, ?)", key.chat, words)
+    process = replace(a_process("", who.id), holder=f"{key}/{words}", command=f"echo {words}", ended_ms=1)
+    processes.add(tx, process)
+    tx.execute("UPDATE processes SET account = 'telegram', sender_id = ? WHERE id = ?", who.id, process.id)
     trail.record_refusal(tx, account="telegram", chat="9", sender_id=who.id, reason=words)
 
 
@@ -357,6 +366,22 @@ async def test_the_draft_that_a_crash_has_left_for_them_is_forgotten(db: Databas
     await db.write(unit)
     await forget_ann(db, files)
     assert await db.read(lambda tx: [row["chat"] for row in tx.all("SELECT chat FROM drafts")]) == ["43"]
+
+
+async def test_what_they_spent_stays_in_the_sums_under_nobodys_name(db: Database, files: MediaFiles) -> None:
+    def unit(tx: Transaction) -> None:
+        for who, key in ((ANN, ANNS), (ANN, GROUP), (BOB, GROUP)):
+            turn = begin(tx, "hello", key=key, sender=who)
+            payer = spending.payer_of_turn(tx, turn.id, turn.session_id)
+            call = Call(key=turn.id, at_ms=1, day="2026-03-24", model="m", usage=Usage(input_tokens=10))
+            spending.settle(tx, call, payer)
+            turns.finish(tx, turn.id, turn.messages, "answered")
+
+    await db.write(unit)
+    await forget_ann(db, files)
+    [bob] = (await find(db, user_id="43")).ids
+    kept = await db.read(lambda tx: tx.all("SELECT person_id, chat, session_id <> '' FROM spending ORDER BY id"))
+    assert [tuple(row) for row in kept] == [("", "", 0), ("", "telegram:-100", 0), (bob, "telegram:-100", 1)]
 
 
 async def test_a_gateway_that_does_not_stop_is_told_of(

@@ -8,20 +8,29 @@ from pathlib import Path
 
 import pytest
 
+from agent_core.events import Usage
 from gateway.clock import now_ms
 from gateway.messages import Sender, SessionKey
-from gateway.store import outbox, retention, search, sessions, transcripts, turns
+from gateway.store import outbox, retention, search, sessions, spending, transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
 from gateway.store.retention import Retention, delete_old_rows, delete_unused_files
+from gateway.store.spending import Call, Payer
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin, exchange, keep_file
 from tests.gateway.store.rows import ADDRESS, KEY, inbound, take
 from tools.parts import Text
 
 NOTHING = Retention(
-    messages_days=0, inbox_days=0, outbox_days=0, trail_days=0, overheard_days=0, pairing_days=0, media_days=0
+    messages_days=0,
+    inbox_days=0,
+    outbox_days=0,
+    trail_days=0,
+    overheard_days=0,
+    pairing_days=0,
+    spending_days=0,
+    media_days=0,
 )
 DAYS = 24
 TABLES = ("messages", "inbox", "outbox", "turns", "trail", "sessions", "overheard", "pairing_requests", "todos")
@@ -109,6 +118,20 @@ async def test_the_transcript_still_knows_who_spoke(db: Database, clock: Clock) 
 
     assert await db.read(query) == [(None, person)]
     assert await db.read(lambda tx: len(search.search(tx, "hello"))) == 1
+
+
+async def test_what_was_spent_goes_by_its_own_time_and_a_reservation_stays(db: Database, clock: Clock) -> None:
+    def unit(tx: Transaction) -> None:
+        payer = Payer(chat="cli", people=("owner",), session_id="")
+        call = Call(key="a", at_ms=now_ms(), day="2026-09-21", model="m", usage=Usage(input_tokens=1))
+        spending.settle(tx, call, payer)
+        spending.reserve(tx, replace(call, key="b"), payer)
+
+    await db.write(unit)
+    clock.forward(hours=399 * DAYS)
+    assert await delete_old_rows(db, Retention()) == {}
+    clock.forward(hours=2 * DAYS)
+    assert await delete_old_rows(db, Retention()) == {"spending": 1}
 
 
 async def test_work_that_is_open_is_left_alone(db: Database, clock: Clock) -> None:

@@ -1,0 +1,201 @@
+"""Rows of background processes: what the tools keep in them, whose they are, and what they hold up."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.messages import Sender, SessionKey, Text
+from gateway.resets import Policy, Resets
+from gateway.store import inbox, members, processes, sessions, turns
+from gateway.store.belongings import Person
+from gateway.store.connection import Transaction
+from gateway.store.database import Database
+from gateway.store.forget import erase
+from gateway.store.media import MediaFiles
+from gateway.store.migrate import undo_scripts
+from gateway.store.processes import StoredProcesses, Watched
+from gateway.store.turns import Turn
+from tests.gateway.background import in_background, until
+from tests.gateway.store.conftest import Clock
+from tests.gateway.store.exchange import begin
+from tests.gateway.store.rows import ANN, KEY, a_process, inbound, take
+from tools.backends import kept
+from tools.process_book import Process
+
+BOB = Sender(id="43", name="Bob")
+GROUP = SessionKey(platform="telegram", kind="group", chat="-1")
+
+
+def process_of(turn: Turn, name: str = "a", **changes: Any) -> Process:
+    return replace(a_process(turn.session_id, name), **changes)
+
+
+def watched(tx: Transaction, process: Process) -> Watched:
+    found = processes.as_it_stands(tx, process.id)
+    assert found is not None
+    return found
+
+
+async def test_the_book_gives_back_what_was_written_into_it(db: Database) -> None:
+    book = StoredProcesses(db)
+    turn = await db.write(begin)
+    older, newer = process_of(turn), process_of(turn, "b", started_ms=6, pty=False, interactive=False)
+    for process in (older, newer):
+        await book.add(process)
+    assert await book.all_of(older.holder) == [newer, older]
+    assert await book.find(older.holder, older.id) == older
+    assert await book.find("somebody else", older.id) is None
+    assert await book.all_of("somebody else") == []
+    await book.mark_polled(older.id, 7)
+    assert await book.mark_ended(older.id, 3)
+    found = await book.find(older.holder, older.id)
+    assert found is not None
+    assert (found.polled, found.exit_code, found.ended_ms is not None) == (7, 3, True)
+
+
+async def test_one_whose_end_is_not_told_yet_is_not_removed(db: Database) -> None:
+    book = StoredProcesses(db)
+    turn = await db.write(begin)
+    followed, plain = process_of(turn), process_of(turn, "b", check_interval_seconds=0)
+    for process in (followed, plain):
+        await book.add(process)
+        await book.remove(process.id)
+        await book.mark_ended(process.id, 0)
+        await book.remove(process.id)
+    assert [process.id for process in await book.all_of(followed.holder)] == [followed.id]
+
+
+def test_news_goes_where_the_turn_is_answered(tx: Transaction) -> None:
+    turn = begin(tx, key=GROUP)
+    process = process_of(turn)
+    processes.add(tx, process)
+    found = watched(tx, process)
+    assert found.address == turn.address
+    assert (found.key, found.sender, found.person_id) == (GROUP, ANN, turn.messages[0].person_id)
+
+
+def test_without_a_turn_it_goes_nowhere(tx: Transaction) -> None:
+    turn = begin(tx)
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    processes.add(tx, process_of(turn))
+    assert watched(tx, process_of(turn)).key is None
+
+
+def test_of_several_who_asked_the_one_who_may_least_has_started_it(tx: Transaction) -> None:
+    for sender, role in ((ANN, "owner"), (BOB, "guest"), (ANN, "owner")):
+        taken = take(tx, inbound("run it", key=GROUP, sender=sender))
+        tx.execute("UPDATE inbox SET role = ? WHERE id = ?", role, taken)
+    turn = turns.begin(tx)
+    assert turn is not None
+    processes.add(tx, process_of(turn))
+    assert watched(tx, process_of(turn)).sender == BOB
+
+
+def test_what_a_woken_turn_starts_is_answered_where_the_first_was(tx: Transaction) -> None:
+    first = begin(tx)
+    processes.add(tx, process_of(first))
+    turns.finish(tx, first.id, first.messages, "answered")
+    processes.tell_agent(tx, watched(tx, process_of(first)), "wake", (Text(text="ended"),), role="owner")
+    woken = turns.begin(tx)
+    assert woken is not None
+    assert woken.is_with_owner
+    assert woken.address == first.address
+    processes.add(tx, process_of(woken, "b"))
+    assert watched(tx, process_of(woken, "b")).address == first.address
+
+
+def test_notes_that_wait_are_one_row_and_bounded(tx: Transaction) -> None:
+    turn = begin(tx)
+    processes.add(tx, process_of(turn))
+    for number in range(30):
+        processes.tell_agent(tx, watched(tx, process_of(turn)), "process", (Text(text=f"{number}"),), role="member")
+    [row] = tx.all("SELECT id FROM inbox WHERE kind = 'process'")
+    told = [part.text for part in inbox.get(tx, row["id"]).parts if isinstance(part, Text)]
+    assert told == [str(number) for number in range(10, 30)]
+    assert inbox.noted(tx, str(KEY)) == 1
+    assert inbox.waiting_in_all(tx) == 0
+
+
+def test_only_ones_own_are_ended_unless_one_may_end_all(tx: Transaction) -> None:
+    for name, sender in (("a", ANN), ("b", BOB)):
+        turn = begin(tx, key=GROUP, sender=sender)
+        processes.add(tx, process_of(turn, name))
+        turns.finish(tx, turn.id, turn.messages, "answered")
+    assert [process.id for process in processes.running_in(tx, str(GROUP), by=BOB.id)] == ["proc_b"]
+    processes.request_end(tx, str(GROUP), by=BOB.id)
+    assert [one.process.id for one in processes.to_end(tx)] == ["proc_b"]
+    processes.request_end(tx, "telegram:dm:42")
+    assert len(processes.to_end(tx)) == 1
+    processes.request_end(tx, str(GROUP))
+    assert len(processes.to_end(tx)) == 2
+
+
+def test_whoever_is_shown_the_door_leaves_nothing_running(tx: Transaction) -> None:
+    processes.add(tx, process_of(begin(tx)))
+    members.revoke(tx, "telegram", ANN.id, owner_users=(), allowed_users=(), by="cli")
+    assert [one.process.id for one in processes.to_end(tx)] == ["proc_a"]
+
+
+RESETS = Resets(usual=Policy(idle_minutes=60))
+
+
+def test_a_conversation_in_which_one_runs_does_not_end_by_itself(tx: Transaction, clock: Clock) -> None:
+    turn = begin(tx)
+    processes.add(tx, process_of(turn, check_interval_seconds=0))
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    clock.forward(hours=2)
+    assert sessions.due(tx, RESETS) == []
+    assert sessions.end_due(tx, [turn.session_id], RESETS) == 0
+    assert sessions.open_current(tx, KEY, resets=RESETS).id == turn.session_id
+    clock.forward(hours=2)
+    processes.mark_seen(tx, "proc_a", 0)
+    assert sessions.due(tx, RESETS) == [turn.session_id]
+    assert sessions.open_current(tx, KEY, resets=RESETS).id != turn.session_id
+
+
+def test_a_conversation_that_is_about_to_be_woken_does_not_end_either(tx: Transaction, clock: Clock) -> None:
+    turn = begin(tx)
+    processes.add(tx, process_of(turn))
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    processes.tell_agent(tx, watched(tx, process_of(turn)), "wake", (Text(text="ended"),), role="member")
+    processes.end(tx, "proc_a", exit_code=0, ended_ms=1)
+    clock.forward(hours=2)
+    assert sessions.end_due(tx, [turn.session_id], RESETS) == 0
+
+
+@pytest.mark.parametrize("gateway_runs", [True, False])
+async def test_whoever_is_forgotten_leaves_neither_processes_nor_output(
+    db: Database, tmp_path: Path, gateway_runs: bool
+) -> None:
+    async with in_background(db, tmp_path / "work") as stage:
+        theirs = [await stage.start(f"echo secret; {until('end')}"), await stage.start("echo secret")]
+        stage.key, stage.sender = SessionKey(platform="telegram", kind="dm", chat="43"), BOB
+        other = await stage.start(until("end"), holder="bob")
+        [person_id] = await db.read(
+            lambda tx: [row["id"] for row in tx.all("SELECT id FROM people WHERE name = 'Ann'")]
+        )
+        ann = Person(ids=frozenset({person_id}), identities=frozenset({("telegram", "42")}))
+        files = MediaFiles({"file": tmp_path / "documents"})
+        await erase(db, files, ann, gateway_runs=lambda: gateway_runs)
+        assert not any(kept.is_running(process.spawned) for process in theirs)
+        assert not any(Path(process.spawned.folder).exists() for process in theirs)
+        assert await db.read(lambda tx: [row["id"] for row in tx.all("SELECT id FROM processes")]) == [other.id]
+        assert kept.is_running(other.spawned)
+
+
+def test_an_older_version_finds_work_that_it_can_end(tx: Transaction) -> None:
+    """It knows neither of the two kinds: a turn of the one it could not end, the other would wait for ever."""
+    turn = begin(tx)
+    processes.add(tx, process_of(turn))
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    one = watched(tx, process_of(turn))
+    processes.tell_agent(tx, one, "wake", (Text(text="ended"),), role="member")
+    woken = turns.begin(tx)
+    assert woken is not None
+    processes.tell_agent(tx, one, "process", (Text(text="ended"),), role="member")
+    for statement in filter(str.strip, undo_scripts()[7].split(";\n")):
+        tx.execute(statement)
+    assert [message.kind for message in inbox.of_turn(tx, woken.id)] == ["message"]
+    assert tx.all("SELECT 1 FROM inbox WHERE state <> 'done' AND kind <> 'message'") == []

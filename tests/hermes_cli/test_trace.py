@@ -1,0 +1,152 @@
+"""`hermes trace` beside a gateway, and without one."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.lock import hold_home
+from gateway.messages import SessionKey
+from gateway.store import outbox, overheard, trail
+from gateway.store.connection import Transaction, connect
+from gateway.store.prepare import Care, prepare
+from hermes_cli.main import hermes as command
+from hermes_config.places import Home
+from tests.gateway.store.exchange import exchange
+from tests.gateway.store.rows import ADDRESS, inbound, key_of, take
+from tests.hermes_cli.running import hermes
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def made(home: Path) -> None:
+    Home(home).prepare()
+    prepare(home / "state.db", Care(backups=home / "backups"), repair=False)
+
+
+@contextmanager
+def written(home: Path) -> Iterator[Transaction]:
+    connection = connect(home / "state.db", busy_timeout_seconds=1)
+    connection.execute("BEGIN")
+    yield Transaction(connection)
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, ["trace", *arguments])
+
+
+def test_asking_makes_no_home(home: Path) -> None:
+    shown = run()
+    assert shown.exit_code == 1
+    assert shown.stderr == "Error: Nothing has been said to Hermes in this home yet.\n"
+    assert not home.exists()
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("name", ["last", "17", "telegram:42:17"])
+def test_a_name_of_nothing_fails_with_a_sentence(name: str) -> None:
+    shown = run(name)
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert ("Nothing has been said" if name == "last" else "`hermes trace refused` for what was not") in shown.stderr
+
+
+@pytest.mark.usefixtures("made")
+def test_the_last_message_step_by_step(home: Path) -> None:
+    with written(home) as tx:
+        turn = exchange(tx)
+    shown = hermes("trace")
+    assert shown.returncode == 0, shown.stderr
+    verdict, place, *steps = shown.stdout.splitlines()
+    assert verdict.startswith("Answered in ")
+    assert verdict.endswith("; delivered as Telegram message receipt 1.")
+    assert place.startswith(f"inbox:1, message {turn.messages[0].message_id} in telegram:42, session telegram:dm:42, ")
+    assert [step.rpartition("  ")[2] for step in steps] == [
+        "accepted",
+        f"taken up in turn {turn.id}",
+        "answer written down",
+        "the answer is being sent",
+        "the answer is delivered as message receipt 1",
+    ]
+    assert run(turn.id).stdout == run("telegram:42:receipt 1").stdout == run("last").stdout == shown.stdout
+
+
+@pytest.mark.usefixtures("made")
+def test_for_scripts_without_any_text(home: Path) -> None:
+    with written(home) as tx:
+        exchange(tx, "a secret", "another")
+    shown = run("last", "--json")
+    facts = json.loads(shown.stdout)
+    assert facts["verdict"].startswith("Answered in ")
+    assert (facts["id"], facts["account"], facts["state"]) == (1, "telegram", "done")
+    assert facts["replies"][0]["receipt"] == "receipt 1"
+    assert facts["steps"][0]["event"] == "accepted"
+    assert "secret" not in shown.stdout
+    assert "another" not in shown.stdout
+
+
+@pytest.mark.usefixtures("made")
+def test_what_fits_several_messages_names_them(home: Path) -> None:
+    with written(home) as tx:
+        take(tx, inbound("a", message_id="2"))
+        take(tx, inbound("b", message_id="1", key=key_of("discord", chat="9")))
+    shown = run("1")
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    first, *fitting = shown.stderr.splitlines()
+    assert first == "Error: Several messages fit '1'; name one of them:"
+    assert [line.split()[0] for line in fitting] == ["inbox:2", "inbox:1"]
+    assert fitting[0].endswith("message discord:9:1")
+    assert run("inbox:1").exit_code == 0
+
+
+@pytest.mark.usefixtures("made")
+def test_a_gateway_that_is_off_or_stopping_explains_what_waits(home: Path) -> None:
+    with written(home) as tx:
+        take(tx, inbound("a"))
+    assert run().stdout.startswith("Not answered yet because the gateway is not running.")
+    with hold_home(home / "gateway.lock") as lock:
+        assert run().stdout.startswith("Not answered yet because it is in line")
+        lock.tell({"state": "stopping"})
+        assert run().stdout.startswith("Not answered yet because the gateway is stopping")
+
+
+@pytest.mark.usefixtures("made")
+def test_a_platform_that_is_away_explains_what_is_not_delivered(home: Path) -> None:
+    with written(home) as tx:
+        turn = exchange(tx)
+        outbox.add(tx, ADDRESS, [], turn_id=turn.id)
+    with hold_home(home / "gateway.lock") as lock:
+        lock.tell({"state": "serving", "platforms": {"telegram": {"state": "waiting", "problem": "no network"}}})
+        shown = run()
+    assert shown.stdout.startswith("Answered, but not delivered yet: telegram is not connected: no network.\n")
+
+
+@pytest.mark.usefixtures("made")
+def test_what_was_refused(home: Path) -> None:
+    assert run("refused").stdout == "Nothing was refused.\n"
+    with written(home) as tx:
+        place = {"account": "telegram", "chat": "9"}
+        trail.record_refusal(tx, **place, message_id="7", sender_id="666", reason="not paired yet")
+    shown = run("refused")
+    assert shown.exit_code == 0
+    assert shown.stdout.endswith(" UTC  telegram:9 (message 7)  from 666: not paired yet\n")
+    [refusal] = json.loads(run("refused", "--json").stdout)
+    assert (refusal["sender_id"], refusal["reason"]) == ("666", "not paired yet")
+    asked = run("telegram:9:7")
+    assert (asked.exit_code, asked.stderr) == (1, "Error: Not answered because it was refused: not paired yet.\n")
+
+
+@pytest.mark.usefixtures("made")
+def test_what_was_said_to_others(home: Path) -> None:
+    with written(home) as tx:
+        group = SessionKey(platform="telegram", kind="group", chat="-100")
+        overheard.add(tx, inbound("a", key=group, message_id="7"), keep=5)
+    assert "was not said to me" in run("telegram:-100:7").stderr
