@@ -14,6 +14,7 @@ TABLES = {
     "turns": ("id", "session_key", "state", "outcome", "resumes"),
     "outbox": ("id", "account", "kind", "parts", "state", "attempts", "receipt"),
     "sessions": ("id", "key", "title", "total_tokens", "ended_ms"),
+    "processes": ("id", "command", "backend", "state", "exit_code"),
     "pairing_requests": ("id", "account", "user_name", "state", "hash"),
 }
 ROWS_SHOWN = 12

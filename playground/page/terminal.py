@@ -32,7 +32,7 @@ class Terminal:
         """The command that is meant, word by word. Raises ValueError for anything that is not on the list."""
         name, platform = asked.get("command"), asked.get("platform")
         match name:
-            case "pairing list" | "sessions list" | "status":
+            case "pairing list" | "sessions list" | "status" | "trace last" | "usage" | "doctor":
                 return str(name).split()
             case "pairing approve" if platform in self._platforms and _fits(_CODE, asked.get("code")):
                 return ["pairing", "approve", str(platform), str(asked["code"])]

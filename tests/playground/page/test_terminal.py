@@ -15,6 +15,7 @@ TERMINAL = Terminal(command=(), environment={}, cwd=Path(), platforms=("telegram
     ("asked", "words"),
     [
         ({"command": "status"}, "status"),
+        ({"command": "trace last"}, "trace last"),
         ({"command": "pairing list"}, "pairing list"),
         ({"command": "sessions list"}, "sessions list"),
         ({"command": "pairing approve", "platform": "slack", "code": "ABCD2345"}, "pairing approve slack ABCD2345"),
