@@ -40,7 +40,7 @@ class LivePage:
                     for task in tasks:
                         task.cancel()
         finally:
-            self._rows.close()
+            await asyncio.to_thread(self._rows.close)  # a look may still go on in another thread
 
     async def _read(self) -> None:
         async for message in self._socket:

@@ -1,6 +1,7 @@
 """Looks into the gateway's database and never writes: the newest rows, what changed in them, the trails."""
 
 import sqlite3
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,21 +44,33 @@ class Rows:
         self._inode = 0
         self._version = -1
         self._seen: dict[str, dict[str, Cells]] = {}
+        self._in_use = threading.Lock()
+        self._is_over = False
 
     def look(self) -> Wire | None:
         """What the page shows, or None while nothing was written since the last look. Blocks; not for the loop."""
-        try:
-            if not self._is_open() or not self._is_new():
+        with self._in_use:
+            try:
+                return self._look()
+            except sqlite3.Error:
+                # Being made, being replaced, or busy: the next look sees more.
+                self._let_go()
                 return None
-            assert self._db
-            tables = {name: self._table(name, columns).wire for name, columns in TABLES.items()}
-            return {"tables": tables, "trails": trails.read(self._db)}
-        except sqlite3.Error:
-            # Being made, being replaced, or busy: the next look sees more.
-            self.close()
-            return None
 
     def close(self) -> None:
+        """For good. Blocks while somebody looks: SQLite crashes when it is closed under a reader."""
+        with self._in_use:
+            self._let_go()
+            self._is_over = True
+
+    def _look(self) -> Wire | None:
+        if self._is_over or not self._is_open() or not self._is_new():
+            return None
+        assert self._db
+        tables = {name: self._table(name, columns).wire for name, columns in TABLES.items()}
+        return {"tables": tables, "trails": trails.read(self._db)}
+
+    def _let_go(self) -> None:
         if self._db is not None:
             self._db.close()
         self._db, self._version = None, -1
@@ -66,10 +79,10 @@ class Rows:
         try:
             inode = self._path.stat().st_ino
         except OSError:
-            self.close()
+            self._let_go()
             return False
         if self._db is None or inode != self._inode:
-            self.close()
+            self._let_go()
             self._db = sqlite3.connect(
                 f"{self._path.as_uri()}?mode=ro", uri=True, timeout=0.5, check_same_thread=False, isolation_level=None
             )

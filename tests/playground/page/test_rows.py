@@ -180,3 +180,17 @@ def test_a_stranger_at_the_door_has_one_trail_with_what_they_were_told(
     add_step(database, "pairing approved", 20, detail={"account": "telegram", "sender": "7", "role": "member"})
     (trail,) = look(rows)["trails"]
     assert [step["event"] for step in trail["steps"]] == ["pairing asked", "sent", "pairing approved"]
+
+
+def test_closing_waits_for_who_still_looks(database: sqlite3.Connection, tmp_path: Path) -> None:
+    """SQLite takes the whole process down when a connection is closed under a reader."""
+    for number in range(20):
+        add_message(database, "hello", message_id=f"m{number}")
+        rows = Rows(tmp_path / "state.db")
+        looking = [threading.Thread(target=rows.look) for _ in range(4)]
+        for thread in looking:
+            thread.start()
+        rows.close()
+        for thread in looking:
+            thread.join()
+        assert rows.look() is None
