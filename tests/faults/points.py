@@ -63,3 +63,6 @@ JOINED_POINTS = _points(("joined",), ())  # reached when somebody speaks while a
 TELEGRAM_POINTS = _points(TELEGRAM_EVENTS, TELEGRAM_STEPS)
 DISCORD_POINTS = _points(LOOKUP_EVENTS, DISCORD_STEPS)
 SLACK_POINTS = _points(LOOKUP_EVENTS, SLACK_STEPS)
+
+EACH_ITS_OWN_TURN = {"HERMES_GATEWAY__BUSY_MODE": "queue"}
+"""For stories in which what is said during a turn is answered after it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.discord_stage import on_discord_stage
-from tests.faults.points import NOT_RECORDED
+from tests.faults.points import EACH_ITS_OWN_TURN, NOT_RECORDED
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,8 @@ async def test_another_message_taken_for_the_answer_loses_it(tmp_path: Path) -> 
 
 
 async def test_answers_in_another_order_than_the_messages_are_noticed(tmp_path: Path) -> None:
-    async with on_discord_stage(tmp_path, broken="newest first") as (stage, (one, *_)):
+    opened = on_discord_stage(tmp_path, settings=EACH_ITS_OWN_TURN, broken="newest first")
+    async with opened as (stage, (one, *_)):
         await stage.start()
         first = stage.say(one, 'use side_effect {"id": "$id", "hold": true}')
         await stage.effect_of(first)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.chat_stage import Place
 from tests.faults.discord_stage import DiscordStage, on_discord_stage
-from tests.faults.points import DISCORD_POINTS, HISTORY_READ, LOOKED_UP, NOT_RECORDED, POINTS, TAKEN
+from tests.faults.points import DISCORD_POINTS, EACH_ITS_OWN_TURN, HISTORY_READ, LOOKED_UP, NOT_RECORDED, POINTS, TAKEN
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ async def test_an_answer_that_arrived_unrecorded_is_found_and_not_sent_again(has
 
 
 async def test_answers_of_the_same_words_are_told_apart(tmp_path: Path) -> None:
-    async with on_discord_stage(tmp_path) as (stage, (one, *_)):
+    async with on_discord_stage(tmp_path, settings=EACH_ITS_OWN_TURN) as (stage, (one, *_)):
         await stage.start()
         first = stage.say(one, 'use side_effect {"id": "$id", "hold": true}')
         await stage.effect_of(first)

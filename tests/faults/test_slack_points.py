@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.faults.chat_stage import Place
-from tests.faults.points import ACKED, HISTORY_READ, LOOKED_UP, NOT_RECORDED, POINTS, SLACK_POINTS, TAKEN
+from tests.faults.points import (
+    ACKED,
+    EACH_ITS_OWN_TURN,
+    HISTORY_READ,
+    LOOKED_UP,
+    NOT_RECORDED,
+    POINTS,
+    SLACK_POINTS,
+    TAKEN,
+)
 from tests.faults.slack_stage import SlackStage, on_slack_stage
 
 pytestmark = pytest.mark.slow
@@ -78,7 +87,7 @@ async def test_an_answer_that_arrived_unrecorded_is_found_and_not_sent_again(tmp
 
 
 async def test_files_of_the_same_size_are_told_apart(tmp_path: Path) -> None:
-    async with on_slack_stage(tmp_path) as (stage, (one, *_)):
+    async with on_slack_stage(tmp_path, settings=EACH_ITS_OWN_TURN) as (stage, (one, *_)):
         await stage.start()
         first = stage.say(one, 'use side_effect {"id": "$id", "hold": true}')
         await stage.effect_of(first)
