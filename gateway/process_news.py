@@ -3,15 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
+from gateway.clock import how_long
 from tools.process_book import Process
 
 MAX_CHARS = 1_500  # of output in one message, or for one process to the agent
 _MAX_COMMAND_CHARS = 80
 _MIN_SHARE_CHARS = 200  # less than that of each is not worth showing
 _MAX_LISTED = 30
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +53,13 @@ def stopped(count: int) -> str:
     return f"Stopped: {count} background {'process has' if count == 1 else 'processes have'} ended."
 
 
+def not_woken(times: int) -> str:
+    return (
+        f"Background processes have woken me {times} times since your last message. From here on I wait for the next "
+        "one; what ends meanwhile I am told with it."
+    )
+
+
 def for_agent(one: News, *, was_stopped: bool = False) -> str:
     named = f"Background process {one.process.id} ({_command(one.process)})"
     if was_stopped:
@@ -69,7 +75,7 @@ def for_agent(one: News, *, was_stopped: bool = False) -> str:
 
 
 def listing(process: Process, now_ms: int) -> str:
-    return f"{_name(process)}, for {_span(now_ms - process.started_ms)}"
+    return f"{_name(process)}, for {how_long(now_ms - process.started_ms)}"
 
 
 def _name(process: Process) -> str:
@@ -90,17 +96,7 @@ def _end(one: News) -> str:
 
 
 def _duration(one: News) -> str:
-    return _span(one.at_ms - one.process.started_ms)
-
-
-def _span(ms: int) -> str:
-    """The largest unit, and the one below it: 3 h 20 min."""
-    seconds = max(ms, 0) // 1000
-    for (size, unit), (smaller, below) in pairwise(_UNITS):
-        if seconds >= size:
-            rest = seconds % size // smaller
-            return f"{seconds // size} {unit}" + (f" {rest} {below}" if rest else "")
-    return f"{seconds} s"
+    return how_long(one.at_ms - one.process.started_ms)
 
 
 def _shown(fresh: Fresh, max_chars: int) -> str:

@@ -33,6 +33,7 @@ log = structlog.get_logger()
 Notifications = Literal["all", "result", "error", "off"]
 """What a chat is told: output and ends; ends; failing ends; nothing."""
 
+MAX_WAKES_IN_A_ROW = 20  # without a word from anybody: an agent that starts another process each time has no end
 _TOPIC = "process"
 _LOOKS_BETWEEN_PRUNINGS = 30
 
@@ -164,14 +165,18 @@ class Watchers:
         if self.notifications != "all" or not followed:
             return []
         now = now_ms()
+
+        def is_over(since_ms: int, interval_ms: float) -> bool:
+            return not 0 <= now - since_ms < interval_ms  # below 0: the clock was set back
+
         last_ms = max((one.told_ms for one in followed if one.told), default=0)
-        if now - last_ms < min(map(self._interval_ms, followed)):
+        if not is_over(last_ms, min(map(self._interval_ms, followed))):
             return []
         checked_ms = self._checked_ms
         return [
             one
             for one in followed
-            if now - max(one.told_ms, checked_ms.get(one.process.id, 0)) >= self._interval_ms(one)
+            if is_over(max(one.told_ms, checked_ms.get(one.process.id, 0)), self._interval_ms(one))
         ]
 
     def _interval_ms(self, one: Watched) -> float:
@@ -217,27 +222,37 @@ class Watchers:
             processes.end(tx, one.process.id, exit_code=news.exit_code, ended_ms=news.at_ms)
             if self._is_served(tx, one):
                 told.append((one, news, self._news(over, whole)))
-        if for_chat := [news for one, news, _ in told if self._is_for_chat(one, news)]:
+        waking = self._waking(tx, [one for one, _, _ in told])
+        if for_chat := [news for one, news, _ in told if self._is_for_chat(one, news, wakes=one in waking)]:
             outbox.add(tx, told[-1][0].address, [Text(text=process_news.ends(for_chat))], topic=_TOPIC)
         if stopped := [one for one, _, _ in told if one.end_requested]:
             outbox.add_notice(tx, stopped[-1].address, process_news.stopped(len(stopped)), topic=_TOPIC)
         if unseen := [(one, last) for one, _, last in told if not one.is_seen]:
-            self._write_for_agent(tx, unseen)
+            self._write_for_agent(tx, unseen, waking)
 
-    def _write_for_agent(self, tx: Transaction, unseen: Sequence[tuple[Watched, News]]) -> None:
+    def _waking(self, tx: Transaction, ended: Sequence[Watched]) -> list[Watched]:
+        """Those that wake the agent; none when it has been woken too often, which the chat is told."""
+        asked = [one for one in ended if one.process.notify_on_complete and not (one.end_requested or one.is_seen)]
+        if asked and processes.wakes_in_a_row(tx, str(asked[0].key)) >= MAX_WAKES_IN_A_ROW:
+            outbox.add_notice(tx, asked[0].address, process_news.not_woken(MAX_WAKES_IN_A_ROW), topic=_TOPIC)
+            return []
+        return asked
+
+    def _write_for_agent(
+        self, tx: Transaction, unseen: Sequence[tuple[Watched, News]], waking: Sequence[Watched]
+    ) -> None:
         """Those that shall wake it wake it; it is told of the others on the same occasion."""
-        waking = [one for one, _ in unseen if one.process.notify_on_complete and not one.end_requested]
         parts = tuple(Text(text=process_news.for_agent(last, was_stopped=one.end_requested)) for one, last in unseen)
         one = waking[0] if waking else unseen[0][0]
         role = self.role_of(tx, one.message("process", ()))
         assert role is not None  # asked in this very transaction
         processes.tell_agent(tx, one, "wake" if waking else "process", parts, role=role)
 
-    def _is_for_chat(self, one: Watched, news: News) -> bool:
+    def _is_for_chat(self, one: Watched, news: News, *, wakes: bool) -> bool:
         """An agent that is woken, or has seen it, tells it itself; a chat that followed its output hears it anyway."""
         if one.end_requested or self.notifications == "off" or (self.notifications == "error" and news.exit_code == 0):
             return False
-        return bool(one.process.check_interval_seconds) or not (one.process.notify_on_complete or one.is_seen)
+        return bool(one.process.check_interval_seconds) or not (wakes or one.is_seen)
 
     def _is_served(self, tx: Transaction, one: Watched) -> bool:
         if one.key is None:

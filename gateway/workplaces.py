@@ -8,8 +8,7 @@ import asyncio
 import hashlib
 import shutil
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from gateway.store.people import OWNER
 from gateway.store.turns import Turn
 from hermes_config.places import Home
 from hermes_config.settings import TerminalSettings
-from tools.backends.base import BackendFailed, Workplace
+from tools.backends.base import BackendFailed, KeepShell, Workplace
 from tools.backends.sandbox import SandboxProblem, find_features
 from tools.workplaces import build_workplace
 
@@ -35,21 +34,13 @@ class Workplaces:
     terminal: TerminalSettings
     _kept: OrderedDict[tuple[str, str], Workplace] = field(default_factory=OrderedDict)
 
-    @asynccontextmanager
-    async def at(self, turn: Turn) -> AsyncIterator[Workplace | None]:
-        """For one turn, as the last turn of that person in this conversation left it; None where there can be none."""
+    async def at(self, turn: Turn) -> Workplace | None:
+        """As the last command of that person in this conversation left it; None where there can be none."""
         try:
-            place = await self._of(turn)
+            return await self._of(turn)
         except BackendFailed as error:
             log.warning("no workplace", problem=str(error))
-            yield None
-            return
-        before = (place.current_folder, dict(place.environment))
-        try:
-            yield place
-        finally:
-            if before != (place.current_folder, place.environment):
-                await asyncio.to_thread(keep, place, self._shell(turn))
+            return None
 
     def workspace(self, turn: Turn) -> Path:
         """The folder that is shared with the person who asks, and with nobody else."""
@@ -72,7 +63,8 @@ class Workplaces:
                 folder = self.workspace(turn)  # no sandbox may hold our own home
         private = self._private(turn)
         built = build_workplace(self.terminal, folder, home=self.home, private=private, is_owner=turn.is_with_owner)
-        return restored(replace(built, holder=self._holder(turn)), self._shell(turn))
+        file = self._shell(turn)
+        return restored(replace(built, holder=self._holder(turn), keep_shell=_keeping(file)), file)
 
     def _is_local(self, turn: Turn) -> bool:
         return turn.is_with_owner and self.terminal.backend == "local"
@@ -101,6 +93,17 @@ def delete_folders(home: Home, person_ids: Iterable[str]) -> list[Path]:
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
     return [folder for folder in folders if folder.exists()]
+
+
+def _keeping(file: Path) -> KeepShell:
+    """One after the other: commands of a turn run side by side."""
+    lock = asyncio.Lock()
+
+    async def keep_shell(place: Workplace) -> None:
+        async with lock:
+            await asyncio.to_thread(keep, replace(place, environment=dict(place.environment)), file)
+
+    return keep_shell
 
 
 def _check_sandboxes() -> None:

@@ -6,6 +6,7 @@ import re
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)?|\x1b[ -/]+[0-~]|\x1b[0-~]"
 )
+_LINE_ENDS = re.compile(r"(?<!\r)\r+\n")  # from the first CR on, or a flood of them would take for ever
 _UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][ -~]{0,200})?)\Z")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -16,7 +17,7 @@ def plain(text: str, *, from_terminal: bool = False) -> str:
     What comes from a terminal ends its lines with CR and LF, which are made LF; elsewhere they are the text's own.
     """
     if from_terminal:
-        text = re.sub(r"\r+\n", "\n", text)
+        text = _LINE_ENDS.sub("\n", text)
     text = _SEQUENCES.sub("", text)
     if "\r" in text:
         text = "\n".join(map(_last_written, text.split("\n")))

@@ -21,6 +21,10 @@ MAX_LINES = 2_000
 _LINES = 200
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 _COMMAND_CHARS = 200
+_WROTE = (
+    "Somebody has written meanwhile. What they say follows here, or is for the next turn: then end this one soon "
+    "instead of waiting again. The process goes on."
+)
 
 Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit"]
 
@@ -99,7 +103,7 @@ class _One:
         notes = [f"The timeout was made {seconds:g} seconds, the longest there is."] if seconds < timeout else []
         if standing.is_running:
             wrote = user_wrote is not None and user_wrote.is_set()
-            notes.append("The user has written meanwhile." if wrote else f"It still runs after {seconds:g} seconds.")
+            notes.append(_WROTE if wrote else f"It still runs after {seconds:g} seconds.")
         told = self._told(standing) | await self._news(standing, raw=raw)
         if said := " ".join(filter(None, (*notes, told.pop("note", "")))):
             told["note"] = said

@@ -3,7 +3,6 @@
 The folder it ends in and what it exports last from one command to the next of a conversation.
 """
 
-import asyncio
 import re
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tools.ansi import plain
-from tools.backends.base import BackendFailed, Command, FileRefused, Finished, Workplace
+from tools.backends.base import BackendFailed, Command, FileRefused, Finished, Spawned, Workplace
 from tools.base import Tool, ToolContext, ToolFailed
 from tools.media import shown
 from tools.process_book import MAX_PROCESSES, Process, ProcessBook, now_ms, stale
@@ -22,7 +21,7 @@ TIMED_OUT = 124  # as the command `timeout` says it
 LONGEST_CHECK_INTERVAL_SECONDS = 86_400
 _LEAVES_SOMETHING = re.compile(r"\b(?:cd|pushd|popd|export|unset|source|declare)\b")
 _SUDO = re.compile(r"(?<![\w./-])sudo(?![\w./-])")
-_PASSWORD_WANTED = re.compile(r"sudo: .*(?:a terminal is required|a password is required|no askpass program)")
+_PASSWORD_WANTED = re.compile(r"sudo: .{0,200}(?:a terminal is required|a password is required|no askpass program)")
 _SUDO_TIP = (
     "sudo needs a password here. The owner can set it with `hermes config set SUDO_PASSWORD` and restart the "
     "gateway; sudo then gets it, and it is shown to nobody."
@@ -130,7 +129,10 @@ async def _waited_for(
         await _check_folder(command.workdir, place)
         raise
     notes = [f"The timeout was made {seconds:g} seconds, the longest there is."] if seconds < timeout else []
+    before = (place.current_folder, dict(place.environment))
     notes += [finished.note, _sudo_tip(finished, place, rules), _remember(finished, command, place, may_move=may_move)]
+    if before != (place.current_folder, place.environment):
+        await place.keep_shell(place)
     error = None
     if finished.timed_out:
         error = f"It was ended after {seconds:g} seconds; its output until then is given."
@@ -199,28 +201,24 @@ async def _started(
 ) -> Process:
     await make_room(place, book)
     await _check_folder(command.workdir, place)
-    spawned = await place.backend.spawn(command)
-    process = Process(
-        id=spawned.id,
-        holder=place.holder,
-        task_id=task_id,
-        command=command.text,
-        workdir=command.workdir,
-        backend=place.backend.name,
-        spawned=spawned,
-        started_ms=now_ms(),
-        pty=command.pty,
-        interactive=command.interactive,
-        check_interval_seconds=check_interval,
-        notify_on_complete=notify_on_complete,
-    )
-    try:
-        await book.add(process)
-    except BaseException:
-        # Nobody would know of it, and nobody could end it.
-        await asyncio.shield(place.backend.kill(spawned))
-        raise
-    return process
+
+    def process(spawned: Spawned) -> Process:
+        return Process(
+            id=spawned.id,
+            holder=place.holder,
+            task_id=task_id,
+            command=command.text,
+            workdir=command.workdir,
+            backend=place.backend.name,
+            spawned=spawned,
+            started_ms=now_ms(),
+            pty=command.pty,
+            interactive=command.interactive,
+            check_interval_seconds=check_interval,
+            notify_on_complete=notify_on_complete,
+        )
+
+    return process(await place.backend.spawn(command, lambda spawned: book.add(process(spawned))))
 
 
 async def make_room(place: Workplace, book: ProcessBook, *, wanted: int = 1) -> None:

@@ -1,5 +1,6 @@
 """Who works where: the owner alone on this machine, everybody else apart in a sandbox."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from gateway.workplaces import Workplaces, workplace_here
 from hermes_config.places import Home
 from hermes_config.settings import TerminalSettings
 from tests.gateway.scene import inbound
+from tests.tools.places import asking
 from tools.backends.base import Workplace
 from tools.backends.sandbox import SandboxProblem
+from tools.process_book import ProcessesInMemory
+from tools.processes import process_tools
 
 
 def said_by(person: str, role: str, *, kind: str = "dm") -> Accepted:
@@ -43,8 +47,7 @@ TOGETHER = turn_of(said_by("owner", "owner", kind="group"), said_by("bob", "gues
 
 
 async def of(places: Workplaces, turn: Turn) -> Workplace | None:
-    async with places.at(turn) as place:
-        return place
+    return await places.at(turn)
 
 
 @pytest.fixture
@@ -78,10 +81,11 @@ async def test_nobody_has_anybody_elses_folder_or_name(places: Workplaces) -> No
 
 
 async def test_a_conversation_finds_its_shell_as_it_left_it_and_a_new_one_begins_anew(places: Workplaces) -> None:
-    async with places.at(ADA) as place:
-        assert place is not None
-        place.current_folder = "/usr"
-        place.environment.update({"COLOUR": "blue", "EDITOR": None})
+    place = await of(places, ADA)
+    assert place is not None
+    place.current_folder = "/usr"
+    place.environment.update({"COLOUR": "blue", "EDITOR": None})
+    await place.keep_shell(place)
     restarted = Workplaces(home=places.home, terminal=places.terminal)
     for known in (places, restarted):
         again = await of(known, replace(ADA, id="t2"))
@@ -93,6 +97,18 @@ async def test_a_conversation_finds_its_shell_as_it_left_it_and_a_new_one_begins
         assert (anew.current_folder, anew.environment) == (anew.workspace, {})
 
 
+async def test_killed_in_the_middle_of_a_turn_the_shell_goes_on_where_it_was(places: Workplaces) -> None:
+    """What the resumed turn runs next must not be run in another folder."""
+    place = await of(places, OWNER)
+    terminal, _ = process_tools(ProcessesInMemory())
+    await asyncio.gather(*(asking(terminal, place)(command=f"export N{number}=x") for number in range(4)))
+    await asking(terminal, place)(command="mkdir inner && cd inner")
+    resumed = await of(Workplaces(home=places.home, terminal=places.terminal), OWNER)
+    assert resumed is not None
+    assert resumed.current_folder == f"{places.terminal.cwd}/inner"
+    assert {"N0", "N1", "N2", "N3"} <= resumed.environment.keys()
+
+
 async def test_after_a_new_conversation_processes_have_the_same_holder(places: Workplaces) -> None:
     first, second = await of(places, ADA), await of(places, replace(ADA, session_id="s2"))
     assert first is not None
@@ -101,9 +117,10 @@ async def test_after_a_new_conversation_processes_have_the_same_holder(places: W
 
 
 async def test_what_was_exported_is_closed_to_others(places: Workplaces) -> None:
-    async with places.at(ADA) as place:
-        assert place is not None
-        place.environment["TOKEN"] = "canary"
+    place = await of(places, ADA)
+    assert place is not None
+    place.environment["TOKEN"] = "canary"
+    await place.keep_shell(place)
     [file] = places.home.private.rglob("*.json")
     assert file.stat().st_mode & 0o777 == 0o600
     assert "box" in file.parts

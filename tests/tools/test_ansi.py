@@ -1,3 +1,5 @@
+"""What a terminal would show."""
+
 import pytest
 
 from tools.ansi import plain, unfinished
@@ -41,3 +43,7 @@ def test_what_is_complete_waits_for_nothing(text: str) -> None:
 
 def test_lines_of_a_terminal_end_like_all_others() -> None:
     assert plain("one\r\ntwo\r\r\n", from_terminal=True) == "one\ntwo\n"
+
+
+def test_a_flood_of_carriage_returns_is_read_in_one_go() -> None:
+    assert plain("\r" * 1_000_000 + "end\r\r\n", from_terminal=True) == "end\n"

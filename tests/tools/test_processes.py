@@ -178,7 +178,8 @@ async def test_waiting_ends_when_the_user_writes(room: Room) -> None:
     wrote.set()
     async with asyncio.timeout(30):
         told = await waiting
-    assert (told["status"], told["note"]) == ("running", "The user has written meanwhile.")
+    assert told["status"] == "running"
+    assert told["note"].startswith("Somebody has written meanwhile.")
 
 
 # Talking to it.

@@ -5,7 +5,7 @@ docker) can do all of `Files` by running small commands, with `Command.stdin` fo
 """
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -73,6 +73,14 @@ class Spawned:
     keeper_pid: int  # who looks after it: reads its output, ends its children, writes down how it ended
     keeper_started: int  # in ticks since boot: a pid alone may be somebody else's by now
     folder: str  # on our side, where its output is
+
+
+WriteDown = Callable[[Spawned], Awaitable[None]]
+"""Makes a child known to whoever looks after it later."""
+
+
+async def nobody_asks(spawned: Spawned) -> None:
+    """For a child that whoever starts it keeps in mind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +214,9 @@ class Backend(Protocol):
     async def run(self, command: Command) -> Finished:
         """Waits for its end. Nothing of it is left running afterwards; being cancelled ends it, too."""
 
-    async def spawn(self, command: Command) -> Spawned:
-        """Starts it and goes on. It outlives us; so does its output."""
+    async def spawn(self, command: Command, write_down: WriteDown = nobody_asks) -> Spawned:
+        """Starts it and goes on. Once `write_down` has returned it outlives us, and so does its output; until then,
+        and when that raises, it ends with us."""
 
     async def standing(self, spawned: Spawned) -> Standing: ...
 
@@ -230,6 +239,10 @@ class Backend(Protocol):
         """Gives back what the backend holds; spawned children go on."""
 
 
+async def nobody_keeps(place: "Workplace") -> None:
+    """For a workplace that ends with the process."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Workplace:
     """Where somebody's files are and their commands run. One for each conversation: the current folder is its own."""
@@ -240,6 +253,7 @@ class Workplace:
     kept_outputs: str = ""  # where the whole of a long output can be read, as the backend names it
     holder: str = ""  # whose it is: background processes are seen by the same holder alone
     environment: dict[str, str | None] = field(default_factory=dict)  # what was exported in its shell; None: unset
+    keep_shell: "KeepShell" = nobody_keeps
 
     def locate(self, path: str) -> str:
         """An absolute path, from one as people write it."""
@@ -247,3 +261,7 @@ class Workplace:
             path = self.backend.home + path[1:]
         joined = posixpath.normpath(posixpath.join(self.current_folder, path or "."))
         return "/" + joined.lstrip("/")
+
+
+KeepShell = Callable[[Workplace], Awaitable[None]]
+"""Told of each command that has moved or exported something, before its result is known: a crash does not undo it."""

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tools.backends import kept
-from tools.backends.base import BackendFailed, Command, Finished, Output, Spawned, Standing
+from tools.backends.base import BackendFailed, Command, Finished, Output, Spawned, Standing, WriteDown, nobody_asks
 from tools.backends.cgroups import Bounds, Cgroups, Group, find_cgroups
 from tools.backends.host_files import HostFiles
 from tools.backends.local import PTY_TERM, argv_of
@@ -28,6 +28,7 @@ from tools.backends.usage import WorkspaceUse
 
 _ORDINARY = ("LANG", "LANGUAGE", "TERM", "TZ")
 _WATCH_SECONDS = 1.0
+_NICENESS = 19  # for people whom we trust less, what nobody else wants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +125,12 @@ class BubblewrapBackend:
             raise BackendFailed(f"The command was not run in the sandbox: {finished.output[7:300].strip()}.")
         return replace(finished, note=" ".join(filter(None, (finished.note, told))))
 
-    async def spawn(self, command: Command) -> Spawned:
+    async def spawn(self, command: Command, write_down: WriteDown = nobody_asks) -> Spawned:
         await self._ready()
         group = self._new_group()
         try:
-            return await kept.spawn(await self._order(command, command.timeout_seconds, group), self.outputs)
+            order = await self._order(command, command.timeout_seconds, group)
+            return await kept.spawn(order, self.outputs, write_down)
         except BaseException:
             if group:
                 group.remove()
@@ -188,6 +190,7 @@ class BubblewrapBackend:
             pty=command.pty,
             rlimits=rlimits,
             cgroups=[str(folder) for folder in group.folders] if group else [],
+            niceness=_NICENESS,
             tells_left_children=False,
             shell=self._shell(command),
         )

@@ -1,7 +1,7 @@
 """Limits that the kernel keeps for a whole tree of processes: control groups, where we may make some.
 
 Version 2 needs a folder that was delegated to us with the controllers switched on for its children, such as a service
-with `Delegate=memory pids` and `DelegateSubgroup=` has; version 1 any folder that we may write to.
+with `Delegate=cpu memory pids` and `DelegateSubgroup=` has; version 1 any folder that we may write to.
 """
 
 import os
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CONTROLLERS = ("memory", "pids")
+_IF_THERE = "cpu"  # a command then gets little of the processors that others want, however many it is
 _PREFIX = "hermes-"
 
 
@@ -64,8 +65,8 @@ class Cgroups:
     def _limits(self) -> Mapping[str, int]:
         memory, processes = self.bounds.memory_bytes, self.bounds.processes
         if self.version == 2:
-            return {"memory.max": memory, "memory.swap.max": 0, "pids.max": processes}
-        return {"memory.limit_in_bytes": memory, "pids.max": processes}
+            return {"memory.max": memory, "memory.swap.max": 0, "pids.max": processes, "cpu.weight": 1}
+        return {"memory.limit_in_bytes": memory, "pids.max": processes, "cpu.shares": 2}
 
 
 def find_cgroups(bounds: Bounds, proc: Path = Path("/proc/self")) -> Cgroups | None:
@@ -89,8 +90,9 @@ def _candidates(proc: Path) -> Iterator[tuple[int, tuple[Path, ...]]]:
                 switched_on = (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()
                 if set(_CONTROLLERS) <= set(switched_on):
                     yield 2, (folder,)
-    if all(controller in ours for controller in _CONTROLLERS):
-        yield 1, tuple(dict.fromkeys(ours[controller] for controller in _CONTROLLERS))
+    for wanted in ((*_CONTROLLERS, _IF_THERE), _CONTROLLERS):
+        if all(controller in ours for controller in wanted):
+            yield 1, tuple(dict.fromkeys(ours[controller] for controller in wanted))
 
 
 def _our_folders(proc: Path) -> dict[str, Path]:
@@ -104,7 +106,7 @@ def _our_folders(proc: Path) -> dict[str, Path]:
             if kind == "cgroup2":
                 mounts[""] = Path(before.split()[4])
             elif kind == "cgroup":
-                mounts |= dict.fromkeys(set(options.split(",")) & set(_CONTROLLERS), Path(before.split()[4]))
+                mounts |= dict.fromkeys(set(options.split(",")) & {*_CONTROLLERS, _IF_THERE}, Path(before.split()[4]))
         for line in (proc / "cgroup").read_text(encoding="utf-8").splitlines():
             _, names, path = line.split(":", 2)
             for name in names.split(","):

@@ -4,7 +4,8 @@ Started as a script by `tools/backends/kept.py`, with nothing but the standard l
 all that the command starts, so that whoever forks twice or begins a session of its own is still below it, and "no
 children" means that nothing is left. Output goes to files in its folder, in pieces named by the position of their
 first byte; the oldest are removed but for the first. The order comes as one line of JSON on stdin; what happens is
-told in lines of JSON on stdout. While stdin is a lifeline, its end means that nobody waits any longer.
+told in lines of JSON on stdout. Stdin is a lifeline: its end means that nobody waits for the command any longer. One
+that may outlive us is let go of by a byte there, once somebody has written down that there is such a process.
 """
 
 import base64
@@ -28,6 +29,7 @@ GRACE_SECONDS = 2.0
 HURRIED_GRACE_SECONDS = 0.3  # when somebody has said stop, and waits for it
 GIVE_UP_SECONDS = 10.0
 CHUNK_BYTES = 1 << 18
+UNKEPT_BYTES_PER_SECOND = 16_000_000
 TERMINAL_SIZE = (24, 80)  # rows, columns
 
 
@@ -90,6 +92,10 @@ class Keeper:
 
     def start(self) -> None:
         """Raises OSError when the command cannot be started."""
+        if self.order["interactive"]:  # before there is a child, which a full disk would leave to nobody
+            os.mkfifo("input", 0o600, dir_fd=self.folder)
+            # Held for writing too, or it would end with the first who wrote into it.
+            self.orders = os.open("input", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.folder)
         output, child_output, child_input = self._pipes()
         said, saying = os.pipe()
         self.child = os.fork()
@@ -111,10 +117,7 @@ class Keeper:
             self.poll.register(self.child_input, select.POLLOUT)
         elif self.to_write:
             self.poll.register(output, select.POLLIN | select.POLLOUT)
-        if self.order["interactive"]:
-            os.mkfifo("input", 0o600, dir_fd=self.folder)
-            # Held for writing too, or it would end with the first who wrote into it.
-            self.orders = os.open("input", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.folder)
+        if self.orders >= 0 and not self.to_write:
             self.poll.register(self.orders, select.POLLIN)
 
     def _pipes(self) -> tuple[int, int, int]:
@@ -134,6 +137,7 @@ class Keeper:
         what = self.order["workdir"]
         try:
             os.setsid()
+            _give_way(self.order["niceness"])
             if self.order["dies_with_keeper"]:
                 _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if self.order["pty"]:
@@ -165,8 +169,7 @@ class Keeper:
     def keep(self, wakes: int, lifeline: int) -> None:
         """Until the command has ended and nothing of it is left."""
         self.poll.register(wakes, select.POLLIN)
-        if lifeline >= 0:
-            self.poll.register(lifeline, select.POLLHUP | select.POLLIN)
+        self.poll.register(lifeline, select.POLLHUP | select.POLLIN)
         timeout = self.order["timeout_seconds"]
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.status is None and not self.ended_by_us:
@@ -176,14 +179,21 @@ class Keeper:
                 self.ended_by_us = "timeout"
             for descriptor, _ in ready:
                 if descriptor == lifeline:
-                    self.ended_by_us = "kill"
-                    self.grace_seconds = HURRIED_GRACE_SECONDS
+                    self._heard(lifeline)
                 elif descriptor == wakes:
                     self._woken(wakes)
                 else:
                     self._move(descriptor)
         self.end_all()
         self._drain()
+
+    def _heard(self, lifeline: int) -> None:
+        if os.read(lifeline, 1):
+            self.poll.unregister(lifeline)
+            _let_go()
+            return
+        self.ended_by_us = "kill"
+        self.grace_seconds = HURRIED_GRACE_SECONDS
 
     def _woken(self, wakes: int) -> None:
         if signal.SIGTERM in os.read(wakes, 4096):
@@ -193,11 +203,24 @@ class Keeper:
     def _move(self, descriptor: int) -> None:
         if descriptor == self.output:
             self._read_output()
-        elif descriptor == self.orders:
-            self.to_write += os.read(self.orders, 65_536)
-            self.poll.register(self.child_input, select.POLLOUT | (select.POLLIN if self.order["pty"] else 0))
-        if self.to_write or descriptor == self.child_input:
+        if descriptor == self.orders:
+            self._take_orders()
+        if descriptor == self.child_input:  # of a terminal that is the output, too
             self._write_input()
+
+    def _take_orders(self) -> None:
+        """No more until these are written: what a command does not read must not pile up here."""
+        self.to_write = os.read(self.orders, 65_536)
+        self.poll.unregister(self.orders)
+        self.poll.register(self.child_input, select.POLLOUT | (select.POLLIN if self.order["pty"] else 0))
+
+    def _refuse_orders(self) -> None:
+        """Whoever wants to send something is told that nobody reads it."""
+        if self.orders >= 0:
+            with contextlib.suppress(KeyError):
+                self.poll.unregister(self.orders)
+            os.close(self.orders)
+            self.orders = -1
 
     def _read_output(self) -> bool:
         """Whether there may be more."""
@@ -216,22 +239,26 @@ class Keeper:
             self.poll.unregister(self.output)
             if self.order["pty"]:
                 self.child_input = -1
+                self._refuse_orders()
             return False
         self.log.write(data)
+        if self.log.total > self.log.head_bytes:
+            # Hardly any of it stays. Read without a pause, who writes without end would keep two processors busy.
+            time.sleep(len(data) / UNKEPT_BYTES_PER_SECOND)
         return True
 
     def _write_input(self) -> None:
-        if self.child_input < 0:
-            self.to_write = b""
-            return
         try:
             self.to_write = self.to_write[os.write(self.child_input, self.to_write[:4096]) :]
         except BlockingIOError:
             return
         except OSError:  # it reads no more
             self.to_write = b""
+            self._refuse_orders()
         if self.to_write:
             return
+        if self.orders >= 0:
+            self.poll.register(self.orders, select.POLLIN)
         if self.order["pty"]:
             self.poll.register(self.child_input, select.POLLIN)
         else:
@@ -300,6 +327,14 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
 
+def _give_way(niceness: int) -> None:
+    """To the gateway, whose chats would wait for a processor otherwise."""
+    os.nice(niceness)
+    # Where the kernel shares them out among sessions, each is nice only to others of its own.
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:
+        group.write(str(niceness))
+
+
 def _in_memory(content: bytes) -> int:
     """A file without a name: nothing of it is left, whatever becomes of us, and each who opens it reads it anew."""
     descriptor = os.memfd_create("secret")
@@ -359,16 +394,22 @@ def _read_order() -> dict:  # type: ignore[type-arg]
 
 
 def _detach() -> None:
-    """Out of our parent's hands: it need not wait for us, and may end before us."""
+    """Out of our parent's hands: it need not wait for us."""
     if os.fork():
         os._exit(0)
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
+
+
+def _let_go() -> None:
+    """Nobody hears us from here on, and whoever started us may end before us."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for descriptor in (0, 1):
+        os.dup2(null, descriptor)
+    os.close(null)
 
 
 def main() -> None:
     order = _read_order()
-    if not order["has_lifeline"]:
+    if order["may_outlive"]:
         _detach()
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     woken, wakes = os.pipe()
@@ -385,15 +426,13 @@ def main() -> None:
         _tell({"failed": os.strerror(error.errno or 0).lower(), "what": error.strerror or error.filename or ""})
         return
     _tell({"pid": keeper.child, "keeper": os.getpid(), "started": started_ticks(os.getpid())})
-    if not order["has_lifeline"]:
-        os.dup2(0, 1)
     try:
-        keeper.keep(woken, 0 if order["has_lifeline"] else -1)
+        keeper.keep(woken, lifeline=0)
     except BaseException:
         keeper.end_all()  # a bug of ours must not leave them to nobody
         raise
     result = keeper.result()
-    if not order["has_lifeline"]:  # else whoever waits has a look at them first
+    if order["may_outlive"]:  # else whoever waits has a look at them first
         for group in order["cgroups"]:
             with contextlib.suppress(OSError):
                 os.rmdir(group)

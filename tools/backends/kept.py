@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from tools.backends.base import BackendFailed, Finished, Output, ShellState, Spawned, Standing
+from tools.backends.base import BackendFailed, Finished, Output, ShellState, Spawned, Standing, WriteDown
 from tools.backends.keeper import GIVE_UP_SECONDS
 from tools.backends.shell import MAX_REPORT_BYTES, Shell, read_report, start_up
 from tools.parts import in_bytes
@@ -51,6 +51,7 @@ class Order:
     pty: bool = False
     rlimits: Mapping[str, int] = field(default_factory=dict)
     cgroups: Sequence[str] = ()
+    niceness: int = 10
     tells_left_children: bool = True  # False where a pid namespace ends them by itself
     shell: Shell | None = None  # of a command that bash is given
     sudo_password: str = field(default="", repr=False)
@@ -99,24 +100,31 @@ def keep(text: str, outputs: Path) -> str:
     return str(file)
 
 
-async def spawn(order: Order, outputs: Path) -> Spawned:
+async def spawn(order: Order, outputs: Path, write_down: WriteDown) -> Spawned:
+    """Until `write_down` has returned it ends with us, and when that fails: nobody else would know of it."""
     folder = _new_folder(outputs, "proc")
     try:
         process = await _keeper(order, folder, outlives_us=True)
         try:
             begun = await _begun(process)
-        finally:
+            spawned = Spawned(
+                id=folder.name,
+                pid=int(begun["pid"]),
+                keeper_pid=int(begun["keeper"]),
+                keeper_started=int(begun["started"]),
+                folder=str(folder),
+            )
+            await write_down(spawned)
+        except BaseException:
             await _ended(process)
+            raise
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return Spawned(
-        id=folder.name,
-        pid=int(begun["pid"]),
-        keeper_pid=int(begun["keeper"]),
-        keeper_started=int(begun["started"]),
-        folder=str(folder),
-    )
+    assert process.stdin is not None
+    process.stdin.write(b"\n")  # lets it go
+    await _ended(process)
+    return spawned
 
 
 def standing(spawned: Spawned) -> Standing:
@@ -241,11 +249,12 @@ async def _keeper(order: Order, folder: Path, *, outlives_us: bool) -> asyncio.s
         "pty": order.pty,
         "rlimits": dict(order.rlimits),
         "cgroups": list(order.cgroups),
+        "niceness": order.niceness,
         "tells_left_children": order.tells_left_children,
         "folder": str(folder),
         "head_bytes": SPAWNED_HEAD_BYTES if outlives_us else MAX_KEPT_BYTES,
         "tail_bytes": SPAWNED_TAIL_BYTES if outlives_us else KEPT_TAIL_BYTES,
-        "has_lifeline": not outlives_us,
+        "may_outlive": outlives_us,
         "dies_with_keeper": not outlives_us,
     }
     process = await asyncio.create_subprocess_exec(
@@ -306,7 +315,7 @@ async def _begun(process: asyncio.subprocess.Process) -> dict[str, Any]:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Lets go of the lifeline and waits; not even being cancelled again leaves children behind."""
+    """Closes the lifeline and waits; not even being cancelled again leaves children behind."""
     assert process.stdin is not None
     process.stdin.close()
     await asyncio.shield(_gone(process))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.backends import kept
-from tools.backends.base import BackendFailed, Command, Finished, Output, Spawned, Standing
+from tools.backends.base import BackendFailed, Command, Finished, Output, Spawned, Standing, WriteDown, nobody_asks
 from tools.backends.host_files import HostFiles
 from tools.backends.privacy import child_environment, hide_our_memory
 from tools.backends.searching import Place, Searcher
@@ -63,8 +63,8 @@ class LocalBackend:
         order = self._order(command, timeout)
         return await kept.run(order, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
 
-    async def spawn(self, command: Command) -> Spawned:
-        return await kept.spawn(self._order(command, command.timeout_seconds), self.outputs)
+    async def spawn(self, command: Command, write_down: WriteDown = nobody_asks) -> Spawned:
+        return await kept.spawn(self._order(command, command.timeout_seconds), self.outputs, write_down)
 
     async def standing(self, spawned: Spawned) -> Standing:
         return await asyncio.to_thread(kept.standing, spawned)

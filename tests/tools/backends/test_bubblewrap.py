@@ -218,6 +218,15 @@ async def test_a_hog_gets_no_more_memory_than_is_allowed(backend: BubblewrapBack
     assert ("more memory than is allowed" in finished.note) == ("control groups (version" in backend.limits_in_force)
 
 
+async def test_it_gets_the_processors_that_nobody_else_wants(backend: BubblewrapBackend) -> None:
+    assert await said(backend, "nice") == "19"
+    if group := backend._new_group():
+        shares = {"cpu.weight": "1", "cpu.shares": "2"}  # the least there is, where they are shared out by group
+        told = {file.name: file.read_text().strip() for folder in group.folders for file in folder.glob("cpu.[ws]*")}
+        group.remove()
+        assert all(told[name] == shares[name] for name in told.keys() & shares.keys())
+
+
 async def test_a_single_file_cannot_be_larger_than_the_room_there_is(backend: BubblewrapBackend) -> None:
     await said(backend, "head -c 50000000 /dev/zero > big")
     assert (Path(backend.home) / "big").stat().st_size <= LIMITS.workspace_mb * 1_000_000
