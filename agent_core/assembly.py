@@ -12,6 +12,7 @@ from agent_core.conversation import Message, ToolCall, assistant
 from agent_core.events import Emit, ReasoningDelta, TextDelta, Usage
 
 CUT_SHORT = "\n\n(The answer was cut off here: it reached the model's length limit.)"
+_MOST_TOKENS = 1_000_000_000  # what is more was not counted, and does not fit into any sum
 
 
 class ErrorInStream(Exception):
@@ -160,7 +161,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and 0 < value <= _MOST_TOKENS else 0
 
 
 def _micros(dollars: object) -> int | None:

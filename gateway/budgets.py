@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -84,8 +84,9 @@ class Price:
         return any(fnmatchcase(name, self.model.lower()) for name in {model, model.rpartition("/")[2]})
 
     def of(self, usage: Usage) -> int:
-        fresh = usage.input_tokens - usage.cached_tokens
-        return round(fresh * self.input + usage.cached_tokens * self.cached + usage.output_tokens * self.output)
+        cached = min(usage.cached_tokens, usage.input_tokens)  # some servers count them apart from the rest
+        fresh = usage.input_tokens - cached
+        return round(fresh * self.input + cached * self.cached + usage.output_tokens * self.output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,10 @@ class Budgets:
     def day(self, at_ms: int) -> str:
         return f"{self._moment(at_ms):%Y-%m-%d}"
 
+    def days_back(self, at_ms: int, days: int) -> str:
+        """By the calendar: a day may have 23 or 25 hours."""
+        return f"{self._moment(at_ms).date() - timedelta(days=days)}"
+
     def month(self, at_ms: int) -> str:
         """Its first day."""
         return f"{self._moment(at_ms):%Y-%m}-01"
@@ -144,7 +149,8 @@ class Budgets:
         if pot is None:
             return ""
         # What others have used is no business of theirs.
-        used = f" ({pot.in_words(asked)})" if owner or pot.scope != "day" else ""
+        of_others = pot.scope == "day" or (several and pot.scope == "user")
+        used = f" ({pot.in_words(asked)})" if owner or not of_others else ""
         if pot.share() >= 1:
             what = f"{_whose(pot, several)} is used up{used}."
         else:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from gateway.errors import AlreadyRunning
+from gateway.errors import AlreadyRunning, StoreUnavailable
 
 _BLOCK_BYTES = 4096
 _TRIES = 10
@@ -36,8 +36,11 @@ class HomeLock:
 
 @contextmanager
 def hold_home(path: Path) -> Iterator[HomeLock]:
-    """Raises AlreadyRunning when another gateway uses this home."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Raises AlreadyRunning when another gateway uses this home, StoreUnavailable when nothing can be written there."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreUnavailable(f"{path} cannot be written: {error.strerror}. Nothing was changed.") from error
     try:
         if not _lock_patiently(handle):
             raise AlreadyRunning(

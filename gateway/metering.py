@@ -15,8 +15,7 @@ from agent_core.events import Emit, Event, ReasoningDelta, Restarted, TextDelta,
 from agent_core.model import Model, ModelError
 from gateway.budgets import Amount, Budgets, Scope
 from gateway.clock import new_id, now_ms
-from gateway.messages import Address
-from gateway.store import chats, inbox, outbox, spending
+from gateway.store import chats, outbox, spending, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.people import OWNER
@@ -99,6 +98,7 @@ class MeteredModel:
             if not pots:
                 return ""
             cost = self._budgets.cost(estimate, self.name)
+            priced = cost is not None
             if cost is None:
                 cost = round(estimate.total_tokens * spending.micros_per_token(tx, self.name))
             asked = Amount(tokens=estimate.total_tokens, cost_micros=cost)
@@ -106,7 +106,7 @@ class MeteredModel:
                 pots, asked, at_ms=call.at_ms, several=len(payer.people) > 1, owner=self._with_owner
             )
             if not refusal:
-                spending.reserve(tx, replace(call, usage=replace(estimate, cost_micros=cost)), payer)
+                spending.reserve(tx, replace(call, usage=replace(estimate, cost_micros=cost), priced=priced), payer)
             return refusal
 
         if refusal := await self._db.write_when_possible(unit):
@@ -154,9 +154,10 @@ class Meter:
             return spending.payer_of_turn(tx, turn.id, turn.session_id)
 
         def tell(tx: Transaction, scope: Scope, text: str) -> None:
-            where = chats.where_to_tell(tx, self.owner_accounts) if scope == "day" else _where(tx, turn)
-            if where is not None:
-                outbox.add_notice(tx, where, text, topic="budget", turn_id=turn.id if scope != "day" else None)
+            if scope != "day":
+                outbox.add_notice(tx, turns.as_it_stands(tx, turn).address, text, topic="budget", turn_id=turn.id)
+            elif where := chats.where_to_tell(tx, self.owner_accounts):
+                outbox.add_notice(tx, where, text, topic="budget")
 
         if turn.id not in self._models:
             self._models[turn.id] = MeteredModel(
@@ -199,7 +200,7 @@ class _Heard:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case Usage():
+            case Usage() if event.total_tokens or event.cost_micros:  # a count of nothing is none
                 self.uses.append(event)
                 self._bytes, self._counted = 0, True
             case TextDelta() | ReasoningDelta():
@@ -228,11 +229,6 @@ class _Heard:
     def _estimate(self, output_tokens: int) -> None:
         self.uses.append(Usage(input_tokens=self._prompt_tokens(), output_tokens=output_tokens))
         self._bytes = 0
-
-
-def _where(tx: Transaction, turn: Turn) -> Address:
-    """As the store knows it by now."""
-    return replace(turn, messages=tuple(inbox.of_turn(tx, turn.id))).address
 
 
 def _tokens_in(message: Message) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
 
-from gateway.clock import for_people
+from gateway.clock import for_people, how_long
 from gateway.store import inbox
 from gateway.store.tracing import Refusal, Reply, Step, Trace
 
@@ -41,6 +41,7 @@ _MODEL_PROBLEMS = {
     "ContextTooLong": "the conversation was too long for the model",
     "Filtered": "the model's provider filtered it",
     "RequestRefused": "the model's provider refused the request",
+    "BudgetSpent": "a budget was used up, or had too little left for it. /usage tells what is left",
 }
 _TOLD = {  # by event, of all that needs no more than its words
     "accepted": "accepted",
@@ -70,7 +71,7 @@ _WORK = ("model_replied", "tool_started", "tool_finished")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gateway:
+class GatewayState:
     """How the gateway is, as far as that explains why something waits."""
 
     is_running: bool = True
@@ -78,7 +79,7 @@ class Gateway:
     unconnected: Mapping[str, str] = field(default_factory=dict)  # accounts, and what is wrong
 
 
-def verdict(trace: Trace, now: int, gateway: Gateway) -> str:
+def verdict(trace: Trace, now: int, gateway: GatewayState) -> str:
     """Answered or not, and why: the first line of everything."""
     if trace.kind in _NOTED:
         return _only_noted(trace)
@@ -91,7 +92,7 @@ def verdict(trace: Trace, now: int, gateway: Gateway) -> str:
     return _not_answered(trace, now, gateway)
 
 
-def lines(trace: Trace, now: int, gateway: Gateway) -> list[str]:
+def lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
     """The verdict and every step, for a terminal."""
     what = f"{trace.kind} {trace.message_id} in {trace.account}:{trace.chat}"
     place = f"inbox:{trace.id}, {what}, session {trace.session_key}, {for_people(trace.accepted_ms)}"
@@ -99,7 +100,7 @@ def lines(trace: Trace, now: int, gateway: Gateway) -> list[str]:
     return [verdict(trace, now, gateway), place, *steps]
 
 
-def chat_lines(trace: Trace, now: int, gateway: Gateway) -> list[str]:
+def chat_lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
     """The same for a chat: shorter, with the model's and the tools' steps folded."""
     steps = [f"{_after(trace, last)}  {words}" for last, words in _folded(trace)]
     room = MAX_CHAT_LINES - 1
@@ -140,7 +141,7 @@ def _only_noted(trace: Trace) -> str:
     return f"{what}, only noted: it went along with turn {trace.turn.id} and is not answered by itself."
 
 
-def _why_waiting(trace: Trace, now: int, gateway: Gateway) -> str:
+def _why_waiting(trace: Trace, now: int, gateway: GatewayState) -> str:
     if not gateway.is_running:
         return "the gateway is not running. Start it: hermes gateway run"
     if gateway.is_stopping:
@@ -152,7 +153,7 @@ def _why_waiting(trace: Trace, now: int, gateway: Gateway) -> str:
     return "it is in line: it is taken up as soon as there is room for one more turn"
 
 
-def _at_work(trace: Trace, now: int, gateway: Gateway) -> str:
+def _at_work(trace: Trace, now: int, gateway: GatewayState) -> str:
     turn = trace.turn
     if turn is None or turn.state == "paused":
         return "Not answered yet because the gateway was stopped; the next start goes on with it."
@@ -166,7 +167,7 @@ def _at_work(trace: Trace, now: int, gateway: Gateway) -> str:
     return f"Being answered for {since}: {doing if turn.tools else 'the model is being asked'}.{again}"
 
 
-def _answered(trace: Trace, now: int, gateway: Gateway) -> str:
+def _answered(trace: Trace, now: int, gateway: GatewayState) -> str:
     answer = _last_said(trace)
     if answer is None:
         return "Done. What was said to it, if anything, is not kept any more."
@@ -176,7 +177,7 @@ def _answered(trace: Trace, now: int, gateway: Gateway) -> str:
     return f"Answered in {took}; {_delivered(answer)}."
 
 
-def _not_answered(trace: Trace, now: int, gateway: Gateway) -> str:
+def _not_answered(trace: Trace, now: int, gateway: GatewayState) -> str:
     said = _last_said(trace)
     if said is None:
         told = ""
@@ -224,7 +225,7 @@ def _delivered(reply: Reply) -> str:
     return f"delivered {pieces}as {_platform(reply.account)} message {reply.receipt}"
 
 
-def _not_delivered(reply: Reply, now: int, gateway: Gateway) -> str:
+def _not_delivered(reply: Reply, now: int, gateway: GatewayState) -> str:
     match reply.state:
         case "failed":
             return f"not delivered: {reply.problem}."
@@ -236,7 +237,7 @@ def _not_delivered(reply: Reply, now: int, gateway: Gateway) -> str:
     return f"not delivered yet{arrived}: {_why_unsent(reply, now, gateway)}."
 
 
-def _why_unsent(reply: Reply, now: int, gateway: Gateway) -> str:
+def _why_unsent(reply: Reply, now: int, gateway: GatewayState) -> str:
     if not gateway.is_running:
         return "the gateway is not running. Start it: hermes gateway run"
     if (problem := gateway.unconnected.get(reply.account)) is not None:
@@ -337,13 +338,12 @@ def _after(trace: Trace, step: Step) -> str:
 
 
 def _long(ms: int) -> str:
+    """To the millisecond where it is short."""
     if ms < 1_000:
         return f"{max(ms, 0)} ms"
     if ms < 60_000:
         return f"{ms / 1000:.1f} s"
-    if ms < 3_600_000:
-        return f"{ms // 60_000} min {ms % 60_000 // 1000} s"
-    return f"{ms // 3_600_000} h {ms % 3_600_000 // 60_000} min"
+    return how_long(ms)
 
 
 def _clock(at_ms: int) -> str:

@@ -112,10 +112,13 @@ def restore(backup: str, yes: bool) -> None:
 
 
 def _open(*, needs_database: bool = True) -> "tuple[Home, Care]":
+    from gateway.store.mark import check_not_lost
     from gateway.wiring import care_for
     from hermes_cli.opening import open_home
 
     opened = open_home(make=False)  # nothing here makes a home
+    if needs_database:
+        check_not_lost(opened.home.database)
     if needs_database and not opened.home.database.exists():
         raise click.ClickException(f"There is no database in {opened.home.root} yet. Start with: hermes gateway run")
     return opened.home, care_for(opened.settings, opened.home.backups)
@@ -135,6 +138,8 @@ def _at_a_terminal() -> bool:
 
 def _find(home: "Home", backup: str) -> Path:
     for copy in (home.backups / backup, Path(backup).expanduser()):
+        if copy.is_file() and home.database.exists() and copy.samefile(home.database):
+            raise click.UsageError("That is the database itself, and no copy of it.")
         if copy.is_file():
             return copy
     raise click.UsageError(f"There is no backup {backup!r}. `hermes state backups` lists those there are.")

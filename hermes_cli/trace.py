@@ -3,18 +3,20 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from gateway.store.connection import Transaction
-    from gateway.tracing import Gateway
+    from gateway.tracing import GatewayState
+    from hermes_cli.opening import Opened
 
 T = TypeVar("T")
 
 _REFUSALS_SHOWN = 50
 _FITTING_SHOWN = 10
+_NOTHING_YET = "No message has reached the gateway of this home yet."
 
 
 @click.command()
@@ -26,18 +28,20 @@ def trace(message: str, as_json: bool) -> None:
     MESSAGE is `last`, a number (inbox:17), the platform's id of a message or of our answer (alone or as
     telegram:CHAT:ID), a turn's id or a session's key. `refused` lists what was not taken.
     """
+    from gateway.store.mark import check_not_lost
     from hermes_cli.opening import open_home
 
     opened = open_home(make=False)  # a question changes nothing
+    check_not_lost(opened.home.database)
     if not opened.home.database.exists():
-        raise click.ClickException("Nothing has been said to Hermes in this home yet.")
+        raise click.ClickException(_NOTHING_YET)
     if message == "refused":
         _show_refusals(opened, as_json)
     else:
         _show_message(opened, message, as_json)
 
 
-def _show_message(opened: Any, name: str, as_json: bool) -> None:
+def _show_message(opened: "Opened", name: str, as_json: bool) -> None:
     from gateway import tracing as words
     from gateway.clock import now_ms
     from gateway.store import tracing
@@ -63,7 +67,7 @@ def _show_message(opened: Any, name: str, as_json: bool) -> None:
         click.echo("\n".join(words.lines(found, now, gateway)))
 
 
-def _show_refusals(opened: Any, as_json: bool) -> None:
+def _show_refusals(opened: "Opened", as_json: bool) -> None:
     from gateway.store import tracing
     from gateway.tracing import refusal_line
 
@@ -83,7 +87,7 @@ def _why_unknown(tx: "Transaction", name: str) -> str:
     from gateway.tracing import UNADDRESSED, refused
 
     if name == "last":
-        return "Nothing has been said to Hermes in this home yet."
+        return _NOTHING_YET
     match name.split(":", 2):
         case [account, chat, message_id]:
             if tracing.was_overheard(tx, account, chat, message_id):
@@ -96,19 +100,19 @@ def _why_unknown(tx: "Transaction", name: str) -> str:
     )
 
 
-def _gateway(opened: Any) -> "Gateway":
+def _gateway(opened: "Opened") -> "GatewayState":
     from gateway.lock import read_state
-    from gateway.tracing import Gateway
+    from gateway.tracing import GatewayState
 
     state = read_state(opened.home.lock_file)
     if state is None:
-        return Gateway(is_running=False)
+        return GatewayState(is_running=False)
     platforms = state.get("platforms", {}).items()
     unconnected = {account: one["problem"] for account, one in platforms if one["state"] != "connected"}
-    return Gateway(is_stopping=state.get("state") == "stopping", unconnected=unconnected)
+    return GatewayState(is_stopping=state.get("state") == "stopping", unconnected=unconnected)
 
 
-def _read(opened: Any, query: "Callable[[Transaction], T]") -> T:
+def _read(opened: "Opened", query: "Callable[[Transaction], T]") -> T:
     from hermes_cli.opening import with_store
 
     return with_store(opened, lambda db: db.read(query))

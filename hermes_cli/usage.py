@@ -26,7 +26,7 @@ def usage(days: int, by: "By", as_json: bool) -> None:
 
     opened = open_home()
     budgets, now = build_budgets(opened.settings), now_ms()
-    since = budgets.day(now - (days - 1) * 86_400_000)
+    since = budgets.days_back(now, days - 1)
 
     def query(tx: Transaction) -> "tuple[list[Total], list[Total], Amount]":
         return spending.totals(tx, since, by), spending.totals(tx, since, "model"), spending.used(tx, budgets.day(now))

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -84,8 +85,9 @@ SECURITY: tuple[Check, ...] = (
 
 
 def run(checks: Sequence[Check], facts: Facts) -> list[Finding]:
-    """What all of them found. Never raises: a check that does is a finding itself."""
-    return [*facts.unseen, *(finding for check in checks for finding in _contained(check, facts))]
+    """What all of them found, without secrets. Never raises: a check that does is a finding itself."""
+    found = (*facts.unseen, *(finding for check in checks for finding in _contained(check, facts)))
+    return [replace(one, text=leaks.covered(one.text, facts), fix=leaks.covered(one.fix, facts)) for one in found]
 
 
 def _contained(check: Check, facts: Facts) -> Iterator[Finding]:

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from agent_core.model_errors import NoEndpoint
 from gateway.checkup.facts import Facts
 from gateway.checkup.finding import Finding, bad, ok, warn
-from gateway.checkup.settings import endpoints
 from gateway.checkup.words import counted, some
+from gateway.endpoints import endpoints
 from gateway.wiring_platforms import door_problem, is_loopback
 
 PART = "exposure"

@@ -14,6 +14,7 @@ from hermes_config.secrets import SECRETS, find, find_of_account
 PART = "secrets"
 
 _SHORTEST_CHARS = 8  # a shorter one could stand anywhere by chance
+_COVER = "(a secret)"
 _WRITTEN = ("logs", "memories", "cron", "trajectories")
 _LOOKS_LIKE = {
     "a Telegram bot token": r"(?<![0-9A-Za-z])[0-9]{8,10}:[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])",
@@ -30,7 +31,8 @@ def in_files(facts: Facts) -> Iterator[Finding]:
     root = facts.home.root
     if facts.home_problem or not root.exists():
         return
-    places = [*sorted(root.glob("*config.yaml*")), *(root / name for name in _WRITTEN), *obeyed(facts)]
+    # There may be more trajectories than files that are looked at.
+    places = [*sorted(root.glob("*config.yaml*")), *obeyed(facts), *(root / name for name in _WRITTEN)]
     found = [finding for file in files_below(places) for finding in _in_file(file, facts)]
     yield from found
     if not found:
@@ -73,6 +75,16 @@ def copies(facts: Facts) -> Iterator[Finding]:
     named = [what for what, _ in _found(end_of(elsewhere).decode("utf-8", "replace"), facts)]
     if named:
         yield bad(PART, f"{elsewhere} can be read by others and holds {some(named)}", f"chmod 600 {elsewhere}")
+
+
+def covered(text: str, facts: Facts) -> str:
+    """Without secrets: a wrong value is quoted where it is told, and may be a token that was put there by mistake."""
+    for secret in facts.secrets.values():
+        if _is_in(secret, text):
+            text = text.replace(secret, _COVER)
+    for pattern in _PATTERNS.values():
+        text = pattern.sub(_COVER, text)
+    return text
 
 
 def _in_file(file: Path, facts: Facts) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import aiohttp
 from agent_core.model_errors import NoEndpoint
 from gateway.checkup.facts import Facts
 from gateway.checkup.finding import Finding, bad, ok, warn
-from gateway.checkup.settings import endpoints
+from gateway.endpoints import endpoints
 from hermes_config.accounts import bots
 from hermes_config.secrets import SECRETS
 from hermes_config.settings import Settings

@@ -7,7 +7,8 @@ from importlib.util import find_spec
 
 from gateway.checkup.facts import Facts
 from gateway.checkup.finding import Finding, bad, ok, warn
-from gateway.checkup.words import age, size
+from gateway.checkup.words import size
+from gateway.clock import roughly
 from hermes_config.accounts import bots
 
 PART = "machine"
@@ -48,7 +49,7 @@ def clock(facts: Facts) -> Iterator[Finding]:
     if facts.now_ms < _BEFORE_HERMES_MS:
         yield bad(PART, "The clock of this machine stands years in the past", "timedatectl set-ntp true")
     elif facts.now_ms < last_ms - _CLOCK_SLACK_MS:
-        behind = age(last_ms - facts.now_ms)
+        behind = roughly(last_ms - facts.now_ms)
         yield warn(PART, f"The newest backup is from the future, by {behind}: the clock jumped", "timedatectl status")
     else:
         yield ok(PART, "The clock is plausible")

@@ -47,7 +47,7 @@ def kept_files(facts: Facts) -> Iterator[Finding]:
     owner = _owner(facts)
     opened: list[str] = []
     foreign: list[str] = []
-    for path in files_below(entry for entry in sorted(root.iterdir()) if entry.name not in _NOT_KEPT):
+    for path in files_below(_kept(root)):
         try:
             found = path.lstat()
         except FileNotFoundError:
@@ -98,6 +98,12 @@ def _changeable(path: Path, facts: Facts) -> Iterator[Finding]:
         yield bad(PART, f"Everybody on this machine may change {path}, which the agent obeys", f"chmod go-w {path}")
     elif found.st_mode & stat.S_IWGRP:
         yield warn(PART, f"The group may change {path}, which the agent obeys", f"chmod go-w {path}")
+
+
+def _kept(root: Path) -> list[Path]:
+    """What matters most comes first: a cache may hold more files than are looked at."""
+    entries = [entry for entry in root.iterdir() if entry.name not in _NOT_KEPT]
+    return sorted(entries, key=lambda entry: (entry.is_dir(), entry.name != "backups", entry.name))
 
 
 def _owner(facts: Facts) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from gateway.checkup.facts import Facts
 from gateway.checkup.finding import Finding, bad, ok, warn
 from gateway.checkup.gather import SYSTEM_UNITS, UNIT
-from gateway.checkup.words import age
+from gateway.clock import roughly
 from hermes_config.accounts import bots
 from hermes_config.secrets import SECRETS
 
@@ -26,7 +26,7 @@ def gateway(facts: Facts) -> Iterator[Finding]:
     silent_ms = facts.now_ms - int(running.get("told_ms", facts.now_ms))
     pid = running.get("pid", "unknown")
     if silent_ms > _SILENT_MS:
-        text = f"The gateway (pid {pid}) has told nothing for {age(silent_ms)}: it hangs, or its disk does"
+        text = f"The gateway (pid {pid}) has told nothing for {roughly(silent_ms)}: it hangs, or its disk does"
         yield bad(PART, text, "stop it, and start it again: hermes gateway run")
     elif problem := running.get("store"):
         yield bad(PART, f"The gateway (pid {pid}) takes no messages: {problem}", "hermes status")
@@ -54,7 +54,7 @@ def model(facts: Facts) -> Iterator[Finding]:
     if problem := told.get("problem"):
         yield bad(PART, f"The model {told.get('name', '')} did not answer last time: {problem}", "hermes config check")
     elif answered_ms := told.get("answered_ms"):
-        yield ok(PART, f"The model {told.get('name', '')} answered {age(facts.now_ms - answered_ms)} ago")
+        yield ok(PART, f"The model {told.get('name', '')} answered {roughly(facts.now_ms - answered_ms)} ago")
 
 
 def units(facts: Facts) -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def units(facts: Facts) -> Iterator[Finding]:
 def _hearing(facts: Facts, account: str, platform: dict[str, object]) -> Finding:
     state, problem = platform.get("state"), platform.get("problem")
     last_ms = platform.get("last_heard_ms")
-    heard = f", last heard {age(facts.now_ms - last_ms)} ago" if isinstance(last_ms, int) and last_ms else ""
+    heard = f", last heard {roughly(facts.now_ms - last_ms)} ago" if isinstance(last_ms, int) and last_ms else ""
     if state == "connected":
         return ok(PART, f"{account} is connected{heard}")
     text = f"{account} is not connected{heard}: {problem or state}"

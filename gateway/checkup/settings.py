@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 
 from agent_core.model_errors import NoEndpoint
-from agent_core.providers import Endpoint, choose
 from gateway.budgets import how_to_price, no_price
 from gateway.checkup.facts import Facts
 from gateway.checkup.finding import Finding, bad, ok, warn
+from gateway.endpoints import endpoints
 from gateway.wiring_budgets import unpriced_models
 from hermes_config.accounts import bots, missing_tokens
 from hermes_config.secrets import SECRETS
-from hermes_config.settings import Settings
 from tools.builtin import load_builtin
 from tools.toolsets import ToolsetError, select
 
@@ -59,13 +58,6 @@ def prices(facts: Facts) -> Iterator[Finding]:
         yield warn(PART, no_price(name).rstrip("."), how_to_price(name))
 
 
-def endpoints(settings: Settings) -> dict[str, Endpoint | NoEndpoint]:
-    """Where each model that is set would be asked, or why it cannot be."""
-    keys = {name.upper(): value.get_secret_value() for name, value in settings.secrets if value is not None}
-    wanted = dict.fromkeys(settings.model.fallbacks, "") | {settings.model.name: settings.model.base_url}
-    return {name: _endpoint(name, base_url, keys) for name, base_url in wanted.items() if name != "demo"}
-
-
 def tokens(facts: Facts) -> Iterator[Finding]:
     for line in missing_tokens(facts.settings):
         yield bad(PART, line, "hermes config check")
@@ -91,10 +83,3 @@ def toolsets(facts: Facts) -> Iterator[Finding]:
     except ToolsetError as error:
         text = f"agent.enabled_toolsets or agent.disabled_toolsets: {error} The gateway does not start like this."
         yield bad(PART, text, "hermes tools")
-
-
-def _endpoint(name: str, base_url: str, keys: dict[str, str]) -> Endpoint | NoEndpoint:
-    try:
-        return choose(name, base_url, keys)
-    except NoEndpoint as problem:
-        return problem

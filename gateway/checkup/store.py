@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gateway.checkup.facts import Facts
 from gateway.checkup.finding import Finding, bad, ok, warn
-from gateway.checkup.words import age, counted, size
-from gateway.clock import for_people
+from gateway.checkup.words import counted, size
+from gateway.clock import for_people, roughly
 
 PART = "store"
 
@@ -33,9 +33,10 @@ def backups(facts: Facts) -> Iterator[Finding]:
         return
     old_ms = facts.now_ms - facts.backup_ms[0]
     if old_ms > facts.settings.store.backup_every_hours * 3_600_000 + _GRACE_MS:
-        yield warn(PART, f"The newest backup is {age(old_ms)} old; a running gateway makes them", "hermes gateway run")
+        text = f"The newest backup is {roughly(old_ms)} old; a running gateway makes them"
+        yield warn(PART, text, "hermes gateway run")
     else:
-        yield ok(PART, f"{counted(len(facts.backup_ms), 'backup', 'backups')}, the newest {age(old_ms)} old")
+        yield ok(PART, f"{counted(len(facts.backup_ms), 'backup', 'backups')}, the newest {roughly(old_ms)} old")
 
 
 def notices(facts: Facts) -> Iterator[Finding]:

@@ -5,14 +5,6 @@ from collections.abc import Sequence
 _NAMED = 3
 
 
-def age(ms: int) -> str:
-    seconds = max(0, ms // 1000)
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
-
-
 def size(count: int) -> str:
     for factor, unit in ((1_000_000_000, "GB"), (1_000_000, "MB")):
         if count >= factor:

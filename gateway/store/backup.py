@@ -61,15 +61,20 @@ def write_copy(source: sqlite3.Connection, target: Path) -> None:
     partial = target.with_suffix(".partial")
     partial.unlink(missing_ok=True)
     try:
-        source.execute("VACUUM INTO ?", (str(partial),))
+        vacuum_into(source, partial)
         if problem := find_damage(partial):
             raise sqlite3.DatabaseError(f"the copy is not sound: {problem}")
-        os.chmod(partial, 0o600)
         sync(partial)
         partial.rename(target)
         sync(target.parent)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def vacuum_into(source: sqlite3.Connection, copy: Path) -> None:
+    """A compact copy in a new file, which nobody else may read: not while it is written, nor when a kill leaves it."""
+    copy.touch(mode=0o600)
+    source.execute("VACUUM INTO ?", (str(copy),))
 
 
 def stamp() -> str:
@@ -78,17 +83,17 @@ def stamp() -> str:
 
 def backups(folder: Path) -> list[Path]:
     """Those made from time to time, the newest first."""
-    return sorted(folder.glob(_PATTERN), reverse=True)
+    return sorted(_files(folder, _PATTERN), reverse=True)
 
 
 def before_changes(folder: Path) -> list[Path]:
     """Those made before a change of schema, the newest first."""
-    return sorted(folder.glob(_BEFORE_CHANGES), key=_when, reverse=True)
+    return sorted(_files(folder, _BEFORE_CHANGES), key=_when, reverse=True)
 
 
 def all_copies(folder: Path) -> list[Path]:
     """Every copy that could be restored, the newest first."""
-    return sorted([*backups(folder), *before_changes(folder), *folder.glob(_REPLACED)], key=_when, reverse=True)
+    return sorted([*backups(folder), *before_changes(folder), *_files(folder, _REPLACED)], key=_when, reverse=True)
 
 
 def newest_sound_backup(folder: Path) -> Path | None:
@@ -99,6 +104,13 @@ def newest_sound_backup(folder: Path) -> Path | None:
 
 def find_unfit(copy: Path) -> str:
     """Why a copy cannot take the place of the database; empty when it can."""
+    try:
+        return _find_unfit(copy)
+    except (OSError, sqlite3.OperationalError) as error:  # such as one that root made: the others may be fine
+        return f"it cannot be opened ({getattr(error, 'strerror', None) or error})"
+
+
+def _find_unfit(copy: Path) -> str:
     if not copy.stat().st_size:
         return "it is empty"
     if damage := find_damage(copy, thorough=True):
@@ -160,6 +172,11 @@ def _find_header_damage(database: Path) -> str:
 def _left_by_a_kill(folder: Path) -> list[Path]:
     oldest = now_ms() / 1000 - _STALE_SECONDS  # a younger one may be another process's, still at work
     return [partial for partial in folder.glob("*.partial*") if partial.stat().st_mtime < oldest]
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    """Without folders, and links that lead nowhere."""
+    return [file for file in folder.glob(pattern) if file.is_file()]
 
 
 def _look_at(copy: Path) -> Copy:

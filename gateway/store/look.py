@@ -11,7 +11,7 @@ from gateway.errors import StoreCorrupt
 from gateway.store import notices, pairing
 from gateway.store.backup import find_damage
 from gateway.store.connection import Transaction, translated
-from gateway.store.mark import Mark
+from gateway.store.mark import check_not_lost
 from gateway.store.migrate import check_not_newer, migrations, schema_version
 from gateway.store.notices import Notice
 
@@ -29,8 +29,7 @@ class Look:
 def look(path: Path, limits: pairing.Limits) -> Look | None:
     """None when there is no database yet. Raises StoreCorrupt, StoreTooNew or StoreUnavailable. Blocks."""
     if not path.exists() or not path.stat().st_size:
-        if Mark(path).read():
-            raise StoreCorrupt(f"{path.name} is gone. Start the gateway: it restores the newest backup.")
+        check_not_lost(path)
         return None
     try:
         if damage := find_damage(path):

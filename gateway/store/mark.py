@@ -9,6 +9,8 @@ import os
 import struct
 from pathlib import Path
 
+from gateway.errors import StoreCorrupt
+
 _MAGIC = b"HERMES-GATEWAY\0\0"
 _COUNT = struct.Struct(">Q")
 
@@ -37,3 +39,14 @@ class Mark:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def is_lost(database: Path) -> bool:
+    """Whether there was a database, and its file is gone or empty now."""
+    return Mark(database).read() > 0 and (not database.exists() or not database.stat().st_size)
+
+
+def check_not_lost(database: Path) -> None:
+    """Raises StoreCorrupt. Opening the file all the same would make an empty one, and no backup would be restored."""
+    if is_lost(database):
+        raise StoreCorrupt(f"{database.name} is gone. Start the gateway: it restores the newest backup.")

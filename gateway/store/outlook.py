@@ -11,6 +11,7 @@ from gateway.store.backup import before_changes, find_damage, find_unfit, schema
 from gateway.store.care import Care
 from gateway.store.census import Lost
 from gateway.store.connection import connect, errors_told
+from gateway.store.mark import check_not_lost
 from gateway.store.migrate import check_not_newer, migrations, schema_version
 from gateway.store.upgrade import Room, oldest_reachable, one_at_a_time, rehearse, room
 
@@ -72,8 +73,9 @@ def foresee_losses(path: Path, care: Care, to: int) -> list[Lost]:
 
 @contextmanager
 def _at_rest(path: Path, care: Care) -> Iterator[sqlite3.Connection]:
-    """While nobody else changes the schema."""
+    """While nobody else changes the schema. Raises StoreCorrupt when the file was emptied."""
     with errors_told(path), one_at_a_time(care.backups):
+        check_not_lost(path)
         connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
         try:
             yield connection

@@ -5,11 +5,10 @@ import stat
 from pathlib import Path
 
 from gateway.clock import for_people, now_ms
-from gateway.errors import StoreCorrupt
 from gateway.store.backup import find_damage, newest_sound_backup, stamp, sync
 from gateway.store.care import Care as Care
 from gateway.store.connection import connect, errors_told
-from gateway.store.mark import Mark
+from gateway.store.mark import Mark, check_not_lost, is_lost
 from gateway.store.migrate import migrate, migrations, schema_version
 from gateway.store.search import index_is_damaged, rebuild_index
 from gateway.store.upgrade import upgrade
@@ -30,7 +29,7 @@ def _prepare(path: Path, care: Care, repair: bool) -> list[str]:
     mark = Mark(path)
     try:
         _open_siblings(path)
-        restored, notices = _repair(path, care, mark) if repair else _refuse_if_lost(path, mark)
+        restored, notices = _repair(path, care) if repair else _refuse_if_lost(path)
         reached = mark.read()  # before the database is asked: another process may commit in between
         mark.write(reached)  # first of all: by this file a database cut short while it was made is known as ours
         path.touch(mode=0o600)
@@ -64,19 +63,14 @@ def siblings(path: Path) -> tuple[Path, Path]:
     return Path(f"{path}-wal"), Path(f"{path}-shm")
 
 
-def _is_lost(path: Path, mark: Mark) -> bool:
-    return mark.read() > 0 and (not path.exists() or not path.stat().st_size)
-
-
-def _refuse_if_lost(path: Path, mark: Mark) -> tuple[bool, list[str]]:
-    if _is_lost(path, mark):  # going on would make an empty one, and the gateway would restore no backup
-        raise StoreCorrupt(f"{path.name} is gone. Start the gateway: it restores the newest backup.")
+def _refuse_if_lost(path: Path) -> tuple[bool, list[str]]:
+    check_not_lost(path)
     return False, []
 
 
-def _repair(path: Path, care: Care, mark: Mark) -> tuple[bool, list[str]]:
+def _repair(path: Path, care: Care) -> tuple[bool, list[str]]:
     """Whether a backup took the file's place, and what the operator must be told."""
-    if _is_lost(path, mark):
+    if is_lost(path):
         for leftover in siblings(path):
             leftover.unlink(missing_ok=True)  # would be replayed into whatever file takes the name
         return True, [f"state.db is gone. {_restore(path, care)}"]

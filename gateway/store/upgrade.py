@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.errors import StoreUnavailable, UpgradeFailed
-from gateway.store.backup import find_damage, forget_old_changes, keep_before_change
+from gateway.store.backup import find_damage, forget_old_changes, keep_before_change, vacuum_into
 from gateway.store.care import Care
 from gateway.store.census import Lost, find_losses, take_census
 from gateway.store.connection import connect, translated
@@ -51,8 +51,7 @@ def rehearse(connection: sqlite3.Connection, care: Care, to: int) -> list[Lost]:
     copy = care.backups / _REHEARSAL
     _remove(copy)  # a kill may have left one
     try:
-        connection.execute("VACUUM INTO ?", (str(copy),))
-        copy.chmod(0o600)
+        vacuum_into(connection, copy)
         with _told(found, to):
             return _try(copy, care, to)
     finally:

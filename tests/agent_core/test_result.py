@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from agent_core.conversation import Message, ToolCall, assistant, tool_result, user
-from agent_core.events import Usage
 from agent_core.openai_format import conversation_from_openai, message_from_openai, message_to_openai, tool_to_openai
 from agent_core.result import AgentResult, ToolError, TurnOutcome, final_text, tool_names
 from tests.agent_core.scripted import answering, asks, call
@@ -19,7 +18,6 @@ OUTCOME = TurnOutcome(
         assistant("too dark"),
     ),
     finished_naturally=True,
-    usage=Usage(),
 )
 
 
@@ -107,7 +105,7 @@ def test_a_message_comes_back_from_openai_format_as_it_was(message: Message) -> 
 def test_a_conversation_comes_back_with_the_names_of_its_tools() -> None:
     back = conversation_from_openai(OUTCOME.result.messages)
     assert [(message.role, message.tool_name) for message in back][2] == ("tool", "look")
-    assert TurnOutcome(history=tuple(back), messages=(), finished_naturally=True, usage=Usage()).result.messages == (
+    assert TurnOutcome(history=tuple(back), messages=(), finished_naturally=True).result.messages == (
         OUTCOME.result.messages
     )
 

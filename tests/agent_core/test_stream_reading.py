@@ -121,6 +121,12 @@ def test_whole_calls_without_ids_stay_apart() -> None:
     assert [call.name for call in message.tool_calls] == ["a", "b"]
 
 
+@pytest.mark.parametrize("told", [-5, 10**30, 2.5, "9", None])
+def test_a_count_that_cannot_be_is_left_out(told: object) -> None:
+    usage = _assembled({"usage": {"prompt_tokens": 9, "completion_tokens": told}}).usage
+    assert usage == Usage(input_tokens=9)
+
+
 def test_usage_is_found_where_servers_put_it() -> None:
     assert _assembled({"choices": [{"usage": {"prompt_tokens": 3}}]}).usage == Usage(input_tokens=3)
     deepseek = {"usage": {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 8}}

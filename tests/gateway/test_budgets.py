@@ -1,11 +1,12 @@
 """What may be spent in a day: limits and sums in, sentences out."""
 
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from agent_core.events import Usage
-from gateway.budgets import Amount, Budgets, Pot, Scope, against, budgets_for, dollars
+from gateway.budgets import Amount, Budgets, Pot, Price, Scope, against, budgets_for, dollars
 from hermes_config.settings import BudgetsSettings
 
 NOON_MS = 1_774_350_000_000  # 2026-03-24 11:00 UTC
@@ -156,3 +157,25 @@ def test_use_against_a_limit() -> None:
     used = Amount(tokens=1200, cost_micros=300_000)
     assert against(used, Amount()) == "1,200 tokens, $0.30"
     assert against(used, Amount(tokens=5000, cost_micros=1_000_000)) == "1,200 of 5,000 tokens, $0.30 of $1.00"
+
+
+def test_cached_tokens_that_are_counted_apart_give_no_money_back() -> None:
+    price = Price(model="a", input=3, cached=1, output=10)
+    assert price.of(Usage(input_tokens=100, cached_tokens=1_000)) == 100
+
+
+@pytest.mark.parametrize(
+    ("at", "days", "day"),
+    [
+        (datetime(2026, 3, 30, 0, 30, tzinfo=BERLIN), 1, "2026-03-29"),  # after a day of 23 hours
+        (datetime(2026, 10, 25, 23, 30, tzinfo=BERLIN), 1, "2026-10-24"),  # at the end of one of 25
+        (datetime(2026, 10, 25, 23, 30, tzinfo=BERLIN), 0, "2026-10-25"),
+    ],
+)
+def test_days_are_counted_by_the_calendar(at: datetime, days: int, day: str) -> None:
+    assert Budgets(timezone=BERLIN).days_back(int(at.timestamp() * 1000), days) == day
+
+
+def test_where_several_asked_none_is_told_what_another_has_used() -> None:
+    said = Budgets(timezone=BERLIN).refusal([pot(9_000, 9_000)], Amount(), at_ms=NOON_MS, several=True)
+    assert said.startswith("The budget for today of one of you who asked is used up. It begins anew")

@@ -81,6 +81,7 @@ QUESTION = user("?" * 40)  # ten tokens
     [
         ([REPORTED], None, (10, 1)),
         ([], None, (10, 100)),  # a server that does not count
+        ([Usage()], None, (10, 100)),  # and one that counts nothing
         ([TextDelta(text="y" * 80), Restarted(), TextDelta(text="z"), REPORTED], None, (20, 21)),
         ([REPORTED, REPORTED], None, (20, 2)),
         ([], ModelError("refused"), None),
@@ -303,3 +304,14 @@ async def test_a_transaction_that_comes_to_nothing_loses_no_call(db: Database) -
     assert await spent(db) == []
     await db.write(model.settle)
     assert await spent(db) == [(10, 1, 1)]
+
+
+async def test_a_crash_does_not_make_a_price_known(db: Database) -> None:
+    budgets = Budgets(limits={"day": Amount(cost_micros=10_000)})
+    model = PacedModel()
+    asking = asyncio.create_task(metered(db, model, budgets).reply([QUESTION], (), ignore))
+    await soon(model.asked.get())
+    asking.cancel()
+    await asyncio.wait([asking])
+    await db.write(spending.after_crash)
+    assert await rows(db, "SELECT cost_micros, priced FROM spending") == [(0, 0)]

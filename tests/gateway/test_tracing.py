@@ -7,13 +7,14 @@ import pytest
 
 from agent_core.model_errors import ProviderError
 from gateway import tracing
+from gateway.metering import BudgetSpent
 from gateway.store import inbox
 from gateway.store.tracing import Refusal, Reply, Step, Trace, Work
-from gateway.tracing import Gateway, chat_lines, lines, verdict
+from gateway.tracing import GatewayState, chat_lines, lines, verdict
 
 ACCEPTED = 1_790_000_000_000
 NOW = ACCEPTED + 60_000
-OFF = Gateway(is_running=False)
+OFF = GatewayState(is_running=False)
 
 TURN = Work(id="t1", state="done", outcome="answered", resumes=0, stop_requested=False, started_ms=ACCEPTED + 20_000)
 ANSWER = Reply(
@@ -79,9 +80,9 @@ def noted(kind: str, outcome: str = "", turn: Work | None = None) -> Trace:
     return replace(TRACE, kind=kind, outcome=outcome, turn=turn, replies=(), state="done" if outcome else "ready")
 
 
-ON = Gateway()
+ON = GatewayState()
 DUE = NOW + 5_000
-VERDICTS: list[tuple[Trace, Gateway, str]] = [
+VERDICTS: list[tuple[Trace, GatewayState, str]] = [
     # answered
     (TRACE, ON, "Answered in 1.2 s; delivered as Telegram message 4711."),
     (TRACE, OFF, "Answered in 1.2 s; delivered as Telegram message 4711."),
@@ -115,7 +116,7 @@ VERDICTS: list[tuple[Trace, Gateway, str]] = [
     ),
     (
         reply(state="unsure"),
-        Gateway(unconnected={"telegram": "no network"}),
+        GatewayState(unconnected={"telegram": "no network"}),
         "Answered, but not delivered yet: telegram is not connected: no network.",
     ),
     (
@@ -127,7 +128,7 @@ VERDICTS: list[tuple[Trace, Gateway, str]] = [
     (waiting(), OFF, "Not answered yet because the gateway is not running. Start it: hermes gateway run."),
     (
         waiting(),
-        Gateway(is_stopping=True),
+        GatewayState(is_stopping=True),
         "Not answered yet because the gateway is stopping; it is taken up after the next start.",
     ),
     (
@@ -188,6 +189,11 @@ VERDICTS: list[tuple[Trace, Gateway, str]] = [
         ON,
         "Not answered because the model was overloaded. That was told in the chat: delivered as Telegram message 4711.",
     ),
+    (
+        ended("failed", step("failed", problem="BudgetSpent")),
+        ON,
+        "Not answered because a budget was used up, or had too little left for it. /usage tells what is left.",
+    ),
     (ended("failed", step("failed", problem="Odd")), ON, "Not answered because the model could not answer."),
     (
         ended("failed", step("failed")),
@@ -222,7 +228,7 @@ VERDICTS: list[tuple[Trace, Gateway, str]] = [
 
 
 @pytest.mark.parametrize(("trace", "gateway", "words"), VERDICTS)
-def test_the_verdict(trace: Trace, gateway: Gateway, words: str) -> None:
+def test_the_verdict(trace: Trace, gateway: GatewayState, words: str) -> None:
     assert verdict(trace, NOW, gateway) == words
 
 
@@ -230,7 +236,7 @@ def test_every_way_a_model_can_fail_has_words() -> None:
     def below(kind: type[ProviderError]) -> set[str]:
         return {kind.__name__}.union(*(below(one) for one in kind.__subclasses__()))
 
-    assert set(tracing._MODEL_PROBLEMS) == below(ProviderError) - {"ProviderError"}
+    assert set(tracing._MODEL_PROBLEMS) == below(ProviderError) - {"ProviderError"} | {BudgetSpent.__name__}
 
 
 STEPS = (

@@ -94,3 +94,13 @@ def test_help_imports_nothing_heavy() -> None:
     )
     asked = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT)
     assert not {"pydantic", "structlog", "aiohttp", "asyncio", "sqlite3"} & set(asked.stderr.split())
+
+
+def test_a_token_in_a_wrong_place_is_not_shown_by_what_is_said_of_it(home: Path) -> None:
+    key = "sk-" + "a1B2" * 10
+    (home / "config.yaml").write_text(f"access:\n  allowed_users: ['{TOKEN}']\nbudgets:\n  user_tokens: {key}\n")
+    shown = run().output
+    assert "config.yaml line 2: access.allowed_users '(a secret)' looks like a user name" in shown
+    assert "config.yaml line 4: budgets.user_tokens is '(a secret)'" in shown
+    assert TOKEN not in shown
+    assert key not in shown

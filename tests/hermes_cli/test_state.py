@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.errors import AlreadyRunning
+from gateway.errors import AlreadyRunning, StoreCorrupt
 from gateway.lock import hold_home
 from gateway.store.backup import before_changes, make_backup, schema_of
+from gateway.store.mark import Mark
 from gateway.store.migrate import migrations
 from gateway.store.prepare import Care, prepare
 from hermes_cli.main import hermes
@@ -184,3 +185,27 @@ def test_a_copy_that_is_not_there_is_refused(current: Path) -> None:
     refused = run("restore", "state-1999.db", "--yes")
     assert refused.exit_code == 2
     assert "`hermes state backups` lists" in refused.stderr
+
+
+def test_the_database_itself_is_no_copy_to_restore(current: Path) -> None:
+    said = run("restore", str(current), "--yes")
+    assert said.exit_code == 2
+    assert "That is the database itself" in said.stderr
+    assert list((current.parent / "backups").glob("replaced-*")) == []
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["emptied", "gone"])
+@pytest.mark.parametrize("command", [["state", "check"], ["state", "undo", "--yes"], ["trace", "last"]])
+def test_a_lost_database_is_told_and_left_for_the_gateway_to_restore(
+    current: Path, command: list[str], is_there: bool
+) -> None:
+    with closing(Mark(current)) as mark:
+        mark.write(7)
+    current.write_bytes(b"")
+    if not is_there:
+        current.unlink()
+    said = CliRunner().invoke(hermes, command)
+    assert isinstance(said.exception, StoreCorrupt)
+    assert str(said.exception).startswith("state.db is gone. Start the gateway")
+    assert current.exists() is is_there
+    assert not is_there or current.read_bytes() == b""

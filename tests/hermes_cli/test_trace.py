@@ -12,23 +12,10 @@ from gateway.lock import hold_home
 from gateway.messages import SessionKey
 from gateway.store import outbox, overheard, trail
 from gateway.store.connection import Transaction, connect
-from gateway.store.prepare import Care, prepare
 from hermes_cli.main import hermes as command
-from hermes_config.places import Home
 from tests.gateway.store.exchange import exchange
 from tests.gateway.store.rows import ADDRESS, inbound, key_of, take
 from tests.hermes_cli.running import hermes
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def made(home: Path) -> None:
-    Home(home).prepare()
-    prepare(home / "state.db", Care(backups=home / "backups"), repair=False)
 
 
 @contextmanager
@@ -47,7 +34,7 @@ def run(*arguments: str) -> Result:
 def test_asking_makes_no_home(home: Path) -> None:
     shown = run()
     assert shown.exit_code == 1
-    assert shown.stderr == "Error: Nothing has been said to Hermes in this home yet.\n"
+    assert shown.stderr == "Error: No message has reached the gateway of this home yet.\n"
     assert not home.exists()
 
 
@@ -56,7 +43,7 @@ def test_asking_makes_no_home(home: Path) -> None:
 def test_a_name_of_nothing_fails_with_a_sentence(name: str) -> None:
     shown = run(name)
     assert (shown.exit_code, shown.stdout) == (1, "")
-    assert ("Nothing has been said" if name == "last" else "`hermes trace refused` for what was not") in shown.stderr
+    assert ("No message has reached" if name == "last" else "`hermes trace refused` for what was not") in shown.stderr
 
 
 @pytest.mark.usefixtures("made")

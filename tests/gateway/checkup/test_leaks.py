@@ -118,3 +118,12 @@ def test_an_env_file_in_the_working_folder(root: Path, tmp_path: Path, mode: int
     (tmp_path / ".env").chmod(mode)
     facts = facts_of(root, {"terminal": {"cwd": str(tmp_path)}}, secrets=KNOWN)
     assert [one.level for one in leaks.copies(facts)] == levels
+
+
+def test_many_trajectories_hide_no_secret_in_what_is_obeyed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.checkup.walk._MOST_FILES", 10)
+    (root / "trajectories").mkdir()
+    for number in range(20):
+        (root / "trajectories" / str(number)).touch()
+    (root / "SOUL.md").write_text(OPENAI)
+    assert [finding.level for finding in in_files(root)] == ["bad"]

@@ -119,3 +119,14 @@ def test_what_the_agent_obeys_is_for_nobody_else_to_change(root: Path, name: str
     path.chmod(mode)
     found = told(permissions.instructions, ours(root))
     assert [one for one, _ in found] == [level] * len(found)
+
+
+@pytest.mark.parametrize("name", ["state.db", "backups/state-1.db"])
+def test_a_full_cache_hides_nothing_that_matters_more(root: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr("gateway.checkup.walk._MOST_FILES", 10)
+    (root / "audio_cache").mkdir(mode=0o700)
+    for number in range(20):
+        (root / "audio_cache" / str(number)).touch(0o600)
+    (root / name).parent.mkdir(mode=0o700, exist_ok=True)
+    (root / name).touch(0o644)
+    assert told(permissions.kept_files, ours(root)) == [("bad", f"1 file is open to others on this machine: {name}")]

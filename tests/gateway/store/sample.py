@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_core.conversation import assistant, user
 from gateway.messages import Cursor, Receipt, Sender, SessionKey, Text
-from gateway.store import inbox, outbox, transcripts, turns
+from gateway.store import cursors, outbox, transcripts, turns
 from gateway.store.connection import Transaction, connect
 from tests.gateway.store.rows import inbound, take
 
@@ -30,7 +30,7 @@ def converse(path: Path, chats: range) -> None:
             turns.finish(tx, turn.id, turn.messages, "answered")
             for row in outbox.claim(tx, "telegram", 1):
                 outbox.sent(tx, row, Receipt(message_id=f"r{chat}"))
-        inbox.set_cursor(tx, "telegram", Cursor(channel=f"channel {chat}", value=str(chat)))
+        cursors.move(tx, "telegram", Cursor(channel=f"channel {chat}", value=str(chat)))
     tx.execute("UPDATE meta SET value = value + 1")
     connection.execute("COMMIT")
     connection.close()

@@ -13,8 +13,10 @@ from gateway.store.backup import (
     backups,
     find_damage,
     keep_before_change,
+    list_copies,
     make_backup,
     newest_sound_backup,
+    write_copy,
 )
 from gateway.store.connection import connect
 from gateway.store.migrate import migrations
@@ -194,3 +196,29 @@ def test_the_quick_check_does_not_look_at_indexes_and_the_thorough_one_does(path
     empty_an_index(path)
     assert find_damage(path) == ""
     assert find_damage(path, thorough=True) != ""
+
+
+def test_a_copy_that_cannot_be_opened_does_not_hide_the_others(path: Path, folder: Path) -> None:
+    sound = make_backup(path, folder, keep=5)
+    closed = make_backup(path, folder, keep=5)
+    connect(closed, busy_timeout_seconds=1).close()  # it has a log now
+    Path(f"{closed}-wal").mkdir()  # which cannot be read
+    (folder / "state-9.db").symlink_to("nowhere")
+    (folder / "before-schema-9.db").mkdir()
+    assert newest_sound_backup(folder) == sound
+    listed = {copy.name: copy.problem for copy in list_copies(folder)}
+    assert listed == {closed.name: "it cannot be opened (unable to open database file)", sound.name: ""}
+
+
+def test_nobody_else_may_read_a_copy_while_it_is_written(path: Path, folder: Path) -> None:
+    write(path, *("a" * 1_000 for _ in range(500)))
+    modes: set[int] = set()
+
+    def look() -> None:
+        modes.update(stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir())
+
+    source = connect(path, busy_timeout_seconds=1)
+    source.set_progress_handler(look, 1_000)
+    write_copy(source, folder / "state-1.db")
+    source.close()
+    assert modes == {0o600}

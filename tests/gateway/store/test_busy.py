@@ -10,6 +10,7 @@ from gateway.store.connection import Transaction
 from gateway.store.inbox import Accepted
 from gateway.store.turns import Outcome, Turn
 from tests.gateway.store.conftest import Clock
+from tests.gateway.store.line import answer_all, begin, end
 from tests.gateway.store.rows import ANN, inbound
 
 BO = Sender(id="7", name="Bo")
@@ -33,29 +34,10 @@ def say(
     return taken
 
 
-def begin(tx: Transaction) -> Turn:
-    turn = turns.begin(tx)
-    assert turn is not None
-    return turn
-
-
 @pytest.fixture
 def turn(tx: Transaction) -> Turn:
     say(tx, "first")
     return begin(tx)
-
-
-def end(tx: Transaction, turn: Turn, outcome: Outcome = "answered") -> None:
-    turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), outcome)
-
-
-def rest(tx: Transaction) -> list[list[str]]:
-    """The turns to come."""
-    taken = []
-    while turn := turns.begin(tx):
-        taken.append([message.text for message in turn.messages])
-        end(tx, turn)
-    return taken
 
 
 def anybody(message: Accepted) -> bool:
@@ -79,7 +61,7 @@ def test_which_turns_are_to_come(tx: Transaction, turn: Turn, mode: BusyMode, ex
     for text in ("a", "b", "Bo's", "c"):
         say(tx, text, mode=mode, sender=BO if text == "Bo's" else ANN)
     end(tx, turn)
-    assert rest(tx) == expected
+    assert answer_all(tx) == expected
 
 
 def test_what_comes_during_the_next_turn_is_collected_for_the_one_after(tx: Transaction, turn: Turn) -> None:
@@ -89,7 +71,7 @@ def test_what_comes_during_the_next_turn_is_collected_for_the_one_after(tx: Tran
     for text in ("b", "c"):
         say(tx, text, mode="collect")
     end(tx, following)
-    assert rest(tx) == [["b", "c"]]
+    assert answer_all(tx) == [["b", "c"]]
 
 
 def test_those_that_join_are_the_turns_own_from_then_on(tx: Transaction, turn: Turn) -> None:
@@ -100,7 +82,7 @@ def test_those_that_join_are_the_turns_own_from_then_on(tx: Transaction, turn: T
     [resumed] = turns.resume_all(tx)
     assert [message.text for message in resumed.asked] == ["first", "a", "b"]
     end(tx, turn)
-    assert rest(tx) == []
+    assert answer_all(tx) == []
 
 
 @pytest.mark.parametrize(("sender", "role"), [(BO, "member"), (ANN, "owner"), (ANN, "guest")])
@@ -110,7 +92,7 @@ def test_only_the_same_person_in_the_same_role_joins(tx: Transaction, turn: Turn
     say(tx, "b")
     assert join(tx, turn) == ["a"]
     end(tx, turn)
-    assert rest(tx) == [["other"], ["b"]]
+    assert answer_all(tx) == [["other"], ["b"]]
 
 
 def test_nobody_joins_a_turn_of_several_people(tx: Transaction) -> None:
@@ -137,7 +119,7 @@ def test_what_its_senders_client_has_cut_stays_together(tx: Transaction, turn: T
     joined = turns.join(tx, turn.id, lambda message: message.text != "heavy")
     assert [message.text for message in joined] == ["a"]
     end(tx, turn)
-    assert rest(tx) == [["cut", "heavy"]]
+    assert answer_all(tx) == [["cut", "heavy"]]
 
 
 def test_notes_go_along_with_the_message_after_them_and_hold_nobody_back(tx: Transaction, turn: Turn) -> None:
@@ -148,7 +130,7 @@ def test_notes_go_along_with_the_message_after_them_and_hold_nobody_back(tx: Tra
     assert join(tx, turn) == ["an edit", "a"]
     end(tx, turn)
     say(tx, "b")
-    assert rest(tx) == [["Bo's edit", "a late edit", "b"]]
+    assert answer_all(tx) == [["Bo's edit", "a late edit", "b"]]
 
 
 @pytest.mark.parametrize("kind", ["command", "button"])

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.access import Rules
 from gateway.intake import Habits, Intake
-from gateway.messages import Cursor, Media, Sender, SessionKey, Text
+from gateway.messages import Media, Sender, SessionKey, Text
 from gateway.store import inbox, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
@@ -205,16 +205,6 @@ def test_parts_can_be_replaced_once_files_are_ours(tx: Transaction) -> None:
     inbox.set_parts(tx, row, parts)
     [message] = inbox.of_turn(tx, turn.id)
     assert message.parts == parts
-
-
-def test_cursors_are_kept_by_account_and_channel(tx: Transaction) -> None:
-    assert inbox.cursor(tx, "telegram", "updates") == ""
-    inbox.set_cursor(tx, "telegram", Cursor(channel="updates", value="7"))
-    inbox.set_cursor(tx, "telegram@work", Cursor(channel="updates", value="8"))
-    inbox.set_cursor(tx, "telegram", Cursor(channel="updates", value="9"))
-    assert inbox.cursor(tx, "telegram", "updates") == "9"
-    assert inbox.cursor(tx, "telegram@work", "updates") == "8"
-    assert inbox.cursor(tx, "telegram", "other") == ""
 
 
 async def test_a_full_queue_refuses_with_one_notice_and_remembers_the_refused(db: Database) -> None:

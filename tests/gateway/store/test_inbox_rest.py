@@ -3,8 +3,8 @@
 from gateway.messages import Sender, SessionKey
 from gateway.store import inbox, people, turns
 from gateway.store.connection import Transaction
-from gateway.store.turns import Turn
 from tests.gateway.store.conftest import Clock
+from tests.gateway.store.line import answer_all, begin, end
 from tests.gateway.store.rows import ANN, KEY, inbound, take
 
 BO = Sender(id="7", name="Bo")
@@ -19,24 +19,6 @@ def take_part(
     person_id = people.recognise(tx, key.account_name, sender, role="member")
     taken = inbox.insert(tx, inbound(text, key=key, sender=sender), person_id=person_id, wait_ms=wait_ms)
     assert taken is not None
-    return taken
-
-
-def begin(tx: Transaction) -> Turn:
-    turn = turns.begin(tx)
-    assert turn is not None
-    return turn
-
-
-def end(tx: Transaction, turn: Turn) -> None:
-    turns.finish(tx, turn.id, turn.messages, "answered")
-
-
-def answer_all(tx: Transaction) -> list[list[str]]:
-    taken = []
-    while turn := turns.begin(tx):
-        taken.append([message.text for message in turn.messages])
-        end(tx, turn)
     return taken
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import StoreTooNew
+from gateway.errors import StoreCorrupt, StoreTooNew
+from gateway.store.mark import Mark
 from gateway.store.migrate import migrations
 from gateway.store.outlook import Reach, find_reach, foresee_losses, look_ahead
 from gateway.store.prepare import Care, prepare
@@ -71,3 +72,14 @@ def test_what_would_be_lost_is_counted(path: Path, care: Care) -> None:
     lost = {one.table: one.count for one in foresee_losses(path, care, OLD)}
     assert lost.items() >= {"spending": ROWS, "processes": ROWS}.items()
     assert "messages" not in lost
+
+
+def test_an_emptied_file_is_left_for_the_gateway_to_restore(path: Path, care: Care) -> None:
+    prepare(path, care, repair=True)
+    with closing(Mark(path)) as mark:
+        mark.write(7)
+    path.write_bytes(b"")
+    for look in (look_ahead, find_reach):
+        with pytest.raises(StoreCorrupt, match=r"is gone\. Start the gateway"):
+            look(path, care)
+    assert path.read_bytes() == b""

@@ -106,6 +106,13 @@ def test_what_a_woken_turn_starts_is_answered_where_the_first_was(tx: Transactio
     assert watched(tx, process_of(woken, "b")).address == first.address
 
 
+def test_what_is_started_while_its_turn_is_stopped_is_ended(tx: Transaction) -> None:
+    turn = begin(tx)
+    turns.request_stop(tx, turn.session_key)
+    processes.add(tx, process_of(turn))
+    assert [one.process.id for one in processes.to_end(tx)] == [process_of(turn).id]
+
+
 def test_notes_that_wait_are_one_row_and_bounded(tx: Transaction) -> None:
     turn = begin(tx)
     processes.add(tx, process_of(turn))
@@ -116,6 +123,15 @@ def test_notes_that_wait_are_one_row_and_bounded(tx: Transaction) -> None:
     assert told == [str(number) for number in range(10, 30)]
     assert inbox.noted(tx, str(KEY)) == 1
     assert inbox.waiting_in_all(tx) == 0
+
+
+def test_of_many_that_end_at_once_the_agent_is_told_of_the_last(tx: Transaction) -> None:
+    turn = begin(tx)
+    processes.add(tx, process_of(turn))
+    ends = tuple(Text(text=f"{number}") for number in range(30))
+    processes.tell_agent(tx, watched(tx, process_of(turn)), "wake", ends, role="member")
+    [row] = tx.all("SELECT id FROM inbox WHERE kind = 'wake'")
+    assert inbox.get(tx, row["id"]).parts == ends[10:]
 
 
 def test_only_ones_own_are_ended_unless_one_may_end_all(tx: Transaction) -> None:
@@ -163,6 +179,18 @@ def test_a_conversation_that_is_about_to_be_woken_does_not_end_either(tx: Transa
     processes.end(tx, "proc_a", exit_code=0, ended_ms=1)
     clock.forward(hours=2)
     assert sessions.end_due(tx, [turn.session_id], RESETS) == 0
+
+
+def test_what_took_long_wakes_the_agent_in_the_conversation_it_belongs_to(tx: Transaction, clock: Clock) -> None:
+    turn = begin(tx)
+    processes.add(tx, process_of(turn))
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    clock.forward(hours=2)
+    processes.tell_agent(tx, watched(tx, process_of(turn)), "wake", (Text(text="ended"),), role="member")
+    processes.end(tx, "proc_a", exit_code=0, ended_ms=1)
+    woken = turns.begin(tx, RESETS)
+    assert woken is not None
+    assert woken.session_id == turn.session_id
 
 
 @pytest.mark.parametrize("gateway_runs", [True, False])

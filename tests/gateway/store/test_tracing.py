@@ -191,3 +191,15 @@ def test_what_was_said_to_others_is_known_as_that(tx: Transaction) -> None:
     overheard.add(tx, inbound("a", message_id="7", key=group), keep=5)
     assert tracing.was_overheard(tx, "telegram", "-100", "7")
     assert not tracing.was_overheard(tx, "telegram", "42", "7")
+
+
+def test_reading_one_does_not_go_through_all_that_was_ever_said(tx: Transaction) -> None:
+    """/why is asked while everybody else waits to write."""
+    turn = exchange(tx)
+    asked: list[str] = []
+    tx._connection.set_trace_callback(asked.append)
+    tracing.read(tx, turn.messages[0].id)
+    tx._connection.set_trace_callback(None)
+    plans = [row["detail"] for query in asked for row in tx.all(f"EXPLAIN QUERY PLAN {query}")]
+    ways = [plan for plan in plans if "outbox" in plan]
+    assert ways == ["SCAN outbox USING INDEX outbox_open", "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"]

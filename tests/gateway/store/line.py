@@ -1,0 +1,24 @@
+"""The turns of a session, one after the other, as the lanes would take them."""
+
+from gateway.store import inbox, turns
+from gateway.store.connection import Transaction
+from gateway.store.turns import Outcome, Turn
+
+
+def begin(tx: Transaction) -> Turn:
+    turn = turns.begin(tx)
+    assert turn is not None
+    return turn
+
+
+def end(tx: Transaction, turn: Turn, outcome: Outcome = "answered") -> None:
+    turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), outcome)
+
+
+def answer_all(tx: Transaction) -> list[list[str]]:
+    """What each of the turns to come has taken."""
+    taken = []
+    while turn := turns.begin(tx):
+        taken.append([message.text for message in turn.messages])
+        end(tx, turn)
+    return taken
