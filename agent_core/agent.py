@@ -140,8 +140,7 @@ class AIAgent:
             return {}
         if self.api_key:
             return {preset.key_env: self.api_key for preset in PRESETS}
-        secrets = load(Home.locate()).settings.secrets
-        return {name.upper(): value.get_secret_value() for name, value in secrets if value is not None}
+        return load(Home.locate()).settings.secrets.by_variable()
 
     def _workplace(self, task_id: str | None) -> Workplace:
         """One for each task, since each has a current folder of its own; what is behind them is the same."""

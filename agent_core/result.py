@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_core.conversation import Message, ToolCall
-from agent_core.events import Usage
 from agent_core.history import arrange
 from agent_core.openai_format import message_to_openai
 
@@ -37,7 +36,6 @@ class TurnOutcome:
     history: tuple[Message, ...]  # what came before, as it was handed in
     messages: tuple[Message, ...]  # what this turn added, the final answer last
     finished_naturally: bool
-    usage: Usage
 
     @property
     def final(self) -> Message:

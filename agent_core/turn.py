@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from agent_core.conversation import Journal, Message, assistant
-from agent_core.events import Done, Emit, Event, Usage, ignore
+from agent_core.events import Done, Emit, ignore
 from agent_core.history import SUMMARY_REQUEST, arrange, iterations_used, open_calls, with_unique_ids
 from agent_core.model import Model
 from agent_core.result import TurnOutcome
@@ -43,7 +43,6 @@ async def run_turn(
     safe anywhere; calls that it leaves without a result are the caller's to settle. A result longer than
     `max_result_chars` loses its middle. `joining` is asked between the tools and the model.
     """
-    meter = _Meter(emit)
     toolbox = Toolbox(
         tools={tool.name: tool for tool in tools},
         journal=journal,
@@ -59,20 +58,18 @@ async def run_turn(
         if iterations and (joined := await joining()):
             new, iterations = [*new, *joined], 0  # steps are counted since the user last spoke, as after a restart
         conversation = arrange([*messages, *new])
-        reply = with_unique_ids(await model.reply(conversation, tools, meter), conversation)
+        reply = with_unique_ids(await model.reply(conversation, tools, emit), conversation)
         if not reply.tool_calls:
             break
         await journal.append(reply)
         new += [reply, *await toolbox.run(reply.tool_calls)]
         iterations += 1
     else:
-        reply = await _summary(model, tools, arrange([*messages, *new]), meter)
+        reply = await _summary(model, tools, arrange([*messages, *new]), emit)
 
     finished_naturally = iterations < max_iterations
     emit(Done(finished_naturally=finished_naturally))
-    return TurnOutcome(
-        history=tuple(messages), messages=(*new, reply), finished_naturally=finished_naturally, usage=meter.total
-    )
+    return TurnOutcome(history=tuple(messages), messages=(*new, reply), finished_naturally=finished_naturally)
 
 
 async def _summary(model: Model, tools: Sequence[Tool], conversation: Sequence[Message], emit: Emit) -> Message:
@@ -81,16 +78,3 @@ async def _summary(model: Model, tools: Sequence[Tool], conversation: Sequence[M
     if not reply.text:
         return assistant("I stopped here: this took more steps than one turn may use.", reasoning=reply.reasoning)
     return replace(reply, tool_calls=())  # some models ask for tools all the same
-
-
-class _Meter:
-    """Passes events on and adds up what the model calls used."""
-
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
-        self.total = Usage()
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Usage):
-            self.total = self.total.plus(event)
-        self._emit(event)

@@ -10,7 +10,7 @@ from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.messages import Cursor, InboundMessage, Quote, Text
 from gateway.pairing import holds_code, without_code
 from gateway.sender_limits import SenderLimits
-from gateway.store import inbox, outbox, overheard, pairing, people, trail, turns
+from gateway.store import cursors, inbox, outbox, overheard, pairing, people, trail, turns
 from gateway.store.busy import BusyMode, is_rest
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
@@ -60,7 +60,7 @@ class Intake:
                 for message, (is_in_time, _) in zip(read, weighed, strict=True)
             ]
             if cursor is not None:
-                inbox.set_cursor(tx, account, cursor)
+                cursors.move(tx, account, cursor)
             return any(spoke)
 
         self.wake()  # at once: the turn is begun in the same commit, right after what it answers

@@ -5,9 +5,9 @@ one transaction. Before it a crash resumes the turn; after it the outbox owns th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
@@ -21,6 +21,7 @@ from agent_core.turn import nobody_joins, run_turn
 from gateway.attachments import Attachments, has_outside_files
 from gateway.enclosures import Enclosures
 from gateway.joining import Joining
+from gateway.journal import StoreJournal, record_model_reply
 from gateway.messages import Address, Choice, Part, Text
 from gateway.metering import Meter
 from gateway.prompts import Prompts
@@ -54,13 +55,12 @@ Watch = Callable[[Turn, str], AbstractAsyncContextManager[Watched]]
 """A turn, and how much of its tools shall be told, if anybody has said."""
 
 
-Work = Callable[[Turn], AbstractAsyncContextManager[Workplace | None]]
+Work = Callable[[Turn], Awaitable[Workplace | None]]
 """Where the tools of a turn work; None where they cannot."""
 
 
-@asynccontextmanager
-async def _nowhere(turn: Turn) -> AsyncIterator[None]:
-    yield None
+async def _nowhere(turn: Turn) -> None:
+    """For turns without such tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,6 @@ class Responder:
             return
         if turn.resumes:
             log.info("turn resumed", resumes=turn.resumes)
-        user_wrote = user_wrote or asyncio.Event()
         if opened is None:
             opened = await self._fetch_and_open(turn)
         if opened.stop_requested:
@@ -116,27 +115,10 @@ class Responder:
             return
         watched: Watched = _Unwatched()
         try:
-            async with self.workplace(turn) as workplace, self.watch(turn, opened.verbosity) as watched:
-                tools = [tool for tool in self.tools if workplace is not None or not tool.needs_workplace]
+            workplace = await self.workplace(turn)
+            async with self.watch(turn, opened.verbosity) as watched:
                 stopwatch = Stopwatch(watched.emit)
-                outcome = await run_turn(
-                    model=self.meter.model_for(turn, self.model, self.db),
-                    tools=tools,
-                    messages=[*await self._system(turn, opened, tools), *opened.history],
-                    journal=_StoreJournal(self.db, turn, stopwatch, self.meter),
-                    context=ToolContext(
-                        task_id=turn.session_id,
-                        timezone=self.timezone if turn.is_with_owner else "",
-                        workplace=workplace,
-                        user_wrote=user_wrote,
-                    ),
-                    emit=stopwatch,
-                    max_iterations=self.max_iterations,
-                    max_result_chars=self.max_tool_result_chars,
-                    started=opened.started,
-                    tool_slots=self.tool_slots,
-                    joining=Joining(db=self.db, turn=turn, user_wrote=user_wrote) if self.steers else nobody_joins,
-                )
+                outcome = await self._run(turn, opened, workplace, stopwatch, user_wrote or asyncio.Event())
                 last_call = stopwatch.model_replied()
         except ModelError as error:
             log.warning("model could not answer", problem=str(error))
@@ -216,6 +198,34 @@ class Responder:
             prompt = await self.prompts.fix(turn.session_id, account, tools, with_owner=turn.is_with_owner)
         return [system(prompt)] if prompt else []
 
+    async def _run(
+        self,
+        turn: Turn,
+        opened: Opened,
+        workplace: Workplace | None,
+        stopwatch: Stopwatch,
+        user_wrote: asyncio.Event,
+    ) -> TurnOutcome:
+        tools = [tool for tool in self.tools if workplace is not None or not tool.needs_workplace]
+        return await run_turn(
+            model=self.meter.model_for(turn, self.model, self.db),
+            tools=tools,
+            messages=[*await self._system(turn, opened, tools), *opened.history],
+            journal=StoreJournal(db=self.db, turn=turn, stopwatch=stopwatch, meter=self.meter),
+            context=ToolContext(
+                task_id=turn.session_id,
+                timezone=self.timezone if turn.is_with_owner else "",
+                workplace=workplace,
+                user_wrote=user_wrote,
+            ),
+            emit=stopwatch,
+            max_iterations=self.max_iterations,
+            max_result_chars=self.max_tool_result_chars,
+            started=opened.started,
+            tool_slots=self.tool_slots,
+            joining=Joining(db=self.db, turn=turn, user_wrote=user_wrote) if self.steers else nobody_joins,
+        )
+
     async def _answer(self, turn: Turn, outcome: TurnOutcome, call: ModelCall, *, in_place: bool) -> None:
         """The commit point. `call`: the one that brought it, for the trail."""
         parts: tuple[Part, ...] = outcome.final.parts
@@ -229,10 +239,11 @@ class Responder:
                 _end_stopped(tx, turn)
                 return
             transcripts.append(tx, turn.session_id, outcome.final, turn_id=turn.id)
-            sessions.set_title(tx, turn.session_id, title_of(_words(turn.asked[0])))
+            if turn.asked[0].kind == "message":
+                sessions.set_title(tx, turn.session_id, title_of(_words(turn.asked[0])))
             media.record_parts(tx, parts)
             self._reply(tx, turn, parts, in_place=in_place)
-            _model_replied(turn, call)(tx)
+            record_model_reply(tx, turn, call)
             turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), "answered")
 
         self.speaking(turn.address.account)  # at once: delivery claims the reply in the same commit
@@ -256,7 +267,7 @@ class Responder:
         """Left to the turn of the newer message, which has all of this before it and answers both."""
         if turns.is_over(tx, turn.id):
             return
-        is_followed = inbox.waiting(tx, str(_as_it_stands(tx, turn).asked[-1].key))
+        is_followed = inbox.waiting(tx, str(turns.as_it_stands(tx, turn).asked[-1].key))
         if is_followed:
             _close(tx, turn, interrupted_by_message, "(Interrupted by a newer message, and not answered yet.)")
         else:  # taken back before this turn had really ended
@@ -268,7 +279,7 @@ class Responder:
 
     def _reply(self, tx: Transaction, turn: Turn, parts: Sequence[Part], *, in_place: bool) -> None:
         draft = drafts.take_over(tx, turn.id)
-        answered = (*turns.superseded_by(tx, turn), *_as_it_stands(tx, turn).asked)
+        answered = (*turns.superseded_by(tx, turn), *turns.as_it_stands(tx, turn).asked)
         outbox.add(
             tx,
             _where(tx, turn),
@@ -293,59 +304,6 @@ class Responder:
         sessions.mark_told(tx, before.id)
 
 
-@dataclass(frozen=True, slots=True)
-class _StoreJournal:
-    """Writes a turn into the transcript as it happens, with its trail."""
-
-    db: Database
-    turn: Turn
-    stopwatch: Stopwatch
-    meter: Meter
-
-    async def append(self, message: Message) -> None:
-        record = self._tool_finished(message) if message.role == "tool" else self._model_replied(message)
-
-        def unit(tx: Transaction) -> None:
-            transcripts.append(tx, self.turn.session_id, message, turn_id=self.turn.id)
-            record(tx)
-            self.meter.settle(tx, self.turn)
-
-        await self.db.write_when_possible(unit)
-
-    async def tool_started(self, call: ToolCall) -> None:
-        self.stopwatch.tool_started(call.id)
-
-        def unit(tx: Transaction) -> None:
-            transcripts.mark_tool_started(tx, self.turn.id, call.id)
-            trail.record(tx, "tool_started", turn_id=self.turn.id, tool=call.name)
-
-        await self.db.write_when_possible(unit)
-
-    # The watch is read once, outside of the unit: that may be run again.
-
-    def _model_replied(self, message: Message) -> Callable[[Transaction], None]:
-        tools = ", ".join(call.name for call in message.tool_calls)
-        return _model_replied(self.turn, self.stopwatch.model_replied(), tools)
-
-    def _tool_finished(self, message: Message) -> Callable[[Transaction], None]:
-        ms, tool = self.stopwatch.tool_finished(message.tool_call_id), message.tool_name
-        return lambda tx: trail.record(
-            tx, "tool_finished", turn_id=self.turn.id, tool=tool, error=message.is_error, ms=ms
-        )
-
-
-def _model_replied(turn: Turn, call: ModelCall, tools: str = "") -> Callable[[Transaction], None]:
-    return lambda tx: trail.record(
-        tx,
-        "model_replied",
-        turn_id=turn.id,
-        tools=tools,
-        ms=call.ms,
-        input_tokens=call.input_tokens,
-        output_tokens=call.output_tokens,
-    )
-
-
 def _end_stopped(tx: Transaction, turn: Turn) -> None:
     if turns.is_over(tx, turn.id):
         return
@@ -361,12 +319,7 @@ def _close(tx: Transaction, turn: Turn, settle: Callable[[ToolCall], Message], l
 
 
 def _where(tx: Transaction, turn: Turn) -> Address:
-    return _as_it_stands(tx, turn).address
-
-
-def _as_it_stands(tx: Transaction, turn: Turn) -> Turn:
-    """Since it began messages may have joined it, and a group may have been given another id."""
-    return replace(turn, messages=tuple(inbox.of_turn(tx, turn.id)))
+    return turns.as_it_stands(tx, turn).address
 
 
 def _words(message: Accepted) -> str:

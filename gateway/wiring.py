@@ -1,7 +1,7 @@
 """The composition root: the only place that builds things from settings. Functions, no state."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,38 +15,35 @@ from gateway.clock import now_ms
 from gateway.commands.desk import CommandDesk
 from gateway.commands.registry import Commands
 from gateway.commands.table import all_commands
-from gateway.delivery import NATURAL_PAUSE_MS, Delivery, Limits
 from gateway.heard_model import HeardModel
 from gateway.housekeeping import Housekeeping
 from gateway.intake import Habits, Intake
 from gateway.lanes import Lanes
 from gateway.live_reply import LiveReply
-from gateway.messages import Cursor, InboundMessage
 from gateway.metering import Meter
-from gateway.platforms.base import Inlet, Platform
+from gateway.platforms.base import Platform
 from gateway.prompts import Prompts
 from gateway.resets import Resets, resets_for
 from gateway.responder import Responder, Watch
 from gateway.sender_limits import SenderLimits
-from gateway.store import chats, inbox, pairing
+from gateway.store import pairing
+from gateway.store.care import Care
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
-from gateway.store.outbox import Outgoing
-from gateway.store.prepare import Care
 from gateway.store.processes import StoredProcesses
 from gateway.store.retention import Retention
 from gateway.store.todos import StoredTodos
-from gateway.supervisor import Hearing
 from gateway.watchers import Watchers
 from gateway.wiring_budgets import build_budgets, unpriced_models
+from gateway.wiring_connections import Connected, connect
 from gateway.wiring_media import build_attachments, build_enclosures, loader
 from gateway.wiring_platforms import build_live_reply, build_platforms, build_web, platform_hints
 from gateway.workplaces import Workplaces
-from hermes_config.accounts import account_tokens, bots
+from hermes_config.accounts import account_tokens
 from hermes_config.errors import ConfigError
 from hermes_config.places import Home
-from hermes_config.settings import DisplaySettings, Settings
+from hermes_config.settings import Settings
 from tools.base import Tool
 from tools.builtin import load_builtin
 from tools.dropins import load_folder
@@ -57,16 +54,6 @@ from tools.toolsets import ToolsetError, select
 
 if TYPE_CHECKING:
     from gateway.web.server import WebServer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connected:
-    """A platform with its way in and its way out."""
-
-    platform: Platform
-    inlet: Inlet
-    hearing: Hearing
-    delivery: Delivery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,55 +109,6 @@ class Gateway:
                 one.delivery.wake()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One line of what is on and what is off."""
-
-    name: str
-    on: bool
-    text: str
-    switch: str  # the command that turns it on or changes it
-
-
-def parts(settings: Settings, *, command: str = "hermes") -> list[Part]:
-    name = settings.model.name
-    socket, web = settings.platforms.socket.enabled, settings.platforms.web.enabled
-    return [
-        Part(
-            name="model",
-            on=True,
-            text="demo: offline and rule-based, to try things out" if name == "demo" else name,
-            switch=f"{command} config set model.name …",
-        ),
-        Part(
-            name="socket",
-            on=socket,
-            text="local scripts, JSON lines over hermes.sock" if socket else "for local scripts",
-            switch=f"{command} config set platforms.socket.enabled {str(not socket).lower()}",
-        ),
-        _bots_part(settings, "telegram", "Telegram; its token comes from @BotFather", command),
-        _bots_part(settings, "discord", "Discord; its token comes from discord.com/developers", command),
-        _bots_part(settings, "slack", "Slack; its two tokens come from api.slack.com/apps", command),
-        Part(
-            name="web",
-            on=web,
-            text="a chat page in your browser, at the address below" if web else "a chat page in your browser",
-            switch=f"{command} config set platforms.web.enabled {str(not web).lower()}",
-        ),
-    ]
-
-
-def _bots_part(settings: Settings, platform: str, title: str, command: str) -> Part:
-    accounts = bots(settings, platform)
-    named = f"a bot on {title.partition(';')[0]}: {', '.join(accounts)}"
-    return Part(
-        name=platform,
-        on=bool(accounts),
-        text=named if accounts else f"a bot on {title}",
-        switch=f"{command} config set {platform.upper()}_BOT_TOKEN",
-    )
-
-
 def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     commands = build_commands(settings)
     load = loader(build_media_files(home))
@@ -198,7 +136,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         handle_unkept=desk.handle_unkept,
     )
     news = asyncio.Event()
-    connected = tuple(_connect(platform, intake, settings, news) for platform in platforms.values())
+    connected = tuple(connect(platform, intake, settings, news) for platform in platforms.values())
     server = build_web(settings, db, build_media_files(home), platforms.get("web"), model, lambda: gateway.state())
     gateway = Gateway(
         db=db,
@@ -211,12 +149,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
             after_seconds=settings.gateway.alarm_minutes * 60,
             wake=lambda: gateway.wake_deliveries(),
         ),
-        housekeeping=Housekeeping(
-            db=db,
-            resets=resets,
-            retention=Retention(**settings.retention.model_dump()),
-            files=build_media_files(home),
-        ),
+        housekeeping=build_housekeeping(settings, home, db, resets),
         watchers=build_watchers(settings, intake, platforms, wake=lambda: gateway.wake()),
         connected=connected,
         web=server,
@@ -288,6 +221,15 @@ def build_intake(
         ),
         limits=SenderLimits(per_minute=settings.access.messages_per_minute),
         pairing_limits=build_pairing_limits(settings),
+    )
+
+
+def build_housekeeping(settings: Settings, home: Home, db: Database, resets: Resets) -> Housekeeping:
+    return Housekeeping(
+        db=db,
+        resets=resets,
+        retention=Retention(**settings.retention.model_dump()),
+        files=build_media_files(home),
     )
 
 
@@ -424,60 +366,3 @@ def care_for(settings: Settings, backups: Path) -> Care:
 def secret_values(settings: Settings) -> list[str]:
     named = [value.get_secret_value() for _, value in settings.secrets if value is not None]
     return [*named, *(token for token in account_tokens(settings).values() if token)]
-
-
-def _connect(platform: Platform, intake: Intake, settings: Settings, news: asyncio.Event) -> Connected:
-    limits = Limits(
-        sends_at_once=settings.gateway.max_sends_per_account,
-        send_timeout_seconds=settings.gateway.send_timeout_seconds,
-        pause_ms=_pause_ms(settings.display),
-    )
-
-    def connected() -> None:
-        news.set()
-        delivery.wake()
-
-    hearing = Hearing(account=platform.account, on_connect=connected)
-    codes = intake.pairing_limits
-
-    def compose_code(tx: Transaction, row: Outgoing) -> str | None:
-        return pairing.compose_code(tx, row.message.address.account, row.message.address.chat, codes)
-
-    delivery = Delivery(
-        intake.db, platform, lambda: hearing.is_connected, limits, compose={pairing.CODE_TOPIC: compose_code}
-    )
-
-    async def accept(messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
-        await intake.accept(messages, cursor, account=platform.account, local=platform.features.local)
-
-    async def cursor(channel: str) -> str:
-        return await intake.db.read(lambda tx: inbox.cursor(tx, platform.account, channel))
-
-    async def cursors() -> Mapping[str, str]:
-        return await intake.db.read(lambda tx: inbox.cursors(tx, platform.account))
-
-    async def moved(old: str, new: str) -> None:
-        await intake.db.write_when_possible(lambda tx: chats.move(tx, platform.account, old, new))
-        delivery.wake()
-
-    inlet = Inlet(
-        accept=accept,
-        cursor=cursor,
-        cursors=cursors,
-        heard=hearing.heard,
-        reachable=delivery.reachable,
-        moved=moved,
-        serves=intake.serves,
-    )
-    return Connected(platform=platform, inlet=inlet, hearing=hearing, delivery=delivery)
-
-
-def _pause_ms(display: DisplaySettings) -> tuple[int, int]:
-    match display.human_delay_mode:
-        case "off":
-            return 0, 0
-        case "natural":
-            return NATURAL_PAUSE_MS
-        case "custom":
-            shortest = display.human_delay_min_ms
-            return shortest, max(shortest, display.human_delay_max_ms)

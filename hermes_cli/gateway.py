@@ -36,7 +36,8 @@ def run(model: str | None = None, log_level: str | None = None) -> None:
     """Serve until stopped (Ctrl-C or SIGTERM lets running turns finish; a second one does not wait)."""
     from gateway import logs
     from gateway.daemon import run_gateway
-    from gateway.wiring import Gateway, parts, secret_values
+    from gateway.overview import parts
+    from gateway.wiring import Gateway, secret_values
     from hermes_cli.opening import open_home
     from hermes_config import environment
 

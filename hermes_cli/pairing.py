@@ -143,7 +143,7 @@ def unlock(platform: str) -> None:
 def invite(platform: str, role: "Role", as_json: bool) -> None:
     """Print a code that lets one friend in: they send it to the bot."""
     from gateway import pairing as words
-    from gateway.store import inbox
+    from gateway.store import cursors
     from gateway.store import pairing as store
     from gateway.wiring import build_pairing_limits
     from hermes_cli.opening import open_home, with_store
@@ -153,7 +153,7 @@ def invite(platform: str, role: "Role", as_json: bool) -> None:
 
     def unit(tx: "Transaction") -> tuple[str, str, str]:
         name = _known(tx, opened, platform)
-        return name, store.invite(tx, name, role, limits, by=_BY), inbox.cursor(tx, name, "username")
+        return name, store.invite(tx, name, role, limits, by=_BY), cursors.get(tx, name, "username")
 
     name, code, username = with_store(opened, lambda db: db.write(unit))
     link = words.deep_link(username, code) if username else ""

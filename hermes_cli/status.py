@@ -2,9 +2,12 @@
 
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from hermes_cli.opening import Opened
 
 
 @click.command()
@@ -27,14 +30,14 @@ def status(as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _from_settings(opened: Any) -> dict[str, Any]:
+def _from_settings(opened: "Opened") -> dict[str, Any]:
     from gateway.wiring import build_rules
 
     rules = build_rules(opened.settings)
     return {"listed": len(rules.owner_users | rules.allowed_users), "allow_all_users": rules.allow_all_users}
 
 
-def _from_store(opened: Any) -> dict[str, Any]:
+def _from_store(opened: "Opened") -> dict[str, Any]:
     """What the database knows; it may be the very thing that is broken."""
     from gateway.errors import GatewayError
     from gateway.store import inbox, notices, outbox, pairing, processes, turns
@@ -100,10 +103,6 @@ def _gateway_lines(running: dict[str, Any] | None) -> list[str]:
 
 
 def _when(at_ms: int) -> str:
-    from gateway.clock import now_ms
+    from gateway.clock import now_ms, roughly
 
-    seconds = max(0, (now_ms() - at_ms) // 1000)
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
+    return f"{roughly(now_ms() - at_ms)} ago"

@@ -1,30 +1,26 @@
 """All settings: their names, defaults, bounds and meaning. Reads nothing; `load` fills them in."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from hermes_config.platform_settings import PlatformsSettings
+from hermes_config.section import Section, env_named
 from hermes_config.values import (
     LONGEST_IDLE_MINUTES,
-    AccountNames,
     ChatIds,
     Days,
-    DiscordUserIds,
     Dollars,
     Folders,
-    Host,
     Line,
     LongDays,
     Models,
     Number,
     OwnBudgets,
     Prices,
-    ProxyHosts,
     ResetExceptions,
     ServerAddress,
-    SlackUserIds,
-    TelegramUserIds,
     TimezoneName,
     Tokens,
     Toolsets,
@@ -35,27 +31,19 @@ from hermes_config.values import (
 CONFIG_VERSION = 1
 
 
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True)
-
-
-def _env(name: str) -> dict[str, Any]:
-    return {"env": name}
-
-
 class ModelSettings(Section):
     name: Line = Field(
         "demo",
         min_length=1,
         max_length=200,
         description="The model to talk to; demo answers without a network.",
-        json_schema_extra=_env("HERMES_MODEL"),
+        json_schema_extra=env_named("HERMES_MODEL"),
     )
     base_url: ServerAddress = Field(
         "",
         max_length=2000,
         description="Address of an OpenAI-compatible server; empty means the usual one of the key in use.",
-        json_schema_extra=_env("OPENAI_BASE_URL"),
+        json_schema_extra=env_named("OPENAI_BASE_URL"),
     )
     fallbacks: Models = Field((), description="Models to ask, in this order, when the first cannot answer.")
     fallback_cooldown_seconds: Number = Field(
@@ -80,7 +68,7 @@ class AgentSettings(Section):
         ge=1,
         le=1000,
         description="How often one turn may use tools before it must sum up.",
-        json_schema_extra=_env("HERMES_MAX_ITERATIONS"),
+        json_schema_extra=env_named("HERMES_MAX_ITERATIONS"),
     )
     enabled_toolsets: Toolsets = Field(("core",), description="Which toolsets the agent is offered.")
     disabled_toolsets: Toolsets = Field((), description="Toolsets to leave out even when enabled.")
@@ -121,12 +109,12 @@ class AccessSettings(Section):
     allowed_users: UserIds = Field(
         (),
         description="Ids of the people who may talk to the bot, on one platform or, without its name, on all.",
-        json_schema_extra=_env("GATEWAY_ALLOWED_USERS"),
+        json_schema_extra=env_named("GATEWAY_ALLOWED_USERS"),
     )
     allow_all_users: bool = Field(
         False,
         description="Let anybody at all talk to the bot in direct messages.",
-        json_schema_extra=_env("GATEWAY_ALLOW_ALL_USERS"),
+        json_schema_extra=env_named("GATEWAY_ALLOW_ALL_USERS"),
     )
     allowed_chats: ChatIds = Field(
         (), description="Groups in which everybody may talk to the bot, such as telegram:-1001234567890."
@@ -250,107 +238,6 @@ class StoreSettings(Section):
     )
 
 
-class SocketSettings(Section):
-    enabled: bool = Field(False, description="Let local programs talk to the bot through hermes.sock.")
-    max_line_bytes: int = Field(
-        1_000_000, ge=1024, le=100_000_000, description="The longest line accepted on the socket."
-    )
-
-
-class WebSettings(Section):
-    enabled: bool = Field(True, description="Serve the chat page and the health checks.")
-    host: Host = Field(
-        "127.0.0.1", description="The address the page listens on; beyond loopback HERMES_WEB_TOKEN must be set."
-    )
-    port: int = Field(8642, ge=0, le=65535, description="The port the page listens on; 0 takes any free one.")
-    allowed_hosts: ProxyHosts = Field(
-        (), description="Names by which browsers reach the page through a proxy, such as hermes.example.org."
-    )
-    max_file_bytes: int = Field(
-        20_000_000, ge=1024, le=1_000_000_000, description="The largest file that can be uploaded."
-    )
-
-
-class TelegramSettings(Section):
-    enabled: bool = Field(True, description="Talk through Telegram as soon as TELEGRAM_BOT_TOKEN is set.")
-    api_url: ServerAddress = Field(
-        "https://api.telegram.org",
-        min_length=1,
-        max_length=2000,
-        description="The root of the Bot API server.",
-        json_schema_extra=_env("TELEGRAM_API_URL"),
-    )
-    allowed_users: TelegramUserIds = Field(
-        (),
-        description="Ids of the people who may talk to the bot on Telegram.",
-        json_schema_extra=_env("TELEGRAM_ALLOWED_USERS"),
-    )
-    accounts: AccountNames = Field(
-        (), description="Names of further bots; the token of work is in TELEGRAM_BOT_TOKEN_WORK."
-    )
-    poll_seconds: int = Field(25, ge=1, le=50, description="How long one poll waits for something new.")
-    sends_per_second: int = Field(30, ge=0, le=10_000, description="Messages sent in a second over all chats; 0: any.")
-    chat_sends_per_minute: int = Field(
-        60, ge=0, le=60_000, description="Messages sent to one person in a minute; 0: any."
-    )
-    group_sends_per_minute: int = Field(
-        20, ge=0, le=10_000, description="Messages sent to one group in a minute; 0: any."
-    )
-    streaming: bool = Field(True, description="Let answers be seen growing.")
-
-
-class DiscordSettings(Section):
-    enabled: bool = Field(True, description="Talk through Discord as soon as DISCORD_BOT_TOKEN is set.")
-    api_url: ServerAddress = Field(
-        "https://discord.com/api/v10",
-        min_length=1,
-        max_length=2000,
-        description="The root of Discord's REST interface.",
-        json_schema_extra=_env("DISCORD_API_URL"),
-    )
-    allowed_users: DiscordUserIds = Field(
-        (),
-        description="Ids of the people who may talk to the bot on Discord.",
-        json_schema_extra=_env("DISCORD_ALLOWED_USERS"),
-    )
-    accounts: AccountNames = Field(
-        (), description="Names of further bots; the token of work is in DISCORD_BOT_TOKEN_WORK."
-    )
-    thread_per_conversation: bool = Field(
-        False, description="Answer a mention in a channel in a thread of its own, opened below it."
-    )
-    streaming: bool = Field(True, description="Let answers be seen growing.")
-
-
-class SlackSettings(Section):
-    enabled: bool = Field(True, description="Talk through Slack as soon as its two tokens are set.")
-    api_url: ServerAddress = Field(
-        "https://slack.com/api/",
-        min_length=1,
-        max_length=2000,
-        description="The root of Slack's Web API.",
-        json_schema_extra=_env("SLACK_API_URL"),
-    )
-    allowed_users: SlackUserIds = Field(
-        (),
-        description="Ids of the people who may talk to the bot on Slack.",
-        json_schema_extra=_env("SLACK_ALLOWED_USERS"),
-    )
-    accounts: AccountNames = Field(
-        (),
-        description="Names of further bots; the tokens of work are in SLACK_BOT_TOKEN_WORK and SLACK_APP_TOKEN_WORK.",
-    )
-    streaming: bool = Field(True, description="Let answers be seen growing.")
-
-
-class PlatformsSettings(Section):
-    socket: SocketSettings = Field(SocketSettings(), description="The local socket.")
-    web: WebSettings = Field(WebSettings(), description="The page in the browser.")
-    telegram: TelegramSettings = Field(TelegramSettings(), description="The bot on Telegram.")
-    discord: DiscordSettings = Field(DiscordSettings(), description="The bot on Discord.")
-    slack: SlackSettings = Field(SlackSettings(), description="The bot on Slack.")
-
-
 class BubblewrapSettings(Section):
     network: bool = Field(False, description="Whether commands in the sandbox may reach the network.")
     memory_mb: int = Field(2048, ge=64, le=1_000_000, description="How much memory a command may use.")
@@ -362,14 +249,14 @@ class TerminalSettings(Section):
     backend: Literal["local", "bubblewrap"] = Field(
         "local",
         description="Where the owner's commands run and files are; everybody else's are always in a sandbox.",
-        json_schema_extra=_env("TERMINAL_ENV"),
+        json_schema_extra=env_named("TERMINAL_ENV"),
     )
     cwd: Line = Field(
         "~",
         min_length=1,
         max_length=1000,
         description="The folder in which the agent works for chats; its AGENTS.md is read.",
-        json_schema_extra=_env("MESSAGING_CWD"),
+        json_schema_extra=env_named("MESSAGING_CWD"),
     )
     timeout_seconds: Number = Field(
         180, gt=0, le=86_400, description="How long a command may take when the agent does not say."
@@ -401,12 +288,12 @@ class DisplaySettings(Section):
     tool_progress: bool = Field(
         True,
         description="Show in direct messages which tools are being used while an answer is made.",
-        json_schema_extra=_env("HERMES_TOOL_PROGRESS"),
+        json_schema_extra=env_named("HERMES_TOOL_PROGRESS"),
     )
     tool_progress_mode: Literal["new", "all", "verbose"] = Field(
         "new",
         description="Show a tool once until another is used, each call, or each call with what came of it.",
-        json_schema_extra=_env("HERMES_TOOL_PROGRESS_MODE"),
+        json_schema_extra=env_named("HERMES_TOOL_PROGRESS_MODE"),
     )
     draft_after_seconds: Number = Field(
         2, ge=0, le=3600, description="How long an answer may take before it is seen growing."
@@ -418,26 +305,26 @@ class DisplaySettings(Section):
     background_process_notifications: Literal["all", "result", "error", "off"] = Field(
         "all",
         description="What a chat is told of its background processes: output and ends, ends, failing ends, nothing.",
-        json_schema_extra=_env("HERMES_BACKGROUND_NOTIFICATIONS"),
+        json_schema_extra=env_named("HERMES_BACKGROUND_NOTIFICATIONS"),
     )
     human_delay_mode: Literal["off", "natural", "custom"] = Field(
         "off",
         description="Whether the messages of a long answer come one after the other, as a person would send them.",
-        json_schema_extra=_env("HERMES_HUMAN_DELAY_MODE"),
+        json_schema_extra=env_named("HERMES_HUMAN_DELAY_MODE"),
     )
     human_delay_min_ms: int = Field(
         800,
         ge=0,
         le=60_000,
         description="The shortest pause between two messages in custom mode.",
-        json_schema_extra=_env("HERMES_HUMAN_DELAY_MIN_MS"),
+        json_schema_extra=env_named("HERMES_HUMAN_DELAY_MIN_MS"),
     )
     human_delay_max_ms: int = Field(
         2500,
         ge=0,
         le=60_000,
         description="The longest pause between two messages in custom mode.",
-        json_schema_extra=_env("HERMES_HUMAN_DELAY_MAX_MS"),
+        json_schema_extra=env_named("HERMES_HUMAN_DELAY_MAX_MS"),
     )
 
 

@@ -22,7 +22,7 @@ def all_commands(
     *,
     unpriced: Sequence[str] = (),
 ) -> Commands:
-    """`rules` and `limits` are what the settings say of who may speak, `budgets` what of how much it may cost."""
+    """`rules` and `limits` say who may speak, `budgets` how much it may cost, `unpriced` which models these miss."""
 
     def show_help(_: Transaction, call: CommandCall) -> CommandReply:
         return CommandReply(text=_help(commands, call))

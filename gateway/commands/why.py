@@ -4,7 +4,7 @@ from gateway.clock import now_ms
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
 from gateway.store import tracing
 from gateway.store.connection import Transaction
-from gateway.tracing import NOT_LET_IN, UNADDRESSED, UNKNOWN, Gateway, chat_lines, refused
+from gateway.tracing import NOT_LET_IN, UNADDRESSED, UNKNOWN, GatewayState, chat_lines, refused
 
 _NOTHING_YET = "Nothing has been said to me in this conversation yet."
 
@@ -20,7 +20,7 @@ def why(tx: Transaction, call: CommandCall) -> CommandReply:
         found = tracing.of_message(tx, account, chat, call.about)
     trace = tracing.read(tx, found) if found is not None else None
     if trace is not None and trace.user == call.key.user:
-        return CommandReply(text="\n".join(chat_lines(trace, now_ms(), Gateway())))
+        return CommandReply(text="\n".join(chat_lines(trace, now_ms(), GatewayState())))
     return CommandReply(text=_untaken(tx, call) if call.about else _NOTHING_YET)
 
 

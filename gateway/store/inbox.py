@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from gateway.clock import now_ms
-from gateway.messages import Address, Cursor, InboundMessage, Kind, SessionKey
+from gateway.messages import Address, InboundMessage, Kind, SessionKey
 from gateway.store import trail
 from gateway.store.busy import BusyMode, Speaker, own_turn
 from gateway.store.connection import Row, Transaction
@@ -81,40 +81,25 @@ def insert(
     has cut. A refused one is kept too, so that a second copy is known as such. `wait_ms`: how long its session
     waits for what follows.
     """
-    session_key, now = str(message.key), now_ms()
+    now = now_ms()
+    values = _columns(message) | {
+        "person_id": person_id,
+        "role": role,
+        "accepted_ms": now,
+        "not_before_ms": now + wait_ms if wait_ms else 0,
+        "own_turn": own_turn(tx, message, busy) if message.kind in ("message", "wake") else 0,
+        "state": "done" if refused else "ready",
+        "outcome": refused,
+    }
+    names, marks = ", ".join(values), ", ".join("?" for _ in values)
     row = tx.one(
-        """INSERT INTO inbox (account, chat, message_id, kind, edited_ms, thread, within, session_key, chat_kind,
-                              user_id, person_id, role, sender_id, sender_name, parts, about, sent_ms, accepted_ms,
-                              not_before_ms, own_turn, state, outcome)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-           ON CONFLICT DO NOTHING RETURNING id""",
-        message.key.account_name,
-        message.key.chat,
-        message.message_id,
-        message.kind,
-        message.edited_ms,
-        message.key.thread,
-        message.key.within,
-        session_key,
-        message.key.kind,
-        message.key.user,
-        person_id,
-        role,
-        message.sender.id,
-        message.sender.name,
-        dump_parts(message.parts),
-        message.about,
-        message.sent_ms,
-        now,
-        now + wait_ms if wait_ms else 0,
-        own_turn(tx, message, busy) if message.kind in ("message", "wake") else 0,
-        "done" if refused else "ready",
-        refused,
+        f"INSERT INTO inbox ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING RETURNING id",  # noqa: S608
+        *values.values(),
     )
     if row is None:
         return None
     event = "accepted" if not refused else "refused" if refused in (FULL, TOO_FAST) else "noted"
-    trail.record(tx, event, inbox_id=row["id"], reason=refused, session=session_key)
+    trail.record(tx, event, inbox_id=row["id"], reason=refused, session=values["session_key"])
     return int(row["id"])
 
 
@@ -357,30 +342,44 @@ def finish(tx: Transaction, inbox_id: int, outcome: str) -> None:
     tx.execute("UPDATE inbox SET state = 'done', outcome = ? WHERE id = ?", outcome, inbox_id)
 
 
-def cursor(tx: Transaction, account: str, channel: str) -> str:
-    row = tx.one("SELECT value FROM cursors WHERE account = ? AND channel = ?", account, channel)
-    return str(row["value"]) if row is not None else ""
-
-
-def cursors(tx: Transaction, account: str) -> dict[str, str]:
-    rows = tx.all("SELECT channel, value FROM cursors WHERE account = ?", account)
-    return {row["channel"]: row["value"] for row in rows}
-
-
-def set_cursor(tx: Transaction, account: str, cursor: Cursor) -> None:
-    tx.execute(
-        """INSERT INTO cursors (account, channel, value) VALUES (?, ?, ?)
-           ON CONFLICT (account, channel) DO UPDATE SET value = excluded.value""",
-        account,
-        cursor.channel,
-        cursor.value,
+def key_of(row: Row) -> SessionKey:
+    """Of any row with the columns of a conversation."""
+    platform, _, account = row["account"].partition("@")
+    return SessionKey(
+        platform=platform,
+        account=account,
+        kind=row["chat_kind"],
+        chat=row["chat"],
+        thread=row["thread"],
+        user=row["user_id"],
+        within=row["within"],
     )
+
+
+def _columns(message: InboundMessage) -> dict[str, str | int]:
+    return {
+        "account": message.key.account_name,
+        "chat": message.key.chat,
+        "message_id": message.message_id,
+        "kind": message.kind,
+        "edited_ms": message.edited_ms,
+        "thread": message.key.thread,
+        "within": message.key.within,
+        "session_key": str(message.key),
+        "chat_kind": message.key.kind,
+        "user_id": message.key.user,
+        "sender_id": message.sender.id,
+        "sender_name": message.sender.name,
+        "parts": dump_parts(message.parts),
+        "about": message.about,
+        "sent_ms": message.sent_ms,
+    }
 
 
 def _accepted(row: Row) -> Accepted:
     return Accepted(
         id=row["id"],
-        key=_key(row),
+        key=key_of(row),
         kind=cast(Kind, row["kind"]),
         message_id=row["message_id"],
         sender_id=row["sender_id"],
@@ -391,17 +390,4 @@ def _accepted(row: Row) -> Accepted:
         about=row["about"],
         asked_ms=min(row["sent_ms"], row["accepted_ms"]) if row["kind"] != "wake" else 0,
         own_turn=row["own_turn"],
-    )
-
-
-def _key(row: Row) -> SessionKey:
-    platform, _, account = row["account"].partition("@")
-    return SessionKey(
-        platform=platform,
-        account=account,
-        kind=row["chat_kind"],
-        chat=row["chat"],
-        thread=row["thread"],
-        user=row["user_id"],
-        within=row["within"],
     )

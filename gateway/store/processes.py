@@ -14,7 +14,7 @@ from tools.process_book import KEPT_MS, MAX_PROCESSES, Process
 
 _MAX_WAITING_NEWS = 20  # that one turn is told of: of the others, too, the agent can ask
 
-_SPAWNED = {"pid", "keeper_pid", "keeper_started", "folder"}
+_SPAWNED = ("pid", "keeper_pid", "keeper_started", "folder")
 _PLAIN = [field.name for field in fields(Process) if field.name != "spawned"]
 
 
@@ -82,7 +82,8 @@ class StoredProcesses:
 
 
 def add(tx: Transaction, process: Process) -> None:
-    """News of it goes where the running turn of its session is answered; nowhere if there is no such turn."""
+    """News of it goes where the running turn of its session is answered; nowhere if there is no such turn. In one that
+    is being stopped it comes too late, and is ended."""
     values = {name: getattr(process, name) for name in _PLAIN}
     values |= {name: getattr(process.spawned, name) for name in _SPAWNED}
     values |= _asker(tx, process.task_id)
@@ -91,10 +92,10 @@ def add(tx: Transaction, process: Process) -> None:
     tx.execute(f"INSERT INTO processes ({names}) VALUES ({marks})", *values.values())  # noqa: S608
 
 
-def _asker(tx: Transaction, session_id: str) -> dict[str, str]:
+def _asker(tx: Transaction, session_id: str) -> dict[str, str | int]:
     """Of several who asked together the one who may do least: that is how far the process can be trusted."""
     row = tx.one(
-        """SELECT i.* FROM turns t JOIN inbox i ON i.turn_id = t.id
+        """SELECT i.*, t.stop_requested FROM turns t JOIN inbox i ON i.turn_id = t.id
             WHERE t.session_id = ? AND t.state <> 'done' AND i.kind IN ('message', 'wake')
             ORDER BY CASE i.role WHEN 'guest' THEN 0 WHEN 'member' THEN 1 ELSE 2 END, i.sent_ms DESC, i.id DESC
             LIMIT 1""",
@@ -105,7 +106,8 @@ def _asker(tx: Transaction, session_id: str) -> dict[str, str]:
     same = ("account", "chat", "thread", "within", "chat_kind", "user_id", "session_key")
     who = ("person_id", "sender_id", "sender_name")
     return {name: row[name] for name in (*same, *who)} | {
-        "reply_to": row["message_id"] if row["kind"] == "message" else row["about"]
+        "reply_to": row["message_id"] if row["kind"] == "message" else row["about"],
+        "end_requested": int(row["stop_requested"] != 0),
     }
 
 
@@ -170,8 +172,8 @@ def end(tx: Transaction, process_id: str, *, exit_code: int | None, ended_ms: in
 
 
 def hush(tx: Transaction, process_id: str) -> Process | None:
-    """Nobody is told anything of it any more; gives it, if it is there."""
-    row = tx.one("UPDATE processes SET account = '' WHERE id = ? RETURNING *", process_id)
+    """Nobody is told anything of it any more, so it shall not go on, either; gives it, if it is there."""
+    row = tx.one("UPDATE processes SET account = '', end_requested = 1 WHERE id = ? RETURNING *", process_id)
     return _process(row) if row is not None else None
 
 
@@ -190,10 +192,21 @@ def tell_agent(tx: Transaction, watched: Watched, kind: Kind, parts: tuple[Part,
         watched.sender.id,
     )
     if waiting is None:
-        inbox.insert(tx, watched.message(kind, parts), person_id=watched.person_id, role=role)
+        message = watched.message(kind, parts[-_MAX_WAITING_NEWS:])
+        inbox.insert(tx, message, person_id=watched.person_id, role=role)
         return
     together = (*load_parts(waiting["parts"]), *parts)
     tx.execute("UPDATE inbox SET parts = ? WHERE id = ?", dump_parts(together[-_MAX_WAITING_NEWS:]), waiting["id"])
+
+
+def wakes_in_a_row(tx: Transaction, session_key: str) -> int:
+    """How often the agent was woken in a session since somebody last spoke there."""
+    return tx.count(
+        """SELECT COUNT(*) FROM inbox WHERE session_key = ? AND kind = 'wake' AND id > (
+               SELECT COALESCE(MAX(id), 0) FROM inbox WHERE session_key = ? AND kind = 'message')""",
+        session_key,
+        session_key,
+    )
 
 
 def request_end(tx: Transaction, session_key: str, *, by: str = "") -> None:
@@ -274,19 +287,9 @@ def _process(row: Row) -> Process:
 
 
 def _watched(row: Row) -> Watched:
-    platform, _, account = row["account"].partition("@")
-    key = SessionKey(
-        platform=platform,
-        account=account,
-        kind=row["chat_kind"],
-        chat=row["chat"],
-        thread=row["thread"],
-        user=row["user_id"],
-        within=row["within"],
-    )
     return Watched(
         process=_process(row),
-        key=key if row["account"] else None,
+        key=inbox.key_of(row) if row["account"] else None,
         sender=Sender(id=row["sender_id"], name=row["sender_name"]),
         person_id=row["person_id"] or "",
         reply_to=row["reply_to"],

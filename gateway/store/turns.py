@@ -1,7 +1,7 @@
 """Turns: the work between accepted messages and their answer, one at a time in a session."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent_core.conversation import Message
@@ -68,7 +68,8 @@ def begin(tx: Transaction, resets: Resets = NEVER) -> Turn | None:
         tx,
         first.key,
         display_name=first.sender_name,
-        resets=resets,
+        # What a process has to tell belongs to where it was started, however long it took.
+        resets=resets if any(message.kind == "message" for message in claimed) else NEVER,
         # When it came, not now: a message may have waited for a gateway that was down.
         at_ms=tx.count("SELECT MIN(accepted_ms) FROM inbox WHERE turn_id = ?", turn_id),
     )
@@ -82,6 +83,11 @@ def begin(tx: Transaction, resets: Resets = NEVER) -> Turn | None:
     for message in claimed:
         trail.record(tx, "claimed", inbox_id=message.id, turn_id=turn_id)
     return Turn(id=turn_id, session_key=session.key, session_id=session.id, messages=tuple(claimed))
+
+
+def as_it_stands(tx: Transaction, turn: Turn) -> Turn:
+    """Since it began messages may have joined it, and a group may have been given another id."""
+    return replace(turn, messages=tuple(inbox.of_turn(tx, turn.id)))
 
 
 def resume_all(tx: Transaction) -> list[Turn]:
@@ -126,9 +132,10 @@ def request_interrupt(tx: Transaction, inbox_id: int) -> None:
 def stop_those_for(tx: Transaction, account: str, sender_id: str) -> None:
     """What runs for one person alone ends without an answer."""
     for row in tx.all(
-        """UPDATE turns SET stop_requested = 1 WHERE state <> 'done' AND id IN (
+        """UPDATE turns SET stop_requested = ? WHERE state <> 'done' AND id IN (
                SELECT turn_id FROM inbox WHERE account = ? AND sender_id = ? AND chat_kind = 'dm'
                   AND state <> 'done' AND state = 'running') RETURNING id""",
+        _STOP,
         account,
         sender_id,
     ):

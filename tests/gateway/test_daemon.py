@@ -17,7 +17,8 @@ from gateway.errors import StoreUnavailable
 from gateway.lock import read_state
 from gateway.wiring import Gateway
 from hermes_config.places import Home
-from hermes_config.settings import PlatformsSettings, Settings, SocketSettings, StoreSettings, WebSettings
+from hermes_config.platform_settings import PlatformsSettings, SocketSettings, WebSettings
+from hermes_config.settings import Settings, StoreSettings
 from tests.gateway.platforms.client import connect
 from tests.gateway.scene import locked, soon
 

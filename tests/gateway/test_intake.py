@@ -11,7 +11,7 @@ from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.intake import Habits, Intake
 from gateway.messages import Cursor, InboundMessage, Kind, Quote, Text
 from gateway.sender_limits import SenderLimits
-from gateway.store import inbox, pairing
+from gateway.store import cursors, pairing
 from gateway.store.database import Database
 from tests.gateway.scene import ACCOUNT, PacedModel, edit_of, inbound, locked, make_small, rows, running
 
@@ -106,9 +106,9 @@ async def test_a_page_and_its_cursor_are_one_commit(db: Database) -> None:
     page = [inbound("one", message_id="1"), inbound("two", message_id="2"), inbound("spam", sender="666")]
     await door.accept(*page, cursor=Cursor(channel="updates", value="1002"))
     assert await rows(db, "SELECT message_id FROM inbox ORDER BY id") == [("1",), ("2",)]
-    assert await db.read(lambda tx: inbox.cursor(tx, ACCOUNT, "updates")) == "1002"
+    assert await db.read(lambda tx: cursors.get(tx, ACCOUNT, "updates")) == "1002"
     await door.accept(cursor=Cursor(channel="updates", value="1003"))
-    assert await db.read(lambda tx: inbox.cursor(tx, ACCOUNT, "updates")) == "1003"
+    assert await db.read(lambda tx: cursors.get(tx, ACCOUNT, "updates")) == "1003"
 
 
 async def test_one_message_that_cannot_be_written_leaves_the_whole_page_untaken(db: Database) -> None:
@@ -117,7 +117,7 @@ async def test_one_message_that_cannot_be_written_leaves_the_whole_page_untaken(
     with pytest.raises(UnicodeEncodeError):
         await door.accept(*page, cursor=Cursor(channel="updates", value="1002"))
     assert await rows(db, "SELECT COUNT(*) FROM inbox") == [(0,)]
-    assert await db.read(lambda tx: inbox.cursor(tx, ACCOUNT, "updates")) == ""
+    assert await db.read(lambda tx: cursors.get(tx, ACCOUNT, "updates")) == ""
 
 
 @pytest.mark.parametrize(

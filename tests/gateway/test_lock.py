@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import AlreadyRunning
+from gateway.errors import AlreadyRunning, StoreUnavailable
 from gateway.lock import HomeLock, hold_home, read_state
 
 HOLD = """
@@ -121,3 +121,9 @@ def test_those_who_look_take_neither_each_other_nor_the_home(path: Path) -> None
         for looker in lookers:
             looker.join()
     assert seen in ([], [{}] * len(seen))  # between the lock and the first word there is nothing to read
+
+
+def test_a_home_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "gateway.lock").mkdir()
+    with pytest.raises(StoreUnavailable, match="cannot be written"), hold_home(tmp_path / "gateway.lock"):
+        pass

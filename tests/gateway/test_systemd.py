@@ -98,5 +98,5 @@ def test_the_unit_files_are_sound(unit: str, manager: str, tmp_path: Path) -> No
     lines = set(text.splitlines())
     assert {"Type=notify", "WatchdogSec=60", "Restart=on-failure"} <= lines
     # Background processes outlive a restart, and the sandbox may have control groups: not if those are protected.
-    assert {"KillMode=process", "Delegate=memory pids", "DelegateSubgroup=gateway"} <= lines
+    assert {"KillMode=process", "Delegate=cpu memory pids", "DelegateSubgroup=gateway"} <= lines
     assert "ProtectControlGroups=yes" not in lines

@@ -10,7 +10,7 @@ from gateway.delivery import NATURAL_PAUSE_MS
 from gateway.live_reply import LiveReply
 from gateway.messages import Address
 from gateway.store.database import Database
-from gateway.wiring import _pause_ms
+from gateway.wiring_connections import _pause_ms
 from gateway.wiring_platforms import build_live_reply, build_platforms
 from hermes_config.places import Home
 from hermes_config.settings import DisplaySettings, Settings

@@ -8,7 +8,7 @@ from gateway.commands.registry import Commands
 from gateway.errors import PlatformAuthFailed
 from gateway.platforms.base import Inlet
 from gateway.platforms.pace import Pace, Rate
-from gateway.wiring import build_rules, parts, secret_values
+from gateway.wiring import build_rules, secret_values
 from gateway.wiring_platforms import build_platforms, telegram_chat_rate
 from hermes_config.accounts import bots
 from hermes_config.places import Home
@@ -68,11 +68,6 @@ def test_tokens_are_kept_out_of_logs_even_while_they_are_not_used(
 
 def test_no_token_and_no_account_is_no_telegram(tmp_path: Path) -> None:
     assert build_platforms(settings(first=None, accounts=()), Home(tmp_path / "home"), Commands(())) == []
-
-
-def test_the_banner_names_the_bots() -> None:
-    [telegram] = [part for part in parts(settings()) if part.name == "telegram"]
-    assert telegram.text == "a bot on Telegram: telegram, telegram@work"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,6 @@ from gateway.lock import hold_home
 from tests.hermes_cli.running import hermes
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
 def test_version() -> None:
     run = hermes("version")
     assert run.returncode == 0

@@ -12,22 +12,9 @@ from gateway.clock import now_ms
 from gateway.lock import hold_home
 from gateway.store import processes
 from gateway.store.connection import Transaction, connect
-from gateway.store.prepare import Care, prepare
 from hermes_cli.main import hermes as command
-from hermes_config.places import Home
 from tests.gateway.store.rows import a_process
 from tests.hermes_cli.running import hermes
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def made(home: Path) -> None:
-    Home(home).prepare()
-    prepare(home / "state.db", Care(backups=home / "backups"), repair=False)
 
 
 def run(*arguments: str) -> Result:

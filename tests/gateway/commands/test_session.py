@@ -110,15 +110,16 @@ async def test_stop_all_asks_for_the_end_of_background_processes_too(db: Databas
         await small.say(inbound("dig"))
         await soon(model.asked.get())
         [(session,)] = await rows(db, "SELECT session_id FROM turns")
+        started_ms = now_ms() - 200 * 60_000 - 30_000  # the half minute: a slow test still says the same
         for name in ("a", "b"):
-            process = replace(a_process(session, name), started_ms=now_ms())
+            process = replace(a_process(session, name), started_ms=started_ms)
             await db.write(partial(processes.add, process=process))
         await small.say(inbound("/status", message_id="2"))
         listed = (await small.answer()).splitlines()[-3:]
         assert listed == [
             "In the background (/stop all ends them):",
-            "- `make` (proc_a), for 0 s",
-            "- `make` (proc_b), for 0 s",
+            "- `make` (proc_a), for 3 h 20 min",
+            "- `make` (proc_b), for 3 h 20 min",
         ]
         await small.say(inbound("/stop", message_id="3"))
         assert await small.answer() == "Stopped."

@@ -10,7 +10,7 @@ import pytest
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Inlet
 from gateway.platforms.discord import line
-from gateway.store import inbox
+from gateway.store import cursors
 from gateway.store.database import Database
 from gateway.supervisor import Hearing, keep_connected
 from tests.gateway.platforms.discord.scene import Scene, a_scene, bot_of
@@ -31,19 +31,19 @@ async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[Hearing]:
     async def accept(messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
         await small.intake.accept(messages, cursor, account="discord", local=True)
 
-    async def cursor(channel: str) -> str:
-        return await db.read(lambda tx: inbox.cursor(tx, "discord", channel))
+    async def cursor_of(channel: str) -> str:
+        return await db.read(lambda tx: cursors.get(tx, "discord", channel))
 
-    async def cursors() -> dict[str, str]:
-        return dict(await db.read(lambda tx: inbox.cursors(tx, "discord")))
+    async def all_cursors() -> dict[str, str]:
+        return dict(await db.read(lambda tx: cursors.all_of(tx, "discord")))
 
     async def moved(old: str, new: str) -> None: ...
 
     hearing = Hearing("discord", small.delivery.wake)
     inlet = Inlet(
         accept=accept,
-        cursor=cursor,
-        cursors=cursors,
+        cursor=cursor_of,
+        cursors=all_cursors,
         heard=hearing.heard,
         reachable=small.delivery.reachable,
         moved=moved,

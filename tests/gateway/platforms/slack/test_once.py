@@ -12,7 +12,7 @@ import pytest
 from gateway import delivery
 from gateway.platforms.base import Inlet
 from gateway.platforms.slack.platform import SlackPlatform
-from gateway.store import inbox
+from gateway.store import cursors
 from gateway.store.database import Database
 from playground.slack.server import SlackServer
 from tests.gateway.platforms.slack.scene import Gate, bot_of
@@ -27,7 +27,7 @@ async def gateway(db: Database, platform: SlackPlatform, server: SlackServer) ->
     inlet: Inlet = replace(
         Gate().inlet(),
         accept=partial(small.intake.accept, account=platform.account, local=True),
-        cursors=lambda: db.read(lambda tx: inbox.cursors(tx, platform.account)),
+        cursors=lambda: db.read(lambda tx: cursors.all_of(tx, platform.account)),
     )
     async with running(small):
         task = asyncio.create_task(platform.run(inlet))
