@@ -5,6 +5,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -14,15 +15,15 @@ ANSWER = "".join(WORDS)
 KEY = "bench-key"
 
 
-def _frame(choices: list[dict[str, Any]], **more: Any) -> bytes:
+def frame_of(choices: list[dict[str, Any]], **more: Any) -> bytes:
     chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "bench", "choices": choices}
     return f"data: {json.dumps(chunk | more)}\n\n".encode()
 
 
 FRAMES = (
-    *(_frame([{"index": 0, "delta": {"content": word}, "finish_reason": None}]) for word in WORDS),
-    _frame([{"index": 0, "delta": {}, "finish_reason": "stop"}]),
-    _frame([], usage={"prompt_tokens": 400, "completion_tokens": len(WORDS), "total_tokens": 400 + len(WORDS)}),
+    *(frame_of([{"index": 0, "delta": {"content": word}, "finish_reason": None}]) for word in WORDS),
+    frame_of([{"index": 0, "delta": {}, "finish_reason": "stop"}]),
+    frame_of([], usage={"prompt_tokens": 400, "completion_tokens": len(WORDS), "total_tokens": 400 + len(WORDS)}),
     b"data: [DONE]\n\n",
 )
 
@@ -50,12 +51,15 @@ class RelayModel:
             await response.prepare(request)
             if self._pause_seconds:
                 await asyncio.sleep(self._pause_seconds)
-            for frame in FRAMES:
+            for frame in self._frames_for(body):
                 await response.write(frame)
             await response.write_eof()
             return response
         finally:
             self._at_once -= 1
+
+    def _frames_for(self, body: Mapping[str, Any]) -> Sequence[bytes]:
+        return FRAMES
 
     async def _measure(self, request: web.Request) -> web.Response:
         """Sets the pause before each answer; gives the most calls there were at once, counted anew from here."""

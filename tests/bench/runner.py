@@ -13,6 +13,7 @@ from gateway import logs
 from tests.bench import (
     accepts,
     aged_store,
+    background,
     long_session,
     memory,
     relay,
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "relay": relay.measure,
     "telegram": telegram_relay.measure,
     "three": three.measure,
+    "background": background.measure,
 }
 
 

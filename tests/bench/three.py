@@ -138,7 +138,7 @@ async def _phase(gateway: Started, sides: Mapping[str, Far], what: Mapping[str, 
 async def _three(home: Path, model: str) -> AsyncIterator[tuple[Started, Mapping[str, Far]]]:
     """Three platforms, and a gateway that is connected to them."""
     async with AsyncExitStack() as stack:
-        sides = {name: await stack.enter_async_context(_side(name, home.parent)) for name in NAMES}
+        sides = {name: await stack.enter_async_context(far_side(name, home.parent)) for name in NAMES}
         variables = at_model(model)
         for side in sides.values():
             variables |= await side.hear()
@@ -149,7 +149,8 @@ async def _three(home: Path, model: str) -> AsyncIterator[tuple[Started, Mapping
 
 
 @asynccontextmanager
-async def _side(name: str, folder: Path) -> AsyncIterator[Far]:
+async def far_side(name: str, folder: Path) -> AsyncIterator[Far]:
+    """A platform of the playground in a process of its own; what it says first are the variables for the gateway."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.bench.three_side", name),
         stdin=asyncio.subprocess.PIPE,

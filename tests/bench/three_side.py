@@ -35,20 +35,20 @@ class Chat:
         self._answered: asyncio.Future[float] | None = None
         self._heard = ""
 
-    async def ask(self) -> float:
+    async def ask(self, text: str = TEXT) -> float:
         """Gives the milliseconds until the whole answer was there."""
         began = time.time()
         try:
             async with asyncio.timeout(_ANSWERED_WITHIN_SECONDS), self._turn:
                 self._answered = asyncio.get_running_loop().create_future()
-                self._say(TEXT)
+                self._say(text)
                 return (await self._answered - began) * 1000
         except TimeoutError:
             raise AssertionError(f"not answered; the last that was heard: {self._heard!r}") from None
 
-    async def tell(self) -> float:
+    async def tell(self, text: str = TEXT) -> float:
         """Says something, and does not wait for an answer."""
-        self._say(TEXT)
+        self._say(text)
         return 0.0
 
     def take(self, text: str, at: float) -> None:
@@ -64,6 +64,7 @@ class Side:
         self._platform = platform
         opened = (platform.open_chat() for _ in range(_CHATS))
         self._chats = {key: Chat(say) for key, say in opened}
+        self._on_request: dict[str, Chat] = {}  # of people who say what they are told to, and nothing else
         self._connected: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
     async def follow(self) -> None:
@@ -79,7 +80,7 @@ class Side:
             self._connected.set_result(event["at"])
         if event["kind"] in ("message", "edit") and event["by_bot"]:
             key, text = self._platform.read(event)
-            self._chats[key].take(text, event["at"])
+            (self._chats.get(key) or self._on_request[key]).take(text, event["at"])
 
     async def do(self, what: str, **details: Any) -> object:
         match what:
@@ -88,6 +89,14 @@ class Side:
                     return await self._connected
             case "talk":
                 return await self._at_pace(Chat.ask, **details)
+            case "open a chat":
+                key, say = self._platform.open_chat()
+                self._on_request[key] = Chat(say)
+                return key
+            case "ask":
+                return await self._on_request[details["chat"]].ask(details["text"])
+            case "tell":
+                return await self._on_request[details["chat"]].tell(details["text"])
             case _:
                 async with self._trouble(what):
                     return await self._at_pace(Chat.tell, **details)
