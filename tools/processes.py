@@ -21,6 +21,7 @@ MAX_LINES = 2_000
 _LINES = 200
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 _COMMAND_CHARS = 200
+_SIZE = r"^([1-9][0-9]{0,2}x[1-9][0-9]{0,2})?$"
 _WROTE = (
     "Somebody has written meanwhile. What they say follows here, or is for the next turn: then end this one soon "
     "instead of waiting again. The process goes on."
@@ -52,6 +53,9 @@ def process_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
             int, Field(description="For log: the first line, counted from 1; without it the last lines are given", ge=0)
         ] = 0,
         limit: Annotated[int, Field(description="For log: how many lines at most", ge=1, le=MAX_LINES)] = _LINES,
+        size: Annotated[
+            str, Field(description="For write: the size of its terminal from now on, such as 120x40", pattern=_SIZE)
+        ] = "",
         raw: Annotated[bool, Field(description="Leave colours and cursor movements in the output")] = False,
     ) -> dict[str, Any]:
         """Look after what terminal has started in the background.
@@ -78,7 +82,9 @@ def process_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
                 return await one.killed()
             case "write" | "submit":
                 check_risk(data, place, rules)
-                return await one.sent(data, with_enter=action == "submit")
+                if size:
+                    await one.resize(size)
+                return await one.sent(data, with_enter=action == "submit", may_be_nothing=bool(size))
 
     return build_tool(process, toolset="terminal", needs_workplace=True)
 
@@ -123,13 +129,20 @@ class _One:
         await self.backend.kill(self.process.spawned)
         return self._told(await self._standing())
 
-    async def sent(self, data: str, *, with_enter: bool) -> dict[str, Any]:
+    async def resize(self, size: str) -> None:
+        if not self.process.pty:
+            raise ToolFailed("It has no terminal: start it with pty=true.")
+        columns, _, rows = size.partition("x")
+        await self.backend.resize(self.process.spawned, columns=int(columns), rows=int(rows))
+
+    async def sent(self, data: str, *, with_enter: bool, may_be_nothing: bool = False) -> dict[str, Any]:
         # A terminal's Enter is a carriage return; programs that read keys wait for that one.
         typed = data + ("\r" if self.process.pty else "\n") if with_enter else data
-        if not typed:
+        if not typed and not may_be_nothing:
             raise ToolFailed("There is nothing to write: give it as data.")
         encoded = typed.encode("utf-8", "replace")
-        await self.backend.send(self.process.spawned, encoded)
+        if encoded:
+            await self.backend.send(self.process.spawned, encoded)
         return {"session_id": self.process.id, "bytes_sent": len(encoded)}
 
     async def _standing(self) -> Standing:

@@ -1,7 +1,6 @@
 """The process tool, as a model calls it, over real processes."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -185,9 +184,11 @@ async def test_waiting_ends_when_the_user_writes(room: Room) -> None:
 # Talking to it.
 
 
-async def test_a_terminal_can_be_driven_like_one(room: Room) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_terminal_can_be_driven_like_one(tmp_path: Path, kind: str) -> None:
     """A Python prompt: an expression, an unfinished line, Ctrl-C, a password that is not shown, the end."""
-    which = await room.start(f"PYTHON_BASIC_REPL=1 {sys.executable} -q", pty=True)
+    room = Room(tmp_path, kind)
+    which = await room.start("PYTHON_BASIC_REPL=1 /usr/bin/python3 -q", pty=True)
     await room.told(which, ">>> ")
     await room.process(action="submit", session_id=which, data="6 * 7")
     assert "\n42\n" in await room.told(which, "42\n>>> ")
@@ -321,3 +322,27 @@ async def test_more_than_so_many_at_once_are_refused(room: Room, monkeypatch: py
 async def test_arguments_that_make_no_sense_are_refused(room: Room, arguments: dict[str, Any]) -> None:
     with pytest.raises(BadArguments):
         await room.process(**arguments)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_terminal_can_be_made_larger(tmp_path: Path, kind: str) -> None:
+    room = Room(tmp_path, kind)
+    which = await room.start("trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done", pty=True)
+    try:
+        await room.told(which, "24 80")
+        await room.process(action="write", session_id=which, size="120x40")
+        await room.told(which, "40 120")
+    finally:
+        await room.end_all()
+
+
+async def test_what_has_no_terminal_has_no_size(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    which = await room.start("sleep 100")
+    try:
+        with pytest.raises(ToolFailed, match="no terminal"):
+            await room.process(action="write", session_id=which, size="120x40")
+        with pytest.raises(BadArguments):
+            await room.process(action="write", session_id=which, size="0x40")
+    finally:
+        await room.end_all()

@@ -226,6 +226,9 @@ class Backend(Protocol):
     async def send(self, spawned: Spawned, data: bytes) -> None:
         """To the input of an interactive one."""
 
+    async def resize(self, spawned: Spawned, *, columns: int, rows: int) -> None:
+        """The terminal of one that has one."""
+
     async def kill(self, spawned: Spawned) -> None:
         """It and all its children; returns when they are gone. One that has ended already is fine."""
 

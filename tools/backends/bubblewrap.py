@@ -145,6 +145,9 @@ class BubblewrapBackend:
     async def send(self, spawned: Spawned, data: bytes) -> None:
         kept.send(spawned, data)
 
+    async def resize(self, spawned: Spawned, *, columns: int, rows: int) -> None:
+        await asyncio.to_thread(kept.resize, spawned, columns=columns, rows=rows)
+
     async def kill(self, spawned: Spawned) -> None:
         await kept.kill(spawned)
 
@@ -180,7 +183,11 @@ class BubblewrapBackend:
         processes = self._limits.max_processes if group is None and self.bounds_processes else 0
         return kept.Order(
             argv=self._box.argv(
-                argv_of(command), workdir=command.workdir or self.home, features=find_features(), processes=processes
+                argv_of(command),
+                workdir=command.workdir or self.home,
+                features=find_features(),
+                processes=processes,
+                pty=command.pty,
             ),
             workdir="/",
             environment=self._environment() | ({"TERM": PTY_TERM} if command.pty else {}) | dict(command.environment),
@@ -188,6 +195,7 @@ class BubblewrapBackend:
             stdin=command.stdin,
             interactive=command.interactive,
             pty=command.pty,
+            takes_terminal=False,
             rlimits=rlimits,
             cgroups=[str(folder) for folder in group.folders] if group else [],
             niceness=_NICENESS,

@@ -123,7 +123,7 @@ class Keeper:
     def _pipes(self) -> tuple[int, int, int]:
         if self.order["pty"]:
             master, slave = os.openpty()
-            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *TERMINAL_SIZE, 0, 0))
+            _set_size(slave, *TERMINAL_SIZE)
             self.child_input = master
             return master, slave, slave
         output, child_output = os.pipe()
@@ -140,7 +140,7 @@ class Keeper:
             _give_way(self.order["niceness"])
             if self.order["dies_with_keeper"]:
                 _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if self.order["pty"]:
+            if self.order["pty"] and self.order["takes_terminal"]:
                 fcntl.ioctl(stdin, termios.TIOCSCTTY, 0)
             for number in range(1, signal.NSIG):
                 with contextlib.suppress(OSError, ValueError):
@@ -196,9 +196,20 @@ class Keeper:
         self.grace_seconds = HURRIED_GRACE_SECONDS
 
     def _woken(self, wakes: int) -> None:
-        if signal.SIGTERM in os.read(wakes, 4096):
+        signals = os.read(wakes, 4096)
+        if signal.SIGTERM in signals:
             self.ended_by_us = "kill"
+        if signal.SIGWINCH in signals:
+            self._resize()
         self._reap()
+
+    def _resize(self) -> None:
+        """As `size` says. The kernel tells whoever sits at the terminal."""
+        if not self.order["pty"] or self.output_ended:
+            return
+        with contextlib.suppress(OSError, ValueError), open(os.open("size", os.O_RDONLY, dir_fd=self.folder)) as size:
+            rows, columns = map(int, size.read().split())
+            _set_size(self.output, rows, columns)
 
     def _move(self, descriptor: int) -> None:
         if descriptor == self.output:
@@ -322,6 +333,10 @@ class Keeper:
         }
 
 
+def _set_size(terminal: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
 def _prctl(option: int, value: int) -> None:
     with contextlib.suppress(AttributeError):  # only Linux has it
         ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
@@ -415,7 +430,7 @@ def main() -> None:
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGWINCH):
         signal.signal(number, lambda *_: None)
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)

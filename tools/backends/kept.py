@@ -49,6 +49,7 @@ class Order:
     stdin: bytes = b""
     interactive: bool = False
     pty: bool = False
+    takes_terminal: bool = True  # False where the command does so itself, in a session of its own
     rlimits: Mapping[str, int] = field(default_factory=dict)
     cgroups: Sequence[str] = ()
     niceness: int = 10
@@ -184,6 +185,25 @@ def send(spawned: Spawned, data: bytes) -> None:
         )
 
 
+def resize(spawned: Spawned, *, columns: int, rows: int) -> None:
+    """Written down for its keeper, which is then told to look."""
+    try:
+        keeper = os.pidfd_open(spawned.keeper_pid)
+    except ProcessLookupError as error:
+        raise BackendFailed("This process has ended.") from error
+    try:
+        if not is_running(spawned):  # held first, asked then, as below
+            raise BackendFailed("This process has ended.")
+        size = Path(spawned.folder) / "size"
+        size.with_suffix(".new").write_text(f"{rows} {columns}", encoding="ascii")
+        size.with_suffix(".new").replace(size)
+        signal.pidfd_send_signal(keeper, signal.SIGWINCH)
+    except OSError as error:
+        raise BackendFailed(f"The size was not changed ({error.strerror}).") from error
+    finally:
+        os.close(keeper)
+
+
 async def kill(spawned: Spawned) -> None:
     """Returns when it is gone, and its children with it. Raises BackendFailed when that takes too long."""
     try:
@@ -247,6 +267,7 @@ async def _keeper(order: Order, folder: Path, *, outlives_us: bool) -> asyncio.s
         "stdin": base64.b64encode(order.stdin).decode(),
         "interactive": order.interactive,
         "pty": order.pty,
+        "takes_terminal": order.takes_terminal,
         "rlimits": dict(order.rlimits),
         "cgroups": list(order.cgroups),
         "niceness": order.niceness,

@@ -75,6 +75,9 @@ class LocalBackend:
     async def send(self, spawned: Spawned, data: bytes) -> None:
         kept.send(spawned, data)
 
+    async def resize(self, spawned: Spawned, *, columns: int, rows: int) -> None:
+        await asyncio.to_thread(kept.resize, spawned, columns=columns, rows=rows)
+
     async def kill(self, spawned: Spawned) -> None:
         await kept.kill(spawned)
 

@@ -25,6 +25,8 @@ _OPTIONAL = ("--disable-userns", "--size")
 _PROBE_SECONDS = 20.0
 # As sh and not as bwrap: only inside of the user namespace are other processes of ours not counted along.
 _BOUND_PROCESSES = 'if (ulimit -u "$0") 2>/dev/null; then ulimit -u "$0"; else ulimit -p "$0"; fi; exec "$@"'
+# The session that bwrap begins has no terminal: without one of its own the command would hear no Ctrl-C.
+_TAKE_TERMINAL = 'command -v setsid >/dev/null && exec setsid -c "$@"; exec "$@"'
 
 
 class SandboxProblem(Exception):
@@ -71,9 +73,13 @@ class Sandbox:
             if not (self.private / name).exists():
                 (self.private / name).write_text(line, encoding="utf-8")
 
-    def argv(self, command: Sequence[str], *, workdir: str, features: Features, processes: int) -> list[str]:
-        """`processes` above 0 is a limit to be set inside."""
+    def argv(
+        self, command: Sequence[str], *, workdir: str, features: Features, processes: int, pty: bool = False
+    ) -> list[str]:
+        """`processes` above 0 is a limit to be set inside; with `pty` the command takes the terminal it is given."""
         inner = ["/bin/sh", "-c", _BOUND_PROCESSES, str(processes), *command] if processes else list(command)
+        if pty:
+            inner = ["/bin/sh", "-c", _TAKE_TERMINAL, "sh", *inner]
         return [
             features.program,
             *_namespaces(features, network=self.network),
