@@ -16,5 +16,7 @@ def a_few_of(rows: Sequence[Any], count: int) -> list[Any]:
 
 
 def _kept_back(row: Any) -> Any:
-    values = row if isinstance(row, tuple) else (row,)
-    return pytest.param(*values, marks=getattr(pytest.mark, MARK))
+    mark = getattr(pytest.mark, MARK)
+    if isinstance(row, type(pytest.param())):
+        return pytest.param(*row.values, marks=(*row.marks, mark), id=row.id)
+    return pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=mark)

@@ -111,7 +111,7 @@ CASES: list[tuple[Kind, bool, str]] = [
 
 @pytest.mark.parametrize(
     ("kind", "in_place", "point"),
-    a_few_of(CASES, 8),
+    a_few_of(CASES, 4),
     ids=lambda one: {True: "in place", False: "replaced"}.get(one, one),
 )
 async def test_no_draft_is_left_and_the_answer_stands_once(

@@ -14,6 +14,7 @@ from playground.telegram.world import Post
 from tests.faults.chat_stage import Place
 from tests.faults.points import NOT_RECORDED, NOTICE_NOT_RECORDED, PAIRED, POINTS, TAKEN, TELEGRAM_POINTS
 from tests.faults.telegram_stage import AGAIN, TelegramStage, on_telegram_stage
+from tests.thorough import a_few_of
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +43,9 @@ def test_every_point_of_telegrams_own_has_its_round() -> None:
     assert set(TELEGRAM_POINTS) - set(POINTS) <= set(chain.from_iterable(ROUNDS)) <= set(TELEGRAM_POINTS)
 
 
-@pytest.mark.parametrize("points", ROUNDS, ids=lambda points: "+".join(points))
+@pytest.mark.parametrize(
+    "points", a_few_of([pytest.param(points) for points in ROUNDS], 5), ids=lambda points: "+".join(points)
+)
 async def test_killed_at_any_point_all_is_answered_once_or_as_often_as_asked(
     points: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -160,7 +163,7 @@ async def test_who_was_let_in_and_not_told_is_told_after_the_start(point: str, t
         stage.say(Place(chat=str(stranger), people=(str(stranger),)), "hello $id", expect="Hello!")
         verdict = await stage.finish()
         assert not verdict.offences, verdict
-        assert verdict.answered == 2
+        assert verdict.answered + verdict.explained == 2  # the owner's own answer may have been cut off, too
         assert sum("You are in" in text for text in stage.server.texts(stranger)) == 1
 
 

@@ -209,6 +209,7 @@ async def test_without_the_right_to_write_slack_stops_and_without_others_it_does
 
 
 @pytest.mark.slow  # a line on which nothing is heard is given up after 25 seconds
+@pytest.mark.thorough
 async def test_a_half_open_line_is_noticed_and_rebuilt(tmp_path: Path) -> None:
     async with stage(tmp_path, demo=True) as on:
         on.slack.sockets.ping_seconds = 600.0  # or the server would end it first

@@ -10,6 +10,7 @@ from tests.journeys.telegram_stage import OWNER, UNHURRIED, stage
 
 
 @pytest.mark.slow  # after a conflict a gateway leaves the bot to the other one for 30 seconds
+@pytest.mark.thorough
 async def test_two_gateways_with_one_token_take_turns_and_the_one_that_stays_goes_on(tmp_path: Path) -> None:
     async with stage(tmp_path, name="one", demo=True) as on:
         ada = on.person("Ada", id=OWNER)
