@@ -34,6 +34,7 @@ def test_help_imports_nothing_heavy() -> None:
         "discord",
         "slack_bolt",
         "openai",
+        "tree_sitter",
     }
     probe = (
         "import sys\nfrom hermes_cli.main import hermes\n"

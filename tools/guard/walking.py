@@ -1,0 +1,282 @@
+"""Through a script, command by command, with what is known at each: variables, folder, input, files just written."""
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from tools.guard.code import inspect_code
+from tools.guard.expansion import EVERYTHING, GLOB, UNKNOWN, Scope, fields, joined
+from tools.guard.findings import Finding, Run, ask, block
+from tools.guard.inspection import Inspection, secrets_in_code
+from tools.guard.interpreters import interpret, is_interpreter
+from tools.guard.names import names
+from tools.guard.parsing import Unreadable, parse
+from tools.guard.paths import located
+from tools.guard.printing import printed
+from tools.guard.rules.executing import run_by_options
+from tools.guard.setting import names_unsure
+from tools.guard.syntax import Assignment, Block, Chain, Pipeline, Redirect, Script, Simple, Statement
+from tools.guard.wrappers import Argv, Code, Inner, ScriptFile, ShellText, unwrap, variables_before
+
+MAX_DEPTH = 24  # of commands in commands
+MAX_STEPS = 1_500
+MAX_WORDS = 4_000  # of all commands together
+_DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
+_RESERVED = names("{ } if then else elif fi for while until do done case esac select function in [[ ]]")
+_RUN_BY_OTHERS = names(
+    "PAGER GIT_PAGER MANPAGER EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_SSH_COMMAND BROWSER LESSOPEN "
+    "PROMPT_COMMAND PS4"
+)
+_RUN_TIME_NAME = ask("run-time-command", "which command it runs is decided only when it runs")
+
+
+class Walk:
+    """One command's examination. What is found is in `findings`, what would run in `argvs`."""
+
+    def __init__(self, *, home: str, inspection: Inspection) -> None:
+        self.findings: dict[Finding, None] = {}
+        self.argvs: list[tuple[str, ...]] = []
+        self._home = home
+        self._inspection = inspection
+        self._written: dict[str, str] = {}
+        self._aliases: dict[str, str] = {}
+        self._functions: list[str] = []
+        self._is_parallel = 0
+        self._steps = 0
+        self._words = 0
+
+    def text(self, text: str, scope: Scope, stdin: str | None = None, depth: int = 0) -> str:
+        """Gives what it prints, `UNKNOWN` when that cannot be said."""
+        if UNKNOWN in text:
+            self._found(ask("run-time-script", "part of what its inner shell runs is decided only when it runs"))
+            text = text.replace(UNKNOWN, "${_}")
+        try:
+            script = parse(text)
+            scope.unsure |= names_unsure(script)
+            return self._script(script, scope, stdin, depth)
+        except Unreadable as problem:
+            self._found(ask("unreadable", str(problem)))
+            return UNKNOWN
+
+    def _found(self, *findings: Finding) -> None:
+        self.findings.update(dict.fromkeys(findings))
+
+    def _script(self, script: Script, scope: Scope, stdin: str | None, depth: int) -> str:
+        if depth > MAX_DEPTH:
+            raise Unreadable("it is nested too deep to be read")
+        texts = [self._statement(statement, scope, stdin, depth) for statement in script]
+        return "".join(texts) if UNKNOWN not in "".join(texts) else UNKNOWN
+
+    def _statement(self, statement: Statement, scope: Scope, stdin: str | None, depth: int) -> str:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise Unreadable("it is too long to be read")
+        match statement:
+            case Simple():
+                return self._simple(statement, scope, stdin, depth)
+            case Pipeline(parts):
+                return self._pipeline(parts, scope, stdin, depth)
+            case Chain(parts):
+                inner = scope.copy()
+                texts = [self._statement(part, inner, stdin, depth) for part in parts]
+                scope.forget_changes_of(inner)
+                return texts[-1] if len(texts) == 1 else UNKNOWN
+            case Block():
+                return self._block(statement, scope, stdin, depth)
+
+    def _pipeline(self, parts: tuple[Statement, ...], scope: Scope, stdin: str | None, depth: int) -> str:
+        passed = stdin
+        self._is_parallel += 1
+        for part in parts:
+            inner = scope.copy()
+            passed = self._statement(part, inner, passed, depth)
+            scope.forget_changes_of(inner)
+        self._is_parallel -= 1
+        return passed or ""
+
+    def _block(self, made: Block, scope: Scope, stdin: str | None, depth: int) -> str:
+        for word in made.words:
+            fields(word, scope, lambda script: self._output(script, scope, depth))
+        stdin, targets = self._redirects(made.redirects, scope, stdin, depth, name=made.kind)
+        if made.kind == "group":
+            text = self._script(made.body, scope, stdin, depth + 1)
+        else:
+            inner = Scope(self._home, {}, scope.unsure) if made.kind == "function" else scope.copy()
+            text = self._inside(made, inner, stdin, depth + 1)
+            scope.forget_changes_of(inner)
+        self._remember_written(targets, text)
+        return text if made.kind in ("group", "subshell") else UNKNOWN
+
+    def _inside(self, made: Block, scope: Scope, stdin: str | None, depth: int) -> str:
+        is_background, is_function = made.kind == "background", made.kind == "function"
+        self._is_parallel += is_background
+        if is_function:
+            self._functions.append(made.name)
+        try:
+            return self._script(made.body, scope, stdin, depth)
+        finally:
+            self._is_parallel -= is_background
+            if is_function:
+                self._functions.pop()
+
+    def _output(self, script: Script, scope: Scope, depth: int) -> str:
+        """What a substitution becomes."""
+        return self._script(script, scope.copy(), None, depth + 1).rstrip("\n")
+
+    # One command.
+
+    def _simple(self, command: Simple, scope: Scope, stdin: str | None, depth: int) -> str:
+        words: list[str] = []
+        for word in command.words:
+            words += fields(word, scope, lambda script: self._output(script, scope, depth))
+        values = dict(self._assigned(command.assignments, scope, depth))
+        stdin, targets = self._redirects(command.redirects, scope, stdin, depth, name=words[0] if words else "")
+        if not words:
+            scope.variables.update(values)
+            self._remember_written(targets, "")
+            return ""
+        if words[0] in _DECLARING:
+            scope.variables.update(values)
+            inner = scope
+        else:
+            inner = scope.copy() if values else scope
+            inner.variables.update(values)
+        text = self._run(tuple(words), inner, stdin, depth)
+        self._remember_written(targets, text)
+        return text if not targets else ""
+
+    def _assigned(self, assignments: tuple[Assignment, ...], scope: Scope, depth: int) -> Iterator[tuple[str, str]]:
+        for assignment in assignments:
+            value = joined(assignment.value, scope, lambda script: self._output(script, scope, depth))
+            self._check_variable(assignment.name, value, scope, depth)
+            yield assignment.name, value
+
+    def _check_variable(self, name: str, value: str, scope: Scope, depth: int) -> None:
+        self._found(*self._inspection.variable(name, value))
+        if name in _RUN_BY_OTHERS and value and not re.fullmatch(r"[\w./-]+", value):
+            self.text(value, Scope(self._home, {"PWD": scope.value("PWD")}), None, depth + 1)
+
+    def _redirects(
+        self, redirects: tuple[Redirect, ...], scope: Scope, stdin: str | None, depth: int, *, name: str
+    ) -> tuple[str | None, list[str]]:
+        """The input after them, and the files that are written to."""
+        targets: list[str] = []
+        for redirect in redirects:
+            target = joined(redirect.target, scope, lambda script: self._output(script, scope, depth))
+            if redirect.operator == "<<":
+                stdin = target
+                continue
+            place = self._run_of((name,), scope, stdin)
+            self._found(*self._inspection.redirect(redirect.operator, target, place))
+            if redirect.operator.startswith("<"):
+                is_hidden = UNKNOWN in target or target.startswith(("/dev/tcp", "/dev/udp"))
+                stdin = self._written.get(self._key(target, scope), UNKNOWN if is_hidden else None)
+            else:
+                targets.append(self._key(target, scope))
+        return stdin, targets
+
+    def _run(self, words: tuple[str, ...], scope: Scope, stdin: str | None, depth: int) -> str:
+        self._steps += 1
+        self._words += len(words)
+        if depth > MAX_DEPTH or self._steps > MAX_STEPS or self._words > MAX_WORDS:
+            raise Unreadable("it is too long or nested too deep to be read")
+        name, arguments = words[0], tuple(word.replace(GLOB, "") for word in words[1:])
+        self.argvs.append((name.replace(GLOB, ""), *arguments))
+        if UNKNOWN in name or re.search(r"[*?]|\[.", name):  # a pattern is no name, quoted or not
+            self._found(_RUN_TIME_NAME)
+            return UNKNOWN
+        if name in _RESERVED:
+            raise Unreadable("it cannot be read as a shell command")
+        run = self._run_of((name, *arguments), scope, stdin)
+        if name in self._functions and self._is_parallel:
+            self._found(block("fork-bomb", "it multiplies without end"))
+        if meant := self._aliases.pop(name, ""):  # not known meanwhile, as it may name itself
+            self.text(" ".join((meant, *arguments)), scope.copy(), stdin, depth + 1)
+            self._aliases[name] = meant
+        self._found(*self._inspection.command(run))
+        for variable, value in variables_before(run):
+            self._check_variable(variable, value, scope, depth)
+        written = self._key(name, scope) if "/" in name else ""
+        if written in self._written:
+            self._inner(ScriptFile("sh", name), scope, stdin, depth)
+        for inner in (*unwrap(run), *interpret(run), *run_by_options(run)):
+            self._inner(inner, scope, stdin, depth)
+        self._follow(run, scope)
+        return printed(run)
+
+    def _run_of(self, words: tuple[str, ...], scope: Scope, stdin: str | None) -> Run:
+        folder = scope.value("PWD")
+        name = posixpath.basename(words[0]) or words[0]
+        return Run(name=name, words=words[1:], stdin=stdin, folder=folder, home=self._home)
+
+    def _inner(self, inner: Inner, scope: Scope, stdin: str | None, depth: int) -> None:
+        """What a command runs in turn."""
+        match inner:
+            case Finding():
+                self._found(inner)
+            case Argv(words):
+                if words and words[0]:
+                    self._run(words, scope, stdin, depth + 1)
+            case ShellText(text, is_here):
+                there = scope if is_here else Scope(self._home, {"PWD": scope.value("PWD")})
+                self.text(text, there, stdin, depth + 1)
+            case Code(_, text):
+                self._found(*secrets_in_code(text))
+                for found in inspect_code(inner):
+                    self._inner(found, scope, None, depth + 1)
+            case ScriptFile(language, path):
+                self._script_file(language, path, scope, depth)
+
+    def _script_file(self, language: str, path: str, scope: Scope, depth: int) -> None:
+        content = self._written.get(self._key(path, scope))
+        if path.startswith("/dev/fd/") or path == "/dev/stdin":
+            self._found(ask("unread-code", "it runs what nobody has read"))
+        elif content is not None and UNKNOWN in content:
+            self._found(ask("unread-code", f"it runs {posixpath.basename(path)}, which it has only just written"))
+        elif content is not None:
+            first = content.partition("\n")[0]
+            if language == "sh" and first.startswith("#!"):
+                used = re.split(r"[/\s]+", first)[-1]
+                language = "sh" if used.endswith("sh") or not is_interpreter(used) else re.sub(r"[\d.]+$", "", used)
+            self._inner(ShellText(content) if language == "sh" else Code(language, content), scope, None, depth)
+
+    # What a command changes for those after it.
+
+    def _follow(self, run: Run, scope: Scope) -> None:
+        match run.name:
+            case "cd":
+                rest = [word for word in run.words if not word.startswith("-")]
+                target = rest[0] if rest else self._home
+                folder = UNKNOWN if "-" in run.words else located(target, run.folder, "")
+                scope.variables["PWD"] = UNKNOWN if UNKNOWN in folder else folder
+            case "pushd" | "popd":
+                scope.variables["PWD"] = UNKNOWN
+            case "source" | ".":
+                scope.unsure |= {EVERYTHING}
+            case "alias":
+                self._aliases |= dict(word.split("=", 1) for word in run.words if "=" in word)
+            case _:
+                self._follow_files(run, scope)
+
+    def _follow_files(self, run: Run, scope: Scope) -> None:
+        """What it writes by its own means, so that running that is noticed."""
+        match run.name:
+            case "tee":
+                for word in run.words:
+                    self._written[self._key(word, scope)] = run.stdin or UNKNOWN
+            case "cp" | "mv" | "ln" | "install":
+                rest = [self._key(word, scope) for word in run.words if not word.startswith("-")]
+                if any(path in self._written for path in rest[:-1]):
+                    self._written[rest[-1]] = UNKNOWN
+            case "curl" | "wget" | "openssl" | "xxd" | "dd" | "scp":
+                for word in (word.removeprefix("of=") for word in run.words if not word.startswith("-")):
+                    self._written[self._key(word, scope)] = UNKNOWN
+                    self._written[self._key(posixpath.basename(word), scope)] = UNKNOWN
+
+    def _remember_written(self, targets: list[str], text: str) -> None:
+        for target in targets:
+            before = self._written.get(target, "")
+            self._written[target] = before + text
+
+    def _key(self, path: str, scope: Scope) -> str:
+        return located(path, scope.value("PWD"), self._home)
