@@ -106,8 +106,8 @@ class Watchers:
                 if looks % _LOOKS_BETWEEN_PRUNINGS == 0:
                     await self._prune()
                 looks += 1
-            except StoreUnavailable:
-                pass  # tells of itself; nothing was told, so nothing is lost
+            except StoreUnavailable as error:  # tells the operator of itself; nothing was told, so nothing is lost
+                log.debug("processes not looked at", problem=str(error))
             except (sqlite3.Error, OSError) as error:
                 log.warning("processes not looked at", problem=str(error))
             await self._pause(self._has_ended)
