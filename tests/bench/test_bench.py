@@ -7,8 +7,12 @@ import pytest
 from tests.bench.rows import Row, table
 from tests.bench.runner import BENCHMARKS
 
+LONG = ("three", "telegram")  # even the smallest run of these takes its time
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough) if name in LONG else name for name in BENCHMARKS]
+)
 def test_the_smallest_run_gives_rows(name: str, tmp_path: Path) -> None:
     rows = BENCHMARKS[name]("tiny", tmp_path)
     assert rows

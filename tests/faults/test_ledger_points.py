@@ -10,6 +10,7 @@ import pytest
 
 from tests.faults.points import ACKED, EVENTS, NOT_RECORDED, POINTS, STEPS, TOOL_BEGUN, TOOL_DONE, WRITTEN
 from tests.faults.stage import SocketStage, on_stage
+from tests.thorough import a_few_of
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +28,9 @@ def test_every_point_has_its_round() -> None:
     assert set(STEPS) < set(POINTS)
 
 
-@pytest.mark.parametrize("points", ROUNDS, ids=lambda points: "+".join(points))
+@pytest.mark.parametrize(
+    "points", a_few_of([pytest.param(points) for points in ROUNDS], 7), ids=lambda points: "+".join(points)
+)
 async def test_killed_at_any_point_nothing_is_lost_or_done_twice(points: tuple[str, ...], tmp_path: Path) -> None:
     # One turn at a time: the messages of the other chats wait meanwhile and are then taken together.
     async with on_stage(tmp_path, ["a"], ["b", "c"], settings={"HERMES_GATEWAY__MAX_TURNS": "1"}) as stage:

@@ -26,6 +26,7 @@ async def test_an_envelope_acked_before_it_is_on_the_disk_is_lost(tmp_path: Path
         assert verdict.counts == {"lost": 1}
 
 
+@pytest.mark.thorough
 async def test_a_cursor_that_moves_before_the_message_is_on_the_disk_loses_it(tmp_path: Path) -> None:
     async with on_slack_stage(tmp_path, broken="cursor first") as (stage, (one, *_)):
         stage.say(one, "hello $id", expect="Hello!")
@@ -36,6 +37,7 @@ async def test_a_cursor_that_moves_before_the_message_is_on_the_disk_loses_it(tm
         assert verdict.counts == {"lost": 1}
 
 
+@pytest.mark.thorough
 async def test_a_history_that_nobody_reads_loses_what_was_said_meanwhile(tmp_path: Path) -> None:
     async with on_slack_stage(tmp_path, broken="no history") as (stage, (one, *_)):
         stage.say(one, "hello $id", expect="Hello!")
@@ -54,6 +56,7 @@ async def test_an_answer_sent_again_without_looking_is_an_answer_too_many(tmp_pa
         assert verdict.count("answered twice") == 1
 
 
+@pytest.mark.thorough
 async def test_another_message_taken_for_the_answer_loses_it(tmp_path: Path) -> None:
     async with on_slack_stage(tmp_path, broken="any will do") as (stage, (one, *_)):
         stage.say(one, 'use side_effect {"id": "$id", "words": 5000}', expect="end of $id.")

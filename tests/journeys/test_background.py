@@ -37,7 +37,7 @@ def lines_told(on: Chat) -> list[str]:
     return [line for text in on.texts() for line in text.splitlines() if line.startswith("line ")]
 
 
-@pytest.mark.parametrize("kind", DIRECT)
+@pytest.mark.parametrize("kind", a_few_of(DIRECT, 1))
 async def test_its_output_and_its_end_are_told_though_the_gateway_is_killed_in_between(
     kind: Kind, tmp_path: Path
 ) -> None:

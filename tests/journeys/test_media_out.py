@@ -11,6 +11,7 @@ import pytest
 from tests.gateway.platforms.enclosed import png
 from tests.journeys import discord_stage, slack_stage, telegram_stage
 from tests.journeys.stage import Home, until
+from tests.thorough import a_few_of
 
 MAX_BYTES = 2_000
 FILES = {
@@ -126,7 +127,9 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("platform", [on_telegram, on_discord, on_slack], ids=["telegram", "discord", "slack"])
+@pytest.mark.parametrize(
+    "platform", a_few_of([on_telegram, on_discord, on_slack], 1), ids=["telegram", "discord", "slack"]
+)
 async def test_files_of_the_workspace_arrive_and_nothing_else_does(
     tmp_path: Path, workspace: Path, platform: Open
 ) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
+
 from playground.slack.chat import say
 from playground.slack.messages import add, person_fields
 from tests.journeys.slack_stage import OWNER, Stage, stage
@@ -134,6 +136,7 @@ class Cast:
                 people.send_file(chat, IDS[who], b"{a file}", text="{a file}")
 
 
+@pytest.mark.thorough
 async def test_nobody_who_is_not_allowed_makes_the_model_think(tmp_path: Path) -> None:
     config: dict[str, Any] = {"access": {"allowed_chats": [f"slack:{chat}" for chat in OPEN.values()]}}
     async with stage(tmp_path, config=config, environment={"SLACK_ALLOWED_USERS": ALLOWED}) as on:

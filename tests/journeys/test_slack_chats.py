@@ -4,6 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from playground.model_script import say
 from tests.journeys.slack_stage import OWNER, Stage, stage, two_bots
 
@@ -149,6 +151,7 @@ async def test_an_edit_a_deletion_and_a_reaction_count_before_the_turn_and_are_n
         assert on.model.refusals == []
 
 
+@pytest.mark.thorough
 async def test_a_button_works_for_those_who_may_speak_alone(tmp_path: Path) -> None:
     async with stage(tmp_path) as on:
         (owner, _), (stranger, _) = on.person("olga", id=OWNER), on.person("stranger")

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.journeys.slack_stage import OWNER, stage
 from tests.journeys.stage import code_in, until
 
@@ -33,6 +35,7 @@ async def test_a_stranger_is_let_in_by_code_and_told_at_once_and_the_code_is_kep
         assert events.index("pairing asked") < events.index("pairing approved") < events.index("tool_finished")
 
 
+@pytest.mark.thorough
 async def test_a_code_that_may_not_have_arrived_is_void_and_the_next_one_counts(tmp_path: Path) -> None:
     async with stage(tmp_path, demo=True) as on:
         ada, dm = on.person("ada")

@@ -47,6 +47,7 @@ async def test_a_half_open_line_is_noticed_and_rebuilt(tmp_path: Path) -> None:
         assert len(on.telegram.texts(ada)) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.slow  # thirty messages to one person take thirty seconds
 async def test_thirty_in_a_burst_are_all_answered_while_other_chats_go_on(tmp_path: Path) -> None:
     others = range(3000, 3030)

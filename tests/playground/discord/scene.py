@@ -41,7 +41,8 @@ class Bot(discord.Client):
 
     async def until(self, event: str, count: int = 1) -> Any:
         """The newest of this event once there are so many."""
-        await self.log.wait_for(lambda: len(self.all(event)) >= count)
+        # discord.py waits a random while before it connects again, longer after each try.
+        await self.log.wait_for(lambda: len(self.all(event)) >= count, seconds=30.0)
         return self.all(event)[-1]
 
     def texts(self) -> list[str]:
