@@ -11,6 +11,7 @@ import structlog
 from hermes_config.keys import variables
 from tests.thorough import MARK
 
+_SLOW_ROOMS = {"faults", "interop", "journeys", "web"}
 _GUARD = Path(__file__).parent / "guard"
 runpy.run_path(str(_GUARD / "sitecustomize.py"))  # works from here on
 
@@ -35,11 +36,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--thorough"):
-        return
-    kept_back = [item for item in items if item.get_closest_marker(MARK)]
-    config.hook.pytest_deselected(items=kept_back)
-    items[:] = [item for item in items if not item.get_closest_marker(MARK)]
+    if not config.getoption("--thorough"):
+        kept_back = [item for item in items if item.get_closest_marker(MARK)]
+        config.hook.pytest_deselected(items=kept_back)
+        items[:] = [item for item in items if not item.get_closest_marker(MARK)]
+    items[:] = _slow_ones_first(items, workers=getattr(config, "workerinput", {}).get("workercount", 1))
+
+
+def _slow_ones_first(items: list[pytest.Item], *, workers: int) -> list[pytest.Item]:
+    """In each worker's share: begun last, one slow test would keep the other workers idle. Neighbours stay together,
+    since they share what was started for them."""
+    slow = [item for item in items if _is_slow(item)]
+    quick = [item for item in items if not _is_slow(item)]
+    shares = [
+        group[worker * len(group) // workers : (worker + 1) * len(group) // workers]
+        for worker in range(workers)
+        for group in (slow, quick)
+    ]
+    return [item for share in shares for item in share]
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    return not _SLOW_ROOMS.isdisjoint(item.path.parts) or item.get_closest_marker("slow") is not None
 
 
 @pytest.hookimpl(wrapper=True)

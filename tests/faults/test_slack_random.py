@@ -13,6 +13,7 @@ from tests.faults.slack_stage import on_slack_stage
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.thorough
 async def test_random_kills_under_load_lose_nothing(tmp_path: Path) -> None:
     run = await kill_at_random(tmp_path, kills=4, seed=1, sessions=6)
     assert not run.verdict.offences, run.verdict

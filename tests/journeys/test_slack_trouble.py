@@ -58,6 +58,7 @@ async def test_kill_nine_in_the_middle_of_a_turn_and_what_was_said_meanwhile_are
         assert [len(on.slack.texts(chat)) for chat in (beas, quiet, strangers)] == [1, 1, 1]
 
 
+@pytest.mark.thorough
 async def test_kill_nine_while_the_model_thinks_is_answered_once_after_the_start(tmp_path: Path) -> None:
     async with stage(tmp_path, otherwise=say("The answer.")) as on:
         ada, dm = on.person("ada", id=OWNER)
@@ -76,6 +77,7 @@ async def test_kill_nine_while_the_model_thinks_is_answered_once_after_the_start
         assert on.model.refusals == []
 
 
+@pytest.mark.thorough
 async def test_a_long_answer_whose_line_breaks_again_and_again_arrives_once(tmp_path: Path) -> None:
     paragraphs = [f"Paragraph {number}. " + "words " * 400 for number in range(12)]
     async with stage(tmp_path, otherwise=say("\n\n".join(paragraphs))) as on:

@@ -78,6 +78,7 @@ async def test_thirty_in_a_burst_are_all_answered_while_other_chats_go_on(tmp_pa
         assert too_many <= 3
 
 
+@pytest.mark.thorough
 @pytest.mark.slow  # six thousand messages take their time
 async def test_a_crowd_of_strangers_keeps_nobody_from_an_answer_and_fills_no_disk(tmp_path: Path) -> None:
     felt = await feel_the_crowd(tmp_path, spread_seconds=10)

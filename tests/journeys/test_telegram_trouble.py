@@ -149,6 +149,7 @@ async def test_a_wrong_token_stops_telegram_alone_and_status_says_what_to_do(tmp
         assert tried <= 1  # a wrong token is not tried again
 
 
+@pytest.mark.thorough
 async def test_two_gateways_with_one_token_answer_once_and_say_why_one_is_deaf(tmp_path: Path) -> None:
     """Telegram hands an update to whoever polls, and a poll ends the other's. So one hears, and the other says why."""
     async with stage(tmp_path, name="one", demo=True) as on:
