@@ -1,4 +1,4 @@
-"""A database of its own for each test."""
+"""A database of its own for each test, and background processes over it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,6 +7,8 @@ import pytest
 
 from gateway.store.database import Database, open_database
 from gateway.store.prepare import Care, prepare
+from gateway.watchers import Watchers
+from tests.gateway.background import Background, in_background, make_watchers
 
 
 @pytest.fixture
@@ -17,3 +19,14 @@ async def db(tmp_path: Path) -> AsyncIterator[Database]:
     opened = await open_database(path, busy_timeout_seconds=0.05)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def stage(db: Database, tmp_path: Path) -> AsyncIterator[Background]:
+    async with in_background(db, tmp_path / "work") as stage:
+        yield stage
+
+
+@pytest.fixture
+def watchers(db: Database) -> Watchers:
+    return make_watchers(db)

@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
@@ -18,23 +17,12 @@ from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.processes import StoredProcesses
 from gateway.watchers import Watchers
-from tests.gateway.background import Background, in_background, make_watchers, state_of, until
+from tests.gateway.background import Background, make_watchers, state_of, until
 from tests.gateway.scene import PacedModel, Pigeon, locked, make_small, rows, running, soon
 from tests.gateway.store.rows import ANN, inbound, take
 from tools.backends import kept
 from tools.backends.base import Spawned
 from tools.process_book import Process
-
-
-@pytest.fixture
-async def stage(db: Database, tmp_path: Path) -> AsyncIterator[Background]:
-    async with in_background(db, tmp_path / "work") as stage:
-        yield stage
-
-
-@pytest.fixture
-def watchers(db: Database) -> Watchers:
-    return make_watchers(db)
 
 
 async def told(stage: Background, process: Process) -> int:

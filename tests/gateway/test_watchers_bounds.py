@@ -1,30 +1,16 @@
 """What keeps background processes within bounds: an agent that wakes itself, a clock set back, lost access."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from gateway.clock import now_ms
 from gateway.store import turns
-from gateway.store.database import Database
 from gateway.watchers import Watchers
-from tests.gateway.background import Background, in_background, make_watchers, until
+from tests.gateway.background import Background, make_watchers, until
 from tests.gateway.store.rows import inbound, take
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-async def stage(db: Database, tmp_path: Path) -> AsyncIterator[Background]:
-    async with in_background(db, tmp_path / "work") as stage:
-        yield stage
-
-
-@pytest.fixture
-def watchers(db: Database) -> Watchers:
-    return make_watchers(db)
 
 
 async def starts_another(stage: Background, watchers: Watchers) -> None:

@@ -19,6 +19,18 @@ class Three:
     discord: DiscordServer
     slack: SlackServer
 
+    async def with_people(self) -> tuple[int, tuple[str, str], tuple[str, str]]:
+        """Somebody on each, once all are connected: Ada, and Bea and Cleo with their direct chats."""
+        for account in ("telegram", "discord", "slack"):
+            await self.first.home.until_platform("connected", account=account, seconds=SECONDS)
+        bea = self.discord.people.make_user("bea")["id"]
+        cleo = self.slack.people.make_user("cleo")["id"]
+        return (
+            self.first.person("Ada"),
+            (bea, self.discord.people.open_dm(bea)["id"]),
+            (cleo, self.slack.people.make_dm(cleo)["id"]),
+        )
+
 
 @asynccontextmanager
 async def three(tmp_path: Path, **variables: str) -> AsyncIterator[Three]:
@@ -38,13 +50,7 @@ async def three(tmp_path: Path, **variables: str) -> AsyncIterator[Three]:
 async def test_a_stranger_is_paired_and_answered_on_each(tmp_path: Path) -> None:
     async with three(tmp_path) as all_three, all_three.first.home.gateway():
         home, telegram, discord, slack = all_three.first.home, all_three.first, all_three.discord, all_three.slack
-        for account in ("telegram", "discord", "slack"):
-            await home.until_platform("connected", account=account, seconds=SECONDS)
-        ada = telegram.person("Ada")
-        bea = discord.people.make_user("bea")["id"]
-        bea_dm = discord.people.open_dm(bea)["id"]
-        cleo = slack.people.make_user("cleo")["id"]
-        cleo_dm = slack.people.make_dm(cleo)["id"]
+        ada, (bea, bea_dm), (cleo, cleo_dm) = await all_three.with_people()
 
         telegram.say(ada, "hello")
         code = code_in((await telegram.hear(ada, "code"))["text"])
@@ -79,13 +85,7 @@ async def test_wrong_tokens_of_two_leave_the_third_alone(tmp_path: Path) -> None
 async def test_why_as_a_reply_tells_the_trail_on_each(tmp_path: Path) -> None:
     async with three(tmp_path, GATEWAY_ALLOW_ALL_USERS="true") as all_three, all_three.first.home.gateway():
         home, telegram, discord, slack = all_three.first.home, all_three.first, all_three.discord, all_three.slack
-        for account in ("telegram", "discord", "slack"):
-            await home.until_platform("connected", account=account, seconds=SECONDS)
-        ada = telegram.person("Ada")
-        bea = discord.people.make_user("bea")["id"]
-        bea_dm = discord.people.open_dm(bea)["id"]
-        cleo = slack.people.make_user("cleo")["id"]
-        cleo_dm = slack.people.make_dm(cleo)["id"]
+        ada, (bea, bea_dm), (cleo, cleo_dm) = await all_three.with_people()
 
         # Of two questions each, the first is asked about: the answer on one, the question itself on the others.
         telegram.say(ada, "what is 6 * 7?")
