@@ -205,7 +205,11 @@ class Drafts:
         except Exception:  # contained: one that an adapter chokes on must not keep the others
             log.exception("draft not taken away", account=draft.address.account)
 
-    async def _take_away(self, draft: Draft) -> None:
+    async def _take_away(self, seen: Draft) -> None:
+        # Its turn may have learnt the id, and have ended, since it was seen: to look for it by other means could fail.
+        draft = await self.db.read(lambda tx: drafts.of(tx, seen.turn_id))
+        if draft is None:
+            return
         if draft.begun_ms < now_ms() - _MESSAGES_DELETABLE_MS:
             log.warning("draft stays", account=draft.address.account, problem="it is too old to be deleted")
         elif (found := await self._found(draft)).message_id:
@@ -214,7 +218,7 @@ class Drafts:
                     await self.platforms[draft.address.account].take_away(draft.address, found.message_id)
             except DeliveryRejected as error:
                 log.warning("draft stays", account=draft.address.account, problem=str(error))
-        await self.db.write_when_possible(lambda tx: drafts.forget(tx, draft.turn_id))
+        await self.db.write_when_possible(lambda tx: drafts.forget(tx, seen.turn_id))
 
 
 def _message(draft: Draft, text: str) -> OutboundMessage:
