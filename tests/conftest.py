@@ -1,8 +1,12 @@
 """What every test gets: no network beyond loopback, and a home of its own."""
 
+import importlib
 import os
 import runpy
+import sys
+import warnings
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +18,11 @@ from tests.thorough import MARK
 _SLOW_ROOMS = {"faults", "interop", "journeys", "web"}
 _GUARD = Path(__file__).parent / "guard"
 runpy.run_path(str(_GUARD / "sitecustomize.py"))  # works from here on
+
+# Wherever it is forbidden to keep what was compiled, each worker and each process that a test starts would compile
+# all of ours again, which takes longer than most tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _OURS = ("HERMES_", "NOTIFY_SOCKET", "WATCHDOG_")
 
@@ -33,6 +42,19 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="fail when a test is skipped")
     parser.addoption("--thorough", action="store_true", help="run every row of the long tables, not a few of each")
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Workers that have all to read read different files first: what one has compiled the others only load."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or [Path(named).name for named in session.config.args] != [Path(__file__).parent.name]:
+        return
+    root = Path(__file__).parents[1]
+    files = sorted(root.glob("tests/**/test_*.py"))
+    for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        # What is wrong with a file is told where it is collected.
+        with suppress(Exception), warnings.catch_warnings(action="error"):
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

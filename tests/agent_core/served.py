@@ -20,9 +20,9 @@ from tools.parts import Text
 SYSTEM = Message(role="system", parts=(Text(text="You are a test."),))
 AMPLE = Patience(connect_seconds=5, first_byte_seconds=60, idle_seconds=60, whole_seconds=60)
 # Each short at one stage only, so that no other clock can do its work.
-QUIET = replace(AMPLE, first_byte_seconds=0.2)
-STALLING = replace(AMPLE, idle_seconds=0.2)
-SLOW = replace(AMPLE, whole_seconds=0.3)
+QUIET = replace(AMPLE, first_byte_seconds=0.5)
+STALLING = replace(AMPLE, idle_seconds=0.5)
+SLOW = replace(AMPLE, whole_seconds=0.6)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from playground.model_script import Answer, Call, HangUp, Refusal, Silence, Step
 from playground.model_server import ModelServer
 from tests.agent_core.scripted import answering
 from tests.agent_core.served import QUIET, SLOW, STALLING, chatting, endpoint
+from tests.thorough import a_few_of
 
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 
@@ -237,7 +238,7 @@ async def test_an_answer_that_stalls_is_asked_for_again_without_doubling(
 
 async def test_an_answer_that_trickles_on_is_given_up(server: ModelServer) -> None:
     server.script(say(*["and so on "] * 1000, delay_seconds=0.05), say("Done"))
-    async with asyncio.timeout(10), chatting(server, patience=SLOW) as chat:
+    async with asyncio.timeout(60), chatting(server, patience=SLOW) as chat:
         assert (await chat.say("hi")).final.text == chat.shown == "Done"
 
 
@@ -272,12 +273,13 @@ async def test_a_cut_stream_is_asked_for_again_without_doubling(server: ModelSer
 
 
 @STREAMED
-async def test_cut_at_any_byte_there_is_one_whole_answer(server: ModelServer, stream: bool) -> None:
+@pytest.mark.parametrize("step", a_few_of([41, 13], 1))
+async def test_cut_at_any_byte_there_is_one_whole_answer(server: ModelServer, stream: bool, step: int) -> None:
     calls = (LOOK, Call(name="hear", id="call_2"))
     reply = Answer(text=("Hel", "lo wörld"), calls=calls, reasoning="Hm.")
     wire = b"".join(reply.frames("playground")) if stream else reply.whole("playground")
     async with chatting(server, stream=stream, tools=[answering("look"), answering("hear")]) as chat:
-        for cut in range(0, len(wire), 13):
+        for cut in range(0, len(wire), step):
             cut_reply = Answer(text=reply.text, calls=calls, reasoning="Hm.", stops_after_bytes=cut, ending="cut")
             server.script(cut_reply)
             told_finish = stream and b'"finish_reason": "tool_calls"}]}\n\n' in wire[:cut]

@@ -55,7 +55,7 @@ def request(history: list[Message], **options: Any) -> Any:
 
 
 @given(st.lists(messages, max_size=8))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_history_at_all_becomes_one_that_the_strictest_server_accepts(history: list[Message]) -> None:
     assert complaint(request(history)) == ""
     assert complaint(request(history, tools=[])) == ""

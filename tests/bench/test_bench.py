@@ -7,7 +7,7 @@ import pytest
 from tests.bench.rows import Row, table
 from tests.bench.runner import BENCHMARKS
 
-LONG = ("three", "telegram")  # even the smallest run of these takes its time
+LONG = ("background", "memory", "start", "telegram", "three")  # even the smallest run of these takes its time
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ class LookupStage(ChatStage):
                     self._known |= aftermath.seen_channels(self.database, self.account)
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
-    async def taken_in(self, *, seconds: float = 20.0) -> None:
+    async def taken_in(self, *, seconds: float = 40.0) -> None:
         """Waits until the gateway has written down all that was said so far."""
         async with asyncio.timeout(seconds):
             while not self._all_accepted():

@@ -149,7 +149,7 @@ async def on_discord_stage(
 
 async def _introduce(stage: DiscordStage, places: Sequence[Place]) -> None:
     await stage.start()
-    await stage.server.wait_for(lambda: stage.server.gateway.connected, seconds=20)
+    await stage.server.wait_for(lambda: stage.server.gateway.connected, seconds=40)
     for place in places:
         if place.is_private:
             stage.say(place, "hello $id", expect="Hello!")

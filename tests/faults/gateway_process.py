@@ -4,9 +4,10 @@ import asyncio
 import os
 import secrets
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from tests.warm.process import WarmProcess, start_warm
 
 _ROOT = Path(__file__).parents[2]
 _LOOK_AGAIN_SECONDS = 0.01
@@ -32,7 +33,7 @@ class GatewayProcess:
             _MARK: self._run,
         }
         self._sessions: set[int] = set()  # each process began one, which its children are born into
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: WarmProcess | None = None
         self._printed_before = 0
 
     async def start(self, *, kill_at: str = "", occurrence: int = 1) -> None:
@@ -43,15 +44,12 @@ class GatewayProcess:
             arguments += ["--kill-at", kill_at, "--occurrence", str(occurrence)]
         with self.log.open("ab") as output:
             self._printed_before = output.tell()
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "tests.faults.gateway_under_test", *arguments),
-                stdin=asyncio.subprocess.DEVNULL,
+            self._process = await start_warm(
+                "tests.faults.gateway_under_test",
+                *arguments,
                 stdout=output,
-                stderr=output,
-                cwd=_ROOT,
-                env=self._environment,
-                start_new_session=True,
+                environment=self._environment,
+                new_session=True,
             )
         self._sessions.add(self._process.pid)
 

@@ -86,7 +86,7 @@ class SlackStage(LookupStage):
 
     async def envelopes_are_given_up(self) -> None:
         """As Slack does after its last try; what they brought is in the history alone."""
-        await self.server.wait_for(lambda: not self.server.sockets.unacked, seconds=20)
+        await self.server.wait_for(lambda: not self.server.sockets.unacked, seconds=40)
 
     def texts(self, place: Place) -> list[str]:
         return self.server.texts(place.chat, thread=place.thread)
@@ -181,7 +181,7 @@ async def on_slack_stage(
 async def _introduce(stage: SlackStage, direct: Sequence[Place], channel: Place) -> list[Place]:
     """Gives the threads that were opened."""
     await stage.start()
-    await stage.server.wait_for_socket(2, seconds=20)
+    await stage.server.wait_for_socket(2, seconds=40)
     for place in direct:
         stage.say(place, "hello $id", expect="Hello!")
     opened = [stage.say(channel, "hello $id", expect="Hello!") for _ in range(_THREADS)]

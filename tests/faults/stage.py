@@ -55,12 +55,12 @@ class Stage:
 
     async def dies(self, point: str) -> None:
         try:
-            code = await self.process.wait_end(seconds=20)
+            code = await self.process.wait_end(seconds=40)
         except TimeoutError:
             raise AssertionError(f"{point} was never reached.\n{self.process.last_lines()}") from None
         assert code == -SIGKILL, self.process.last_lines()
 
-    async def effect_of(self, message: Sent, *, seconds: float = 20.0) -> None:
+    async def effect_of(self, message: Sent, *, seconds: float = 40.0) -> None:
         async with asyncio.timeout(seconds):
             while message.id not in aftermath.effects(self.effects):
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)

@@ -91,7 +91,7 @@ class TelegramStage(ChatStage):
 
     async def notice_of_doubt(self, place: Place) -> Post:
         """The first, as soon as there is one."""
-        return (await self.server.wait_for(lambda: self.notices_of_doubt(place), seconds=20))[0]
+        return (await self.server.wait_for(lambda: self.notices_of_doubt(place), seconds=40))[0]
 
     def texts(self, place: Place) -> list[str]:
         return self.server.texts(int(place.chat))

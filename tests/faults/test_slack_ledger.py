@@ -18,7 +18,7 @@ _PATIENCE_SECONDS = 4.0  # for what never comes
 async def test_an_envelope_acked_before_it_is_on_the_disk_is_lost(tmp_path: Path) -> None:
     async with on_slack_stage(tmp_path, broken="ack first", known=False) as (stage, (one, *_)):
         await stage.process.start(kill_at="before:accepted")
-        await stage.server.wait_for_socket(2, seconds=20)
+        await stage.server.wait_for_socket(2, seconds=40)
         stage.say(one, "hello $id", expect="Hello!")
         await stage.dies("before:accepted")
         await stage.start()

@@ -70,7 +70,7 @@ async def test_the_first_message_ever_is_answered_once_whether_or_not_slack_hear
 ) -> None:
     async with on_slack_stage(tmp_path, known=False) as (stage, (one, *_)):
         await stage.process.start(kill_at=point)
-        await stage.server.wait_for_socket(2, seconds=20)
+        await stage.server.wait_for_socket(2, seconds=40)
         stage.say(one, 'use side_effect {"id": "$id"}')
         await stage.dies(point)
         await stage.start()

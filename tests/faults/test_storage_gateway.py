@@ -1,20 +1,17 @@
-"""The whole gateway when its store fails: it says so, takes nothing, and goes on by itself when it can.
-
-Slow because real processes start: each needs most of a second.
-"""
+"""The whole gateway when its store fails: it says so, takes nothing, and goes on by itself when it can."""
 
 import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.gateway.store.others import HOLDS_THE_FILE, other
 from tests.gateway.store.small_disk import small_disk
+from tests.warm.process import WarmProcess, start_warm
 
 PATIENCE_SECONDS = 60
 
@@ -27,17 +24,16 @@ def make_home(root: Path) -> Path:
     return root
 
 
-async def hermes(home: Path, *arguments: str, **options: Any) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "hermes_cli", *arguments, env={**os.environ, "HERMES_HOME": str(home)}, **options
-    )
+async def hermes(home: Path, *arguments: str, stderr: IO[bytes] | None = None) -> WarmProcess:
+    environment = {**os.environ, "HERMES_HOME": str(home)}
+    return await start_warm("hermes_cli", *arguments, stderr=stderr, environment=environment)
 
 
 @asynccontextmanager
-async def gateway(home: Path, log: Path, *, wait: bool = True) -> AsyncIterator[asyncio.subprocess.Process]:
+async def gateway(home: Path, log: Path, *, wait: bool = True) -> AsyncIterator[WarmProcess]:
     """Runs inside; ends in an orderly way, or the test fails."""
     with log.open("wb") as output:
-        process = await hermes(home, "gateway", "run", stdout=asyncio.subprocess.PIPE, stderr=output)
+        process = await hermes(home, "gateway", "run", stderr=output)
     try:
         if wait:
             await until_ready(process)
@@ -52,7 +48,7 @@ async def gateway(home: Path, log: Path, *, wait: bool = True) -> AsyncIterator[
             await process.communicate()
 
 
-async def until_ready(process: asyncio.subprocess.Process) -> None:
+async def until_ready(process: WarmProcess) -> None:
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
         while line := await process.stdout.readline():
@@ -62,7 +58,7 @@ async def until_ready(process: asyncio.subprocess.Process) -> None:
 
 
 async def status(home: Path) -> dict[str, Any]:
-    process = await hermes(home, "status", "--json", stdout=asyncio.subprocess.PIPE)
+    process = await hermes(home, "status", "--json")
     printed, _ = await process.communicate()
     facts = json.loads(printed)
     assert isinstance(facts, dict)

@@ -153,13 +153,13 @@ async def test_who_was_let_in_and_not_told_is_told_after_the_start(point: str, t
         await stage.process.start(kill_at=point)
         stranger = stage.server.people.make_user("Stranger")["id"]
         stage.server.people.send_text(stranger, stranger, "let me in")
-        told = await stage.server.wait_for_text(stranger, "this code", seconds=20)
+        told = await stage.server.wait_for_text(stranger, "this code", seconds=40)
         code = told["text"].partition("approve telegram ")[2].partition(" ")[0]
         stage.say(owner, f"/pairing approve telegram {code}", expect="Stranger")
         await stage.dies(point)
         assert len(stage.server.texts(stranger)) == 1
         await stage.start()
-        await stage.server.wait_for_text(stranger, "You are in", seconds=20)
+        await stage.server.wait_for_text(stranger, "You are in", seconds=40)
         stage.say(Place(chat=str(stranger), people=(str(stranger),)), "hello $id", expect="Hello!")
         verdict = await stage.finish()
         assert not verdict.offences, verdict
@@ -201,7 +201,7 @@ async def test_an_answer_asked_for_again_does_not_come_between_the_pieces_of_ano
         notice = await is_explained(stage, one)
         stage.server.faults.add("slow", "sendMessage", chat_id=int(one.chat), seconds=1.5)
         stage.say(one, LONG, expect="end of $id.")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             while stage.server.faults.waiting:  # until the first piece is under way
                 await asyncio.sleep(0.01)
         stage.press(one, notice)

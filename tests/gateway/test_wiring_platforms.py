@@ -17,6 +17,7 @@ from playground.discord.server import DiscordServer
 from playground.slack.server import SlackServer
 from playground.telegram.server import TelegramServer
 from tests.journeys.stage import make_home, until
+from tests.thorough import a_few_of
 
 SDKS = {"telegram": {"telegram"}, "discord": {"discord"}, "slack": {"slack_bolt", "slack_sdk"}}
 FIRST, WORK = "1:first-token", "2:work-token"
@@ -103,7 +104,10 @@ def test_ids_on_a_platforms_list_are_ids_on_that_platform() -> None:
     assert rules.allowed_users == {"telegram:1", "telegram:2", "telegram@work:3"}
 
 
-@pytest.mark.parametrize("enabled", [[], *([name] for name in SDKS), list(SDKS)], ids=lambda names: "+".join(names))
+ENABLED = [[], *([name] for name in SDKS), list(SDKS)]
+
+
+@pytest.mark.parametrize("enabled", a_few_of(ENABLED, 3), ids=lambda names: "+".join(names))
 async def test_a_running_gateway_has_imported_the_sdks_of_its_platforms_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enabled: list[str]
 ) -> None:
@@ -122,7 +126,7 @@ async def test_a_running_gateway_has_imported_the_sdks_of_its_platforms_alone(
         home = make_home(
             tmp_path / "own", {"platforms": {"web": {"enabled": False}, "socket": {"enabled": True}}}, given
         )
-        async with home.gateway() as gateway:
+        async with home.gateway(warm=False) as gateway:
             for account in enabled:
                 await home.until_platform("connected", account=account)
             await until(lambda: "Ready" in gateway.printed)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from gateway.lock import hold_home
-from tests.hermes_cli.running import hermes
+from tests.hermes_cli.running import cold_hermes, hermes
 
 
 def test_version() -> None:
-    run = hermes("version")
+    run = cold_hermes("version")
     assert run.returncode == 0
     assert re.fullmatch(r"hermes \d+\.\d+\.\d+\S*\n", run.stdout)
 
@@ -23,7 +23,7 @@ def test_version() -> None:
     ],
 )
 def test_an_unknown_command_gets_the_nearest(typed: str, hint: str, home: Path) -> None:
-    run = hermes(typed)
+    run = cold_hermes(typed)
     assert (run.returncode, run.stdout) == (2, "")
     assert hint in run.stderr
     assert not home.exists()
@@ -35,7 +35,7 @@ def test_a_second_gateway_names_the_first_and_leaves(command: str, home: Path) -
     (home / "config.yaml").write_text("platforms: {web: {enabled: false}}\n")
     with hold_home(home / "gateway.lock") as lock:
         lock.tell({"pid": 4242, "state": "serving"})
-        run = hermes(*command.split())
+        run = cold_hermes(*command.split())
     assert run.returncode == 1
     assert f"hermes: Another gateway (pid 4242) is running in {home}." in run.stderr
     assert "Traceback" not in run.stderr
@@ -72,6 +72,6 @@ def test_a_broken_config_is_one_sentence_with_its_line(command: str, home: Path)
 def test_a_warning_about_settings_does_not_disturb_the_answer(home: Path) -> None:
     home.mkdir()
     (home / "config.yaml").write_text("gatway:\n  max_turns: 5\n")
-    run = hermes("chat", "-q", "what is 17 * 23?")
+    run = cold_hermes("chat", "-q", "what is 17 * 23?")
     assert (run.returncode, run.stdout) == (0, "17 * 23 = 391\n")
     assert run.stderr.startswith("warning: ")

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from aiohttp import web
 
@@ -19,10 +19,11 @@ from gateway.lock import read_state
 from playground.model_script import Step, say
 from playground.model_server import ModelServer
 from tests.journeys.gateway_process import ROOT
+from tests.warm.process import WarmProcess, start_warm
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 30.0  # for anything; on an idle machine it takes milliseconds
+PATIENCE_SECONDS = 60.0  # for anything; on an idle machine it takes milliseconds
 CODE = re.compile(r"\b[A-HJ-NP-Z2-9]{8}\b")
 
 
@@ -62,7 +63,7 @@ class WatchedModel(ModelServer):
 class RunningGateway:
     """A `hermes gateway run`. What it prints goes to a file: a full pipe would hold it up."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+    def __init__(self, process: asyncio.subprocess.Process | WarmProcess, log: Path) -> None:
         self._process = process
         self._log = log
 
@@ -99,17 +100,12 @@ class Home:
     path: Path
 
     @asynccontextmanager
-    async def gateway(self, *, module: str = "hermes_cli") -> AsyncIterator[RunningGateway]:
+    async def gateway(self, *, module: str = "hermes_cli", warm: bool = True) -> AsyncIterator[RunningGateway]:
+        """`warm` is the usual way here, since loading takes a second; without it, as the operator's shell does it."""
         log = self.path.with_name(f"{self.path.name}.log")
+        start = self._start_warm if warm else self._start_cold
         with log.open("ab") as output:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-W", "error", "-m", module, "gateway", "run"),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=asyncio.subprocess.STDOUT,
-                cwd=ROOT,
-                env={**os.environ, "HERMES_HOME": str(self.path)},
-            )
+            process = await start(module, output)
         running = RunningGateway(process, log)
         try:
             yield running
@@ -118,18 +114,29 @@ class Home:
 
     async def hermes(self, *arguments: str, code: int = 0) -> str:
         """What a `hermes` command prints; it must end with this code."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-W", "error", "-m", "hermes_cli", *arguments),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            cwd=ROOT,
-            env={**os.environ, "HERMES_HOME": str(self.path)},
-        )
+        process = await start_warm("hermes_cli", *arguments, warnings="error", environment=self._environment)
         async with asyncio.timeout(30):
             printed, _ = await process.communicate()
         assert process.returncode == code, printed.decode()
         return printed.decode()
+
+    async def _start_warm(self, module: str, output: IO[bytes]) -> WarmProcess:
+        environment = self._environment
+        return await start_warm(module, "gateway", "run", warnings="error", stdout=output, environment=environment)
+
+    async def _start_cold(self, module: str, output: IO[bytes]) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-W", "error", "-m", module, "gateway", "run"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=ROOT,
+            env=self._environment,
+        )
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "HERMES_HOME": str(self.path)}
 
     async def until_platform(
         self, state: str, *, account: str = "telegram", words: str = "", seconds: float = PATIENCE_SECONDS

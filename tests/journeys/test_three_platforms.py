@@ -48,7 +48,7 @@ async def three(tmp_path: Path, **variables: str) -> AsyncIterator[Three]:
 
 
 async def test_a_stranger_is_paired_and_answered_on_each(tmp_path: Path) -> None:
-    async with three(tmp_path) as all_three, all_three.first.home.gateway():
+    async with three(tmp_path) as all_three, all_three.first.home.gateway(warm=False):
         home, telegram, discord, slack = all_three.first.home, all_three.first, all_three.discord, all_three.slack
         ada, (bea, bea_dm), (cleo, cleo_dm) = await all_three.with_people()
 

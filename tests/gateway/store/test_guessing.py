@@ -12,7 +12,7 @@ from tests.gateway.store.conftest import Clock
 from tests.gateway.store.strangers import LIMITS, asks, saying, stranger
 from tests.thorough import a_few_of
 
-GUESSES = a_few_of([50_000, 500_000], 1)  # at each of the two doors
+GUESSES = a_few_of([20_000, 500_000], 1)  # at each of the two doors
 DAYS = 5
 CODES = len(ALPHABET) ** CODE_CHARS
 

@@ -50,7 +50,7 @@ async def test_without_acknowledgements_the_bot_resumes() -> None:
     async with DiscordServer(heartbeat_seconds=0.05) as server:
         with pytest.MonkeyPatch.context() as patch:
             point_discord_at(server, patch)
-            async with Scene(server, Bot(heartbeat_timeout=0.15)) as scene:
+            async with Scene(server, Bot(heartbeat_timeout=0.5)) as scene:
                 server.gateway.acks = False
                 await scene.bot.until("resumed")
                 server.gateway.acks = True
@@ -178,7 +178,7 @@ async def test_a_frozen_connection_is_given_up_by_the_bot() -> None:
     async with DiscordServer(heartbeat_seconds=0.05) as server:
         with pytest.MonkeyPatch.context() as patch:
             point_discord_at(server, patch)
-            async with Scene(server, Bot(heartbeat_timeout=0.2)) as scene:
+            async with Scene(server, Bot(heartbeat_timeout=0.5)) as scene:
                 server.gateway.freeze()
                 scene.say("late")
                 await scene.bot.until("resumed")

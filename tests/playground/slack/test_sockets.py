@@ -31,7 +31,7 @@ class RawSocket:
         await self._http.close()
 
     async def receive(self) -> dict[str, Any]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             return dict(await self.link.receive_json())
 
     async def ack(self, envelope: dict[str, Any], **payload: Any) -> None:
@@ -40,7 +40,7 @@ class RawSocket:
 
     async def end(self) -> aiohttp.WSMsgType:
         """What the socket ends with."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while (message := await self.link.receive()).type in (aiohttp.WSMsgType.PING, aiohttp.WSMsgType.TEXT):
                 pass
             return message.type

@@ -29,8 +29,8 @@ async def server() -> AsyncGenerator[TelegramServer]:
 
 @pytest.fixture
 async def bot(server: TelegramServer) -> AsyncGenerator[Bot]:
-    """Impatient: what hangs fails after a fifth of a second."""
-    requests = [HTTPXRequest(httpx_kwargs=_PLAIN_HTTP, read_timeout=0.2, connect_timeout=0.2) for _ in range(2)]
+    """Impatient: what hangs fails after half a second."""
+    requests = [HTTPXRequest(httpx_kwargs=_PLAIN_HTTP, read_timeout=0.5, connect_timeout=5) for _ in range(2)]
     running = Bot(
         server.token, base_url=f"{server.url}/bot", base_file_url=f"{server.url}/file/bot",
         request=requests[0], get_updates_request=requests[1],
@@ -109,7 +109,7 @@ async def test_an_answer_is_lost_before_or_after_the_work(
 async def test_slow_is_slow_and_right(server: TelegramServer, bot: Bot, ada: int) -> None:
     server.faults.add("slow", "sendMessage", seconds=0.05)
     assert (await bot.send_message(ada, "hi")).text == "hi"
-    server.faults.add("slow", "sendMessage", seconds=0.5)
+    server.faults.add("slow", "sendMessage", seconds=1.5)
     with pytest.raises(TimedOut):
         await bot.send_message(ada, "late")
     await server.wait_for(lambda: server.texts(ada) == ["hi", "late"])

@@ -95,7 +95,7 @@ async def test_only_so_many_long_outputs_are_kept(backend: LocalBackend, monkeyp
 
 async def test_output_without_end_needs_neither_memory_nor_disk_without_end(backend: LocalBackend) -> None:
     largest, began = 0, time.monotonic()
-    running = asyncio.create_task(backend.run(Command(text="yes", timeout_seconds=1.5, max_output_chars=1_000)))
+    running = asyncio.create_task(backend.run(Command(text="yes", timeout_seconds=3, max_output_chars=1_000)))
     while not (await asyncio.wait({running}, timeout=0.05))[0]:
         largest = max(largest, *map(peak_memory_kb, keepers(backend)), 0)
     finished = running.result()

@@ -186,7 +186,7 @@ async def test_what_is_left_for_the_history_is_read_though_it_came_after_that_wa
 
     gate.before_accept = hold
     async with listening(bot_of(server), gate, server):
-        await asyncio.wait_for(asked.wait(), 5)
+        await asyncio.wait_for(asked.wait(), 30)
         server.people.send_text(dm, ada, "three")
         await asyncio.sleep(0.3)  # nothing tells that it was left, but that
         go_on.set()
