@@ -22,6 +22,7 @@ from agent_core.prompt import Layers, build_prompt
 from agent_core.result import AgentResult, TurnOutcome, final_text
 from agent_core.trajectory import Turn, to_sharegpt
 from agent_core.turn import run_turn
+from hermes_config.redaction import Redactor
 from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
 from tools.builtin import load_builtin
@@ -115,7 +116,16 @@ class AIAgent:
         """The last run in ShareGPT form."""
         if self._last is None:
             raise ValueError("There is no trajectory yet: run something first.")
-        return to_sharegpt(self._last.outcome.conversation, self._last.tools, system=self._last.system)
+        last = self._last
+        return to_sharegpt(last.outcome.conversation, last.tools, system=last.system, redactor=self._redactor())
+
+    def _redactor(self) -> Redactor:
+        from hermes_config.accounts import account_tokens
+        from hermes_config.load import load
+        from hermes_config.places import Home
+
+        settings = load(Home.locate()).settings
+        return Redactor([self.api_key, *settings.secrets.by_variable().values(), *account_tokens(settings).values()])
 
     async def _model(self) -> Model:
         if not isinstance(self.model, str):

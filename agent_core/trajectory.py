@@ -6,13 +6,19 @@ from typing import Any
 
 from agent_core.conversation import Message
 from agent_core.openai_format import tool_to_openai
+from hermes_config.redaction import Redactor
 from tools.base import Tool
 
 Turn = dict[str, str]
 
 
-def to_sharegpt(messages: Sequence[Message], tools: Sequence[Tool], *, system: str = "") -> list[Turn]:
-    """`from` is system, human, gpt or tool; several results in a row are one tool turn."""
+def to_sharegpt(
+    messages: Sequence[Message], tools: Sequence[Tool], *, system: str = "", redactor: Redactor | None = None
+) -> list[Turn]:
+    """`from` is system, human, gpt or tool; several results in a row are one tool turn.
+
+    Secrets are hidden: those that the redactor knows, without one what looks like a secret.
+    """
     turns: list[Turn] = [{"from": "system", "value": _system(system, tools)}]
     for message in messages:
         if message.role == "system":
@@ -21,7 +27,9 @@ def to_sharegpt(messages: Sequence[Message], tools: Sequence[Tool], *, system: s
             turns[-1]["value"] += "\n" + _response(message)
         else:
             turns.append(_turn(message))
-    return turns
+    # As late as this: what a model wrote with escapes shows only when it has been read.
+    clean = (redactor or Redactor()).clean
+    return [{"from": turn["from"], "value": clean(turn["value"])} for turn in turns]
 
 
 def _system(system: str, tools: Sequence[Tool]) -> str:

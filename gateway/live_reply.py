@@ -3,18 +3,30 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
-from agent_core.events import Emit, Event, ReasoningDelta, Restarted, TextDelta, ToolFinished, ToolStarted, Waiting
+from agent_core.conversation import Message, ToolCall
+from agent_core.events import (
+    Done,
+    Emit,
+    Event,
+    ReasoningDelta,
+    Restarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    Waiting,
+)
 from gateway.clock import now_ms
 from gateway.drafts import Drafts, Growing
 from gateway.errors import GatewayError
-from gateway.messages import Address, Progress, ToolProgress
+from gateway.messages import Address, Progress, Text, ToolProgress
 from gateway.platforms.base import Mark, Reacts, ShowsTyping
 from gateway.progress import Mode, Unfolding, as_mode
 from gateway.store.turns import Turn
+from hermes_config.redaction import Redactor, Stream
 
 log = structlog.get_logger()
 
@@ -59,6 +71,7 @@ class LiveReply:
     reacts: Mapping[str, Reacts] = field(default_factory=dict)  # by account: those on which we can react
     drafts: Drafts | None = None
     showing: Showing = field(default_factory=Showing)
+    redactor: Redactor | None = None  # set by the wiring: hides secrets in all that is shown
     _jobs: asyncio.Queue[tuple[str, Job]] = field(default_factory=asyncio.Queue)
 
     @asynccontextmanager
@@ -106,7 +119,7 @@ class LiveReply:
                 turn_id=turn.id, address=address, style=style, unfolding=unfolding, ended=watched.ended
             )
 
-        def emit(event: Event) -> None:
+        def tell(event: Event) -> None:
             if isinstance(event, Waiting):
                 watched.waits_for_human = event.waits
             if watched.growing is not None:
@@ -114,7 +127,7 @@ class LiveReply:
             if show is not None and (progress := _progress(turn.id, event)):
                 show(address, progress)
 
-        watched.emit = emit
+        watched.emit = tell if self.redactor is None else _Veil(self.redactor, tell)
         return watched
 
     def _to_do(self, watched: Watched) -> list[tuple[float, tuple[str, Job]]]:
@@ -194,6 +207,55 @@ async def _contained(name: str, job: Job) -> None:
         await job()
     except Exception:  # contained: inside this TaskGroup it would end what is shown to everybody, and the gateway
         log.exception("not shown", what=name)
+
+
+class _Veil:
+    """Tells events without the secrets in them, before anything is cut short: half of one is one too many."""
+
+    def __init__(self, redactor: Redactor, emit: Emit) -> None:
+        self._redactor = redactor
+        self._emit = emit
+        self._said, self._thought = Stream(redactor), Stream(redactor)
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                self._tell(TextDelta(text=self._said.feed(event.text)))
+            case ReasoningDelta():
+                self._tell(ReasoningDelta(text=self._thought.feed(event.text)))
+            case Restarted():
+                self._said.forget()
+                self._thought.forget()
+                self._emit(event)
+            case ToolStarted(call=call):
+                self._tell_rest()
+                self._emit(replace(event, call=_clean_call(self._redactor, call)))
+            case ToolFinished(call=call, result=result):
+                cleaned = _clean_result(self._redactor, result)
+                self._emit(replace(event, call=_clean_call(self._redactor, call), result=cleaned))
+            case Done():
+                self._tell_rest()
+                self._emit(event)
+            case _:
+                self._emit(event)
+
+    def _tell(self, delta: TextDelta | ReasoningDelta) -> None:
+        if delta.text:
+            self._emit(delta)
+
+    def _tell_rest(self) -> None:
+        """The model has said all that it will before something else happens."""
+        self._tell(ReasoningDelta(text=self._thought.rest()))
+        self._tell(TextDelta(text=self._said.rest()))
+
+
+def _clean_call(redactor: Redactor, call: ToolCall) -> ToolCall:
+    return replace(call, name=redactor.clean(call.name), arguments=redactor.clean_json(call.arguments))
+
+
+def _clean_result(redactor: Redactor, result: Message) -> Message:
+    text = redactor.clean_json(result.text)
+    return result if text == result.text else replace(result, parts=(Text(text=text),))
 
 
 def _shown_nowhere(address: Address, progress: Progress) -> None:

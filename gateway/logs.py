@@ -1,15 +1,15 @@
 """Logs: an event and its fields; pretty on a terminal, one JSON object a line elsewhere; no secrets."""
 
 import logging
-import re
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any, Literal
 
 import structlog
 
+from hermes_config.redaction import Redactor
+
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_HIDDEN = "[hidden]"
 
 
 def configure(*, level: str, style: Literal["auto", "pretty", "json"], secrets: Iterable[str]) -> None:
@@ -46,20 +46,10 @@ class _Forwarding(logging.Handler):
 
 
 def _hide(secrets: Iterable[str]) -> structlog.typing.Processor:
-    values = sorted({secret for secret in secrets if len(secret) >= 4}, key=len, reverse=True)
-    pattern = re.compile("|".join(map(re.escape, values))) if values else None
-
-    def clean(value: Any) -> Any:
-        if pattern is None or value is None or isinstance(value, bool | int | float):
-            return value
-        if isinstance(value, Mapping):
-            return {clean(key): clean(item) for key, item in value.items()}
-        if isinstance(value, list | tuple | set | frozenset):
-            return [clean(item) for item in value]
-        # Whatever else, such as an exception, becomes text here: the renderer would do it after us.
-        return pattern.sub(_HIDDEN, value if isinstance(value, str) else repr(value))
+    """The last but one: whatever is not text yet becomes text here, since the renderer would do it after us."""
+    redactor = Redactor(secrets)
 
     def processor(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-        return {key: clean(value) for key, value in event.items()} if pattern else event
+        return {key: redactor.clean_all(value) for key, value in event.items()}
 
     return processor

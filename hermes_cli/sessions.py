@@ -1,13 +1,18 @@
 """`hermes sessions`: list, read and search conversations."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from agent_core.conversation import Message
+    from gateway.store.connection import Transaction
+    from hermes_config.redaction import Redactor
+
+T = TypeVar("T")
 
 
 @click.group()
@@ -23,18 +28,17 @@ def list_sessions(platform: str, limit: int, as_json: bool) -> None:
     """The most recently used first."""
     from gateway.clock import for_people
     from gateway.store import sessions as store
-    from hermes_cli.opening import read_store
 
-    found = read_store(lambda tx: store.recent(tx, platform=platform, limit=limit))
+    found, redactor = _read(lambda tx: store.recent(tx, platform=platform, limit=limit))
     if as_json:
-        click.echo(json.dumps([asdict(session) for session in found], ensure_ascii=False, indent=2))
+        _print_json([asdict(session) for session in found], redactor)
         return
     if not found:
         click.echo('No conversations yet. Begin one: hermes chat -q "hello"')
     for session in found:
         state = "" if session.ended_ms is None else f" (ended: {session.end_reason})"
         click.echo(f"{session.id}  {for_people(session.updated_ms)}  {session.key}{state}")
-        click.echo(f"    {session.messages} messages  {session.title}")
+        click.echo(f"    {session.messages} messages  {redactor.clean(session.title)}")
 
 
 @sessions.command()
@@ -47,10 +51,8 @@ def show(session: str, limit: int, as_json: bool) -> None:
     from gateway.clock import for_people
     from gateway.store import sessions as store
     from gateway.store import transcripts
-    from gateway.store.connection import Transaction
-    from hermes_cli.opening import read_store
 
-    def query(tx: Transaction) -> list[transcripts.Entry]:
+    def query(tx: "Transaction") -> list[transcripts.Entry]:
         found = store.find(tx, session)
         if found is None:
             raise click.ClickException(
@@ -58,13 +60,13 @@ def show(session: str, limit: int, as_json: bool) -> None:
             )
         return transcripts.entries(tx, found.id, limit=limit)
 
-    entries = read_store(query)
+    entries, redactor = _read(query)
     if as_json:
-        rows = [{"created_ms": entry.created_ms} | message_to_openai(entry.message) for entry in entries]
-        click.echo(json.dumps(rows, ensure_ascii=False, indent=2))
+        _print_json([{"created_ms": one.created_ms} | message_to_openai(one.message) for one in entries], redactor)
         return
     for entry in entries:
-        click.echo(f"[{for_people(entry.created_ms)}] {entry.message.role}: {_readable(entry.message)}")
+        said = redactor.clean(_readable(entry.message))
+        click.echo(f"[{for_people(entry.created_ms)}] {entry.message.role}: {said}")
 
 
 @sessions.command()
@@ -82,20 +84,32 @@ def search(
     from gateway.clock import for_people
     from gateway.store.search import Filter
     from gateway.store.search import search as find
-    from hermes_cli.opening import read_store
 
     where = Filter(
         platform=platform, role=role, since_ms=_milliseconds(since, 0), until_ms=_milliseconds(until, Filter().until_ms)
     )
-    hits = read_store(lambda tx: find(tx, " ".join(query), where=where, limit=limit))
+    hits, redactor = _read(lambda tx: find(tx, " ".join(query), where=where, limit=limit))
     if as_json:
-        click.echo(json.dumps([asdict(hit) for hit in hits], ensure_ascii=False, indent=2))
+        _print_json([asdict(hit) | {"excerpt": redactor.clean_excerpt(hit.excerpt)} for hit in hits], redactor)
         return
     if not hits:
         click.echo("Nothing found.")
     for hit in hits:
         click.echo(f"{hit.session_id}  {for_people(hit.created_ms)}  {hit.session_key}  {hit.role}")
-        click.echo(f"    {hit.excerpt}")
+        click.echo(f"    {redactor.clean_excerpt(hit.excerpt)}")
+
+
+def _read(query: "Callable[[Transaction], T]") -> "tuple[T, Redactor]":
+    """What the store says, and what hides the secrets in it: what is printed may be kept or passed on."""
+    from gateway.wiring import build_redactor
+    from hermes_cli.opening import open_home, with_store
+
+    opened = open_home()
+    return with_store(opened, lambda db: db.read(query)), build_redactor(opened.settings)
+
+
+def _print_json(found: object, redactor: "Redactor") -> None:
+    click.echo(json.dumps(redactor.clean_all(found), ensure_ascii=False, indent=2))
 
 
 def _milliseconds(moment: object, default: int) -> int:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gateway.store.connection import Transaction
     from gateway.tracing import GatewayState
     from hermes_cli.opening import Opened
+    from hermes_config.redaction import Redactor
 
 T = TypeVar("T")
 
@@ -62,9 +63,9 @@ def _show_message(opened: "Opened", name: str, as_json: bool) -> None:
     gateway, now = _gateway(opened), now_ms()
     if as_json:
         facts = {"verdict": words.verdict(found, now, gateway), **asdict(found)}
-        click.echo(json.dumps(facts, ensure_ascii=False, indent=2))
+        _print_json(opened, facts)
     else:
-        click.echo("\n".join(words.lines(found, now, gateway)))
+        click.echo(_redactor(opened).clean("\n".join(words.lines(found, now, gateway))))
 
 
 def _show_refusals(opened: "Opened", as_json: bool) -> None:
@@ -73,12 +74,12 @@ def _show_refusals(opened: "Opened", as_json: bool) -> None:
 
     found = _read(opened, lambda tx: tracing.refusals(tx, limit=_REFUSALS_SHOWN))
     if as_json:
-        click.echo(json.dumps([asdict(refusal) for refusal in found], ensure_ascii=False, indent=2))
+        _print_json(opened, [asdict(refusal) for refusal in found])
         return
     if not found:
         click.echo("Nothing was refused.")
     for refusal in found:
-        click.echo(refusal_line(refusal))
+        click.echo(_redactor(opened).clean(refusal_line(refusal)))
 
 
 def _why_unknown(tx: "Transaction", name: str) -> str:
@@ -110,6 +111,17 @@ def _gateway(opened: "Opened") -> "GatewayState":
     platforms = state.get("platforms", {}).items()
     unconnected = {account: one["problem"] for account, one in platforms if one["state"] != "connected"}
     return GatewayState(is_stopping=state.get("state") == "stopping", unconnected=unconnected)
+
+
+def _redactor(opened: "Opened") -> "Redactor":
+    """A problem is told in the words of whoever had it, and an address among them may hold a token."""
+    from gateway.wiring import build_redactor
+
+    return build_redactor(opened.settings)
+
+
+def _print_json(opened: "Opened", facts: object) -> None:
+    click.echo(json.dumps(_redactor(opened).clean_all(facts), ensure_ascii=False, indent=2))
 
 
 def _read(opened: "Opened", query: "Callable[[Transaction], T]") -> T:
