@@ -14,6 +14,7 @@ from tests.bench import (
     accepts,
     aged_store,
     background,
+    guard,
     long_session,
     memory,
     relay,
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "telegram": telegram_relay.measure,
     "three": three.measure,
     "background": background.measure,
+    "guard": guard.measure,
 }
 
 

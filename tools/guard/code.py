@@ -72,6 +72,27 @@ def inspect_code(code: Code) -> Iterator[Finding | Argv | ShellText]:
         yield ask("interpreter-code", _WHY.format(language=name))
 
 
+_IMPORTS = re.compile(
+    r"^[ \t]*(?:import|from)[ \t]+([\w., \t]+)|;[ \t]*(?:import|from)[ \t]+([\w., \t]+)", re.MULTILINE
+)
+_LOADS = re.compile(
+    r"""\b(?:require|require_relative|import|load|include|use|source|dofile)(?:_once)?\b[^'"\n;]{0,200}['"]([^'"\n]+)['"]|
+    \bfrom\s*['"]([^'"\n]+)['"]|^[ \t]*use[ \t]+([\w:]+)""",
+    re.VERBOSE | re.MULTILINE,
+)
+
+
+def modules_of(code: Code) -> Iterator[str]:
+    """What a program may load of files beside it, as paths without their ends."""
+    text = code.text[:MAX_CHARS]
+    if code.language == "python":
+        for found in _IMPORTS.findall(text):
+            yield from (name.strip(".") for name in re.split(r"[\s,;]+|\bimport\b|\bas\b", "".join(found)))
+    else:
+        for name in filter(None, (part for found in _LOADS.findall(text) for part in found)):
+            yield re.sub(r"\.\w+$", "", re.sub(r"^(?:\.{0,2}/)+", "", name.replace("::", "/")))
+
+
 def _python(text: str) -> Iterator[Finding | Argv | ShellText]:
     try:
         tree = ast.parse(text)

@@ -22,6 +22,11 @@ _MARKS = re.compile(r"[\x00-\x05]")
 _UNQUOTED = re.compile(r"\\(.)|([*?\[])|([{,}])|(\\)$", re.DOTALL)
 _BRACES = str.maketrans({"{": _OPEN, ",": _COMMA, "}": _CLOSE})
 _LITERAL_BRACES = str.maketrans({_OPEN: "{", _COMMA: ",", _CLOSE: "}"})
+_SPECIAL = re.compile(r"[\\*?\[{},~\x00-\x05]")
+_HOME = re.compile(r"~(?:/|$)")
+_HOME_OF_VALUE = re.compile(r"[\w-]+=(~)(?:/|$)")
+_PATTERN = re.compile(r"([*?\[])")
+_BLANKS = re.compile(r"[ \t\n]+")
 _INNERMOST = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
 
 
@@ -61,6 +66,8 @@ def shown(word: str) -> str:
 
 def fields(word: Word, scope: Scope, output_of: Callable[[Script], str]) -> list[str]:
     """The words that a word becomes: none, one or several."""
+    if len(word) == 1 and isinstance(word[0], Text) and (text := word[0].text) and not _SPECIAL.search(text):
+        return [text] if len(text) <= MAX_CHARS else [UNKNOWN]  # as most are
     marked = _all_marked(word, scope, output_of)
     is_quoted = any(isinstance(piece, Text) and piece.is_quoted for piece in word)
     found: list[str] = []
@@ -102,9 +109,11 @@ def _marked(word: Word, scope: Scope, output_of: Callable[[Script], str]) -> Ite
 
 
 def _unquoted(text: str, home: str, *, is_first: bool) -> str:
-    if is_first and re.match(r"~(?:/|$)", text):
+    if not _SPECIAL.search(text):
+        return text
+    if is_first and _HOME.match(text):
         text = home + text[1:]
-    elif found := re.match(r"[\w-]+=(~)(?:/|$)", text):
+    elif found := _HOME_OF_VALUE.match(text):
         text = text[: found.start(1)] + home + text[found.end(1) :]
 
     def mark(found: re.Match[str]) -> str:
@@ -119,10 +128,12 @@ def _value(value: str, scope: Scope, *, is_quoted: bool) -> str:
         return value
     if not scope.splits_as_usual:
         return UNKNOWN
-    return re.sub(r"([*?\[])", GLOB + r"\1", re.sub(r"[ \t\n]+", _SPLIT, value))
+    return _PATTERN.sub(GLOB + r"\1", _BLANKS.sub(_SPLIT, value))
 
 
 def _braces(marked: str) -> list[str]:
+    if _OPEN not in marked:
+        return [marked.translate(_LITERAL_BRACES)]
     if marked.count(_OPEN) > MAX_WORDS:
         return [UNKNOWN]
     waiting, done = [marked], list[str]()

@@ -36,6 +36,7 @@ class Run:
     """A command with its words as they will be, as far as that is known."""
 
     name: str  # without its folder
+    path: str = ""  # where the program is, if its folder is said
     words: tuple[str, ...]  # after the name
     stdin: str | None = None  # what is piped or written into it; None when it is nothing or a file
     folder: str = ""

@@ -19,6 +19,7 @@ from tools.guard.paths import (
     located,
     mentioned,
     runs_by_itself,
+    scoped,
     secret_in,
 )
 from tools.guard.rules import data, files, machine, network, versions
@@ -70,7 +71,7 @@ class Inspection:
         yield from _secrets(run)
         yield from self._writes(run)
         if self.policy == "unknown" and not is_known_harmless(run):
-            yield ask("unknown-command", f"{shown(run.name)} is not known to be harmless", shown(run.name))
+            yield ask("unknown-command", f"{shown(run.name)} is not known to be harmless", shown(run.path or run.name))
 
     def redirect(self, operator: str, target: str, run: Run) -> Iterator[Finding]:
         path = located(target, run.folder, run.home)
@@ -78,9 +79,9 @@ class Inspection:
             return
         if operator == "<":
             if secret_in(path):
-                yield _secret(path)
+                yield _secret(path, scoped(target, run.folder, run.home))
             return
-        yield from self._written(path, truncates=operator in _TRUNCATING)
+        yield from self._written(target, run, truncates=operator in _TRUNCATING)
 
     def variable(self, name: str, value: str) -> Iterator[Finding]:
         loads = name == "NODE_OPTIONS" and re.search(r"--(?:require|import|\S*loader)|-r\b|\x00", value)
@@ -108,10 +109,11 @@ class Inspection:
             targets += [word for word in options.rest if runs_by_itself(located(word, run.folder, run.home))]
         truncates = run.name == "dd" or (run.name == "tee" and not options.has("-a", "--append"))
         for target in targets:
-            yield from self._written(located(target, run.folder, run.home), truncates=truncates)
+            yield from self._written(target, run, truncates=truncates)
 
-    def _written(self, path: str, *, truncates: bool) -> Iterator[Finding]:
-        seen = shown(path)
+    def _written(self, target: str, run: Run, *, truncates: bool) -> Iterator[Finding]:
+        path = located(target, run.folder, run.home)
+        seen, scope = shown(path), scoped(target, run.folder, run.home)
         if is_nothing(path):
             return
         if is_disk(path):
@@ -119,13 +121,13 @@ class Inspection:
         elif re.match(r"/dev/(?:tcp|udp)/", path):
             yield ask("raw-connection", "it sends something over a bare connection")
         elif runs_by_itself(path) or secret_in(path):
-            yield ask("write-start-up", f"it writes to {seen}, which is read or run by itself later", seen)
+            yield ask("write-start-up", f"it writes to {seen}, which is read or run by itself later", scope)
         elif is_system(path) or path == "/":
-            yield ask("change-system", f"it writes to {seen}, which belongs to the system", seen)
+            yield ask("change-system", f"it writes to {seen}, which belongs to the system", scope)
         elif truncates and UNKNOWN in path and not is_temporary(path):
             yield ask("overwrite-file", "which file it overwrites is decided only when it runs")
         elif truncates and not is_temporary(path) and self.is_there(path):
-            yield ask("overwrite-file", f"it overwrites {seen}", seen)
+            yield ask("overwrite-file", f"it overwrites {seen}", scope)
 
 
 def _numbered(family: dict[str, files.Rule], name: str) -> files.Rule | None:
@@ -150,15 +152,15 @@ def _secrets(run: Run) -> Iterator[Finding]:
             continue
         for part in mentioned(word):
             if secret_in(path := located(part, run.folder, run.home)):
-                yield _secret(path)
+                yield _secret(path, scoped(part, run.folder, run.home))
 
 
-def _secret(path: str) -> Finding:
-    return ask("read-secret", f"it reads {shown(path)}, which holds secrets", shown(path))
+def _secret(path: str, scope: str) -> Finding:
+    return ask("read-secret", f"it reads {shown(path)}, which holds secrets", scope)
 
 
-def secrets_in_code(text: str) -> Iterator[Finding]:
+def secrets_in_code(text: str, folder: str, home: str) -> Iterator[Finding]:
     """Files named in the strings of a program."""
     for word in re.findall(r"[\w~./*-]*\.?[\w-]+[\w./*-]*", text):
         if ("/" in word or word.startswith(".")) and secret_in(located(word, "", "")):
-            yield _secret(word)
+            yield _secret(word, scoped(word, folder, home))

@@ -1,5 +1,6 @@
 """Shells and interpreters: the text they are given on their command line or by a pipe, and the files they run."""
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -28,18 +29,29 @@ _UNREAD = "it runs what nobody has read"
 
 
 def interpret(run: Run) -> Iterator[Inner]:
+    if not language_of(run.name):
+        return
     if _SHELL.fullmatch(run.name):
         yield from _shell(run)
         return
     for name, code, values, other in _LANGUAGES:
         if name.fullmatch(run.name):
-            language = name.pattern.partition("|")[0].partition("[")[0]
+            language = language_of(run.name)
             options = read(run.words, f"{code} {values} {other}", stops_at_first=True)
             yield from _program(run, language, options, code.split(), other.split())
 
 
+@functools.lru_cache(maxsize=1024)
+def language_of(name: str) -> str:
+    """Of a program that runs others' text; empty for any other program."""
+    if _SHELL.fullmatch(name):
+        return "sh"
+    found = (pattern.pattern for pattern, *_ in _LANGUAGES if pattern.fullmatch(name))
+    return re.split(r"[|\[]", next(found, ""))[0].replace("j?", "")
+
+
 def is_interpreter(name: str) -> bool:
-    return bool(_SHELL.fullmatch(name)) or any(pattern.fullmatch(name) for pattern, *_ in _LANGUAGES)
+    return language_of(name) != ""
 
 
 def _shell(run: Run) -> Iterator[Inner]:
@@ -62,6 +74,7 @@ def _shell(run: Run) -> Iterator[Inner]:
 def _program(run: Run, language: str, options: Options, code: list[str], other: list[str]) -> Iterator[Inner]:
     texts = options.values(*code)
     yield from (Code(language, text) for text in texts)
+    yield from (ScriptFile(language, path) for path in _files_by_option(language, options))
     if texts or options.has(*other, "-h", "--help", "--version", "-V", "-v"):
         return
     match options.rest:
@@ -71,6 +84,19 @@ def _program(run: Run, language: str, options: Options, code: list[str], other: 
             yield from _file(language, path, run)
         case _:
             yield from _input(language, run)
+
+
+def _files_by_option(language: str, options: Options) -> Iterator[str]:
+    """Of interest only where they were written before."""
+    match language:
+        case "python":
+            for module in options.values("-m"):
+                path = module.replace(".", "/")
+                yield from (f"{path}.py", f"{path}/__main__.py")
+        case "php":
+            yield from options.values("-f")
+        case "node" | "ruby":
+            yield from options.values("-r", "--require", "--import", "--loader")
 
 
 def _file(language: str, path: str, run: Run) -> Iterator[Inner]:

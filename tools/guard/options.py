@@ -1,5 +1,6 @@
 """Reading the words of a command as options and the rest."""
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,9 +23,9 @@ def read(words: Iterable[str], with_value: str = "", *, stops_at_first: bool = F
     With `stops_at_first`, everything from the first word that is no option belongs to the rest.
     """
     takers = frozenset(with_value.split())
-    waiting, given, rest = list(words), list[tuple[str, str]](), list[str]()
+    waiting, given, rest = deque(words), list[tuple[str, str]](), list[str]()
     while waiting:
-        word = waiting.pop(0)
+        word = waiting.popleft()
         if word == "--":
             return Options(tuple(given), (*rest, *waiting))
         if not word.startswith("-") or word == "-":
@@ -34,19 +35,26 @@ def read(words: Iterable[str], with_value: str = "", *, stops_at_first: bool = F
         elif word.startswith("--") or word in takers:
             option, is_whole, value = word.partition("=")
             if option in takers and not is_whole:
-                value = waiting.pop(0) if waiting else ""
+                value = waiting.popleft() if waiting else ""
             given.append((option, value))
         else:
             given += _letters(word, takers, waiting)
     return Options(tuple(given), tuple(rest))
 
 
-def _letters(word: str, takers: frozenset[str], waiting: list[str]) -> list[tuple[str, str]]:
+def read_around_first(words: Iterable[str], with_value: str) -> Options:
+    """As ssh reads: options before and behind the first word that is none, which is in `rest` with what follows."""
+    before = read(words, with_value, stops_at_first=True)
+    behind = read(before.rest[1:], with_value, stops_at_first=True)
+    return Options((*before.given, *behind.given), (*before.rest[:1], *behind.rest))
+
+
+def _letters(word: str, takers: frozenset[str], waiting: deque[str]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for place, letter in enumerate(word[1:], start=2):
         option = f"-{letter}"
         if option in takers:
-            value = word[place:] or (waiting.pop(0) if waiting else "")
+            value = word[place:] or (waiting.popleft() if waiting else "")
             return [*found, (option, value)]
         found.append((option, ""))
     return found

@@ -45,18 +45,33 @@ _DISK = re.compile(
 )
 _UNSURE = re.compile(r"[*?\[\x00]")
 # One of these must be in a path before its patterns are compared with ours, which takes its time.
-_HINT = re.compile(r"(?:^|/)\.[^./]|^/(?:etc|proc|root|var)/|id_|cookies|logins|key4|keychain|wallet|customize|_netrc")
+_HINT = re.compile(
+    r"(?:^|/)\.[^./]|^/(?:etc|proc|root|var)/|id_|cookies|logins|key4|keychain|wallet|customize|_netrc|LaunchAgents"
+)
 _TEMPORARY = re.compile(r"/(?:tmp|var/tmp|dev/shm)/.")
 
 
 def located(path: str, folder: str, home: str) -> str:
     """Absolute, or from `~`, as far as that is known; the home is `~`."""
     path = path if path.startswith(("/", "~", UNKNOWN)) else f"{folder or UNKNOWN}/{path}"
-    path = re.sub(r"^//+", "/", posixpath.normpath(path)) if path else path
+    path = _normal(path) if path else path
     known_home = home.rstrip("/")
     if known_home not in ("", "~") and (path == known_home or path.startswith(f"{known_home}/")):
         return "~" + path[len(known_home) :]
     return path
+
+
+def scoped(word: str, folder: str, home: str) -> str:
+    """The place that a yes would be for: absolute where that is known, `…` for what is not."""
+    path = word if word.startswith(("/", "~", UNKNOWN)) else f"{folder or UNKNOWN}/{word}"
+    if path.startswith("~") and home not in ("", "~"):
+        path = UNKNOWN + path[1:]  # the home is written out by now: this is a file named so, or another's home
+    return _normal(path).replace(UNKNOWN, "…")
+
+
+def _normal(path: str) -> str:
+    normal = posixpath.normpath(path)
+    return normal[1:] if normal.startswith("//") else normal  # which it leaves at the front, as POSIX has it
 
 
 def secret_in(path: str) -> bool:
@@ -85,8 +100,10 @@ def is_temporary(path: str) -> bool:
     return bool(_TEMPORARY.match(path)) and ".." not in path
 
 
-def is_everything(path: str) -> bool:
+def is_everything(path: str, home: str = "") -> bool:
     """What the system or a home consists of: nothing should ever delete or change it as a whole."""
+    if home.startswith("/") and f"{home.rstrip('/')}/".startswith(f"{path.rstrip('/')}/"):
+        return True  # the home is in it
     bare = re.sub(r"(?:/(?:\*|\.\*|\{.*\}|\.))+$", "", path) or "/"
     tops = "etc usr var boot bin sbin lib lib64 root opt home dev proc sys srv Users System Library"
     return (
@@ -105,9 +122,11 @@ def mentioned(word: str) -> Iterator[str]:
 
 
 def _fits(path: str, patterns: tuple[str, ...]) -> bool:
+    if not _HINT.search(path):
+        return False
     if not _UNSURE.search(path, 1):  # the folder in front may be unknown
         return _together(patterns).search(path) is not None
-    return _HINT.search(path) is not None and _fits_any(path, patterns)
+    return _fits_any(path, patterns)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -2,16 +2,17 @@
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from tools.guard.code import inspect_code
+from tools.guard.code import inspect_code, modules_of
 from tools.guard.expansion import EVERYTHING, GLOB, UNKNOWN, Scope, fields, joined
 from tools.guard.findings import Finding, Run, ask, block
 from tools.guard.inspection import Inspection, secrets_in_code
-from tools.guard.interpreters import interpret, is_interpreter
+from tools.guard.interpreters import interpret, language_of
+from tools.guard.makefiles import script_of
 from tools.guard.names import names
 from tools.guard.parsing import Unreadable, parse
-from tools.guard.paths import located
+from tools.guard.paths import located, scoped
 from tools.guard.printing import printed
 from tools.guard.rules.executing import run_by_options
 from tools.guard.setting import names_unsure
@@ -21,24 +22,34 @@ from tools.guard.wrappers import Argv, Code, Inner, ScriptFile, ShellText, unwra
 MAX_DEPTH = 24  # of commands in commands
 MAX_STEPS = 1_500
 MAX_WORDS = 4_000  # of all commands together
+MAX_FILE_CHARS = 20_000  # of a script that was written before
+_PATTERN = re.compile(r"[*?]|\[.")
 _DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _RESERVED = names("{ } if then else elif fi for while until do done case esac select function in [[ ]]")
 _RUN_BY_OTHERS = names(
     "PAGER GIT_PAGER MANPAGER EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_SSH_COMMAND BROWSER LESSOPEN "
     "PROMPT_COMMAND PS4"
 )
+# What an interpreter looks for when a folder or a bare name is given.
+_ENDS = {"python": ("/__main__.py",), "node": (".js", ".mjs", ".cjs", ".ts", "/index.js"), "ruby": (".rb",)}
+_LOADED = {"python": (".py",), "node": (".js", ".mjs", ".cjs", ".ts"), "ruby": (".rb",), "perl": (".pm", ".pl")}
 _RUN_TIME_NAME = ask("run-time-command", "which command it runs is decided only when it runs")
 
 
 class Walk:
-    """One command's examination. What is found is in `findings`, what would run in `argvs`."""
+    """One command's examination. What is found is in `findings`, what would run in `argvs`, `runs` and `codes`."""
 
-    def __init__(self, *, home: str, inspection: Inspection) -> None:
+    def __init__(self, *, home: str, inspection: Inspection, written: Mapping[str, str] | None = None) -> None:
         self.findings: dict[Finding, None] = {}
         self.argvs: list[tuple[str, ...]] = []
+        self.runs: list[Run] = []
+        self.codes: list[Code] = []
+        self.assigned: list[tuple[str, str]] = []
+        self.opened: list[tuple[str, str]] = []  # redirections and what they read or write
         self._home = home
         self._inspection = inspection
-        self._written: dict[str, str] = {}
+        self._written = {located(path, "", home): text for path, text in (written or {}).items()}
+        self._read: set[tuple[str, str, str]] = set()  # files, with folder and text: each is read once
         self._aliases: dict[str, str] = {}
         self._functions: list[str] = []
         self._is_parallel = 0
@@ -68,9 +79,7 @@ class Walk:
         return "".join(texts) if UNKNOWN not in "".join(texts) else UNKNOWN
 
     def _statement(self, statement: Statement, scope: Scope, stdin: str | None, depth: int) -> str:
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise Unreadable("it is too long to be read")
+        self._take_step()
         match statement:
             case Simple():
                 return self._simple(statement, scope, stdin, depth)
@@ -83,6 +92,11 @@ class Walk:
                 return texts[-1] if len(texts) == 1 else UNKNOWN
             case Block():
                 return self._block(statement, scope, stdin, depth)
+
+    def _take_step(self) -> None:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise Unreadable("it is too long to be read")
 
     def _pipeline(self, parts: tuple[Statement, ...], scope: Scope, stdin: str | None, depth: int) -> str:
         passed = stdin
@@ -152,6 +166,7 @@ class Walk:
             yield assignment.name, value
 
     def _check_variable(self, name: str, value: str, scope: Scope, depth: int) -> None:
+        self.assigned.append((name, value))
         self._found(*self._inspection.variable(name, value))
         if name in _RUN_BY_OTHERS and value and not re.fullmatch(r"[\w./-]+", value):
             self.text(value, Scope(self._home, {"PWD": scope.value("PWD")}), None, depth + 1)
@@ -166,6 +181,7 @@ class Walk:
             if redirect.operator == "<<":
                 stdin = target
                 continue
+            self.opened.append((redirect.operator, target))
             place = self._run_of((name,), scope, stdin)
             self._found(*self._inspection.redirect(redirect.operator, target, place))
             if redirect.operator.startswith("<"):
@@ -182,12 +198,13 @@ class Walk:
             raise Unreadable("it is too long or nested too deep to be read")
         name, arguments = words[0], tuple(word.replace(GLOB, "") for word in words[1:])
         self.argvs.append((name.replace(GLOB, ""), *arguments))
-        if UNKNOWN in name or re.search(r"[*?]|\[.", name):  # a pattern is no name, quoted or not
+        if UNKNOWN in name or _PATTERN.search(name):  # a pattern is no name, quoted or not
             self._found(_RUN_TIME_NAME)
             return UNKNOWN
         if name in _RESERVED:
             raise Unreadable("it cannot be read as a shell command")
         run = self._run_of((name, *arguments), scope, stdin)
+        self.runs.append(run)
         if name in self._functions and self._is_parallel:
             self._found(block("fork-bomb", "it multiplies without end"))
         if meant := self._aliases.pop(name, ""):  # not known meanwhile, as it may name itself
@@ -202,12 +219,18 @@ class Walk:
         for inner in (*unwrap(run), *interpret(run), *run_by_options(run)):
             self._inner(inner, scope, stdin, depth)
         self._follow(run, scope)
-        return printed(run)
+        return self._copied(run, scope) or printed(run)
+
+    def _copied(self, run: Run, scope: Scope) -> str:
+        """What `cat` prints of files that were written before."""
+        texts = [self._written.get(self._key(word, scope)) for word in run.words] if run.name == "cat" else []
+        return "".join(text for text in texts if text is not None) if None not in texts else ""
 
     def _run_of(self, words: tuple[str, ...], scope: Scope, stdin: str | None) -> Run:
         folder = scope.value("PWD")
         name = posixpath.basename(words[0]) or words[0]
-        return Run(name=name, words=words[1:], stdin=stdin, folder=folder, home=self._home)
+        path = scoped(words[0], folder, self._home) if "/" in words[0] else ""
+        return Run(name=name, path=path, words=words[1:], stdin=stdin, folder=folder, home=self._home)
 
     def _inner(self, inner: Inner, scope: Scope, stdin: str | None, depth: int) -> None:
         """What a command runs in turn."""
@@ -220,25 +243,51 @@ class Walk:
             case ShellText(text, is_here):
                 there = scope if is_here else Scope(self._home, {"PWD": scope.value("PWD")})
                 self.text(text, there, stdin, depth + 1)
-            case Code(_, text):
-                self._found(*secrets_in_code(text))
+            case Code(language, text):
+                self._take_step()
+                self.codes.append(inner)
+                self._found(*secrets_in_code(text, scope.value("PWD"), self._home))
+                for path in self._imported(inner):
+                    self._script_file(language, path, scope, depth + 1)
                 for found in inspect_code(inner):
                     self._inner(found, scope, None, depth + 1)
             case ScriptFile(language, path):
                 self._script_file(language, path, scope, depth)
 
+    def _imported(self, code: Code) -> Iterator[str]:
+        """Files written before that the code loads, wherever they are: what a search path holds is not known."""
+        if self._written:
+            modules = {module.replace(".", "/").lstrip("/") for module in modules_of(code)}
+            for path in self._written:
+                stem, end = posixpath.splitext(path)
+                stem = stem.removesuffix("/__init__").removesuffix("/index")
+                is_fit = code.language not in _LOADED or end in _LOADED[code.language]
+                if is_fit and any(module and f"/{stem}".endswith(f"/{module}") for module in modules):
+                    yield path
+
     def _script_file(self, language: str, path: str, scope: Scope, depth: int) -> None:
-        content = self._written.get(self._key(path, scope))
         if path.startswith("/dev/fd/") or path == "/dev/stdin":
             self._found(ask("unread-code", "it runs what nobody has read"))
-        elif content is not None and UNKNOWN in content:
-            self._found(ask("unread-code", f"it runs {posixpath.basename(path)}, which it has only just written"))
-        elif content is not None:
-            first = content.partition("\n")[0]
-            if language == "sh" and first.startswith("#!"):
-                used = re.split(r"[/\s]+", first)[-1]
-                language = "sh" if used.endswith("sh") or not is_interpreter(used) else re.sub(r"[\d.]+$", "", used)
-            self._inner(ShellText(content) if language == "sh" else Code(language, content), scope, None, depth)
+            return
+        for name in (path, *(f"{path}{end}" for end in _ENDS.get(language, ()))):
+            key = self._key(name, scope)
+            content = self._written.get(key)
+            if content is not None and (once := (key, scope.value("PWD"), content)) not in self._read:
+                self._read.add(once)
+                self._content(language, posixpath.basename(name), content, scope, depth)
+
+    def _content(self, language: str, name: str, content: str, scope: Scope, depth: int) -> None:
+        first = content.partition("\n")[0]
+        if language == "make":
+            language, content = "sh", script_of(content)
+        elif language == "sh" and first.startswith("#!"):
+            language = next(filter(None, map(language_of, re.split(r"[/\s]+", first))), "")
+        if UNKNOWN in content or not language:
+            self._found(ask("unread-code", f"it runs {name}, which it has only just written"))
+        elif len(content) > MAX_FILE_CHARS or depth > MAX_DEPTH:
+            self._found(ask("unreadable", f"{name}, which it runs, is too long or nested too deep to be read"))
+        else:
+            self._inner(ShellText(content) if language == "sh" else Code(language, content), scope, None, depth + 1)
 
     # What a command changes for those after it.
 
@@ -266,8 +315,10 @@ class Walk:
                     self._written[self._key(word, scope)] = run.stdin or UNKNOWN
             case "cp" | "mv" | "ln" | "install":
                 rest = [self._key(word, scope) for word in run.words if not word.startswith("-")]
-                if any(path in self._written for path in rest[:-1]):
-                    self._written[rest[-1]] = UNKNOWN
+                for path in rest[:-1]:
+                    if path in self._written:
+                        text = self._written[path] if len(rest) == 2 else UNKNOWN
+                        self._written |= {rest[-1]: text, f"{rest[-1]}/{posixpath.basename(path)}": text}
             case "curl" | "wget" | "openssl" | "xxd" | "dd" | "scp":
                 for word in (word.removeprefix("of=") for word in run.words if not word.startswith("-")):
                     self._written[self._key(word, scope)] = UNKNOWN

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tools.guard.expansion import UNKNOWN
 from tools.guard.findings import Finding, Run, ask
 from tools.guard.names import names
-from tools.guard.options import read
+from tools.guard.options import read, read_around_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,7 @@ _PREFIXES = {
     ),
     "doas": _Prefix("-u -C"),
 }
+SSH_OPTIONS = "-p -i -l -o -F -J -L -R -D -W -w -b -c -e -m -O -Q -S -E -I -B"  # those with a value
 _MOST_CANDIDATES = 12
 _LOADER = re.compile(r"ld-(?:linux|musl)[\w.-]*|ld\.so")
 _XARGS = "-I -n -P -L -d -E -s -a --arg-file --max-args --max-procs --delimiter --max-chars"
@@ -262,6 +263,19 @@ def _alias(run: Run) -> Iterator[Inner]:
             yield ShellText(word.partition("=")[2], is_here=True)
 
 
+def _ssh(run: Run) -> Iterator[Inner]:
+    rest = read_around_first(run.words, SSH_OPTIONS).rest[1:]
+    if rest:
+        yield ShellText(" ".join(rest))
+
+
+def _make(run: Run) -> Iterator[Inner]:
+    options = read(run.words, "-f --file --makefile -C --directory -j -I -o -W --eval -E")
+    folders = "".join(f"{folder}/" for folder in options.values("-C", "--directory"))
+    files = options.values("-f", "--file", "--makefile") or ["GNUmakefile", "makefile", "Makefile"]
+    yield from (ScriptFile("make", folders + file) for file in files)
+
+
 _SPECIAL: dict[str, Callable[[Run], Iterator[Inner]]] = {
     "xargs": _xargs,
     "gxargs": _xargs,
@@ -271,10 +285,7 @@ _SPECIAL: dict[str, Callable[[Run], Iterator[Inner]]] = {
     "fdfind": _fd,
     "parallel": _parallel,
     "watch": _text_of_rest("-n --interval"),
-    "ssh": _text_of_rest(
-        "-p -i -l -o -F -J -L -R -D -W -w -b -c -e -m -O -Q -S -E -I -B",
-        own_words=1,
-    ),
+    "ssh": _ssh,
     "su": _text_of_option("-c --command -s --shell -g -G", "-c", "--command"),
     "runuser": _text_of_option("-c --command -s --shell -u -g -G", "-c", "--command"),
     "sg": _sg,
@@ -285,6 +296,8 @@ _SPECIAL: dict[str, Callable[[Run], Iterator[Inner]]] = {
     "podman": _container,
     "nerdctl": _container,
     "kubectl": _kubectl,
+    "make": _make,
+    "gmake": _make,
     "eval": _eval,
     "trap": _trap,
     "source": _source,

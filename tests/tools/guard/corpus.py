@@ -1,8 +1,9 @@
 """Commands that must and must not be asked about, by family, as they stand in the text files beside this one."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from tools.guard.judging import Judgement, judge
+from tools.command_guard import Judgement, judge
 
 _HERE = Path(__file__).parent
 
@@ -19,7 +20,7 @@ def commands_of(file: str) -> dict[str, list[str]]:
     return families
 
 
-def judged(command: str) -> Judgement:
+def judged(command: str, written: Mapping[str, str] | None = None) -> Judgement:
     """In a folder where every file is there but those whose name says that they are new."""
     names = ("new", "page.html", "server.log")
     return judge(
@@ -27,4 +28,5 @@ def judged(command: str) -> Judgement:
         cwd="/home/me/proj",
         home="/home/me",
         is_there=lambda path: not any(name in path for name in names),
+        written=written,
     )

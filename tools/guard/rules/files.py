@@ -8,7 +8,7 @@ from tools.guard.expansion import UNKNOWN, shown
 from tools.guard.findings import Finding, Run, ask, block
 from tools.guard.names import names
 from tools.guard.options import read
-from tools.guard.paths import is_disk, is_everything, is_system, located
+from tools.guard.paths import is_disk, is_everything, is_system, located, scoped
 
 Rule = Callable[[Run], Iterator[Finding]]
 
@@ -25,15 +25,15 @@ def _rm(run: Run) -> Iterator[Finding]:
         len(option) > 4 and "--recursive".startswith(option) for option, _ in options.given
     )
     for word in options.rest:
-        path = located(word, run.folder, run.home)
-        if is_everything(path):
+        path, scope = located(word, run.folder, run.home), scoped(word, run.folder, run.home)
+        if is_everything(path, run.home):
             yield block("delete-everything", f"it deletes {shown(path)}, which the system or a home consists of")
         elif is_recursive:
-            yield ask("recursive-delete", f"it deletes {shown(path)} with all that is in it", shown(path))
+            yield ask("recursive-delete", f"it deletes {shown(path)} with all that is in it", scope)
         elif re.search(r"(?:^|/)\.?\*$", word):
-            yield ask("delete-all-files", f"it deletes every file that fits {shown(path)}", shown(path))
+            yield ask("delete-all-files", f"it deletes every file that fits {shown(path)}", scope)
         elif is_system(path):
-            yield ask("change-system", f"it deletes {shown(path)}, a file of the system", shown(path))
+            yield ask("change-system", f"it deletes {shown(path)}, a file of the system", scope)
     if is_recursive and not options.rest:
         yield ask("recursive-delete", "it deletes folders with all that is in them")
 
@@ -71,7 +71,7 @@ def _rights(run: Run) -> Iterator[Finding]:
     mode = next((word for word in run.words if not re.match(r"-(?![rwxst]+$)", word)), "")  # chmod -x has one too
     is_recursive = options.has("-R", "--recursive")
     paths = [located(word, run.folder, run.home) for word in options.rest[1:]]
-    if is_recursive and any(map(is_everything, paths)):
+    if is_recursive and any(is_everything(path, run.home) for path in paths):
         yield block("rights-of-everything", "it changes who may do what with all of the system or a home")
     if UNKNOWN in mode or (is_recursive and UNKNOWN in "".join(run.words)):
         yield ask("run-time-rights", "whose rights it changes is decided only when it runs")
@@ -108,7 +108,7 @@ def _disk_tool(run: Run) -> Iterator[Finding]:
 def _mv(run: Run) -> Iterator[Finding]:
     options = read(run.words, "-t --target-directory -S --suffix")
     paths = [located(word, run.folder, run.home) for word in options.rest]
-    if any(map(is_everything, paths[:-1])):
+    if any(is_everything(path, run.home) for path in paths[:-1]):
         yield block("move-everything", "it moves away what the system or a home consists of")
     elif paths and paths[-1] == "/dev/null":
         yield ask("recursive-delete", "it throws files away")

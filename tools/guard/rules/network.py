@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 from tools.guard.expansion import UNKNOWN
 from tools.guard.findings import Finding, Run, ask
-from tools.guard.options import read
+from tools.guard.options import read, read_around_first
 from tools.guard.rules.files import Rule
 from tools.guard.rules.machine import always, unless, when
+from tools.guard.wrappers import SSH_OPTIONS
 
 _SENDS = "it sends files to another machine"
 _CURL = (
@@ -67,7 +68,7 @@ def _cloud_copy(run: Run) -> Iterator[Finding]:
 def _ssh(run: Run) -> Iterator[Finding]:
     if run.stdin is not None:
         yield ask("upload", "it sends what is piped into it to another machine")
-    if read(run.words, "-p -i -l -o -F -J -L -R -D -W -w", stops_at_first=True).has("-R", "-D", "-L", "-w"):
+    if read_around_first(run.words, SSH_OPTIONS).has("-R", "-D", "-L", "-w"):
         yield ask("tunnel", "it opens a way into or out of this machine")
 
 

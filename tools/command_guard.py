@@ -4,11 +4,12 @@ It reads the command and runs nothing. It keeps from accidents and from disguise
 can still do what it likes, and for that there is the sandbox.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tools.guard.expansion import Scope, shown
 from tools.guard.findings import Finding, Verdict, ask
+from tools.guard.granting import Rule
 from tools.guard.inspection import Inspection, Policy
 
 MAX_CHARS = 20_000
@@ -19,7 +20,7 @@ class Judgement:
     verdict: Verdict
     reasons: tuple[str, ...] = ()  # clauses: "it deletes …"
     argv: tuple[tuple[str, ...], ...] = ()  # each command that would run; … for what only the run decides
-    rules: tuple[str, ...] = ()  # what a yes would grant: "recursive-delete ~/proj"
+    rules: tuple[Rule, ...] = ()  # what a yes would grant; all of them must be covered
 
 
 def judge(
@@ -29,14 +30,18 @@ def judge(
     home: str = "",
     policy: Policy = "risky",
     is_there: Callable[[str], bool] = lambda path: True,
+    written: Mapping[str, str] | None = None,
 ) -> Judgement:
-    """`is_there` tells whether a file exists, so that writing a new one need not be asked about."""
+    """`is_there` tells whether a file exists, so that writing a new one need not be asked about.
+
+    `written` has the texts of files that were written before, by absolute path: one that is run is read too.
+    """
     if len(command) > MAX_CHARS:
         too_long = ask("unreadable", f"it is longer than {MAX_CHARS:,} characters, which is too long to be read")
         return _judgement([too_long], [])
     from tools.guard.walking import Walk  # brings the parser with it, for whoever judges only
 
-    walk = Walk(home=home or "~", inspection=Inspection(policy=policy, is_there=is_there))
+    walk = Walk(home=home or "~", inspection=Inspection(policy=policy, is_there=is_there), written=written)
     walk.text(command, Scope(home or "~", {"PWD": cwd}))
     return _judgement(list(walk.findings), walk.argvs)
 
@@ -48,5 +53,5 @@ def _judgement(findings: list[Finding], argvs: list[tuple[str, ...]]) -> Judgeme
         verdict="block" if "block" in verdicts else "ask" if "ask" in verdicts else "safe",
         reasons=tuple(dict.fromkeys(finding.reason for finding in ranked)),
         argv=tuple(tuple(map(shown, argv)) for argv in argvs),
-        rules=tuple(dict.fromkeys(f"{finding.rule} {finding.scope}".strip() for finding in ranked)),
+        rules=tuple(dict.fromkeys(Rule(finding.rule, finding.scope) for finding in ranked)),
     )
