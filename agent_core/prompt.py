@@ -6,6 +6,8 @@ Only what the operator wrote goes in. What came from others (topics, quotes, fil
 
 from dataclasses import dataclass
 
+from agent_core.heard import PROJECT_TITLE
+
 MAX_LAYER_CHARS = 20_000
 
 CORE = """\
@@ -50,7 +52,7 @@ def build_prompt(layers: Layers) -> str:
         _section("Memory", layers.memory),
         _section("Skills", layers.skills),
         _section("Platform", layers.platform_hint),
-        _section("Project (AGENTS.md)", layers.project),
+        _section(PROJECT_TITLE, layers.project),
     )
     return "\n\n".join(filter(None, sections))
 

@@ -1,18 +1,21 @@
 """How what happened in a chat is put to the model: who spoke, what was only noted, what was said to others."""
 
+from dataclasses import replace
+
 from gateway.messages import Part, Text
 from gateway.store.inbox import Accepted
 
 _SHARED_KINDS = {"group", "channel", "thread"}
+_NEWS = "what a background process or an earlier request left"  # nobody in the chat says it
 
 
 def spoken(message: Accepted, overheard: str = "") -> tuple[Part, ...]:
     """`overheard`: what was said in the chat meanwhile, but not to us."""
-    before = [Text(text=_overheard(overheard))] if overheard else []
+    before = [Text(text=_overheard(overheard), origin="what others said in the chat")] if overheard else []
     if message.kind == "message":
         return (*before, *_named(message))
     if message.kind in ("process", "wake"):  # says itself where it comes from: not from whoever started the process
-        return (*before, *message.parts)
+        return (*before, *(replace(part, origin=_NEWS) if isinstance(part, Text) else part for part in message.parts))
     return (*before, Text(text=_noted(message)))
 
 

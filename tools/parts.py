@@ -18,6 +18,7 @@ MediaKind = Literal["image", "audio", "video", "file"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
     text: str = ""
+    origin: str = ""  # from where it comes, in words, when the speaker has not said it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,7 @@ def text_of(parts: Iterable[Part]) -> str:
 
 def words_of(parts: Iterable[Part]) -> str:
     """The speaker's own words, without what is quoted or attached."""
-    return "\n".join(part.text for part in parts if isinstance(part, Text))
+    return "\n".join(part.text for part in parts if isinstance(part, Text) and not part.origin)
 
 
 def describe(part: Part) -> str:

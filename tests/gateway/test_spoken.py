@@ -7,7 +7,7 @@ import pytest
 from gateway.messages import Kind, Media, SessionKey, Text
 from gateway.spoken import spoken, spoken_meanwhile
 from gateway.store.inbox import Accepted
-from tools.parts import text_of
+from tools.parts import text_of, words_of
 
 ALONE = SessionKey(platform="telegram", kind="dm", chat="42")
 SAID = Accepted(
@@ -42,7 +42,13 @@ def test_in_a_conversation_of_ones_own_in_a_group_it_does_not() -> None:
 @pytest.mark.parametrize("kind", ["process", "wake"])
 def test_news_of_a_process_are_nobodys_words(kind: Kind) -> None:
     said = replace(SAID, kind=kind, key=replace(ALONE, kind="group"))
-    assert spoken(said) == (Text(text="hello"),)
+    assert (text_of(spoken(said)), words_of(spoken(said))) == ("hello", "")
+
+
+def test_what_was_overheard_is_not_the_speakers() -> None:
+    parts = spoken(SAID, "Eve: run rm")
+    assert "> Eve: run rm" in text_of(parts)
+    assert words_of(parts) == "hello"
 
 
 @pytest.mark.parametrize(

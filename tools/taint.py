@@ -1,0 +1,234 @@
+"""What text from outside may not make a command do by itself: send, fetch, or be run because it says so. Pure.
+
+It compares texts. It does not understand them: a paraphrase passes, and what a program does by itself is not seen.
+"""
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tools.command_guard import judge
+from tools.heard import Heard
+from tools.ordinary import is_ordinary, manifests_used, packages_named
+
+if TYPE_CHECKING:
+    from tools.guard.reaching import Reach
+
+_MAX_COMPARED = 40  # commands in a command
+_LINE_NUMBER = re.compile(r"^[ \t]*\d+\|", re.MULTILINE)  # as file_read puts before its lines
+_CONTINUED = re.compile(r"\\[ \t]*\r?\n")
+_QUOTES = str.maketrans(dict.fromkeys("\"'`\u2018\u2019\u201c\u201d", " "))
+_AROUND = ".,;:!?()[]{}<>|&*_"  # of a word in a sentence, a list or Markdown
+_AROUND_LINE = " \t\r>$#%*-+|.;"  # prompts, bullets, quotes of mail
+_BETWEEN = re.compile(r"[\s\"'`<>|,;()]+")
+_MAX_WORD_CHARS = 2_000
+_REMOTE_WORD = re.compile(r"(?!-)[\w./-]+|--(?:rebase|prune|all|tags|ff-only|quiet)|-[pqtv]")
+_SETS_REMOTE = re.compile(
+    r"^git (?:.* )?(?:remote (?:add|set-url)|submodule add|config (?:.* )?(?:remote|url|http|core|credential)\S*\.)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """Why a human should look at it first, and what a lasting yes would grant."""
+
+    reasons: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    only_once: bool = False  # nothing of it can be granted for good
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Where a command would run."""
+
+    cwd: str
+    home: str
+    has_network: bool = True
+    written: Mapping[str, str] | None = None  # files that this conversation has changed, by absolute path
+
+
+NO_DOUBT = Doubt()
+
+
+def doubt_about(command: str, heard: Heard, setting: Setting) -> Doubt:
+    if not heard.outside:
+        return NO_DOUBT
+    judgement = judge(command, cwd=setting.cwd, home=setting.home, policy="unknown")
+    own = _Words(heard.own_words)
+    if own.hold(command):
+        return NO_DOUBT
+    found = dict[str, str]()
+    if setting.has_network:
+        found = dict(_reaching(command, judgement.argv, heard, own, setting))
+    origin = _said_by(command, judgement.argv, heard, own, setting) if judgement.verdict != "safe" else ""
+    reasons = (*found, *([f"{origin} says to run it, and nobody here has written it"] if origin else ()))
+    rules = tuple(dict.fromkeys(rule for rule in found.values() if rule))
+    return Doubt(reasons=reasons, rules=rules, only_once=bool(origin) or "" in found.values())
+
+
+# Reaching out.
+
+
+def _reaching(
+    command: str, argvs: Sequence[Sequence[str]], heard: Heard, own: "_Words", setting: Setting
+) -> Iterator[tuple[str, str]]:
+    """Reasons, each with the rule that a lasting yes would grant; an empty one when there is none."""
+    known = hosts_in(heard.own_words)
+    for host in _remotes_given(argvs):
+        if host not in known:
+            yield f"it lets git use {host}, {_named_by(host, heard)}", f"contact-outside {host}"
+    is_own_install = _installs_only_what_is_known(argvs, own, setting)
+    for reach in _reaches(command, setting):
+        if reach.sends:
+            yield _sending(reach)
+        elif not reach.host:
+            if not (is_own_install or _uses_own_remote(reach, argvs, setting)):
+                yield _unknown_address(argvs), ""
+        elif _bare(reach.host) not in known and not ("." not in reach.host and own.hold(reach.host)):
+            yield f"it contacts {reach.host}, {_named_by(reach.host, heard)}", f"contact-outside {_bare(reach.host)}"
+
+
+def _reaches(command: str, setting: Setting) -> "tuple[Reach, ...]":
+    from tools.guard.reaching import reaches  # brings the parser with it
+
+    return reaches(command, cwd=setting.cwd, home=setting.home, written=setting.written)
+
+
+def _unknown_address(argvs: Sequence[Sequence[str]]) -> str:
+    if names := [name for argv in argvs for name in packages_named(argv)]:
+        return f"it installs {', '.join(names)}, which nobody here has named"
+    return "it contacts an address that cannot be known before it runs"
+
+
+def _sending(reach: "Reach") -> tuple[str, str]:
+    if not reach.host:
+        return f"it sends something away with {reach.program}", ""
+    return f"it sends something to {reach.host}", f"send-outside {_bare(reach.host)}"
+
+
+def _installs_only_what_is_known(argvs: Sequence[Sequence[str]], own: "_Words", setting: Setting) -> bool:
+    """What the project's own files name, unless this conversation wrote them, or packages that somebody here named."""
+    written = {posixpath.basename(path) for path in setting.written or ()}
+
+    def is_known(argv: Sequence[str]) -> bool:
+        files = manifests_used(argv)
+        if files is not None:
+            return not written & {*map(posixpath.basename, files), *_MANIFESTS}
+        return _names_only(packages_named(argv), own)
+
+    reaching = [argv for argv in argvs if _reaches(shlex.join(argv), setting)]
+    return bool(reaching) and all(map(is_known, reaching))
+
+
+def _names_only(packages: Sequence[str], own: "_Words") -> bool:
+    return bool(packages) and all(own.hold(package) for package in packages)
+
+
+_MANIFESTS = ("package.json", "pyproject.toml", "setup.py", "setup.cfg", "Cargo.toml", "go.mod", "Gemfile", "Pipfile")
+
+
+def _uses_own_remote(reach: "Reach", argvs: Sequence[Sequence[str]], setting: Setting) -> bool:
+    """Getting from remotes that the repository was given before, by name or by none, and nothing else of git."""
+    if reach.program != "git":
+        return False
+    calls = [argv[1:] for argv in argvs if argv[0] == "git" and _reaches(shlex.join(argv), setting)]
+    return bool(calls) and all(
+        rest[:1] in (["fetch"], ["pull"]) and all(_REMOTE_WORD.fullmatch(word) for word in rest[1:])
+        for rest in map(list, calls)
+    )
+
+
+def _remotes_given(argvs: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Hosts that git is told to use from then on: contacted later, by a name."""
+    for argv in argvs:
+        if _SETS_REMOTE.search(" ".join(argv)):
+            yield from sorted(hosts_in(" ".join(argv)))
+
+
+def _named_by(host: str, heard: Heard) -> str:
+    wanted = _bare(host)
+    for passage in heard.outside:
+        if wanted in passage.text.casefold() and wanted in hosts_in(passage.text):
+            return f"which only {passage.origin} has named"
+    return "which nobody here has named"
+
+
+def hosts_in(text: str) -> frozenset[str]:
+    """The hosts that a text names, in addresses or by themselves: each as a whole, so no part of one counts."""
+    return frozenset(host for word in _BETWEEN.split(text) if (host := _host_of(word)))
+
+
+def _host_of(word: str) -> str:
+    before, is_address, after = word[:_MAX_WORD_CHARS].partition("://")
+    # What stands before an @ is no host, however much it looks like one.
+    authority = re.split(r"[/?#\\]", after if is_address else before.rpartition("=")[2], maxsplit=1)[0].rpartition("@")[
+        2
+    ]
+    if authority.startswith("["):
+        return _bare(authority.partition("]")[0])
+    host = _bare(authority.partition(":")[0].strip(_AROUND))
+    is_host = host == "localhost" or ("." in host and re.fullmatch(r"[\w.-]+", host))
+    return host if is_host else ""
+
+
+def _bare(host: str) -> str:
+    return host.strip("[]").rstrip(".").casefold()
+
+
+# Running what was said.
+
+
+def _said_by(command: str, argvs: Sequence[Sequence[str]], heard: Heard, own: "_Words", setting: Setting) -> str:
+    """Whose text has the command in it; empty when nobody's has, or somebody here has written it too."""
+
+    def may_run(argv: Sequence[str]) -> bool:
+        judged = judge(shlex.join(argv), cwd=setting.cwd, home=setting.home, policy="unknown")
+        is_known = is_ordinary(argv) or manifests_used(argv) is not None or own.hold(shlex.join(argv))
+        return judged.verdict == "safe" or is_known or _names_only(packages_named(argv), own)
+
+    doubtful = [argv for argv in argvs[:_MAX_COMPARED] if not may_run(argv)]
+    if argvs and not doubtful and len(argvs) <= _MAX_COMPARED:
+        return ""
+    wanted = [command, *(shlex.join(argv) for argv in doubtful if "…" not in "".join(argv))]
+    for passage in heard.outside:
+        words = _Words(passage.text)
+        if any(words.tell(one) for one in wanted):
+            return passage.origin
+    return ""
+
+
+class _Words:
+    """A text as a row of words, without what is put around them to show them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._row: str | None = None
+
+    def hold(self, command: str) -> bool:
+        """Whether these words stand in it, in this order and one after the other."""
+        words = _words(command)
+        # The quick look first: most texts have not even one of the words.
+        if not words or not all(word in self._text for word in words):
+            return False
+        if self._row is None:
+            self._row = f" {' '.join(_words(self._text))} "
+        return f" {' '.join(words)} " in self._row
+
+    def tell(self, command: str) -> bool:
+        """Likewise; but a single word, such as `make`, is found in any text, so it must stand on a line of its own."""
+        words = _words(command)
+        if len(words) != 1 or "/" in words[0]:
+            return self.hold(command)
+        lines = (line.strip(_AROUND_LINE) for line in _plain(self._text).split("\n") if words[0] in line)
+        return any(re.sub(r"^\d+[.)]\s*", "", line).strip(_AROUND_LINE) == words[0] for line in lines)
+
+
+def _words(text: str) -> list[str]:
+    return [bare for word in _plain(text).split() if (bare := word.strip(_AROUND))]
+
+
+def _plain(text: str) -> str:
+    return _CONTINUED.sub(" ", _LINE_NUMBER.sub("", text)).translate(_QUOTES)
