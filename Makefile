@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # Tests at once: more than processors, since many wait for processes and clocks.
 WORKERS ?= 4
 
-.PHONY: run playground test thorough check format bench lock clean
+.PHONY: run playground test thorough check format bench mutants lock clean
 
 run: $(VENV)/core.stamp
 	@exec $(BIN)/hermes gateway run
@@ -33,6 +33,10 @@ format: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.bench $(ARGS)
+
+# Small faults put into a module, one at a time: does a test notice? ARGS="gateway.access gateway.pairing"
+mutants: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 # Only for whoever changes dependencies; asks the package index.
 lock: $(VENV)/dev.stamp

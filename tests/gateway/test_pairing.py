@@ -71,6 +71,12 @@ def test_the_hash_depends_on_code_and_salt_and_shows_neither() -> None:
     assert b"ABCD2345" not in one
 
 
+def test_the_hash_stays_as_slow_as_it_was() -> None:
+    """Of any other cost or length this would be another one."""
+    found = pairing.fingerprint("ABCD2345", b"a" * 16).hex()
+    assert found == "baae6fb0e144294d57929f72dbedbaff4d67fb610f45ebe3b8fb9c646b0a1c6a"
+
+
 @pytest.mark.parametrize(
     ("name", "account", "covered"),
     [
@@ -97,10 +103,26 @@ def test_a_platform_means_all_its_accounts(name: str, account: str, covered: boo
         ("/pairing revoke 123", "/pairing revoke 123"),
         ("/pairing", "/pairing"),
         ("/pairing list", "/pairing list"),
+        ("/pairing clear telegram", "/pairing clear telegram"),
+        ("/pairing invite telegram", "/pairing invite telegram"),
+        ("/help ABCD2345", "/help ABCD2345"),
+        ("", ""),
     ],
 )
 def test_what_is_kept_of_a_command_holds_no_code(command: str, kept: str) -> None:
     assert pairing.without_code(command) == kept
+    assert pairing.holds_code(command) is (kept != command)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_id"),
+    [
+        *(("42", True), ("9" * 32, True), ("U02ABC3", True), ("W012", True)),
+        *(("", False), ("9" * 33, False), ("-42", False), ("Ada", False), ("@ada", False), ("USER", False)),
+    ],
+)
+def test_an_id_is_told_from_a_name(text: str, is_id: bool) -> None:
+    assert pairing.looks_like_id(text) is is_id
 
 
 @pytest.mark.parametrize(
@@ -112,6 +134,10 @@ def test_what_is_kept_of_a_command_holds_no_code(command: str, kept: str) -> Non
         (5_400_000, "90 minutes"),
         (7_200_000, "2 hours"),
         (60_000, "1 minute"),
+        (216_000_000, "60 hours"),
+        (149_999, "2 minutes"),
+        (90_001, "2 minutes"),
+        (29_999, "29 seconds"),
         (29_000, "29 seconds"),
         (1_000, "1 second"),
         (0, "1 second"),
@@ -145,3 +171,44 @@ def test_an_unknown_platform_is_answered_with_the_nearest() -> None:
     assert pairing.nearest("Telegramm", ["telegram", "discord"]).endswith("Did you mean telegram?")
     assert pairing.nearest("fax", ["telegram", "discord"]).endswith("Known here: discord, telegram.")
     assert pairing.nearest("fax", []).endswith("Known here: none.")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (pairing.approved("Ada", "telegram:42", "guest"), "To take it back: hermes pairing revoke telegram 42"),
+        (pairing.approved("Ada", "telegram:42", "guest", in_chat=True), "To take it back: /pairing revoke telegram 42"),
+        (
+            pairing.revoked("Ada", "42", "telegram", is_listed=False),
+            "Ada (42) may no longer talk to me. `hermes pairing invite telegram` lets them in again.",
+        ),
+        (
+            pairing.revoked("42", "42", "telegram", is_listed=False, in_chat=True),
+            "42 may no longer talk to me. "
+            "To let them in again, make an invite on the machine itself: hermes pairing invite telegram",
+        ),
+        (pairing.revoked("Ada", "42", "telegram", is_listed=True), "since a forgotten entry misleads."),
+        (pairing.cleared(0, 0), "Nobody was waiting to be let in, and no invite was open."),
+        (
+            pairing.cleared(1, 0),
+            "1 request is forgotten and its code is void. Whoever still wants in can ask again.",
+        ),
+        (pairing.cleared(0, 1), "1 invite is forgotten and its code is void."),
+        (
+            pairing.cleared(2, 1),
+            "2 requests and 1 invite are forgotten and their codes are void. Whoever still wants in can ask again.",
+        ),
+        (
+            pairing.wrong_code("telegram@work", well_formed=True, tries_left=1),
+            "Nobody waits on telegram@work under that code; it may be mistyped, used or too old. "
+            "Ask them for the code again; the next wrong one locks approval on telegram.",
+        ),
+        (
+            pairing.wrong_code("telegram", well_formed=False, tries_left=2),
+            "That is no pairing code: those have 8 letters and digits, without 0, O, 1 and I. "
+            "Ask them for the code again; 2 more wrong ones lock approval on telegram.",
+        ),
+    ],
+)
+def test_what_is_said_fits_what_happened(said: str, words: str) -> None:
+    assert said.endswith(words)

@@ -89,8 +89,27 @@ def test_minutes_long_over_are_forgotten(hand: Hand, monkeypatch: pytest.MonkeyP
     limits = SenderLimits(per_minute=1, clock=hand)
     for ago in range(10):
         assert limits.allow("pigeon", "42", seconds_ago=3600 + 60 * ago)
-    assert not limits.allow("pigeon", "42", seconds_ago=3600 + 60 * 9)
+    assert not any(limits.allow("pigeon", "42", seconds_ago=3600 + 60 * ago) for ago in (7, 8, 9))
     assert limits.allow("pigeon", "42", seconds_ago=3600)
+
+
+def test_a_minute_that_is_over_is_known_by_when_it_was(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=1, clock=hand)
+    hand.forward(600)
+    said_at = (240, 299, 300)
+    assert [limits.allow("pigeon", "42", seconds_ago=600 - at) for at in said_at] == [True, False, True]
+    hand.forward(60)
+    assert not any(limits.allow("pigeon", "42", seconds_ago=660 - at) for at in said_at)
+
+
+def test_what_was_said_a_minute_ago_counts_with_what_is_said_now_and_before_that_by_itself(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=1, clock=hand)
+    hand.forward(600)
+    assert limits.allow("pigeon", "42")
+    assert not limits.allow("pigeon", "42", seconds_ago=60)
+    assert limits.allow("pigeon", "42", seconds_ago=60.5)
+    limits.give_back("pigeon", "42", seconds_ago=60)
+    assert [limits.allow("pigeon", "42", seconds_ago=ago) for ago in (60.5, 0)] == [False, True]
 
 
 @pytest.mark.parametrize("per_minute", [1, 3, 7, 30, 60, 1_000])
@@ -129,6 +148,26 @@ def test_what_was_not_taken_is_not_counted(hand: Hand) -> None:
     assert not limits.allow("pigeon", "42")
 
 
+@pytest.mark.parametrize("ago", [0, 3600])
+def test_one_that_is_given_back_makes_room_for_one(hand: Hand, ago: float) -> None:
+    limits = SenderLimits(per_minute=2, clock=hand)
+    limits.give_back("pigeon", "42", seconds_ago=ago)  # never counted
+    assert [limits.allow("pigeon", "42", seconds_ago=ago) for _ in range(3)] == [True, True, False]
+    limits.give_back("pigeon", "42", seconds_ago=ago)
+    assert [limits.allow("pigeon", "42", seconds_ago=ago) for _ in range(2)] == [True, False]
+
+
+def test_room_that_was_given_back_does_not_come_back_sooner(hand: Hand) -> None:
+    limits = SenderLimits(per_minute=2, clock=hand)
+    assert all(limits.allow("pigeon", "42") for _ in range(2))
+    limits.give_back("pigeon", "42")
+    assert limits.allow("pigeon", "42")
+    hand.forward(29.9)
+    assert not limits.allow("pigeon", "42")
+    hand.forward(0.1)
+    assert limits.allow("pigeon", "42")
+
+
 def test_no_limit_remembers_nobody(hand: Hand) -> None:
     limits = SenderLimits(per_minute=0, clock=hand)
     assert all(limits.allow("pigeon", "42") for _ in range(1_000))
@@ -143,6 +182,7 @@ def test_memory_is_bounded_and_those_heard_last_are_remembered(hand: Hand, monke
         limits.allow("pigeon", str(number))
         assert not limits.allow("pigeon", "noisy")
     assert len(limits._due) == 100
+    assert not limits.allow("pigeon", "999")
 
 
 async def test_too_much_is_refused_with_one_notice_and_others_go_on(db: Database, hand: Hand) -> None:
@@ -276,3 +316,19 @@ def test_rests_that_never_come_are_forgotten(hand: Hand, monkeypatch: pytest.Mon
     for number in range(1_000):
         limits.expect_rest("pigeon", str(number))
     assert len(limits._rests) == 100
+
+
+@pytest.mark.parametrize(("seconds", "belongs"), [(2.0, True), (2.1, False)])
+def test_the_rest_comes_within_two_seconds(hand: Hand, seconds: float, belongs: bool) -> None:
+    limits = SenderLimits(per_minute=1, clock=hand)
+    limits.expect_rest("pigeon", "42")
+    hand.forward(seconds)
+    assert limits.is_rest("pigeon", "42", more_follows=False) is belongs
+
+
+def test_the_rests_that_were_announced_last_are_remembered(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender_limits, "_SENDERS_REMEMBERED", 2)
+    limits = SenderLimits(per_minute=1, clock=hand)
+    for sender in ("1", "2", "1", "3"):
+        limits.expect_rest("pigeon", sender)
+    assert [limits.is_rest("pigeon", sender, more_follows=False) for sender in ("1", "2", "3")] == [True, False, True]

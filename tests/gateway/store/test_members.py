@@ -1,5 +1,6 @@
 """Showing people the door."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -71,6 +72,17 @@ def test_one_person_on_two_accounts_is_out_of_both(tx: Transaction) -> None:
     assert isinstance(done, Revoked)
     assert done.accounts == ("telegram", "telegram@work")
     assert verdict(tx) == verdict(tx, account="telegram@work") == "ignore"
+
+
+def test_somebody_with_a_name_on_each_account_is_called_by_the_first_and_it_is_written_down(tx: Transaction) -> None:
+    for account, name in (("telegram", "Ada"), ("telegram@work", "Countess")):
+        people.recognise(tx, account, Sender(id="42", name=name), role="guest")
+    done = revoke(tx)
+    assert isinstance(done, Revoked)
+    assert done.name == "Ada"
+    [row] = tx.all("SELECT event, detail FROM trail")
+    assert row["event"] == "revoked"
+    assert json.loads(row["detail"]) == {"platform": "telegram", "sender": "42", "by": "test"}
 
 
 def test_of_one_account_alone(tx: Transaction) -> None:

@@ -65,3 +65,9 @@ def test_an_allowed_chat_is_so_for_everybody_on_that_account_alone(tx: Transacti
     assert people.standing(tx, "telegram", "42", "-7") == Standing(chat_allowed=True)
     assert people.standing(tx, "telegram", "42", "-8") == Standing()
     assert people.standing(tx, "telegram@work", "42", "-7") == Standing()
+
+
+def test_what_lies_within_an_allowed_chat_is_allowed(tx: Transaction) -> None:
+    tx.execute("INSERT INTO chats (account, chat, allowed_ms) VALUES ('telegram', '-7', 1)")
+    assert people.standing(tx, "telegram", "42", "topic", within="-7") == Standing(chat_allowed=True)
+    assert people.standing(tx, "telegram", "42", "topic", within="-8") == Standing()
