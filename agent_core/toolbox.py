@@ -4,24 +4,27 @@ import asyncio
 import json
 import time
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from agent_core.conversation import Journal, Message, ToolCall, tool_result
 from agent_core.events import Emit, ToolFinished, ToolStarted
+from agent_core.heard import hearing
 from agent_core.history import interrupted_by_restart
 from tools.backends.base import BackendFailed
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
+from tools.heard import Heard
 from tools.parts import Part, Text
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 MAX_ERROR_CHARS = 1_000
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +36,18 @@ class Toolbox:
     slots: asyncio.Semaphore | None
     max_result_chars: int
 
-    async def run(self, calls: Sequence[ToolCall], *, started: Collection[str] = ()) -> list[Message]:
+    async def run(
+        self, calls: Sequence[ToolCall], conversation: Sequence[Message] = (), *, started: Collection[str] = ()
+    ) -> list[Message]:
         """The results in the order of the calls; each is journalled as soon as it is there.
 
-        A call that was `started` by an earlier process is not run again.
+        `conversation` is what the model knew when it made them. A call that was `started` by an earlier process is
+        not run again.
         """
+        heard = hearing(conversation, tuple(self.tools.values()))
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._leave_interrupted(call) if call.id in started else self._run(call))
+                group.create_task(self._leave_interrupted(call) if call.id in started else self._run(call, heard))
                 for call in calls
             ]
         return [task.result() for task in tasks]
@@ -50,25 +57,47 @@ class Toolbox:
         await self.journal.append(result)
         return result
 
-    async def _run(self, call: ToolCall) -> Message:
-        # The mark is set with the slot in hand: a call that still waits for one has had no effect.
-        async with self.slots or nullcontext():
-            await self.journal.tool_started(call)
-            self.emit(ToolStarted(call=call))
+    async def _run(self, call: ToolCall, heard: Callable[[], Heard]) -> Message:
+        # Before the slot and the mark: one that waits for a human keeps nobody waiting, and has had no effect yet.
+        context = replace(self.context, call_id=call.id, heard=heard)
+        result = await self._refusal(call, context)
+        if result is not None:
             began = time.monotonic()
-            result = await self._capped(await self._result(call))
-            seconds = time.monotonic() - began
+            self.emit(ToolStarted(call=call))
+        else:
+            async with self.slots or nullcontext():
+                await self.journal.tool_started(call)
+                began = time.monotonic()
+                self.emit(ToolStarted(call=call))
+                result = await self._capped(await self._result(call, context))
+        seconds = time.monotonic() - began
         await self.journal.append(result)
         self.emit(ToolFinished(call=call, result=result, seconds=seconds))
         return result
 
-    async def _result(self, call: ToolCall) -> Message:
+    async def _refusal(self, call: ToolCall, context: ToolContext) -> Message | None:
+        """Why the call may not begin; None when it may. Takes as long as a human takes."""
         tool = self.tools.get(call.name)
         if tool is None:
             return _failure(call, f"There is no tool named {call.name!r}.", **self._what_there_is(call.name))
+
+        async def admit() -> None:
+            await tool.admit(call.arguments, context)
+
+        return await self._contained(call, tool, admit)
+
+    async def _result(self, call: ToolCall, context: ToolContext) -> Message:
+        tool = self.tools[call.name]
+
+        async def run() -> Message:
+            return tool_result(call, _content(await tool.run(call.arguments, context)))
+
+        return await self._contained(call, tool, run)
+
+    async def _contained(self, call: ToolCall, tool: Tool, work: Callable[[], Awaitable[T]]) -> T | Message:
+        """What it gives, or the failure that the model is told."""
         try:
-            output = await tool.run(call.arguments, replace(self.context, call_id=call.id))
-            return tool_result(call, _content(output))
+            return await work()
         except BadArguments as error:
             return _failure(call, str(error), **_parameters(tool))
         except ToolFailed as error:

@@ -52,7 +52,7 @@ async def run_turn(
         max_result_chars=max_result_chars,
     )
     iterations = iterations_used(messages)
-    new = await toolbox.run(open_calls(messages), started=started)
+    new = await toolbox.run(open_calls(messages), messages, started=started)
 
     while iterations < max_iterations:
         if iterations and (joined := await joining()):
@@ -62,7 +62,7 @@ async def run_turn(
         if not reply.tool_calls:
             break
         await journal.append(reply)
-        new += [reply, *await toolbox.run(reply.tool_calls)]
+        new += [reply, *await toolbox.run(reply.tool_calls, [*conversation, reply])]
         iterations += 1
     else:
         reply = await _summary(model, tools, arrange([*messages, *new]), emit)

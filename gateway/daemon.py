@@ -110,6 +110,7 @@ async def _serve(
             group.create_task(_keep_backups(settings, home), name="backups"),
             group.create_task(gateway.housekeeping.run(), name="housekeeping"),
             group.create_task(gateway.watchers.run(), name="watchers"),
+            group.create_task(gateway.approvals.run(), name="approvals"),
             group.create_task(systemd.feed_watchdog(), name="watchdog"),
         ]
         await _either(gateway.lanes.recovered, stop)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from gateway import decisions
 from gateway.access import UNKNOWN, Decision, Role, Rules, Standing, decide
 from gateway.clock import now_ms
 from gateway.commands.registry import parse
@@ -173,6 +174,10 @@ class Intake:
         # A guest's was looked at before: it would have let them in.
         if in_time and role != "guest" and pairing.is_open_invite(tx, message, self.pairing_limits):
             return self._hand_back(tx, message, person_id, role)
+        heard = decisions.hear(tx, message, role) if in_time and message.kind == "message" else ""
+        if heard == "answer":
+            inbox.insert(tx, message, person_id=person_id, role=role, refused="a decision")
+            return True
         refused = self._refusal(tx, message, in_time=in_time)
         wait_ms = self.habits.rest_of_message_ms if message.more_follows else 0
         is_secret = message.kind == "command" and holds_code(message.said)
@@ -187,7 +192,7 @@ class Intake:
             turns.request_interrupt(tx, taken)
         if is_secret:
             self.handle_unkept(tx, taken, message.said)
-        return is_secret
+        return is_secret or bool(heard)
 
     def _refusal(self, tx: Transaction, message: InboundMessage, *, in_time: bool) -> str:
         """Why a message of somebody who may speak is not taken; empty when it is."""

@@ -75,12 +75,15 @@ class Lanes:
         *,
         max_turns: int,
         resets: Resets = NEVER,
+        is_waiting: Callable[[str], bool] = lambda turn_id: False,
     ) -> None:
+        """`is_waiting`: whether a turn does nothing but wait for a human; such a one holds no slot."""
         self._db = db
         self._worker = worker
         self._next_command = next_command
         self._max_turns = max_turns
         self._resets = resets
+        self._is_waiting = is_waiting
         self._running: dict[str, _Running] = {}  # by turn: a session's key changes when its group moves
         self._wake = asyncio.Event()
         self._draining = False
@@ -119,6 +122,9 @@ class Lanes:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_COMMIT_SECONDS), self._beginning:
                 pass  # a turn that was just being begun is among the running from here on
+        for turn_id, running in self._running.items():
+            if self._is_waiting(turn_id):  # for a human, who has more time than we
+                running.end("pause")
         tasks = [running.task for running in self._running.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_seconds)
@@ -182,7 +188,8 @@ class Lanes:
         return [self._running[turn_id] for turn_id in turn_ids if turn_id in self._running]
 
     async def _begin(self) -> _Seen:
-        free = 0 if self._draining else self._max_turns - len(self._running)
+        at_work = sum(not self._is_waiting(turn_id) for turn_id in self._running)
+        free = 0 if self._draining else self._max_turns - at_work
 
         def begin(tx: Transaction) -> _Seen:
             # Whoever asked for it: a command, a newer message, or another process that took somebody's access back.

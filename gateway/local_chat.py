@@ -4,11 +4,13 @@ It has a session of its own and does not go through the inbox: whoever sits at t
 themselves when it ends.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent_core.conversation import Message, ToolCall, system, user
 from agent_core.events import Emit, ignore
+from agent_core.history import open_calls, stopped_by_user
 from agent_core.model import Model
 from agent_core.turn import run_turn
 from gateway.budgets import Budgets
@@ -23,6 +25,7 @@ from gateway.store.database import Database
 from gateway.titles import title_of
 from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
+from tools.gate import Gate, NobodyToAsk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,7 @@ class LocalChat:
     key: SessionKey
     prompts: Prompts
     workplace: Workplace
+    gate: Callable[[SessionKey, str], Gate] = lambda key, session_id: NobodyToAsk()  # asked before a call does harm
     timezone: str = ""
     budgets: Budgets = field(default_factory=Budgets)
     max_tool_result_chars: int = 100_000
@@ -67,11 +71,20 @@ class LocalChat:
                 tools=self.tools,
                 messages=[system(prompt), *history],
                 journal=_Journal(self.db, session_id),
-                context=ToolContext(task_id=session_id, timezone=self.timezone, workplace=self.workplace),
+                context=ToolContext(
+                    task_id=session_id,
+                    timezone=self.timezone,
+                    workplace=self.workplace,
+                    gate=self.gate(self.key, session_id),
+                ),
                 emit=emit,
                 max_iterations=self.max_iterations,
                 max_result_chars=self.max_tool_result_chars,
             )
+        except asyncio.CancelledError:
+            await self.db.write(lambda tx: self._settle_calls(tx, session_id))
+            await self.db.write(model.settle)
+            raise
         except BaseException:
             await self.db.write(model.settle)  # one that failed or was stopped is paid for, too
             raise
@@ -82,6 +95,12 @@ class LocalChat:
 
         await self.db.write(end)
         return "\n\n".join([outcome.final.text, *(f"({warning})" for warning in warnings)])
+
+    def _settle_calls(self, tx: Transaction, session_id: str) -> None:
+        """The model is told that they were stopped on purpose: else it would only know that they were cut short."""
+        entries = transcripts.entries(tx, session_id, limit=self.history_messages)
+        for call in open_calls([entry.message for entry in entries]):
+            transcripts.append(tx, session_id, stopped_by_user(call))
 
 
 def new_key() -> SessionKey:

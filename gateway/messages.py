@@ -93,6 +93,7 @@ class InboundMessage:
     addressed: bool = True  # False: said in a group, but not to us
     more_follows: bool = False  # one of an album, or of a text that was cut in two: the rest comes within a moment
     place_name: str = ""  # what people call the group
+    called: str = ""  # our name as its words begin with it, where they do
 
     @property
     def text(self) -> str:
@@ -101,6 +102,11 @@ class InboundMessage:
     @property
     def said(self) -> str:
         return words_of(self.parts)
+
+    @property
+    def said_to_us(self) -> str:
+        """Without our name before it."""
+        return self.said.lstrip().removeprefix(self.called).lstrip(" ,:") if self.called else self.said
 
     @property
     def address(self) -> Address:

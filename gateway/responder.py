@@ -18,6 +18,7 @@ from agent_core.history import interrupted_by_message, open_calls, stopped_by_us
 from agent_core.model import Model, ModelError
 from agent_core.result import TurnOutcome
 from agent_core.turn import nobody_joins, run_turn
+from gateway import decisions
 from gateway.attachments import Attachments, has_outside_files
 from gateway.enclosures import Enclosures
 from gateway.joining import Joining
@@ -28,7 +29,7 @@ from gateway.prompts import Prompts
 from gateway.resets import NEVER, Resets, in_words
 from gateway.spoken import spoken
 from gateway.stopwatch import ModelCall, Stopwatch
-from gateway.store import drafts, inbox, media, outbox, overheard, sessions, trail, transcripts, turns
+from gateway.store import approvals, drafts, inbox, media, outbox, overheard, sessions, trail, transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.inbox import Accepted
@@ -36,6 +37,7 @@ from gateway.store.turns import Opened, Outcome, Turn
 from gateway.titles import title_of
 from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
+from tools.gate import Gate, NobodyToAsk
 
 log = structlog.get_logger()
 
@@ -61,6 +63,14 @@ Work = Callable[[Turn], Awaitable[Workplace | None]]
 
 async def _nowhere(turn: Turn) -> None:
     """For turns without such tools."""
+
+
+Ask = Callable[[Turn, Emit], Gate]
+"""Who is asked before a call of a turn does harm."""
+
+
+def _nobody(turn: Turn, emit: Emit) -> Gate:
+    return NobodyToAsk()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,7 @@ class Responder:
     prompts: Prompts | None = None
     enclosures: Enclosures | None = None
     workplace: Work = _nowhere
+    gate: Ask = _nobody
     timezone: str = ""
     max_tool_result_chars: int = 100_000
     resets: Resets = NEVER
@@ -149,7 +160,7 @@ class Responder:
 
     async def paused(self, turn: Turn) -> None:
         def unit(tx: Transaction) -> None:
-            if turns.pause(tx, turn.id):
+            if turns.pause(tx, turn.id) and not approvals.waiting_for(tx, turn.id):
                 text = "I am being restarted and will go on with this when I am back."
                 outbox.add_notice(tx, _where(tx, turn), text, topic="paused", turn_id=turn.id)
 
@@ -161,6 +172,8 @@ class Responder:
         def settled(tx: Transaction) -> None:
             unit(tx)
             self.meter.settle(tx, turn)  # behind the reply: it may bring a notice
+            if turns.is_over(tx, turn.id):
+                decisions.withdraw(tx, turn.id)
 
         await self.db.write_when_possible(settled)
         self.meter.close(turn)
@@ -206,7 +219,12 @@ class Responder:
         stopwatch: Stopwatch,
         user_wrote: asyncio.Event,
     ) -> TurnOutcome:
-        tools = [tool for tool in self.tools if workplace is not None or not tool.needs_workplace]
+        with_guest = any(message.role == "guest" for message in turn.asked)
+        tools = [
+            tool
+            for tool in self.tools
+            if (workplace is not None or not tool.needs_workplace) and (tool.for_guests or not with_guest)
+        ]
         return await run_turn(
             model=self.meter.model_for(turn, self.model, self.db),
             tools=tools,
@@ -217,6 +235,7 @@ class Responder:
                 timezone=self.timezone if turn.is_with_owner else "",
                 workplace=workplace,
                 user_wrote=user_wrote,
+                gate=self.gate(turn, stopwatch),
             ),
             emit=stopwatch,
             max_iterations=self.max_iterations,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 
 from gateway.clock import for_people, how_long
+from gateway.question_words import WROTE_INSTEAD
 from gateway.store import inbox
 from gateway.store.tracing import Refusal, Reply, Step, Trace
 
@@ -67,6 +68,7 @@ _DELIVERED = {
     "expired": "{what} was too old to be sent, and dropped",
     "asked_again": "{what} is sent again, as somebody in the chat asked for",
 }
+_SCOPES = {"once": "once", "session": "for this conversation", "always": "for good"}
 _WORK = ("model_replied", "tool_started", "tool_finished")
 
 
@@ -161,6 +163,8 @@ def _at_work(trace: Trace, now: int, gateway: GatewayState) -> str:
         return "Not answered yet because the gateway is not running; the next start goes on with it."
     if turn.stop_requested:
         return "Not answered because it is being stopped."
+    if turn.waits_since_ms is not None:
+        return "Not answered yet: it waits for a decision (hermes approvals list)."
     doing = f"{', '.join(turn.tools)} {'is' if len(turn.tools) == 1 else 'are'} running"
     again = f" It was taken up again {_times(turn.resumes)}." if turn.resumes else ""
     since = _long(now - turn.started_ms)
@@ -270,7 +274,36 @@ def _told(trace: Trace, step: Step) -> str:
             return f"{detail.get('tool')} {'failed' if detail.get('error') else 'is done'}{_took(detail)}"
         case "failed":
             return f"failed: {_what_failed(trace)}"
+    if step.event.startswith(("approval_", "rule_")):
+        return _told_of_decision(step)
     return _TOLD.get(step.event, step.event.replace("_", " "))
+
+
+def _told_of_decision(step: Step) -> str:
+    """In the trail are names alone; what was asked about is in `hermes approvals list` while it waits."""
+    known = {"tool": "a call", "approval": "", "by": "", "scope": "", "rule": "", **step.detail}
+    by = f" by {known['by']}" if known["by"] else ""
+    match step.event:
+        case "approval_asked":
+            return (
+                f"{known['tool']} is waiting for a human since {_clock(step.at_ms)} UTC (question {known['approval']})"
+            )
+        case "approval_approved":
+            return f"allowed {_SCOPES.get(known['scope'], 'once')}{by}"
+        case "approval_denied" if known["by"] == WROTE_INSTEAD:
+            return "not allowed, since something else was said instead"
+        case "approval_denied":
+            return f"denied{by}"
+        case "approval_expired":
+            return "nobody decided in time, so it was not done"
+        case "approval_withdrawn":
+            return "the question is no longer needed"
+        case "rule_granted":
+            lasting = "for good" if step.detail.get("lasting") else "for this conversation"
+            return f"granted {lasting}{by}: {known['rule']}"
+        case "rule_revoked":
+            return f"taken back{by}: {known['rule']}"
+    return step.event.replace("_", " ")
 
 
 def _told_of_delivery(trace: Trace, step: Step) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from agent_core.models import Manner, open_model
 from agent_core.retries import Patience, Retries
 from gateway.access import Rules
 from gateway.alarm import Alarm
+from gateway.approvals import Approvals
 from gateway.clock import now_ms
 from gateway.commands.desk import CommandDesk
 from gateway.commands.registry import Commands
@@ -24,8 +25,9 @@ from gateway.metering import Meter
 from gateway.platforms.base import Platform
 from gateway.prompts import Prompts
 from gateway.resets import Resets, resets_for
-from gateway.responder import Responder, Watch
+from gateway.responder import Ask, Responder, Watch
 from gateway.sender_limits import SenderLimits
+from gateway.sending import Sending
 from gateway.store import pairing
 from gateway.store.care import Care
 from gateway.store.connection import Transaction
@@ -43,10 +45,12 @@ from gateway.workplaces import Workplaces
 from hermes_config.accounts import account_tokens
 from hermes_config.errors import ConfigError
 from hermes_config.places import Home
+from hermes_config.redaction import Redactor
 from hermes_config.settings import Settings
 from tools.base import Tool
 from tools.builtin import load_builtin
 from tools.dropins import load_folder
+from tools.messaging import NowhereToSend, Sends, messaging_tool
 from tools.processes import process_tools
 from tools.terminal import TerminalRules
 from tools.todo import todo_tool
@@ -65,10 +69,12 @@ class Gateway:
     alarm: Alarm
     housekeeping: Housekeeping
     watchers: Watchers
+    approvals: Approvals
     connected: tuple[Connected, ...]
     web: "WebServer | None"
     model: HeardModel
     news: asyncio.Event  # set when a platform was connected: worth telling at once
+    redactor: Redactor = field(default_factory=Redactor)
 
     def state(self) -> dict[str, Any]:
         """How it is going, for `hermes status` and the health checks."""
@@ -82,7 +88,7 @@ class Gateway:
             "platforms": {
                 one.platform.account: {
                     "state": one.hearing.state,
-                    "problem": one.hearing.problem[:200],
+                    "problem": self.redactor.clean(one.hearing.problem)[:200],
                     "last_heard_ms": one.hearing.last_heard_ms,
                 }
                 for one in self.connected
@@ -95,9 +101,10 @@ class Gateway:
         self.after_commit()
 
     def after_commit(self) -> None:
-        """What was written may be something to send, or an end that somebody asked for."""
+        """What was written may be something to send, an end that somebody asked for, or a decision."""
         self.wake_deliveries()
         self.watchers.look_again()
+        self.approvals.look_again()
 
     def wake_deliveries(self) -> None:
         for one in self.connected:
@@ -115,7 +122,15 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     platforms = {platform.account: platform for platform in build_platforms(settings, home, commands, load=load)}
     model = build_model(settings, home)
     live = build_live_reply(settings, db, platforms)
+    live.redactor = redactor = build_redactor(settings)
     resets = resets_for(settings.sessions, settings.user.timezone)
+    approvals = build_approvals(
+        settings,
+        db,
+        platforms,
+        changed=lambda: gateway.lanes.wake(),
+        speaking=lambda account: gateway.wake_delivery(account),
+    )
     responder = build_responder(
         settings,
         home,
@@ -123,21 +138,42 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         model,
         platforms,
         watch=live.watch,
+        gate=approvals.gate,
         resets=resets,
         speaking=lambda account: gateway.wake_delivery(account),
     )
     desk = CommandDesk(commands=commands, model_name=model.name)
-    lanes = Lanes(db, responder, desk.handle_next, max_turns=settings.gateway.max_turns, resets=resets)
+    lanes = Lanes(
+        db,
+        responder,
+        desk.handle_next,
+        max_turns=settings.gateway.max_turns,
+        resets=resets,
+        is_waiting=approvals.is_waiting,
+    )
     intake = build_intake(
         settings,
         db,
         wake=lanes.wake,
-        wake_delivery=lambda: gateway.wake_deliveries(),
+        wake_delivery=lambda: gateway.after_commit(),
         handle_unkept=desk.handle_unkept,
     )
     news = asyncio.Event()
     connected = tuple(connect(platform, intake, settings, news) for platform in platforms.values())
-    server = build_web(settings, db, build_media_files(home), platforms.get("web"), model, lambda: gateway.state())
+    for one in connected:
+        one.delivery.redactor = redactor
+    server = build_web(
+        settings,
+        db,
+        build_media_files(home),
+        platforms.get("web"),
+        model,
+        lambda: gateway.state(),
+        clean=redactor.clean,
+        decided=lambda: gateway.after_commit(),
+    )
+    if server is not None:
+        approvals.news = server.platform.questions_changed
     gateway = Gateway(
         db=db,
         intake=intake,
@@ -151,10 +187,12 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         ),
         housekeeping=build_housekeeping(settings, home, db, resets),
         watchers=build_watchers(settings, intake, platforms, wake=lambda: gateway.wake()),
+        approvals=approvals,
         connected=connected,
         web=server,
         model=model,
         news=news,
+        redactor=redactor,
     )
     lanes.after_commit = gateway.after_commit
     return gateway
@@ -168,10 +206,11 @@ def build_responder(
     platforms: Mapping[str, Platform],
     *,
     watch: Watch,
+    gate: Ask,
     resets: Resets,
     speaking: Callable[[str], None],
 ) -> Responder:
-    tools = build_tools(settings, home, db)
+    tools = build_tools(settings, home, db, build_sending(settings, db, platforms, speaking=speaking))
     hints = platform_hints(platforms)
     project = Path(settings.terminal.cwd).expanduser()
     workplaces = Workplaces(home=home, terminal=settings.terminal)
@@ -191,10 +230,42 @@ def build_responder(
         max_tool_result_chars=settings.agent.max_tool_result_chars,
         prompts=build_prompts(settings, home, db, hints=hints, project=project),
         workplace=workplaces.at,
+        gate=gate,
         resets=resets,
         speaking=speaking,
         meter=Meter(budgets=build_budgets(settings), owner_accounts=tuple(platforms)),
         steers=settings.gateway.busy_mode == "steer",
+    )
+
+
+def build_approvals(
+    settings: Settings,
+    db: Database,
+    platforms: Mapping[str, Platform],
+    *,
+    changed: Callable[[], None],
+    speaking: Callable[[str], None],
+) -> Approvals:
+    return Approvals(
+        db=db,
+        mode=settings.approvals.mode,
+        wait_ms=int(settings.approvals.wait_minutes * 60_000),
+        owner_accounts=tuple(platforms),
+        changed=changed,
+        speaking=speaking,
+    )
+
+
+def build_sending(
+    settings: Settings, db: Database, platforms: Mapping[str, Platform], *, speaking: Callable[[str], None]
+) -> Sending:
+    return Sending(
+        db=db,
+        rules=build_rules(settings),
+        accounts=tuple(platforms),
+        local_accounts=tuple(account for account, platform in platforms.items() if platform.features.local),
+        age_limit_ms=int(settings.gateway.outbox_age_limit_hours * 3_600_000),
+        speaking=speaking,
     )
 
 
@@ -292,8 +363,9 @@ def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardM
     return HeardModel(model)
 
 
-def build_tools(settings: Settings, home: Home, db: Database) -> list[Tool]:
-    """The tools that are switched on, those that keep something handed the place to keep it."""
+def build_tools(settings: Settings, home: Home, db: Database, sends: Sends | None = None) -> list[Tool]:
+    """The tools that are switched on, those that keep something handed the place to keep it. Without `sends` there is
+    nowhere to send messages to."""
     known = load_builtin()
     load_folder(home.root / "tools")
     try:
@@ -301,7 +373,8 @@ def build_tools(settings: Settings, home: Home, db: Database) -> list[Tool]:
     except ToolsetError as error:
         raise ConfigError(f"agent.enabled_toolsets or agent.disabled_toolsets: {error}") from error
     terminal, process = process_tools(StoredProcesses(db), _terminal_rules(settings))
-    handed = {tool.name: tool for tool in (todo_tool(StoredTodos(db)), terminal, process)}
+    messaging = messaging_tool(sends or NowhereToSend())
+    handed = {tool.name: tool for tool in (todo_tool(StoredTodos(db)), messaging, terminal, process)}
     return [handed.get(tool.name, tool) for tool in chosen]
 
 
@@ -311,7 +384,8 @@ def _terminal_rules(settings: Settings) -> TerminalRules:
         timeout_seconds=settings.terminal.timeout_seconds,
         max_timeout_seconds=settings.terminal.max_timeout_seconds,
         min_check_interval_seconds=settings.terminal.min_check_interval_seconds,
-        refuses_risky=settings.approvals.mode != "off",
+        policy=settings.approvals.policy,
+        allowlist=tuple(settings.command_allowlist),
         sudo_password=password.get_secret_value() if password is not None else "",
     )
 
@@ -361,6 +435,11 @@ def care_for(settings: Settings, backups: Path) -> Care:
         full_check_max_mb=settings.store.full_check_max_mb,
         busy_timeout_seconds=settings.store.busy_timeout_seconds,
     )
+
+
+def build_redactor(settings: Settings) -> Redactor:
+    """For all that leaves: what is said and shown, exports. Never for what a model is given."""
+    return Redactor(secret_values(settings))
 
 
 def secret_values(settings: Settings) -> list[str]:

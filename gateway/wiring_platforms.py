@@ -135,6 +135,9 @@ def build_web(
     platform: Platform | None,
     model: Model,
     state: Callable[[], dict[str, Any]],
+    *,
+    clean: Callable[[str], str],
+    decided: Callable[[], None],
 ) -> "WebServer | None":
     if platform is None:
         return None
@@ -163,6 +166,8 @@ def build_web(
         port=web.port,
         max_file_bytes=web.max_file_bytes,
         state=state,
+        clean=clean,
+        decided=decided,
     )
     platform.serve = server.run
     return server

@@ -5,7 +5,6 @@ group even the owner works in a sandbox: others write there too, and what they w
 """
 
 import asyncio
-import hashlib
 import shutil
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -44,7 +43,7 @@ class Workplaces:
 
     def workspace(self, turn: Turn) -> Path:
         """The folder that is shared with the person who asks, and with nobody else."""
-        return self.home.workspaces / _who(turn)
+        return self.home.workspaces / turn.holder
 
     async def _of(self, turn: Turn) -> Workplace:
         known = (turn.session_id, self._holder(turn))
@@ -71,14 +70,14 @@ class Workplaces:
 
     def _private(self, turn: Turn) -> Path:
         # Apart: whoever gets the owner's sandbox in a group to do something must not read what was done alone.
-        return self.home.private / _who(turn) / ("alone" if turn.is_with_owner else "box")
+        return self.home.private / turn.holder / ("alone" if turn.is_with_owner else "box")
 
     def _shell(self, turn: Turn) -> Path:
         return self._private(turn) / "shells" / f"{turn.session_id}.json"
 
     def _holder(self, turn: Turn) -> str:
         """After `/new`, too, whoever started a process can look after it."""
-        return f"{turn.session_key}/{_who(turn)}{'' if turn.is_with_owner else '/box'}"
+        return f"{turn.session_key}/{turn.holder}{'' if turn.is_with_owner else '/box'}"
 
 
 def workplace_here(terminal: TerminalSettings, home: Home, holder: str) -> Workplace:
@@ -111,11 +110,3 @@ def _check_sandboxes() -> None:
         find_features()
     except SandboxProblem as error:
         raise BackendFailed(str(error)) from error
-
-
-def _who(turn: Turn) -> str:
-    """The person who asks, as the name of a folder. What several have asked together is nobody's own: the chat's."""
-    people = {message.person_id for message in turn.asked}
-    if len(people) == 1 and (person := people.pop()):
-        return person
-    return f"chat-{hashlib.sha256(turn.session_key.encode()).hexdigest()[:16]}"

@@ -1,55 +1,234 @@
-"""`hermes approvals`: which commands are asked about, and why."""
+"""`hermes approvals`: what waits for a yes, what was granted, and which commands are asked about."""
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from tools.guard.judging import Judgement
+from hermes_cli.explaining import explain
 
-_VERDICTS = {
-    "safe": "It would run without asking.",
-    "ask": "It would be asked about.",
-    "block": "It would never be run.",
-}
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from gateway.question_words import Verdict
+    from gateway.store.approval_lists import Lists, Rule, Waiting
+    from gateway.store.connection import Transaction
+
+_BY = "the hermes command"
 
 
 @click.group()
 def approvals() -> None:
-    """Which commands are asked about, and why."""
+    """What waits for a yes, what was granted, and why. Works on the running gateway at once."""
 
 
-@approvals.command()
-@click.argument("command")
-@click.option("--policy", type=click.Choice(["risky", "unknown"]), default="risky", help="What is asked about.")
+approvals.add_command(explain)
+
+
+@approvals.command("list", short_help="Show what waits, and what was granted.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
-def explain(command: str, policy: str, as_json: bool) -> None:
-    """Read COMMAND as the guard does, and run nothing: the verdict, the reasons, and what would really run."""
-    from tools.guard.judging import judge
+def list_approvals(as_json: bool) -> None:
+    """What waits for a decision, and what nobody is asked about any more."""
+    from gateway.store import approval_lists
+    from gateway.store.look import peek
+    from gateway.wiring import build_redactor
+    from hermes_cli.opening import open_home
 
-    home = Path.home()
-
-    def is_there(path: str) -> bool:
-        return Path(path.replace("~", str(home), 1) if path.startswith("~") else path).exists()
-
-    judgement = judge(
-        command,
-        cwd=str(Path.cwd()),
-        home=str(home),
-        policy="unknown" if policy == "unknown" else "risky",
-        is_there=is_there,
-    )
+    opened = open_home(make=False)  # a question changes nothing
+    found = peek(opened.home.database, approval_lists.read, approval_lists.Lists())
+    redactor = build_redactor(opened.settings)  # a command may hold a token
     if as_json:
-        facts = {"verdict": judgement.verdict, "reasons": judgement.reasons, "argv": judgement.argv}
-        click.echo(json.dumps({**facts, "rules": judgement.rules}, ensure_ascii=False, indent=2))
+        click.echo(json.dumps(redactor.clean_all(_facts(found)), ensure_ascii=False, indent=2))
     else:
-        click.echo("\n".join(_lines(judgement)))
+        click.echo(redactor.clean("\n".join(_lines(found))))
 
 
-def _lines(judgement: "Judgement") -> list[str]:
-    reasons = [f"  because {reason}" for reason in judgement.reasons]
-    commands = [f"  runs: {' '.join(argv)}" for argv in judgement.argv]
-    granted = [f"  a lasting yes would grant: {rule}" for rule in judgement.rules] if judgement.verdict == "ask" else []
-    return [f"{judgement.verdict}: {_VERDICTS[judgement.verdict]}", *reasons, *commands, *granted]
+@approvals.command(short_help="Allow what waits.")
+@click.argument("approval_id", metavar="ID")
+@click.option("--session", is_flag=True, help="Also the rule that is shown, for this conversation.")
+@click.option("--always", is_flag=True, help="Also the rule that is shown, for good.")
+def approve(approval_id: str, session: bool, always: bool) -> None:
+    """Allow what waits under ID, once."""
+    if session and always:
+        raise click.UsageError("Give --session or --always, not both.")
+    _decide(approval_id, "always" if always else "session" if session else "once")
+
+
+@approvals.command(short_help="Forbid what waits.")
+@click.argument("approval_id", metavar="ID")
+def deny(approval_id: str) -> None:
+    """Forbid what waits under ID."""
+    _decide(approval_id, "deny")
+
+
+@approvals.command(short_help="Take back what was granted.")
+@click.argument("rule_ids", metavar="[ID]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that was ever granted.")
+def revoke(rule_ids: tuple[str, ...], everything: bool) -> None:
+    """Take back rules that were granted, by their numbers in `hermes approvals list`: it is asked about again."""
+    from gateway.question_words import plainly
+    from gateway.store import approvals as store
+    from hermes_cli.opening import open_home, with_store
+
+    if everything == bool(rule_ids):
+        raise click.UsageError("Name the rules by their numbers, or give --all: hermes approvals revoke 3")
+
+    def unit(tx: "Transaction") -> list[str]:
+        there = [one.id for one in store.rules(tx)]
+        return store.revoke(tx, there if everything else _known(rule_ids, there), by=_BY)
+
+    gone = with_store(open_home(), lambda db: db.write(unit))
+    for rule in gone:
+        click.echo(f"Asked about again: {plainly(rule)}")
+    if not gone:
+        click.echo("Nothing was granted, so there is nothing to take back.")
+
+
+def _decide(approval_id: str, verdict: "Verdict") -> None:
+    from gateway import decisions
+    from gateway.clock import now_ms
+    from gateway.question_words import outcome
+    from gateway.store import approvals as store
+    from gateway.wiring import build_redactor
+    from hermes_cli.opening import open_home, with_store
+
+    opened = open_home()
+
+    def unit(tx: "Transaction") -> tuple[bool, str]:
+        """Whether it was decided here, and what to say."""
+        approval = store.get(tx, approval_id.lower())
+        if approval is None:
+            return False, _unknown(approval_id, [one.id for one in store.waiting(tx)])
+        if approval.is_waiting and approval.expires_ms <= now_ms():  # while no gateway was there to end it
+            decisions.expire(tx, approval)
+            approval = store.get(tx, approval.id) or approval
+        if not approval.is_waiting:
+            return False, outcome(approval)
+        if verdict in ("session", "always") and not approval.question.rules:
+            return False, f"That can only be allowed for this once: hermes approvals approve {approval.id}"
+        person = decisions.Person(account=_BY, id="", name=_BY, role="owner")
+        said = decisions.decide(tx, approval, verdict, person)
+        decisions.show(tx, approval)
+        return True, said
+
+    is_decided, said = with_store(opened, lambda db: db.write(unit))
+    said = build_redactor(opened.settings).clean(said)
+    if not is_decided:
+        raise click.ClickException(said)
+    click.echo(said)
+    _say_when_it_acts(opened.home.lock_file)
+
+
+def _known(given: "Sequence[str]", there: "Collection[int]") -> list[int]:
+    """All of them or none: half of what was asked for is hard to tell from all of it."""
+    known = {str(one): one for one in there}
+    for one in given:
+        if one.lstrip("#") not in known:
+            what = f"There are: {', '.join(known)}." if known else "Nothing was granted."
+            raise click.ClickException(f"No rule has the number {one!r}, and none was taken back. {what}")
+    return [known[one.lstrip("#")] for one in given]
+
+
+def _unknown(approval_id: str, waiting: "Sequence[str]") -> str:
+    from difflib import get_close_matches
+
+    if not waiting:
+        return f"No question is called {approval_id!r}, and none waits."
+    near = get_close_matches(approval_id.lower(), waiting, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"There wait: {', '.join(waiting)}."
+    return f"No question is called {approval_id!r}. {hint} `hermes approvals list` shows them."
+
+
+def _say_when_it_acts(lock_file: Any) -> None:
+    from gateway.lock import read_state
+
+    if read_state(lock_file) is None:
+        click.echo("The gateway is not running: it counts as soon as it does. Start it: hermes gateway run")
+
+
+def _lines(found: "Lists") -> list[str]:
+    waiting = [line for one in found.waiting for line in _waiting_lines(one)]
+    granted = [line for one in found.rules for line in _rule_lines(one)]
+    return [
+        *(["Waiting for a decision:", *waiting] if waiting else ["Nothing waits for a decision."]),
+        "",
+        *(["Granted, and not asked about any more:", *granted] if granted else ["No rule has been granted."]),
+        *(["", "To decide: hermes approvals approve ID, hermes approvals deny ID"] if waiting else []),
+        *(["To take a rule back: hermes approvals revoke ID"] if granted else []),
+    ]
+
+
+def _waiting_lines(one: "Waiting") -> list[str]:
+    from gateway.clock import for_people, now_ms, roughly
+    from gateway.question_words import plainly
+
+    question = one.approval.question
+    first, *rest = plainly(question.action).split("\n")
+    where = f", {plainly(question.where)}" if question.where else ""
+    ago = f"{for_people(one.asked_ms)}, {roughly(now_ms() - one.asked_ms)} ago"
+    return [
+        f"  {one.approval.id}  since {ago}, for {plainly(_whom(one))}, asked in {_place(one)}",
+        f"      {question.tool}{where}: {first}",
+        *(f"      | {line}" for line in rest),
+        *(f"      because {plainly(reason)}" for reason in question.reasons),
+    ]
+
+
+def _rule_lines(one: "Rule") -> list[str]:
+    from gateway.clock import for_people
+    from gateway.question_words import plainly
+
+    rule = one.granted
+    how_long = "for good" if one.is_lasting else f"in the conversation {rule.session_id}"
+    when = for_people(rule.granted_ms)
+    return [
+        f"  {rule.id}  {plainly(rule.rule)}",
+        f"      for {plainly(one.holder)}, {how_long}; granted by {plainly(rule.granted_by)}, {when}",
+    ]
+
+
+def _whom(one: "Waiting") -> str:
+    asker = one.approval.asker
+    if not asker.sender_id:
+        return "several people"
+    handle = f"{asker.account}:{asker.sender_id}"
+    return f"{asker.sender_name} ({handle})" if asker.sender_name else handle
+
+
+def _place(one: "Waiting") -> str:
+    at = one.approval.asked_at
+    return ":".join(filter(None, (at.account, at.chat, at.thread)))
+
+
+def _facts(found: "Lists") -> dict[str, list[dict[str, Any]]]:
+    return {
+        "waiting": [
+            {
+                "id": one.approval.id,
+                "asked_ms": one.asked_ms,
+                "expires_ms": one.approval.expires_ms,
+                "for": _whom(one),
+                "asked_in": _place(one),
+                "session_key": one.approval.asker.session_key,
+                "turn_id": one.approval.asker.turn_id,
+                "tool": one.approval.question.tool,
+                "action": one.approval.question.action,
+                "where": one.approval.question.where,
+                "reasons": one.approval.question.reasons,
+                "rules": one.approval.question.rules,
+            }
+            for one in found.waiting
+        ],
+        "granted": [
+            {
+                "id": one.granted.id,
+                "rule": one.granted.rule,
+                "for": one.holder,
+                "scope": "always" if one.is_lasting else "session",
+                "session_id": one.granted.session_id,
+                "by": one.granted.granted_by,
+                "granted_ms": one.granted.granted_ms,
+            }
+            for one in found.rules
+        ],
+    }

@@ -174,12 +174,11 @@ def _held(key: Key, loaded: Loaded) -> object:
 
 def _shown(key: Key, loaded: Loaded) -> str:
     from hermes_config import secrets
-    from hermes_config.keys import shown_plainly
 
     value = _held(key, loaded)
     secret = secrets.find(key.dotted) if key.is_secret else None
     if secret is None:
-        return shown_plainly(value)
+        return key.as_typed(value)
     if value is None:
         return "not set"
     revealed = str(value.get_secret_value())  # type: ignore[attr-defined]

@@ -1,27 +1,35 @@
 """The terminal's side of a conversation."""
 
 import asyncio
+import sys
 from contextlib import aclosing
 from pathlib import Path
 from typing import TextIO
 
 import click
 
-from agent_core.events import Event, ToolStarted
+from agent_core.events import Emit, ignore
 from agent_core.model import Model, ModelError
 from gateway.local_chat import LocalChat, new_key
+from gateway.local_gate import LocalGates
 from gateway.store.database import Database
-from gateway.wiring import build_commands, build_model, build_prompts, build_tools
+from gateway.wiring import build_commands, build_model, build_prompts, build_redactor, build_tools
 from gateway.wiring_budgets import build_budgets
 from gateway.workplaces import workplace_here
 from hermes_cli.opening import Opened, open_store
+from hermes_cli.prompting import Screen, typed
+from hermes_config.redaction import NOTE
 
 _LEAVE = {"/quit", "/exit"}
 
 
 async def ask_once(opened: Opened, question: str) -> None:
+    screen = _screen(opened, sys.stdin)
     async with open_store(opened) as db, aclosing(build_model(opened.settings, opened.home, paced=False)) as model:
-        click.echo(await _chat(opened, db, model).say(question))
+        answer = await _turn(_chat(opened, db, model, screen), question, screen, ignore)
+    if answer is None:
+        raise KeyboardInterrupt
+    click.echo(_told(opened, answer))
 
 
 async def converse(opened: Opened, lines: TextIO) -> None:
@@ -32,49 +40,59 @@ async def converse(opened: Opened, lines: TextIO) -> None:
             f"Hermes with the model {opened.settings.model.name}. /help for commands, Ctrl-D to leave.", err=True
         )
     async with open_store(opened) as db, aclosing(build_model(opened.settings, opened.home, paced=False)) as model:
-        chat = _chat(opened, db, model)
+        screen = _screen(opened, lines)
+        chat = _chat(opened, db, model, screen)
         while line := await _next_line(lines, interactive):
             text = line.strip()
             if text in _LEAVE:
                 return
             if text:
-                await _answer(chat, text)
+                await _answer(opened, chat, text, screen)
     if interactive:
         click.echo(err=True)
 
 
-async def _answer(chat: LocalChat, text: str) -> None:
+async def _answer(opened: Opened, chat: LocalChat, text: str, screen: Screen) -> None:
     try:
-        click.echo(await chat.say(text, _show))
+        answer = await _turn(chat, text, screen, screen.show)
     except ModelError as error:
-        click.echo(f"{error}", err=True)
+        click.echo(_told(opened, f"{error}"), err=True)
+    else:
+        click.echo("Stopped." if answer is None else _told(opened, answer), err=answer is None)
+
+
+def _told(opened: Opened, answer: str) -> str:
+    """Without secrets: what is printed goes into pipes and files."""
+    redactor = build_redactor(opened.settings)
+    cleaned = redactor.clean(answer)
+    return answer if cleaned is answer else f"{cleaned}\n\n{redactor.clean(NOTE)}"
+
+
+async def _turn(chat: LocalChat, text: str, screen: Screen, emit: Emit) -> str | None:
+    """The answer; None when Ctrl-C at a question has ended the turn."""
+    turn = asyncio.create_task(chat.say(text, emit))
+    screen.stop, screen.was_stopped = turn.cancel, False
+    try:
+        return await turn
+    except asyncio.CancelledError:
+        if not screen.was_stopped:
+            raise
+        return None
 
 
 async def _next_line(lines: TextIO, interactive: bool) -> str:
     if interactive:
         click.echo("> ", nl=False, err=True)
-        await _typed(lines)
+        await typed(lines)
         return lines.readline()
     return await asyncio.to_thread(lines.readline)
 
 
-async def _typed(lines: TextIO) -> None:
-    """Until a line is there. Not in a thread: asyncio.run waits for its threads, so Ctrl-C would wait for Enter."""
-    there = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(lines.fileno(), there.set)
-    try:
-        await there.wait()
-    finally:
-        loop.remove_reader(lines.fileno())
+def _screen(opened: Opened, lines: TextIO) -> Screen:
+    return Screen(lines=lines, wait_seconds=opened.settings.approvals.terminal_wait_seconds)
 
 
-def _show(event: Event) -> None:
-    if isinstance(event, ToolStarted):
-        click.echo(f"  … {event.call.name}", err=True)
-
-
-def _chat(opened: Opened, db: Database, model: Model) -> LocalChat:
+def _chat(opened: Opened, db: Database, model: Model, screen: Screen) -> LocalChat:
     settings = opened.settings
     tools = build_tools(settings, opened.home, db)
     key = new_key()
@@ -88,6 +106,7 @@ def _chat(opened: Opened, db: Database, model: Model) -> LocalChat:
         prompts=build_prompts(settings, opened.home, db, hints=hints, project=Path.cwd()),
         workplace=workplace_here(opened.settings.terminal, opened.home, str(key)),
         commands=build_commands(settings),
+        gate=LocalGates(db=db, mode=settings.approvals.mode, prompt=screen.ask).gate,
         budgets=build_budgets(settings),
         max_iterations=settings.agent.max_iterations,
         history_messages=settings.agent.history_messages,

@@ -6,7 +6,7 @@ import sys
 import click
 
 COMMANDS = {
-    "approvals": ("hermes_cli.approvals:approvals", "Which commands are asked about, and why."),
+    "approvals": ("hermes_cli.approvals:approvals", "What waits for a yes, what was granted, and why it is asked."),
     "chat": ("hermes_cli.chat:chat", "Talk to the agent here (also what plain `hermes` does)."),
     "config": ("hermes_cli.config:config", "Show and change settings."),
     "doctor": ("hermes_cli.doctor:doctor", "Check each part, and say how to mend it."),

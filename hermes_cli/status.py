@@ -40,12 +40,12 @@ def _from_settings(opened: "Opened") -> dict[str, Any]:
 def _from_store(opened: "Opened") -> dict[str, Any]:
     """What the database knows; it may be the very thing that is broken."""
     from gateway.errors import GatewayError
-    from gateway.store import inbox, notices, outbox, pairing, processes, turns
+    from gateway.store import approvals, inbox, notices, outbox, pairing, processes, turns
     from gateway.store.connection import Transaction
     from hermes_cli.opening import with_store
 
     if not opened.home.database.exists():
-        counts = ("waiting", "running", "undelivered", "processes", "people", "asking")
+        counts = ("waiting", "running", "undelivered", "processes", "questions", "people", "asking")
         return {**dict.fromkeys(counts, 0), "notices": []}
 
     def query(tx: Transaction) -> dict[str, Any]:
@@ -55,6 +55,7 @@ def _from_store(opened: "Opened") -> dict[str, Any]:
             "running": turns.running(tx),
             "undelivered": outbox.undelivered(tx),
             "processes": processes.running(tx),
+            "questions": len(approvals.waiting(tx)),
             "people": len(access.people),
             "asking": len(access.pending),
             "notices": [asdict(notice) for notice in notices.recent(tx)],
@@ -75,6 +76,8 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         lines.append(f"Messages  {counts}")
         if facts["processes"]:
             lines.append(f"Processes {facts['processes']} running in the background")
+        if count := facts["questions"]:
+            lines.append(f"Questions {count} {'waits' if count == 1 else 'wait'} for a decision: hermes approvals list")
         lines.append(f"Access    {_access(facts)}")
     lines += [f"Notice    {_when(notice['at_ms'])}: {notice['text']}" for notice in facts.get("notices", ())]
     return lines

@@ -8,7 +8,7 @@ from typing import Any
 from hermes_config import environment, secrets
 from hermes_config.errors import ConfigError
 from hermes_config.given import read_text
-from hermes_config.keys import Key, WrongValue, find, sections, shown_plainly, unknown, variables
+from hermes_config.keys import Key, WrongValue, find, sections, unknown, variables
 from hermes_config.places import Home
 from hermes_config.secrets import Secret, mask
 from hermes_config.variables import lines_of
@@ -52,7 +52,7 @@ def _set_setting(home: Home, setting: Key, text: str) -> str:
         raise ConfigError("\n".join(lines)) from None
     old = read_text(home.config_file) or ""
     replace_file(home.config_file, with_value(old, home.config_file, setting.dotted, value))
-    told = f"{setting.dotted} is now {shown_plainly(value) or 'empty'} (in {home.config_file})."
+    told = f"{setting.dotted} is now {setting.as_typed(value) or 'empty'} (in {home.config_file})."
     return told + _overruled(home, setting.dotted)
 
 

@@ -1,6 +1,7 @@
 """Every setting under its dotted name: what it accepts, in plain words, and which variable sets it."""
 
 import difflib
+import json
 import re
 import types
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ EXAMPLES = {
     "access.allowed_users": "telegram:123456789",
     "access.allowed_chats": "telegram:-1001234567890",
     "agent.disabled_toolsets": "clock",
+    "command_allowlist": "'git push origin *'",
     "budgets.people": "telegram:123456789=500000",
     "budgets.prices": "gpt-5=1.25:0.125:10",
     "gateway.free_response_chats": "telegram:-1001234567890",
@@ -69,6 +71,13 @@ class Key:
     def example(self) -> str:
         return EXAMPLES.get(self.dotted) or shown_plainly(self.default)
 
+    def as_typed(self, value: object) -> str:
+        """As a person would type it after `hermes config set`: a list with commas, if it can be read back so."""
+        text = shown_plainly(value)
+        if not (self.is_list and value) or (not text.startswith("[") and self._reads_as(text) == value):
+            return text
+        return json.dumps(value, ensure_ascii=False)
+
     def check(self, value: object, *, strict: bool) -> Any:
         """The value as the settings hold it, or WrongValue; strict is for sources that know types."""
         try:
@@ -76,6 +85,12 @@ class Key:
         except ValidationError as error:
             raise WrongValue(tuple(self._reason(problem, value) for problem in error.errors())) from None
         return getattr(section, self.field)
+
+    def _reads_as(self, text: str) -> object:
+        try:
+            return self.check(text, strict=False)
+        except WrongValue:
+            return None
 
     def _reason(self, problem: Any, value: object) -> str:
         told = problem.get("ctx", {}).get("error")
@@ -117,7 +132,7 @@ def shown_briefly(value: object) -> str:
 
 
 def shown_plainly(value: object) -> str:
-    """As a person would type it after `hermes config set`."""
+    """In one line. What can be typed after `hermes config set` is `Key.as_typed`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

@@ -10,6 +10,7 @@ from hermes_config.section import Section, env_named
 from hermes_config.values import (
     LONGEST_IDLE_MINUTES,
     ChatIds,
+    CommandPatterns,
     Days,
     Dollars,
     Folders,
@@ -279,8 +280,17 @@ class TerminalSettings(Section):
 class ApprovalsSettings(Section):
     mode: Literal["ask", "deny", "off"] = Field(
         "ask",
-        description="What happens to risky commands where nothing isolates them: they are refused (ask acts as deny "
-        "until people can be asked), or run like any other (off).",
+        description="What happens to risky calls where nothing isolates them: a human is asked, they are refused, or "
+        "they are made like any other (off). A few commands are never run.",
+    )
+    policy: Literal["risky", "unknown"] = Field(
+        "risky", description="What is asked about: what is known to be risky, or all that is not known to be harmless."
+    )
+    wait_minutes: Number = Field(
+        60, gt=0, le=10_080, description="How long a question in a chat waits; then the answer is no."
+    )
+    terminal_wait_seconds: Number = Field(
+        60, gt=0, le=3600, description="How long a question waits in hermes chat; then the answer is no."
     )
 
 
@@ -382,6 +392,9 @@ class Settings(BaseSettings):
     platforms: PlatformsSettings = PlatformsSettings()
     terminal: TerminalSettings = TerminalSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()
+    command_allowlist: CommandPatterns = Field(
+        (), description="Commands that are run without asking, as they are written; * stands for words in them."
+    )
     display: DisplaySettings = DisplaySettings()
     logs: LogSettings = LogSettings()
     user: UserSettings = UserSettings()

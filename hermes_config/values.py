@@ -195,7 +195,21 @@ def _folder(entry: str) -> str:
     return entry
 
 
+def _patterns(value: object) -> object:
+    """A command may hold commas: one that stands alone is one."""
+    return (value,) if isinstance(value, str) and value.strip() else _listed(value)
+
+
+def _pattern(entry: str) -> str:
+    if not entry.strip() or len(entry) > 1000:
+        raise ValueError("must hold commands of 1 to 1,000 characters, such as git push origin *")
+    if not entry.strip("*? "):
+        raise ValueError(f"{entry!r} would allow every command; set approvals.mode to off if you mean that")
+    return entry
+
+
 Line = Annotated[str, AfterValidator(_one_line)]
+CommandPatterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], BeforeValidator(_patterns)]
 UserIds = Annotated[tuple[Annotated[str, AfterValidator(_user_id)], ...], BeforeValidator(_listed)]
 TelegramUserIds = Annotated[UserIds, AfterValidator(_of("telegram"))]
 DiscordUserIds = Annotated[UserIds, AfterValidator(_of("discord"))]

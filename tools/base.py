@@ -5,12 +5,14 @@ A tool raises `ToolFailed` for a failure it foresaw; its text goes to the model.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tools.backends.base import Workplace
 from tools.failures import BadArguments as BadArguments
 from tools.failures import ToolFailed as ToolFailed
+from tools.gate import Gate, NobodyToAsk
+from tools.heard import Heard, nothing_heard
 from tools.parts import Part
 
 ToolOutput = str | Mapping[str, Any] | list[Any] | tuple[Part, ...]
@@ -25,6 +27,12 @@ class ToolContext:
     timezone: str = ""  # IANA name; empty means the machine's
     workplace: Workplace | None = None  # where files are and commands run; None where there is no such place
     user_wrote: asyncio.Event | None = None  # set while a message waits behind this turn: a call that waits gives way
+    gate: Gate = field(default_factory=NobodyToAsk)  # who is asked before a call does harm
+    heard: Callable[[], Heard] = nothing_heard  # what the conversation holds when the call is made
+
+
+async def _admitted(arguments: str, context: ToolContext) -> None:
+    """Nothing speaks against it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +43,11 @@ class Tool:
     schema: Mapping[str, Any]  # JSON Schema of the parameters
     run: Callable[[str, ToolContext], Awaitable[ToolOutput]]
     """Takes the arguments as the model wrote them; raises BadArguments or ToolFailed."""
+    admit: Callable[[str, ToolContext], Awaitable[None]] = _admitted
+    """Waits until the call may begin, for a human perhaps; raises ToolFailed when it may not. `run` checks again."""
     unavailable: Callable[[], str] = lambda: ""
     """Why the tool cannot be used now, in words for the operator; empty when it can."""
     requires_env: tuple[str, ...] = ()
     needs_workplace: bool = False  # left out where a call would have none
+    for_guests: bool = True  # offered in their turns, too
+    brings: str = "a tool"  # from where its results come, in words; empty when all in them is our own

@@ -4,7 +4,7 @@ from importlib import import_module
 
 from tools.registry import Registry, registry
 
-MODULES = ("tools.clock", "tools.files", "tools.processes", "tools.todo")
+MODULES = ("tools.clock", "tools.files", "tools.messaging", "tools.processes", "tools.todo")
 
 
 def load_builtin() -> Registry:

@@ -12,7 +12,7 @@ from tools.base import ToolContext, ToolFailed
 from tools.registry import tool
 
 
-@tool(toolset="clock")
+@tool(toolset="clock", brings="")
 async def clock(
     context: ToolContext,
     timezone: Annotated[

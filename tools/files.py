@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from tools.asking_files import about_reading, about_searching, about_writing
 from tools.backends.base import FileRefused, Found, LinesRead, Search, Workplace
 from tools.base import ToolContext, ToolFailed
 from tools.media import shown
@@ -21,7 +22,7 @@ _SUGGESTED_ENTRIES = 1_000
 PathOf = Annotated[str, Field(description="Absolute, or relative to the current folder; ~ is the home")]
 
 
-@tool(toolset="file", needs_workplace=True)
+@tool(toolset="file", needs_workplace=True, brings="a file", about=about_reading)
 async def file_read(
     context: ToolContext,
     path: PathOf,
@@ -47,7 +48,7 @@ async def file_read(
     return result
 
 
-@tool(toolset="file", needs_workplace=True)
+@tool(toolset="file", needs_workplace=True, brings="", about=about_writing)
 async def file_write(
     context: ToolContext,
     path: PathOf,
@@ -62,7 +63,7 @@ async def file_write(
     return {"success": True, "path": written.path, "bytes_written": len(encoded), "created": written.created}
 
 
-@tool(toolset="file", needs_workplace=True)
+@tool(toolset="file", needs_workplace=True, brings="a file", about=about_searching)
 async def file_search(
     context: ToolContext,
     pattern: Annotated[
@@ -87,7 +88,7 @@ async def file_search(
     return result
 
 
-@tool(toolset="file", needs_workplace=True)
+@tool(toolset="file", needs_workplace=True, brings="a file", about=about_writing)
 async def file_patch(
     context: ToolContext,
     path: PathOf,

@@ -2,19 +2,24 @@
 
 import asyncio
 import codecs
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from tools.ansi import plain, unfinished
+from tools.approval import needs_approval
+from tools.arguments import parse_object
+from tools.asking_typed import about_process
 from tools.backends.base import Backend, Standing
-from tools.base import Tool, ToolContext, ToolFailed
+from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
 from tools.parts import in_bytes
 from tools.process_book import Process, ProcessBook, ProcessesInMemory, now_ms
 from tools.registry import build_tool, registry
-from tools.terminal import TerminalRules, check_risk, make_room, terminal_tool, workplace_of
+from tools.terminal import make_room, terminal_tool, workplace_of
+from tools.terminal_rules import TerminalRules
+from tools.typed import Typed
 
 MAX_SHOWN_CHARS = 20_000
 MAX_LINES = 2_000
@@ -38,6 +43,7 @@ def process_tools(book: ProcessBook, rules: TerminalRules | None = None) -> tupl
 
 def process_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
     """The tool over a book of the caller's choice: nobody sees more than what has the holder of their workplace."""
+    typed = Typed()
 
     async def process(
         context: ToolContext,
@@ -81,12 +87,31 @@ def process_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
             case "kill":
                 return await one.killed()
             case "write" | "submit":
-                check_risk(data, place, rules)
                 if size:
                     await one.resize(size)
-                return await one.sent(data, with_enter=action == "submit", may_be_nothing=bool(size))
+                told = await one.sent(data, with_enter=action == "submit", may_be_nothing=bool(size))
+                typed.sent(found.id, context.call_id)
+                return told
 
-    return build_tool(process, toolset="terminal", needs_workplace=True)
+    built = build_tool(process, toolset="terminal", needs_workplace=True, brings="a command")
+    asking = needs_approval(built, about_process(rules, book, typed))
+    return replace(asking, run=_one_after_the_other(asking, typed))
+
+
+def _one_after_the_other(tool: Tool, typed: Typed) -> Callable[[str, ToolContext], Awaitable[ToolOutput]]:
+    """What is typed into one process: what one call has typed is known when the next is looked at."""
+
+    async def run(arguments: str, context: ToolContext) -> ToolOutput:
+        try:
+            given = parse_object(arguments)
+        except BadArguments:
+            given = {}
+        if given.get("action") not in ("write", "submit"):
+            return await tool.run(arguments, context)
+        async with typed.turn_of(str(given.get("session_id"))):
+            return await tool.run(arguments, context)
+
+    return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from tools.approval import About, needs_approval
 from tools.arguments import checked_by_schema, from_signature
 from tools.base import Tool, ToolContext, ToolOutput
 
@@ -44,6 +45,8 @@ class Registry:
         unavailable: Callable[[], str] = lambda: "",
         requires_env: tuple[str, ...] = (),
         needs_workplace: bool = False,
+        brings: str = "a tool",
+        about: About | None = None,
     ) -> Callable[[Function], Function]:
         """Signs up the function below it, which stays callable as it is."""
 
@@ -55,8 +58,9 @@ class Registry:
                 unavailable=unavailable,
                 requires_env=requires_env,
                 needs_workplace=needs_workplace,
+                brings=brings,
             )
-            self.add(built, module=function.__module__)
+            self.add(built if about is None else needs_approval(built, about), module=function.__module__)
             return function
 
         return sign_up
@@ -119,6 +123,7 @@ def build_tool(
     unavailable: Callable[[], str] = lambda: "",
     requires_env: tuple[str, ...] = (),
     needs_workplace: bool = False,
+    brings: str = "a tool",
 ) -> Tool:
     """A tool from an async function with typed parameters, without signing it up."""
     named = name or function.__name__
@@ -132,6 +137,7 @@ def build_tool(
         unavailable=unavailable,
         requires_env=requires_env,
         needs_workplace=needs_workplace,
+        brings=brings,
     )
 
 

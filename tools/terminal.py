@@ -4,18 +4,20 @@ The folder it ends in and what it exports last from one command to the next of a
 """
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from tools.ansi import plain
+from tools.approval import needs_approval
+from tools.asking import about_terminal
 from tools.backends.base import BackendFailed, Command, FileRefused, Finished, Spawned, Workplace
 from tools.base import Tool, ToolContext, ToolFailed
 from tools.media import shown
 from tools.process_book import MAX_PROCESSES, Process, ProcessBook, now_ms, stale
 from tools.registry import build_tool
-from tools.risky_commands import risk_of
+from tools.terminal_rules import TerminalRules as TerminalRules
 
 TIMED_OUT = 124  # as the command `timeout` says it
 LONGEST_CHECK_INTERVAL_SECONDS = 86_400
@@ -26,21 +28,6 @@ _SUDO_TIP = (
     "sudo needs a password here. The owner can set it with `hermes config set SUDO_PASSWORD` and restart the "
     "gateway; sudo then gets it, and it is shown to nobody."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalRules:
-    """What the operator has settled for commands."""
-
-    timeout_seconds: float = 180
-    max_timeout_seconds: float = 600
-    min_check_interval_seconds: int = 30
-    refuses_risky: bool = True  # where nothing isolates
-    sudo_password: str = field(default="", repr=False)  # for commands on this machine itself: these are the owner's
-
-    @property
-    def longest_seconds(self) -> float:
-        return max(self.timeout_seconds, self.max_timeout_seconds)
 
 
 def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
@@ -75,7 +62,6 @@ def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
         Nobody can type into it: start what asks questions in the background, and answer with process.
         """
         place = workplace_of(context)
-        check_risk(command, place, rules)
         asked = Command(
             text=command,
             workdir=place.locate(workdir) if workdir else place.current_folder,
@@ -92,23 +78,14 @@ def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
             return told | ({"note": words} if interval != check_interval else {})
         return await _waited_for(asked, place, rules, timeout, may_move=not workdir)
 
-    return build_tool(terminal, toolset="terminal", needs_workplace=True)
+    built = build_tool(terminal, toolset="terminal", needs_workplace=True, brings="a command")
+    return needs_approval(built, about_terminal(rules))
 
 
 def workplace_of(context: ToolContext) -> Workplace:
     if context.workplace is None:
         raise ToolFailed("There is no workplace here: commands cannot be run in this conversation.")
     return context.workplace
-
-
-def check_risk(command: str, place: Workplace, rules: TerminalRules) -> None:
-    """Raises ToolFailed for what is not run without a human's yes."""
-    risk = risk_of(command) if rules.refuses_risky and not place.backend.is_isolated else ""
-    if risk:
-        raise ToolFailed(
-            f"This was not run: {risk}, and nothing keeps it from doing harm on this machine. Do not try to reach the "
-            "same in another way. Say what you would run and why, so that the user can do it themselves."
-        )
 
 
 def _password_for(command: str, place: Workplace, rules: TerminalRules) -> str:

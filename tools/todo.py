@@ -70,7 +70,7 @@ def todo_tool(store: TodoStore) -> Tool:
         todos = await store.change(context.task_id, lambda todos: _edit(todos, action, which, words))
         return {"todos": [asdict(todo) for todo in todos]}
 
-    return build_tool(todo, toolset="todo")
+    return build_tool(todo, toolset="todo", brings="")
 
 
 def _edit(todos: Todos, action: Action, which: str, words: str) -> Todos:

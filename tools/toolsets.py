@@ -27,6 +27,7 @@ TOOLSETS: Mapping[str, Toolset] = {
     "todo": Toolset(description="a list of tasks for each conversation"),
     "file": Toolset(description="reading, writing, searching and patching files"),
     "terminal": Toolset(description="shell commands, waited for or in the background"),
+    "messaging": Toolset(description="messages to other chats, each after a human's yes"),
     "core": Toolset(description="what is on unless you choose", includes=("clock", "terminal", "file", "todo")),
 }
 

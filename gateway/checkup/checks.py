@@ -9,6 +9,7 @@ from dataclasses import replace
 import structlog
 
 from gateway.checkup import (
+    approvals,
     dropped,
     exposure,
     leaks,
@@ -73,6 +74,9 @@ SECURITY: tuple[Check, ...] = (
     leaks.in_units,
     leaks.in_the_process_list,
     leaks.copies,
+    approvals.mode,
+    approvals.rules,
+    approvals.allowlist,
     rights.root,
     rights.backend,
     rights.sandbox,

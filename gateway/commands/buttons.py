@@ -5,6 +5,7 @@ A button carries `name:argument`. Whoever presses it has passed the same gate as
 
 from collections.abc import Callable, Mapping
 
+from gateway.commands.approvals import ask_again, decide_pressed
 from gateway.commands.registry import CommandCall, CommandReply
 from gateway.commands.session import continue_old
 from gateway.store import outbox
@@ -30,4 +31,9 @@ def send_again(tx: Transaction, call: CommandCall) -> CommandReply:
     return CommandReply(text="That answer is not here to be sent any more.")
 
 
-BUTTONS: Mapping[str, Press] = {"resend": send_again, "continue": continue_old}
+BUTTONS: Mapping[str, Press] = {
+    "resend": send_again,
+    "continue": continue_old,
+    "approval": decide_pressed,
+    "askagain": ask_again,
+}

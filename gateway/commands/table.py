@@ -7,6 +7,7 @@ from gateway.access import Rules
 from gateway.budgets import Budgets
 from gateway.commands.access import access_commands
 from gateway.commands.agent import AGENT_COMMANDS
+from gateway.commands.approvals import APPROVAL_COMMANDS
 from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec
 from gateway.commands.session import SESSION_COMMANDS
 from gateway.commands.usage import usage_command
@@ -32,7 +33,9 @@ def all_commands(
     start = CommandSpec(name="start", category="Help", description="Say hello", run=_greet, listed=False)
     access = access_commands(rules or Rules(), limits or Limits())
     usage = usage_command(budgets or Budgets(), unpriced)
-    commands = Commands((*SESSION_COMMANDS, usage, *WHY_COMMANDS, *AGENT_COMMANDS, *access, listing, start))
+    commands = Commands(
+        (*SESSION_COMMANDS, usage, *WHY_COMMANDS, *AGENT_COMMANDS, *APPROVAL_COMMANDS, *access, listing, start)
+    )
     return commands
 
 

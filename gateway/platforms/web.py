@@ -20,6 +20,7 @@ from gateway.messages import (
     Receipt,
     Sender,
     SessionKey,
+    Text,
     ToolProgress,
     text_of,
 )
@@ -105,6 +106,26 @@ class WebPlatform:
         item = {"kind": "user", "id": message_id, "text": words(parts), "files": files(parts), "at_ms": at_ms}
         self._tell({"type": "user", "chat": chat, "item": item | {"state": "waiting"}})
 
+    async def press(self, press_id: str, chat: str, about: str, action: str) -> None:
+        """Takes the press of a button below one of our messages; raises as `accept` does."""
+        if self._inlet is None:
+            raise PlatformUnavailable("the gateway is not ready yet")
+        pressed = InboundMessage(
+            key=key_of(chat),
+            message_id=press_id,
+            kind="button",
+            sender=Sender(id="owner"),
+            parts=(Text(text=action),),
+            sent_ms=now_ms(),
+            about=about,
+        )
+        self._inlet.heard()
+        await self._inlet.accept([pressed], None)
+
+    def questions_changed(self) -> None:
+        """One was asked or decided, wherever that was."""
+        self._tell({"type": "questions"})
+
     async def send(self, message: OutboundMessage) -> Receipt:
         """The row that is being sent is the delivery: pages read it from the store, open ones are told at once."""
         chat = message.address.chat
@@ -113,18 +134,22 @@ class WebPlatform:
         if draft is not None and draft.ended and message.notify:
             tools = [tool_line(tool) for tool in draft.tools.values()]
             del self.drafts[chat]
+        # A question rings as an answer does, and leaves the turn running; what is changed keeps its kind.
+        is_answer = message.notify and not message.edits and bool(message.answers or not message.choices)
         item: Line = {
-            "kind": "answer" if message.notify else "notice",
+            "kind": "answer" if is_answer else "notice",
             "key": message.key,
             "text": words(message.parts),
             "files": files(message.parts),
             "at_ms": now_ms(),
             "answers": list(message.answers),
             "tools": tools,
+            "choices": [{"label": choice.label, "action": choice.action} for choice in message.choices],
+            "edits": message.edits,
         }
         self._tell({"type": "message", "chat": chat, "item": item})
         self._tell({"type": "chats"})
-        return Receipt(message_id=message.key)
+        return Receipt(message_id=message.edits or message.key)
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
         raise MediaUnavailable("it was not uploaded")  # what a page sends is in our caches before it is accepted

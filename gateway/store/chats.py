@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from gateway.clock import now_ms
 from gateway.messages import Address
-from gateway.store import drafts, inbox, processes, spending
+from gateway.store import approvals, drafts, inbox, processes, spending
 from gateway.store.connection import Transaction
 
 _MESSAGES_SEARCHED = 100_000
@@ -77,6 +77,7 @@ def move(tx: Transaction, account: str, old: str, new: str) -> None:
     )
     spending.move(tx, account, old, new)
     processes.move(tx, account, old, new)
+    approvals.move(tx, account, old, new)
     drafts.forget_in(tx, account, old)  # out of reach: what stands in the old group can no longer be changed
     tx.execute(
         """INSERT INTO chats (account, chat, title, allowed_ms, allowed_by, home_ms)
@@ -127,6 +128,7 @@ def _rename(tx: Transaction, old: str, new: str) -> None:
     tx.execute("UPDATE inbox SET session_key = ? WHERE session_key = ? AND state <> 'done'", new, old)
     tx.execute("UPDATE OR IGNORE overheard SET session_key = ? WHERE session_key = ?", new, old)
     processes.rename(tx, old, new)
+    approvals.rename(tx, old, new)
 
 
 def where_to_tell(tx: Transaction, accounts: Collection[str]) -> Address | None:

@@ -17,7 +17,7 @@ from agent_core.conversation import assistant
 from gateway.clock import new_id, now_ms
 from gateway.errors import StoreUnavailable
 from gateway.messages import InboundMessage, Sender, SessionKey
-from gateway.store import drafts, inbox, processes, search, spending, transcripts, turns
+from gateway.store import approvals, drafts, inbox, processes, search, spending, transcripts, turns
 from gateway.store.belongings import SENT_BY_THEM, Belongings, Person, belongings, others_words
 from gateway.store.connection import Row, Transaction, connect
 from gateway.store.database import Database
@@ -303,10 +303,12 @@ def _erase_names(tx: Transaction, person: Person, found: Belongings) -> bool:
     for row_id in found.pairing:
         tx.execute("DELETE FROM pairing_requests WHERE id = ?", row_id)
     spending.forget(tx, person.ids, found.chats)
+    approvals.forget(tx, person.ids, found.session_keys)
     for handle in person.handles:
         tx.execute("UPDATE chats SET allowed_by = '' WHERE allowed_by = ?", handle)
         tx.execute("DELETE FROM pairing_invites WHERE used_by = ?", handle)
         tx.execute("DELETE FROM pairing_failures WHERE who = ?", handle)
+        approvals.forget_decider(tx, handle)
     still_there = tx.one(f"SELECT 1 FROM inbox WHERE {SENT_BY_THEM} LIMIT 1", *person.keys) is not None  # noqa: S608
     if still_there or any(tx.one("SELECT 1 FROM sessions WHERE id = ?", one) for one in found.sessions):
         return False

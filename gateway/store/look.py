@@ -1,19 +1,23 @@
 """The database seen from outside, as a doctor does: is it sound, whom does it know. Writes nothing into it."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from gateway.errors import StoreCorrupt
-from gateway.store import notices, pairing
+from gateway.store import approval_lists, notices, pairing
+from gateway.store.approval_lists import Rule
 from gateway.store.backup import find_damage
 from gateway.store.connection import Transaction, translated
 from gateway.store.mark import check_not_lost
 from gateway.store.migrate import check_not_newer, migrations, schema_version
 from gateway.store.notices import Notice
+
+T = TypeVar("T")
 
 _BUSY_SECONDS = 5.0
 
@@ -24,6 +28,7 @@ class Look:
     access: pairing.Overview | None  # None in a file of an older version, which the next start brings up to date
     open_chats: tuple[str, ...] = ()  # opened by an owner, as `account:chat`
     notices: tuple[Notice, ...] = ()
+    rules: tuple[Rule, ...] = ()  # that were granted: nobody is asked about these
 
 
 def look(path: Path, limits: pairing.Limits) -> Look | None:
@@ -42,6 +47,23 @@ def look(path: Path, limits: pairing.Limits) -> Look | None:
         raise translated(error, path) or error from error
 
 
+def peek(path: Path, query: Callable[[Transaction], T], otherwise: T) -> T:
+    """One question to the database, which stays as it is; `otherwise` when there is none, or one of an older version.
+
+    Raises StoreTooNew or StoreUnavailable. Blocks.
+    """
+    if not path.exists() or not path.stat().st_size:
+        check_not_lost(path)
+        return otherwise
+    newest = max(migrations())
+    try:
+        with _read_only(path) as connection:
+            check_not_newer(connection, newest)
+            return query(Transaction(connection)) if schema_version(connection) == newest else otherwise
+    except sqlite3.Error as error:
+        raise translated(error, path) or error from error
+
+
 def _look(connection: sqlite3.Connection, path: Path, limits: pairing.Limits) -> Look:
     newest = max(migrations())
     check_not_newer(connection, newest)
@@ -55,6 +77,7 @@ def _look(connection: sqlite3.Connection, path: Path, limits: pairing.Limits) ->
         access=pairing.overview(tx, limits),
         open_chats=tuple(f"{row['account']}:{row['chat']}" for row in chats),
         notices=tuple(notices.recent(tx)),
+        rules=approval_lists.rules(tx),
     )
 
 

@@ -107,6 +107,18 @@ def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
     )
 
 
+def take_back(tx: Transaction, row_id: int) -> str:
+    """Of something that is over: what was not sent yet is not sent; of what was, gives the platform's id."""
+    tx.execute("UPDATE outbox SET state = 'expired' WHERE id = ? AND state = 'ready'", row_id)
+    row = tx.one("SELECT receipt FROM outbox WHERE id = ? AND state = 'sent'", row_id)
+    return str(row["receipt"]) if row is not None else ""
+
+
+def was_tried(tx: Transaction, row_id: int) -> bool:
+    """Whether it may have been seen: sending it was begun, at least."""
+    return tx.one("SELECT 1 FROM outbox WHERE id = ? AND attempts = 0 AND piece = 0", row_id) is None
+
+
 def after_crash(tx: Transaction) -> None:
     """What was being sent when the last process died may have arrived."""
     # One whose draft has not been taken away, as far as is known, was not sent yet.
@@ -164,6 +176,11 @@ def _last_receipt(tx: Transaction, row: Row) -> str:
     # Not simply the last: one that took the place of an earlier message has the id of that.
     ids = [one["receipt"] for one in before if one["receipt"][0].isdigit()]
     return max(ids, key=lambda id_: (len(id_), id_), default="")
+
+
+def reword(tx: Transaction, row_id: int, parts: Sequence[Part]) -> None:
+    """Before it is sent for the first time: what was sent in part must go on as it began."""
+    tx.execute("UPDATE outbox SET parts = ? WHERE id = ?", dump_parts(parts), row_id)
 
 
 def next_due_ms(tx: Transaction, account: str) -> int | None:
@@ -290,7 +307,7 @@ def _outgoing(row: Row, after: str) -> Outgoing:
             parts=load_parts(row["parts"]),
             answers=loads_list(row["answers"]),
             notify=bool(row["notify"]),
-            choices=_choices(row["choices"]),
+            choices=load_choices(row["choices"]),
             edits=row["edits"],
             replaces=row["replaces"],
             piece=row["piece"],
@@ -299,7 +316,7 @@ def _outgoing(row: Row, after: str) -> Outgoing:
     )
 
 
-def _choices(stored: str) -> tuple[Choice, ...]:
+def load_choices(stored: str) -> tuple[Choice, ...]:
     """Without those that the disk has damaged: they must not stop all others."""
     pairs = (pair for pair in loads_list(stored) if isinstance(pair, list) and len(pair) == 2)
     return tuple(Choice(label=str(label), action=str(action)) for label, action in pairs)

@@ -96,8 +96,9 @@ async def delete_files(
 
 
 def delete_session(tx: Transaction, session_id: str) -> int:
-    """One that nothing but its own list refers to."""
+    """One that nothing but its own list and what was allowed in it refers to."""
     tx.execute("DELETE FROM todos WHERE task_id = ?", session_id)
+    tx.execute("DELETE FROM approval_rules WHERE session_id = ?", session_id)
     tx.execute("UPDATE sessions SET parent_id = NULL WHERE parent_id = ?", session_id)
     return tx.execute("DELETE FROM sessions WHERE id = ?", session_id)
 
@@ -142,6 +143,7 @@ def _rules(keep: Retention) -> list[_Rule]:
         _Rule(table="pairing_invites", time="expires_ms", days=keep.pairing_days),
         _Rule(table="pairing_failures", time="at_ms", days=keep.pairing_days),
         _Rule(table="spending", time="at_ms", days=keep.spending_days, condition="settled"),
+        _Rule(table="approvals", time="asked_ms", days=keep.trail_days, condition="state <> 'waiting'"),
         _Rule(table="messages", time="created_ms", days=keep.messages_days, condition=_NOT_AT_WORK),
     ]
     for table, time, days, over in (

@@ -3,9 +3,12 @@
 Not the model's transcript: commands, notices and explanations are in it too.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from gateway.messages import Choice
 from gateway.store.connection import Row, Transaction
+from gateway.store.outbox import load_choices
 from gateway.store.search import Filter, search
 from tools.parts import Part, load_parts, loads_list, text_of
 
@@ -41,6 +44,7 @@ class Replied:
     at_ms: int
     answers: tuple[str, ...]
     tools: tuple[ToolUse, ...]
+    choices: tuple[Choice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +60,19 @@ def timeline(tx: Transaction, account: str, chat: str, session_key: str, *, limi
     """The newest so many of each side, the oldest first."""
     said = tx.all(
         """SELECT message_id, parts, accepted_ms, state FROM inbox
-            WHERE session_key = ? AND kind NOT IN ('process', 'wake') ORDER BY id DESC LIMIT ?""",
+            WHERE session_key = ? AND kind NOT IN ('process', 'wake', 'button') ORDER BY id DESC LIMIT ?""",
         session_key,
         limit,
     )
     replied = tx.all(
-        """SELECT key, kind, parts, created_ms, answers, turn_id FROM outbox WHERE account = ? AND chat = ?
-            ORDER BY id DESC LIMIT ?""",
+        """SELECT key, kind, parts, created_ms, answers, turn_id, choices, edits FROM outbox
+            WHERE account = ? AND chat = ? AND NOT (kind = 'notice' AND state = 'expired') ORDER BY id DESC LIMIT ?""",
         account,
         chat,
         limit,
     )
     items: list[tuple[int, int, Said | Replied]] = [(row["accepted_ms"], 0, _said(row)) for row in said]
-    items += [(row["created_ms"], 1, _replied(tx, row)) for row in replied]
+    items += [(item.at_ms, 1, item) for item in _as_they_stand(tx, replied[::-1])]
     return [item for _, _, item in sorted(items, key=lambda placed: placed[:2])]
 
 
@@ -112,6 +116,18 @@ def _said(row: Row) -> Said:
     return Said(message_id=row["message_id"], parts=load_parts(row["parts"]), at_ms=row["accepted_ms"], state=state)
 
 
+def _as_they_stand(tx: Transaction, rows: Sequence[Row]) -> list[Replied]:
+    """What took the place of an earlier message stands there; the oldest comes first."""
+    items: dict[str, Replied] = {}
+    for row in rows:
+        item = _replied(tx, row)
+        if (changed := items.get(row["edits"])) is not None:
+            items[changed.key] = replace(changed, parts=item.parts, choices=item.choices)
+        else:
+            items[item.key] = item
+    return list(items.values())
+
+
 def _replied(tx: Transaction, row: Row) -> Replied:
     return Replied(
         key=row["key"],
@@ -120,6 +136,7 @@ def _replied(tx: Transaction, row: Row) -> Replied:
         at_ms=row["created_ms"],
         answers=loads_list(row["answers"]),
         tools=tools_of_turn(tx, row["turn_id"]) if row["turn_id"] and row["kind"] == "answer" else (),
+        choices=load_choices(row["choices"]),
     )
 
 

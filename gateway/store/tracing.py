@@ -37,6 +37,7 @@ class Work:
     started_ms: int
     tools: tuple[str, ...] = ()  # that run now
     others: int = 0  # messages that it answers as well
+    waits_since_ms: int | None = None  # for a human's decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +269,13 @@ def _work(tx: Transaction, turn_id: str, trail: Iterable[Row]) -> Work | None:
         started_ms=row["started_ms"],
         tools=_running_tools(trail),
         others=tx.count("SELECT COUNT(*) - 1 FROM inbox WHERE turn_id = ? AND kind = 'message'", turn_id),
+        waits_since_ms=_waits_since(tx, turn_id),
     )
+
+
+def _waits_since(tx: Transaction, turn_id: str) -> int | None:
+    row = tx.one("SELECT MIN(asked_ms) AS since FROM approvals WHERE turn_id = ? AND state = 'waiting'", turn_id)
+    return row["since"] if row is not None else None
 
 
 def _running_tools(trail: Iterable[Row]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Turns: the work between accepted messages and their answer, one at a time in a session."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -39,6 +40,14 @@ class Turn:
     def is_shared(self) -> bool:
         """In a place where others read along."""
         return self.asked[-1].key.kind not in ("dm", "")
+
+    @property
+    def holder(self) -> str:
+        """Whose it is: the person who asks. What several have asked together is nobody's own, but the chat's."""
+        asking = {message.person_id for message in self.asked}
+        if len(asking) == 1 and (person := asking.pop()):
+            return person
+        return f"chat-{hashlib.sha256(self.session_key.encode()).hexdigest()[:16]}"
 
     @property
     def is_with_owner(self) -> bool:
@@ -91,14 +100,19 @@ def as_it_stands(tx: Transaction, turn: Turn) -> Turn:
 
 
 def resume_all(tx: Transaction) -> list[Turn]:
-    """Turns that a dead process left behind, the oldest first. One cut by a crash has used up a try; one
-    that was paused by an orderly stop has not."""
+    """Turns that a dead process left behind, the oldest first. One cut by a crash has used up a try; one that was
+    paused by an orderly stop has not, nor one that only waited for a human."""
     rows = tx.all("SELECT * FROM turns WHERE state <> 'done' ORDER BY started_ms, id")
-    tx.execute("UPDATE turns SET resumes = resumes + 1 WHERE state <> 'done' AND state = 'running'")
-    tx.execute("UPDATE turns SET state = 'running' WHERE state <> 'done' AND state = 'paused'")
+    asking = {row["turn_id"] for row in tx.all("SELECT turn_id FROM approvals WHERE state = 'waiting'")}
+    resumed: list[Turn] = []
     for row in rows:
+        cut_at_work = row["state"] == "running" and row["id"] not in asking
+        tx.execute(
+            "UPDATE turns SET state = 'running', resumes = resumes + ? WHERE id = ?", int(cut_at_work), row["id"]
+        )
         trail.record(tx, "resumed", turn_id=row["id"], after="crash" if row["state"] == "running" else "stop")
-    return [_turn(tx, row, resumes=row["resumes"] + (row["state"] == "running")) for row in rows]
+        resumed.append(_turn(tx, row, resumes=row["resumes"] + cut_at_work))
+    return resumed
 
 
 def pause(tx: Transaction, turn_id: str) -> bool:

@@ -21,6 +21,7 @@ from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
 from gateway.store.timeline import Said
+from gateway.web import questions
 from gateway.web.door import Door
 from gateway.web.socket import PageSocket
 
@@ -42,6 +43,8 @@ class WebServer:
     port: int
     max_file_bytes: int
     state: Callable[[], dict[str, Any]]
+    clean: Callable[[str], str] = lambda text: text  # hides secrets
+    decided: Callable[[], None] = lambda: None  # somebody may go on, and the chat is to be told
     listening: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def link(self) -> str:
@@ -78,6 +81,8 @@ class WebServer:
                 web.get("/api/about", self._about),
                 web.get("/api/chats", self._chats),
                 web.get("/api/chats/{chat}", self._chat),
+                web.get("/api/questions", self._questions),
+                web.post("/api/questions/{id}", self._decide),
                 web.post("/api/files", self._upload),
                 web.get("/media/{sha256}", self._media),
                 web.get("/ws", self._socket),
@@ -112,7 +117,9 @@ class WebServer:
                 return timeline.find_chats(tx, "web", query, limit=limit)
             return timeline.chats(tx, "web", limit=limit)
 
-        return web.json_response({"chats": [asdict(chat) for chat in await self.db.read(look)]})
+        chats = [asdict(chat) for chat in await self.db.read(look)]
+        told = [one | {key: self.clean(one[key]) for key in ("title", "excerpt")} for one in chats]
+        return web.json_response({"chats": told})
 
     async def _chat(self, request: web.Request) -> web.Response:
         chat = request.match_info["chat"]
@@ -121,7 +128,9 @@ class WebServer:
         key = str(key_of(chat))
 
         def look(tx: Transaction) -> tuple[str, list[dict[str, Any]]]:
-            return timeline.title(tx, key), [_item(item) for item in timeline.timeline(tx, "web", chat, key)]
+            return self.clean(timeline.title(tx, key)), [
+                _item(item, self.clean) for item in timeline.timeline(tx, "web", chat, key)
+            ]
 
         title, items = await self.db.read(look)
         return web.json_response({"id": chat, "title": title, "items": items, "draft": self._draft(chat)})
@@ -131,6 +140,21 @@ class WebServer:
         if draft is None or draft.ended:
             return None
         return {"turn": draft.turn, "text": draft.text, "tools": [tool_line(tool) for tool in draft.tools.values()]}
+
+    async def _questions(self, request: web.Request) -> web.Response:
+        return web.json_response({"questions": await self.db.read(lambda tx: questions.waiting(tx, self.clean))})
+
+    async def _decide(self, request: web.Request) -> web.Response:
+        try:
+            given = await request.json()
+        except ValueError:
+            raise _problem(web.HTTPBadRequest, "This is not JSON.") from None
+        verdict = given.get("verdict") if isinstance(given, dict) else None
+        said = await self.db.write(lambda tx: questions.decide(tx, request.match_info["id"], verdict))
+        if said is None:
+            raise _problem(web.HTTPNotFound, "There is no such question.")
+        self.decided()
+        return web.json_response({"outcome": self.clean(said)})
 
     async def _upload(self, request: web.Request) -> web.Response:
         try:
@@ -198,12 +222,19 @@ class _TooLarge(web.HTTPClientError):
     status_code = 413
 
 
-def _item(item: Said | timeline.Replied) -> dict[str, Any]:
+def _item(item: Said | timeline.Replied, clean: Callable[[str], str]) -> dict[str, Any]:
+    """What we said and did is shown without secrets; what the owner wrote is theirs."""
     common = {"text": words(item.parts), "files": files(item.parts), "at_ms": item.at_ms}
     if isinstance(item, Said):
         return {"kind": "user", "id": item.message_id, "state": item.state, **common}
-    tools = [asdict(tool) for tool in item.tools]
-    return {"kind": item.kind, "key": item.key, "answers": list(item.answers), "tools": tools, **common}
+    tools = [
+        asdict(tool) | {"arguments": clean(tool.arguments), "result": tool.result and clean(tool.result)}
+        for tool in item.tools
+    ]
+    common["text"] = clean(words(item.parts))
+    choices = [asdict(choice) for choice in item.choices]
+    answers = list(item.answers)
+    return {"kind": item.kind, "key": item.key, "answers": answers, "tools": tools, "choices": choices, **common}
 
 
 def _static_file(name: str) -> web.Response:

@@ -4,7 +4,9 @@ import asyncio
 import base64
 import json
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from aiohttp import WSMsgType, web
@@ -17,6 +19,7 @@ from gateway.store.database import Database
 
 _CHAT = re.compile(r"[a-z0-9]{8,32}")
 _MAX_ID_CHARS = 100
+_MAX_ACTION_CHARS = 64
 _MAX_FILES = 10
 _MAX_AT_ONCE = 100  # messages of one page that are being written down
 
@@ -73,12 +76,18 @@ class PageSocket:
                 self.page.tell({"type": "error", "problem": "this is not JSON"})
 
     async def _take(self, line: Any, group: asyncio.TaskGroup) -> None:
-        if not isinstance(line, dict) or line.get("type") != "send":
-            raise _BadLine('only lines of the type "send" are taken here')
+        kind = line.get("type") if isinstance(line, dict) else None
+        if kind not in ("send", "press"):
+            raise _BadLine('only lines of the types "send" and "press" are taken here')
         chat, message_id = line.get("chat"), _identifier(line)
         if not isinstance(chat, str) or not _CHAT.fullmatch(chat) or not message_id:
             raise _BadLine('"chat" must be 8 to 32 of a-z and 0-9, and "id" a text that names the message')
         about: Line = {"id": message_id, "chat": chat}
+        if kind == "press":
+            press = partial(self.platform.press, message_id, chat, *_pressed(line))
+            await self.places.acquire()
+            group.create_task(self._accept(about, press))
+            return
         try:
             parts = await self._parts(line)
         except StoreUnavailable as error:
@@ -86,11 +95,11 @@ class PageSocket:
             return
         # Not one after the other: messages that come together share a commit. They are queued in their order.
         await self.places.acquire()
-        group.create_task(self._accept(about, parts))
+        group.create_task(self._accept(about, partial(self.platform.accept, message_id, chat, parts)))
 
-    async def _accept(self, about: Line, parts: list[Part]) -> None:
+    async def _accept(self, about: Line, take: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self.platform.accept(about["id"], about["chat"], parts)
+            await take()
         except (StoreUnavailable, GatewayStopping, PlatformUnavailable) as error:
             self.page.tell({"type": "retry", "problem": str(error), **about})
         else:
@@ -119,6 +128,15 @@ class PageSocket:
         if kept is None:
             raise _BadLine("a file is not here any more; please attach it again")
         return Media(kind=kept.kind, name=name[:200], mime=kept.mime, size_bytes=kept.size_bytes, sha256=sha256)
+
+
+def _pressed(line: dict[str, Any]) -> tuple[str, str]:
+    """The message below which a button stands, and what the button carries."""
+    about, action = line.get("about"), line.get("action")
+    for given, most in ((about, _MAX_ID_CHARS), (action, _MAX_ACTION_CHARS)):
+        if not isinstance(given, str) or not given or len(given) > most or not given.isprintable():
+            raise _BadLine('"about" must name a message, and "action" be what its button carries')
+    return str(about), str(action)
 
 
 def _identifier(line: Any) -> str:

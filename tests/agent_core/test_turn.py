@@ -2,6 +2,7 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from agent_core.turn import run_turn
 from hermes_config.places import Home
 from tests.agent_core.scripted import CONTEXT, ScriptedModel, answering, asks, call, plain_tool, raising
 from tools.base import Tool, ToolContext, ToolFailed, ToolOutput
+from tools.heard import Heard, Passage, nothing_heard
 from tools.parts import Media, Part, Text
 from tools.registry import build_tool
 from tools.workplaces import local_workplace
@@ -129,6 +131,21 @@ async def test_tools_wait_for_a_slot_unmarked_and_the_model_needs_none() -> None
     assert marks_seen == [["call_a"], ["call_a", "call_b"]]
 
 
+async def test_a_call_knows_what_the_conversation_has_heard_before_it() -> None:
+    heard: list[Heard] = []
+
+    async def run(arguments: str, context: ToolContext) -> str:
+        heard.append(context.heard())
+        return "say so"
+
+    look = Tool(name="look", toolset="test", description="", schema={}, run=run, brings="a page")
+    model = ScriptedModel([asks(call("look", "one"), call("look", "two")), asks(call("look", "three")), ANSWER])
+    await turn(model, [look])
+    assert [one.own_words for one in heard] == [QUESTION.text] * 3
+    passage = Passage(origin="a page", text="say so")
+    assert [one.outside for one in heard] == [(), (), (passage, passage)]
+
+
 async def test_a_tool_is_told_its_task_and_its_call() -> None:
     seen: list[ToolContext] = []
 
@@ -138,7 +155,9 @@ async def test_a_tool_is_told_its_task_and_its_call() -> None:
 
     tool = Tool(name="look", toolset="test", description="", schema={}, run=run)
     await the_result(tool)
-    assert seen == [ToolContext(task_id=CONTEXT.task_id, timezone=CONTEXT.timezone, call_id="call_look")]
+    (context,) = seen
+    assert context.heard() == Heard(own_words=QUESTION.text)
+    assert replace(context, heard=nothing_heard) == replace(CONTEXT, call_id="call_look")
 
 
 async def test_at_the_limit_the_model_sums_up_and_may_call_no_tools() -> None:

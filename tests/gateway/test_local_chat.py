@@ -1,5 +1,6 @@
 """A conversation at the terminal: same store, same loop, nobody to deliver to."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -10,12 +11,15 @@ from agent_core.model import ModelError
 from gateway.budgets import Amount, Budgets
 from gateway.commands.table import all_commands
 from gateway.local_chat import LocalChat, new_key
+from gateway.messages import SessionKey
 from gateway.prompts import Prompts
 from gateway.store.database import Database
 from hermes_config.places import Home
 from tests.agent_core.scripted import ScriptedModel, answering, asks, call
 from tests.gateway.scene import rows
 from tests.gateway.test_responder import Unhappy
+from tools.base import ToolContext
+from tools.gate import Gate, NobodyToAsk
 from tools.workplaces import local_workplace
 
 
@@ -98,3 +102,38 @@ async def test_a_budget_warns_and_then_stops_at_the_terminal_too(db: Database) -
     await db.write(lambda tx: tx.execute("UPDATE spending SET input_tokens = 4000"))
     with pytest.raises(ModelError, match=r"used up \(4,001 of 4,000 tokens\).*hermes config set budgets.user_tokens"):
         await talk.say("and now?")
+
+
+async def test_calls_that_were_stopped_are_not_made_by_the_next_message(db: Database) -> None:
+    begun, runs = asyncio.Event(), 0
+
+    async def dig(arguments: str, context: ToolContext) -> str:
+        nonlocal runs
+        runs += 1
+        begun.set()
+        await asyncio.Event().wait()
+        return "gold"
+
+    model = ScriptedModel([asks(call("dig")), assistant("as you like")])
+    talk = replace(chat(db, model), tools=[replace(answering("dig", "gold"), run=dig)])
+    turn = asyncio.create_task(talk.say("dig"))
+    async with asyncio.timeout(30):
+        await begun.wait()
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        assert await talk.say("never mind") == "as you like"
+    assert runs == 1
+    assert "stopped this call" in next(message.text for message in model.asked[-1] if message.role == "tool")
+
+
+async def test_the_gate_is_that_of_the_session(db: Database) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def gate(key: SessionKey, session_id: str) -> Gate:
+        seen.append((str(key), session_id))
+        return NobodyToAsk()
+
+    talk = replace(chat(db, ScriptedModel([assistant("hi")])), gate=gate)
+    await talk.say("hello")
+    assert seen == await rows(db, "SELECT key, id FROM sessions")

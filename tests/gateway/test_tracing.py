@@ -8,6 +8,7 @@ import pytest
 from agent_core.model_errors import ProviderError
 from gateway import tracing
 from gateway.metering import BudgetSpent
+from gateway.question_words import WROTE_INSTEAD
 from gateway.store import inbox
 from gateway.store.tracing import Refusal, Reply, Step, Trace, Work
 from gateway.tracing import GatewayState, chat_lines, lines, verdict
@@ -155,6 +156,16 @@ VERDICTS: list[tuple[Trace, GatewayState, str]] = [
     (running(state="paused"), ON, "Not answered yet because the gateway was stopped; the next start goes on with it."),
     (running(), OFF, "Not answered yet because the gateway is not running; the next start goes on with it."),
     (running(stop_requested=True), ON, "Not answered because it is being stopped."),
+    (
+        running(waits_since_ms=ACCEPTED, tools=("clock",)),
+        ON,
+        "Not answered yet: it waits for a decision (hermes approvals list).",
+    ),
+    (
+        running(waits_since_ms=ACCEPTED),
+        OFF,
+        "Not answered yet because the gateway is not running; the next start goes on with it.",
+    ),
     # not taken
     (
         refused(inbox.FULL),
@@ -315,6 +326,21 @@ def test_tools_that_were_used_often_are_counted() -> None:
         (step("in_doubt", reply=1, problem="cut"), "nobody can tell whether the answer arrived: cut"),
         (step("expired", reply=1), "the answer was too old to be sent, and dropped"),
         (step("asked_again", reply=1), "the answer is sent again, as somebody in the chat asked for"),
+        (
+            step("approval_asked", approval="k7m2qx", tool="terminal"),
+            "terminal is waiting for a human since 14:13:20.000 UTC (question k7m2qx)",
+        ),
+        (step("approval_approved", by="telegram:1", scope="once"), "allowed once by telegram:1"),
+        (step("approval_approved", by="telegram:1", scope="session"), "allowed for this conversation by telegram:1"),
+        (step("approval_approved", by="telegram:1", scope="always"), "allowed for good by telegram:1"),
+        (step("approval_denied", by="telegram:1", scope=""), "denied by telegram:1"),
+        (step("approval_denied", by=WROTE_INSTEAD), "not allowed, since something else was said instead"),
+        (step("approval_expired", by=""), "nobody decided in time, so it was not done"),
+        (step("approval_withdrawn", by=""), "the question is no longer needed"),
+        (step("approval_moved"), "approval moved"),
+        (step("rule_granted", rule="force-push", by="cli", lasting=True), "granted for good by cli: force-push"),
+        (step("rule_granted", rule="force-push", lasting=False), "granted for this conversation: force-push"),
+        (step("rule_revoked", rule="force-push", by="cli"), "taken back by cli: force-push"),
         (step("something_new"), "something new"),
     ],
 )

@@ -1,33 +1,250 @@
 """`hermes approvals`."""
 
 import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
-from hermes_cli.approvals import approvals
+from gateway import decisions
+from gateway.clock import now_ms
+from gateway.lock import hold_home
+from gateway.messages import Receipt
+from gateway.store import approvals as store
+from gateway.store import outbox
+from gateway.store.approvals import Approval
+from gateway.store.connection import Transaction, connect
+from gateway.store.migrate import schema_version
+from hermes_cli.main import hermes as command
+from tests.gateway.store.rows import ADDRESS, a_question, an_asker
 from tests.hermes_cli.running import hermes
 
+RULE = "recursive-delete /home/ann/proj/build"
 
-def test_a_command_is_explained_and_not_run(capsys: pytest.CaptureFixture[str]) -> None:
-    approvals.main(["explain", "x=rm; sudo $x -rf /srv/data"], standalone_mode=False)
-    assert capsys.readouterr().out.splitlines() == [
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, ["approvals", *arguments])
+
+
+@contextmanager
+def written(home: Path) -> Iterator[Transaction]:
+    connection = connect(home / "state.db", busy_timeout_seconds=1)
+    connection.execute("BEGIN")
+    yield Transaction(connection)
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def ask(home: Path, action: str = "rm -r build", *, wait_ms: int = 3_600_000, rules: tuple[str, ...] = ()) -> Approval:
+    """As the gateway does; its message has arrived in the chat."""
+    with written(home) as tx:
+        question = a_question(action, rules=rules, where="on this machine, in ~/proj")
+        asked = decisions.put(tx, an_asker(), action, question, ADDRESS, origin=ADDRESS, wait_ms=wait_ms)
+        [said] = outbox.claim(tx, "telegram", 1)
+        outbox.sent(tx, said, Receipt(message_id="4711"))
+    return asked
+
+
+def state(home: Path, approval: Approval) -> Approval:
+    with written(home) as tx:
+        found = store.get(tx, approval.id)
+    assert found is not None
+    return found
+
+
+# explain
+
+
+def test_a_command_is_explained_and_not_run() -> None:
+    shown = run("explain", "x=rm; sudo $x -rf /srv/app/data")
+    assert shown.stdout.splitlines() == [
         "ask: It would be asked about.",
-        "  because it deletes /srv/data with all that is in it",
-        "  runs: sudo rm -rf /srv/data",
-        "  runs: rm -rf /srv/data",
-        "  a lasting yes would grant: recursive-delete /srv/data",
+        "  because it deletes /srv/app/data with all that is in it",
+        "  runs: sudo rm -rf /srv/app/data",
+        "  runs: rm -rf /srv/app/data",
+        "  a lasting yes would grant: recursive-delete /srv/app/data",
     ]
 
 
-def test_scripts_get_json() -> None:
-    run = hermes("approvals", "explain", "--json", "sh -c 'rm -rf /'")
-    assert (run.returncode, run.stderr) == (0, "")
-    told = json.loads(run.stdout)
+def test_what_cannot_be_granted_is_not_offered() -> None:
+    lines = run("explain", "rm -rf /srv/data").stdout.splitlines()
+    assert lines[-1] == "  a yes is good for once only: recursive-delete /srv/data cannot be granted for longer"
+
+
+def test_scripts_get_json(home: Path) -> None:
+    shown = hermes("approvals", "explain", "--json", "sh -c 'rm -rf /'")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    told = json.loads(shown.stdout)
     assert told["verdict"] == "block"
     assert told["reasons"] == ["it deletes /, which the system or a home consists of"]
     assert told["argv"] == [["sh", "-c", "rm -rf /"], ["rm", "-rf", "/"]]
+    assert (told["allowlist"], told["granted"]) == ([], [])
+    assert not home.exists()
 
 
-def test_the_policy_can_be_tried(capsys: pytest.CaptureFixture[str]) -> None:
-    approvals.main(["explain", "--policy", "unknown", "make"], standalone_mode=False)
-    assert "because make is not known to be harmless" in capsys.readouterr().out
+def test_the_policy_can_be_tried_and_is_that_of_the_home(made: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    asks = "because make is not known to be harmless"
+    assert asks in run("explain", "--policy", "unknown", "make").stdout
+    assert asks not in run("explain", "make").stdout
+    monkeypatch.setenv("HERMES_APPROVALS__POLICY", "unknown")
+    assert asks in run("explain", "make").stdout
+    assert asks not in run("explain", "--policy", "risky", "make").stdout
+
+
+def test_what_was_allowed_before_is_named(home: Path, made: None) -> None:
+    (home / "config.yaml").write_text("command_allowlist: ['git push *', 'git push --force', 'rm -rf /']\n")
+    shown = run("explain", "git push --force").stdout
+    assert shown.startswith("ask: It would be asked about, but that has been allowed before.\n")
+    assert "  covered by command_allowlist: git push *\n  covered by command_allowlist: git push --force\n" in shown
+    assert "covered" not in run("explain", "rm -rf /").stdout  # nothing overrides a block
+    assert json.loads(run("explain", "--json", "git push --force").stdout)["allowlist"] == [
+        "git push *",
+        "git push --force",
+    ]
+
+
+def test_rules_that_were_granted_for_good_are_named(home: Path, made: None) -> None:
+    with written(home) as tx:
+        store.grant(tx, "owner", "recursive-delete /home/ann/proj", session_id="", by="telegram:1")
+        store.grant(tx, "owner", "git-discard", session_id="a conversation", by="telegram:1")
+    assert (
+        "granted for good: recursive-delete /home/ann/proj, for the owner"
+        in run("explain", f"rm -r {RULE[17:]}").stdout
+    )
+    assert "granted for good" not in run("explain", "git reset --hard").stdout
+    assert "granted for good" not in run("explain", f"rm -r {RULE[17:]} && git reset --hard").stdout
+
+
+# list
+
+
+def test_with_nothing_to_tell_it_says_so_and_makes_no_home(home: Path) -> None:
+    shown = hermes("approvals", "list")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout == "Nothing waits for a decision.\n\nNo rule has been granted.\n"
+    assert json.loads(run("list", "--json").stdout) == {"waiting": [], "granted": []}
+    assert not home.exists()
+
+
+@pytest.mark.usefixtures("made")
+def test_what_waits_and_what_is_granted(home: Path) -> None:
+    asked = ask(home, "rm -r build\nls\x1b[2K")
+    with written(home) as tx:
+        store.grant(tx, "owner", "force-push", session_id="", by="telegram:1")
+        store.grant(tx, "person 7", RULE, session_id="20260322_124359_6b542f4e", by="hermes chat")
+    lines = run("list").stdout.splitlines()
+    assert lines[:4] == [
+        "Waiting for a decision:",
+        lines[1],
+        "      terminal, on this machine, in ~/proj: rm -r build",
+        "      | ls\\u001b[2K",
+    ]
+    assert lines[1].startswith(f"  {asked.id}  since ")
+    assert lines[1].endswith(" ago, for Ann (telegram:42), asked in telegram:42")
+    assert "  1  force-push" in lines
+    assert any(line.startswith("      for the owner, for good; granted by telegram:1, 2") for line in lines)
+    assert any(
+        "for person person 7, in the conversation 20260322_124359_6b542f4e; granted by" in line for line in lines
+    )
+
+
+@pytest.mark.usefixtures("made")
+def test_for_scripts(home: Path) -> None:
+    asked = ask(home)
+    with written(home) as tx:
+        store.grant(tx, "owner", RULE, session_id="", by="telegram:1")
+    told = json.loads(run("list", "--json").stdout)
+    [waiting], [granted] = told["waiting"], told["granted"]
+    assert (waiting["id"], waiting["action"], waiting["asked_in"]) == (asked.id, "rm -r build", "telegram:42")
+    assert waiting["asked_ms"] < waiting["expires_ms"]
+    assert (granted["id"], granted["rule"], granted["scope"], granted["by"]) == (1, RULE, "always", "telegram:1")
+
+
+@pytest.mark.usefixtures("made")
+def test_questions_do_not_upgrade_a_database(home: Path) -> None:
+    with closing(connect(home / "state.db", busy_timeout_seconds=1)) as connection:
+        connection.execute("DROP TABLE approval_rules")
+        connection.execute("DROP TABLE approvals")
+        connection.execute("PRAGMA user_version = 7")
+        for arguments in (("list",), ("explain", "git push --force")):
+            assert run(*arguments).exit_code == 0
+        assert schema_version(connection) == 7
+
+
+# approve and deny
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(
+    ("arguments", "now", "scope", "rules"),
+    [
+        (("approve",), "approved", "once", 0),
+        (("approve", "--session"), "approved", "session", 1),
+        (("approve", "--always"), "approved", "always", 1),
+        (("deny",), "denied", "", 0),
+    ],
+)
+def test_deciding_here_shows_there(home: Path, arguments: tuple[str, ...], now: str, scope: str, rules: int) -> None:
+    asked = ask(home, rules=(RULE,))
+    with hold_home(home / "gateway.lock"):
+        shown = run(*arguments, asked.id.upper())
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert shown.stdout.startswith("⛔ Denied" if now == "denied" else "✅ Allowed")
+    assert "not running" not in shown.stdout
+    decided = state(home, asked)
+    assert (decided.state, decided.scope, decided.decided_by) == (now, scope, "the hermes command")
+    with written(home) as tx:
+        assert len(store.rules(tx)) == rules
+        [edit] = outbox.claim(tx, "telegram", 5)
+    assert edit.message.edits == "4711"
+
+
+@pytest.mark.usefixtures("made")
+def test_without_a_gateway_it_says_when_it_counts(home: Path) -> None:
+    assert "The gateway is not running: it counts as soon as it does." in run("deny", ask(home).id).stdout
+
+
+@pytest.mark.usefixtures("made")
+def test_what_cannot_be_decided_fails_with_a_sentence(home: Path) -> None:
+    assert "No question is called 'abc', and none waits." in run("approve", "abc").stderr
+    asked = ask(home)
+    near = asked.id[:-1] + ("a" if asked.id[-1] != "a" else "b")
+    shown = run("approve", near)
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert f"No question is called '{near}'. Did you mean {asked.id}?" in shown.stderr
+    assert f"There wait: {asked.id}." in run("deny", "0000000").stderr
+    assert "can only be allowed for this once" in run("approve", asked.id, "--always").stderr
+    assert state(home, asked).is_waiting
+    run("deny", asked.id)
+    again = run("approve", asked.id)
+    assert (again.exit_code, "⛔ Denied" in again.stderr) == (1, True)
+    assert run("approve", asked.id, "--session", "--always").exit_code == run("approve").exit_code == 2
+
+
+@pytest.mark.usefixtures("made")
+def test_a_yes_that_comes_too_late_is_none(home: Path) -> None:
+    asked = ask(home, wait_ms=-1)
+    shown = run("approve", asked.id)
+    assert (shown.exit_code, "Nobody decided in time" in shown.stderr) == (1, True)
+    assert state(home, asked).state == "expired"
+    assert asked.expires_ms < now_ms()
+
+
+# revoke
+
+
+@pytest.mark.usefixtures("made")
+def test_rules_are_taken_back(home: Path) -> None:
+    with written(home) as tx:
+        for number in range(4):
+            store.grant(tx, "owner", f"{RULE}/{number}", session_id="", by="telegram:1")
+    assert run("revoke", "1", "3").stdout == f"Asked about again: {RULE}/0\nAsked about again: {RULE}/2\n"
+    wrong = run("revoke", "2", "3")
+    assert wrong.exit_code == 1
+    assert "No rule has the number '3', and none was taken back. There are: 2, 4." in wrong.stderr
+    assert run("revoke", "--all").stdout.count("Asked about again") == 2
+    assert "nothing to take back" in run("revoke", "--all").stdout
+    assert "Nothing was granted." in run("revoke", "x").stderr
+    assert run("revoke").exit_code == run("revoke", "--all", "1").exit_code == 2

@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 
 from gateway.clock import now_ms
 from gateway.lock import hold_home
-from gateway.store import processes
+from gateway.store import approvals, processes
 from gateway.store.connection import Transaction, connect
 from hermes_cli.main import hermes as command
-from tests.gateway.store.rows import a_process
+from tests.gateway.store.rows import ADDRESS, a_process, a_question, an_asker
 from tests.hermes_cli.running import hermes
 
 
@@ -48,6 +48,14 @@ def test_background_processes_are_counted(home: Path, made: None) -> None:
     assert json.loads(run("--json").stdout)["processes"] == 2
 
 
+def test_questions_that_wait_are_counted(home: Path, made: None) -> None:
+    assert "Questions" not in run().stdout
+    with closing(connect(home / "state.db", busy_timeout_seconds=1)) as connection:
+        approvals.put(Transaction(connection), an_asker(), "c1", a_question(), ADDRESS, expires_ms=10**15)
+    assert "Questions 1 waits for a decision: hermes approvals list\n" in run().stdout
+    assert json.loads(run("--json").stdout)["questions"] == 1
+
+
 def test_for_scripts_without_a_gateway(home: Path) -> None:
     shown = run("--json")
     assert shown.exit_code == 1
@@ -58,6 +66,7 @@ def test_for_scripts_without_a_gateway(home: Path) -> None:
         "running": 0,
         "undelivered": 0,
         "processes": 0,
+        "questions": 0,
         "people": 0,
         "asking": 0,
         "listed": 0,

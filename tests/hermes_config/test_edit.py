@@ -11,6 +11,7 @@ import pytest
 
 from hermes_config.edit import set_value
 from hermes_config.errors import ConfigError
+from hermes_config.keys import catalogue
 from hermes_config.load import load
 from hermes_config.places import Home
 
@@ -59,6 +60,19 @@ EDITS = [
     ("logs.format", "json", "{level: debug}", "{level: debug, format: json}"),
     ("user.name", "Ada: the first", "user:\n", 'user:\n  name: "Ada: the first"\n'),
     ("user.name", "true", "user:\n", 'user:\n  name: "true"\n'),
+    (
+        "command_allowlist",
+        "make a, b",
+        "  # name: Ada\n",
+        '  # name: Ada\ncommand_allowlist: ["make a, b"]\n',
+    ),
+    (
+        "command_allowlist",
+        "[make test, 'git push origin *']",
+        "  # name: Ada\n",
+        '  # name: Ada\ncommand_allowlist: ["make test", "git push origin *"]\n',
+    ),
+    ("approvals.policy", "unknown", "  # name: Ada\n", "  # name: Ada\napprovals:\n  policy: unknown\n"),
     ("model.name", "'quoted'", "  # name: Ada\n", "  # name: Ada\nmodel:\n  name: quoted\n"),
     ("HERMES_MODEL", "4", "  # name: Ada\n", '  # name: Ada\nmodel:\n  name: "4"\n'),
     (
@@ -91,6 +105,28 @@ def test_a_second_set_replaces_the_first(home: Home) -> None:
         "  enabled_toolsets: [clock]",
         "  disabled_toolsets: [web]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "entries", "shown"),
+    [
+        ("command_allowlist", ("make test",), "make test"),
+        ("command_allowlist", ("make a, b",), "make a, b"),
+        ("command_allowlist", ("make", "ls"), '["make", "ls"]'),
+        ("command_allowlist", ("[ -e x ]",), '["[ -e x ]"]'),
+        ("command_allowlist", (), ""),
+        ("agent.enabled_toolsets", ("core", "web"), "core,web"),
+        ("media.allowed_dirs", ("~/a, b", "~/c"), '["~/a, b", "~/c"]'),
+    ],
+)
+def test_what_is_shown_of_a_list_can_be_set_again(home: Home, key: str, entries: tuple[str, ...], shown: str) -> None:
+    setting = catalogue()[key]
+    assert setting.as_typed(entries) == shown
+    set_value(home, key, shown)
+    found: object = load(home).settings
+    for part in key.split("."):
+        found = getattr(found, part)
+    assert found == entries
 
 
 def test_no_example_is_better_than_an_empty_one(home: Home) -> None:

@@ -120,6 +120,15 @@ def test_lists_of_users_may_hold_bare_numbers(home: Home) -> None:
     assert (access.allowed_users, access.owner_users) == (("123", "telegram:5"), ("telegram:7",))
 
 
+def test_commands_that_are_allowed_stand_at_the_top(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.config_file.write_text("command_allowlist:\n  - git push origin *\n  - make a, b\n")
+    loaded = load(home)
+    assert loaded.settings.command_allowlist == ("git push origin *", "make a, b")
+    assert loaded.sources == {"command_allowlist": "config.yaml line 1"}
+    monkeypatch.setenv("HERMES_COMMAND_ALLOWLIST", "make a, b")  # one that stands alone is one
+    assert load(home).settings.command_allowlist == ("make a, b",)
+
+
 def test_a_wrong_value_that_is_overruled_only_warns(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.config_file.write_text("gateway:\n  max_turns: many\n")
     monkeypatch.setenv("HERMES_GATEWAY__MAX_TURNS", "5")

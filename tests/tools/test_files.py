@@ -12,6 +12,7 @@ from tools import files
 from tools.backends.base import Workplace
 from tools.base import BadArguments, ToolContext, ToolFailed
 from tools.builtin import load_builtin
+from tools.gate import NobodyNeedsToBeAsked
 from tools.toolsets import select, why_not
 from tools.workplaces import local_workplace
 
@@ -35,8 +36,13 @@ def workplace(folder: Path, tmp_path: Path) -> Workplace:
 
 @pytest.fixture
 def ask(workplace: Workplace) -> Ask:
+    return asking(workplace)
+
+
+def asking(workplace: Workplace, **context: Any) -> Ask:
     async def asked(name: str, **arguments: Any) -> dict[str, Any]:
-        output = await TOOLS[name].run(json.dumps(arguments), ToolContext(task_id="one", workplace=workplace))
+        given = ToolContext(task_id="one", workplace=workplace, **context)
+        output = await TOOLS[name].run(json.dumps(arguments), given)
         assert isinstance(output, dict)
         json.dumps(output, ensure_ascii=False).encode()  # as it goes to the model
         return output
@@ -134,7 +140,10 @@ async def test_what_no_file_can_hold_is_refused(ask: Ask, monkeypatch: pytest.Mo
     assert "too long to be written at once" in await refusal(ask, "file_write", path="x", content="x" * 11)
 
 
-async def test_secrets_and_state_of_hermes_stay_closed(ask: Ask, tmp_path: Path, folder: Path) -> None:
+async def test_secrets_and_state_of_hermes_stay_closed_whatever_is_approved(
+    workplace: Workplace, tmp_path: Path, folder: Path
+) -> None:
+    ask = asking(workplace, gate=NobodyNeedsToBeAsked())
     home = tmp_path / "home"
     (home / "backups").mkdir(parents=True)
     (home / "skills").mkdir()

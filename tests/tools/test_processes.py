@@ -14,6 +14,7 @@ from tools import processes
 from tools.backends import kept
 from tools.backends.base import Spawned, Workplace
 from tools.base import BadArguments, ToolFailed
+from tools.gate import Gate, NobodyNeedsToBeAsked, NobodyToAsk
 from tools.process_book import KEPT_MS, MAX_PROCESSES, Process, ProcessesInMemory, now_ms, stale
 from tools.processes import process_tools
 from tools.terminal import TerminalRules
@@ -22,14 +23,15 @@ from tools.terminal import TerminalRules
 class Room:
     """Both tools over one book, for one holder."""
 
-    def __init__(self, tmp_path: Path, kind: str = "local", **rules: Any) -> None:
+    def __init__(self, tmp_path: Path, kind: str = "local", gate: Gate | None = None, **rules: Any) -> None:
         self.book = ProcessesInMemory()
         self.tools = process_tools(self.book, TerminalRules(**rules))
+        self.gate = gate or NobodyToAsk()
         self.enter(place_in(tmp_path, kind))
 
     def enter(self, place: Workplace) -> None:
         self.place = place
-        self.terminal, self.process = (asking(tool, place) for tool in self.tools)
+        self.terminal, self.process = (asking(tool, place, gate=self.gate) for tool in self.tools)
 
     async def start(self, command: str, **arguments: Any) -> str:
         told = await self.terminal(command=command, background=True, **arguments)
@@ -187,7 +189,7 @@ async def test_waiting_ends_when_the_user_writes(room: Room) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_terminal_can_be_driven_like_one(tmp_path: Path, kind: str) -> None:
     """A Python prompt: an expression, an unfinished line, Ctrl-C, a password that is not shown, the end."""
-    room = Room(tmp_path, kind)
+    room = Room(tmp_path, kind, gate=NobodyNeedsToBeAsked())
     which = await room.start("PYTHON_BASIC_REPL=1 /usr/bin/python3 -q", pty=True)
     await room.told(which, ">>> ")
     await room.process(action="submit", session_id=which, data="6 * 7")
@@ -217,7 +219,7 @@ async def test_what_has_ended_takes_no_input(room: Room) -> None:
 async def test_what_is_typed_is_looked_at_like_a_command(room: Room) -> None:
     which = await room.start("cat")
     for action in ("write", "submit"):
-        assert "This was not run" in await refusal(room.process, action=action, session_id=which, data="rm -rf /")
+        assert "This was not done" in await refusal(room.process, action=action, session_id=which, data="rm -rf /")
     await room.process(action="submit", session_id=which, data="fine")
     assert await room.told(which, "fine") == "fine\n"
 

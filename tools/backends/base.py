@@ -201,6 +201,10 @@ class Backend(Protocol):
         """Whether a risky command can do no harm outside of its workspace."""
 
     @property
+    def has_network(self) -> bool:
+        """Whether its commands can reach other machines."""
+
+    @property
     def home(self) -> str:
         """What `~` means in it."""
 

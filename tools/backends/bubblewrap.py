@@ -67,6 +67,7 @@ class BubblewrapBackend:
         self._max_output_chars = max_output_chars
         self._env_passthrough = tuple(env_passthrough)
         self._box = Sandbox.of(workspace=workspace, private=private, hidden=hidden, network=network)
+        self.has_network = network
         self._use = WorkspaceUse(
             folders=(self._box.workspace, self._box.scratch), max_bytes=self._limits.workspace_mb * 1_000_000
         )

@@ -24,6 +24,7 @@ class LocalBackend:
 
     name = "local"
     is_isolated = False
+    has_network = True
     limits_in_force = "a time limit, and nothing else: commands may do what the gateway's user may do"
 
     def __init__(

@@ -14,6 +14,7 @@ _FAMILIES: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": 
 _MARK = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|/(?P<command>[^:<>\n]+):\d+|a?:(?P<emoji>\w+):\d+)>"
 )
+_CALLED = re.compile(r"\s*(?P<name><@!?(?P<id>\d+)>)")
 # Discord sends what begins with a slash as it is where no slash command has that name.
 _COMMAND = re.compile(r"\s*(?:<@!?(?P<called>\d+)>\s*)?(?P<command>/[a-z].*)", re.IGNORECASE | re.DOTALL)
 
@@ -37,6 +38,12 @@ def command_in(content: str, me: int) -> str:
     """What is said as a command, without our name if it stands before; empty where nothing is."""
     found = _COMMAND.match(content)
     return found["command"] if found and found["called"] in (None, str(me)) else ""
+
+
+def called(message: discord.Message, me: int) -> str:
+    """Our name as its words begin with it; empty where they do not."""
+    found = _CALLED.match(message.content)
+    return _readable(found["name"], message) if found and int(found["id"]) == me else ""
 
 
 def replied_to(message: discord.Message) -> discord.MessageReference | None:

@@ -8,7 +8,7 @@ from typing import Any
 import discord
 
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
-from gateway.platforms.discord.content import command_in, parts_of, replied_to
+from gateway.platforms.discord.content import called, command_in, parts_of, replied_to
 from gateway.platforms.text import encodable, one_line
 
 OPTION = "text"
@@ -57,6 +57,7 @@ def said(message: discord.Message, me: Me) -> InboundMessage | None:
         addressed=_is_addressed(message, me),
         more_follows=len(message.content) >= _CUT_BY_HAND,
         place_name=place_name(message.channel),
+        called=called(message, me.id),
     )
 
 

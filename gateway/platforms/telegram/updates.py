@@ -115,6 +115,7 @@ def _inbound(message: Message, me: Me, commands: Collection[str]) -> InboundMess
         addressed=_is_addressed(message, me, commands),
         more_follows=message.media_group_id is not None or utf16_len(words_of(message)[0]) >= _CUT_BY_THE_CLIENT,
         place_name=one_line(message.chat.title),
+        called=_called(message, me),
     )
 
 
@@ -225,6 +226,12 @@ def _names_us(text: str, entity: MessageEntity, me: Me) -> bool:
     if entity.type == MessageEntity.TEXT_MENTION:
         return entity.user is not None and entity.user.id == me.id
     return entity.type == MessageEntity.MENTION and words_at(text, entity).casefold() == f"@{me.username}".casefold()
+
+
+def _called(message: Message, me: Me) -> str:
+    text, entities = words_of(message)
+    ours = (entity for entity in entities if entity.offset == 0 and _names_us(text, entity, me))
+    return next((words_at(text, entity) for entity in ours), "")
 
 
 def _emoji(reaction: ReactionType) -> str:

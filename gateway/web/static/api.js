@@ -6,10 +6,14 @@ let onLocked = () => {};
 
 export const whenLocked = (run) => (onLocked = run);
 
-export async function get(path) {
+export const get = (path) => ask(path, {});
+
+export const post = (path, value) => ask(path, { method: "POST", body: JSON.stringify(value) });
+
+async function ask(path, how) {
   let answer;
   try {
-    answer = await fetch(path, { credentials: "same-origin", headers: { Accept: "application/json" } });
+    answer = await fetch(path, { credentials: "same-origin", headers: { Accept: "application/json" }, ...how });
   } catch {
     throw new Problem("The gateway does not answer.");
   }

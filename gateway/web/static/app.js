@@ -7,10 +7,11 @@ import { byId } from "./dom.js";
 import { setUpViewer } from "./files.js";
 import { Line } from "./line.js";
 import { Panels } from "./panels.js";
+import { Questions } from "./questions.js";
 import { Sidebar } from "./sidebar.js";
 import { forget, load, save } from "./storage.js";
 import { Timeline, announce } from "./timeline.js";
-import { Unsent, newChatId } from "./unsent.js";
+import { Unsent, newChatId, newId } from "./unsent.js";
 
 const CHAT = /^#([0-9a-f]{16})$/;
 const ANSWER_SOON_MS = 1_500;
@@ -28,7 +29,9 @@ class App {
     this.timeline = new Timeline({
       again: (message) => this.unsent.again(message.id),
       discard: (message) => this.takeBack(message),
+      press: (item, choice) => this.press(item, choice),
     });
+    this.questions = new Questions({ here: () => this.chat?.id, onProblem });
     this.sidebar = new Sidebar({ onProblem, onList: () => this.showTitle() });
     this.composer = new Composer({
       onSend: (text, files) => this.send(text, files),
@@ -68,6 +71,7 @@ class App {
     this.chat = new Conversation(found[1], () => this.show());
     this.timeline.clear();
     this.sidebar.open(this.chat.id);
+    this.questions.show();
     this.composer.open(this.chat.id);
     this.panels.closeDrawer();
     this.show();
@@ -102,6 +106,12 @@ class App {
     this.unsent.add({ chat: this.chat.id, text, files });
   }
 
+  /** What became of it is said by the message itself. */
+  press(item, choice) {
+    const sent = this.line.send({ type: "press", id: newId(), chat: this.chat.id, about: item.key, action: choice.action });
+    if (!sent) this.refresh();
+  }
+
   stop() {
     this.send("/stop", []);
   }
@@ -115,6 +125,7 @@ class App {
     else if (event.type === "retry") this.unsent.later(event.id, event.problem);
     else if (event.type === "error") event.id ? this.unsent.refuse(event.id, event.problem) : this.problem(event);
     else if (event.type === "chats") this.sidebar.reload();
+    else if (event.type === "questions") this.questions.fetch();
     else this.takeNews(event);
   }
 
@@ -126,6 +137,8 @@ class App {
     if (event.chat !== this.chat.id) return;
     this.chat.take(event);
     if (event.type === "message") this.answered(event.item);
+    // A message that was changed, or words that only decided something: the gateway knows how all of it stands.
+    if (event.type === "message" && event.item.kind === "notice") this.refresh();
     if (event.type === "ended") this.expectAnswer();
   }
 
@@ -162,6 +175,7 @@ class App {
     this.unsent.reconnected();
     this.refresh();
     this.sidebar.fetch();
+    this.questions.fetch();
     try {
       const about = await get("/api/about");
       this.composer.attachments.maxBytes = about.max_file_bytes;

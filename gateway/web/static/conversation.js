@@ -91,6 +91,7 @@ export class Conversation {
   add(item) {
     // A message that was sent twice is told twice; how it stands is known better here.
     if (item.kind === "user" && this.items.has(keyOf(item))) return false;
+    if (item.edits && this.change(item)) return true;
     this.items.set(keyOf(item), item);
     if (item.kind === "answer") this.draft = null;
     for (const id of item.answers ?? []) {
@@ -98,6 +99,13 @@ export class Conversation {
       if (message) this.items.set(`user ${id}`, { ...message, state: "done" });
     }
     return true;
+  }
+
+  /** What takes the place of an earlier message stands where that stood. */
+  change({ edits, text, choices }) {
+    const known = [...this.items].find(([, one]) => one.kind !== "user" && one.key === edits);
+    if (known) this.items.set(known[0], { ...known[1], text, choices });
+    return Boolean(known);
   }
 
   draw(event, change) {

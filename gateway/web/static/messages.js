@@ -3,12 +3,14 @@
 import { copyButton, el, icon } from "./dom.js";
 import { fileView } from "./files.js";
 import { markdown } from "./markdown.js";
+import { buttonsView } from "./questions.js";
 import { exactly, timeOfDay } from "./time.js";
 import { toolList } from "./tools.js";
 
-export function itemView(item) {
+export function itemView(item, press) {
   if (item.kind === "user") return userView(item);
-  return item.kind === "notice" ? noticeView(item) : answerView(item);
+  const buttons = item.choices?.length > 0 && buttonsView(item.choices, press);
+  return item.kind === "notice" ? noticeView(item, buttons) : answerView(item, buttons);
 }
 
 const isCommand = (item) => /^\/[a-z]/i.test(item.text) && !item.text.includes("\n");
@@ -50,7 +52,7 @@ export function unsentView(message, { again, discard }) {
 
 const button = (shape, words, onclick) => el("button", { type: "button", class: "small", onclick }, icon(shape), words);
 
-function answerView(item) {
+function answerView(item, buttons) {
   return el(
     "li",
     { class: "entry answer" },
@@ -59,6 +61,7 @@ function answerView(item) {
     item.tools?.length > 0 && toolList(item.tools, item.key),
     withAttributes(markdown(item.text), { dir: "auto" }),
     filesView(item.files),
+    buttons,
     el(
       "div",
       { class: "meta" },
@@ -68,12 +71,13 @@ function answerView(item) {
   );
 }
 
-function noticeView(item) {
+function noticeView(item, buttons) {
   return el(
     "li",
-    { class: "entry notice" },
-    el("h3", { class: "unseen" }, "Notice"),
+    { class: buttons ? "entry notice asking" : "entry notice" },
+    el("h3", { class: "unseen" }, buttons ? "Question" : "Notice"),
     markdown(item.text),
+    buttons,
     el("div", { class: "meta" }, timeView(item.at_ms)),
   );
 }

@@ -11,8 +11,9 @@ const NEAR_PX = 60;
 const SPOKEN_CHARS = 1200;
 
 export class Timeline {
-  constructor({ again, discard }) {
+  constructor({ again, discard, press }) {
     this.actions = { again, discard };
+    this.press = press;
     this.list = byId("timeline");
     this.scroller = byId("scroll");
     this.jump = byId("jump");
@@ -49,10 +50,11 @@ export class Timeline {
     const inLine = items.length - (items.findLastIndex((item) => item.kind !== "user" || item.state !== "waiting") + 1);
     const isWriting = conversation.draft !== null;
     const above = isWriting ? items.length - inLine : items.length;
-    for (const item of items.slice(0, above)) place(keyOf(item), item, itemView);
+    const view = (item) => itemView(item, (choice) => this.press(item, choice));
+    for (const item of items.slice(0, above)) place(keyOf(item), item, view);
     if (isWriting) nodes.push(conversation.draft.element);
     else if (conversation.isBusy) nodes.push(this.dots.element);
-    for (const item of items.slice(above)) place(keyOf(item), item, itemView);
+    for (const item of items.slice(above)) place(keyOf(item), item, view);
     for (const message of unsent.filter((one) => !conversation.items.has(`user ${one.id}`))) {
       place(`unsent ${message.id}`, message, (one) => unsentView(one, this.actionsFor(one)));
     }

@@ -88,6 +88,8 @@ async def test_help_lists_every_command_with_its_aliases(db: Database) -> None:
         "Agent",
         "  /verbose off|new|all|verbose: Choose how much is shown of the tools in use",
         "Access",
+        "  /approve [ID] [session|always]: Allow what I have asked about",
+        "  /deny [ID]: Forbid what I have asked about",
         "  /pairing [list|approve CODE|revoke ID|clear]: Show who asks to be let in, let them in, show them the door",
         "  /allow here|off: Let everybody in this group talk to me, or no longer",
         "  /sethome: Send notices to this chat",

@@ -3,11 +3,15 @@
 import sqlite3
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from gateway.messages import Address, InboundMessage, Kind, Sender, SessionKey, Text
 from gateway.store import inbox, people
+from gateway.store.approvals import Asker
 from gateway.store.connection import Transaction
+from gateway.store.inbox import Accepted
 from tools.backends.base import Spawned
+from tools.gate import Question, bound_to
 from tools.process_book import Process
 
 ANN = Sender(id="42", name="Ann")
@@ -55,6 +59,21 @@ def take(tx: Transaction, message: InboundMessage) -> int:
     return accepted
 
 
+def accepted(message: InboundMessage, *, role: str = "owner") -> Accepted:
+    """As the inbox would have it."""
+    return Accepted(
+        id=1,
+        key=message.key,
+        kind=message.kind,
+        message_id=message.message_id,
+        sender_id=message.sender.id,
+        sender_name=message.sender.name,
+        person_id="owner",
+        role=role,
+        parts=message.parts,
+    )
+
+
 def a_process(task_id: str, name: str = "a") -> Process:
     """One that nobody has started."""
     spawned = Spawned(id=f"proc_{name}", pid=1, keeper_pid=2, keeper_started=3, folder=f"outputs/proc_{name}")
@@ -71,6 +90,24 @@ def a_process(task_id: str, name: str = "a") -> Process:
         interactive=True,
         check_interval_seconds=40,
         notify_on_complete=True,
+    )
+
+
+def a_question(action: str = "rm -r build", **other: Any) -> Question:
+    given: dict[str, Any] = {"tool": "terminal", "reasons": ("it deletes build",), "binding": bound_to(action)} | other
+    return Question(action=action, **given)
+
+
+def an_asker(key: SessionKey = KEY, person_id: str = "", sender: Sender = ANN, *, turn_id: str = "") -> Asker:
+    return Asker(
+        turn_id=turn_id or f"turn of {sender.id}",
+        session_id=f"session of {sender.id}",
+        session_key=str(key),
+        holder=person_id or f"person {sender.id}",
+        person_id=person_id or None,
+        account=key.account_name,
+        sender_id=sender.id,
+        sender_name=sender.name,
     )
 
 

@@ -13,6 +13,7 @@ from gateway.errors import StoreUnavailable
 from gateway.messages import Address, Sender, SessionKey
 from gateway.spoken import spoken
 from gateway.store import (
+    approvals,
     drafts,
     forget,
     inbox,
@@ -37,7 +38,7 @@ from gateway.store.retention import Retention, delete_old_rows
 from gateway.store.spending import Call
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin, exchange, keep_file
-from tests.gateway.store.rows import a_process, inbound, take
+from tests.gateway.store.rows import a_process, a_question, an_asker, inbound, take
 from tools.parts import Quote, Text, dump_parts, load_parts
 
 CANARY = "kanarienvogel"
@@ -67,6 +68,8 @@ TABLES = (
     "drafts",
     "spending",
     "processes",
+    "approvals",
+    "approval_rules",
 )
 
 
@@ -108,6 +111,16 @@ def everything_of(tx: Transaction, who: Sender, key: SessionKey, words: str) -> 
     process = replace(a_process("", who.id), holder=f"{key}/{words}", command=f"echo {words}", ended_ms=1)
     processes.add(tx, process)
     tx.execute("UPDATE processes SET account = 'telegram', sender_id = ? WHERE id = ?", who.id, process.id)
+    person_id = people.find(tx, "telegram", who.id) or ""
+    asked = approvals.put(
+        tx,
+        an_asker(key, person_id, who),
+        "call",
+        a_question(f"rm -r {words}", rules=(f"recursive-delete /srv/{words}",)),
+        key.reply_address(""),
+        expires_ms=2,
+    )
+    approvals.approve(tx, asked, "always", by=f"telegram:{who.id}")
     trail.record_refusal(tx, account="telegram", chat="9", sender_id=who.id, reason=words)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import StoreCorrupt, StoreUnavailable
-from gateway.store import chats, pairing
+from gateway.store import approvals, chats, pairing
 from gateway.store.connection import connect
 from gateway.store.database import open_database
-from gateway.store.look import look
+from gateway.store.look import look, peek
 from gateway.store.migrate import migrate, migrations, schema_version
 from gateway.store.pairing import Limits
 from gateway.store.prepare import Care, prepare
@@ -34,6 +34,7 @@ async def test_it_sees_what_a_running_gateway_has_just_written(database: Path) -
     try:
         await db.write(lambda tx: pairing.invite(tx, "telegram", "owner", Limits(), by="owner"))
         await db.write(lambda tx: chats.allow(tx, "telegram", "-100", by="owner"))
+        await db.write(lambda tx: approvals.grant(tx, "owner", "force-push", session_id="", by="telegram:1"))
         seen = look(database, Limits())
     finally:
         await db.close()
@@ -41,6 +42,7 @@ async def test_it_sees_what_a_running_gateway_has_just_written(database: Path) -
     assert seen.access is not None
     assert [invite.role for invite in seen.access.invites] == ["owner"]
     assert seen.open_chats == ("telegram:-100",)
+    assert [(rule.granted.rule, rule.holder) for rule in seen.rules] == [("force-push", "the owner")]
 
 
 def test_it_does_not_bring_an_older_file_up_to_date(tmp_path: Path) -> None:
@@ -66,3 +68,21 @@ def test_a_file_that_may_not_be_read_is_no_damage(database: Path) -> None:
     database.chmod(0)
     with bound_by_file_modes(), pytest.raises(StoreUnavailable):
         look(database, Limits())
+
+
+def test_a_question_leaves_an_older_file_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    assert peek(path, lambda tx: "asked", "nothing") == "nothing"
+    assert not path.exists()
+    connection = connect(path, busy_timeout_seconds=5)
+    migrate(connection, {1: migrations()[1]})
+    assert peek(path, lambda tx: "asked", "nothing") == "nothing"
+    assert schema_version(connection) == 1
+    connection.close()
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith("before")] == []
+
+
+def test_a_question_is_answered_and_can_change_nothing(database: Path) -> None:
+    assert peek(database, lambda tx: tx.count("SELECT COUNT(*) FROM notices"), -1) == 0
+    with pytest.raises(StoreUnavailable):
+        peek(database, lambda tx: tx.execute("INSERT INTO notices (at_ms, text) VALUES (0, 'x')"), 0)

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from gateway.messages import Receipt, SessionKey, Text
-from gateway.store import inbox, outbox, overheard, people, tracing, trail, turns
+from gateway.store import approvals, inbox, outbox, overheard, people, tracing, trail, turns
 from gateway.store.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import exchange
-from tests.gateway.store.rows import ANN, KEY, inbound, key_of, take
+from tests.gateway.store.rows import ADDRESS, ANN, KEY, a_question, an_asker, inbound, key_of, take
 
 
 def events(trace: tracing.Trace) -> list[str]:
@@ -203,3 +203,20 @@ def test_reading_one_does_not_go_through_all_that_was_ever_said(tx: Transaction)
     plans = [row["detail"] for query in asked for row in tx.all(f"EXPLAIN QUERY PLAN {query}")]
     ways = [plan for plan in plans if "outbox" in plan]
     assert ways == ["SCAN outbox USING INDEX outbox_open", "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"]
+
+
+def test_a_turn_that_waits_for_a_human_says_since_when(tx: Transaction) -> None:
+    taken = take(tx, inbound("delete it"))
+    turn = turns.begin(tx)
+    assert turn is not None
+    assert (work := tracing.read(tx, taken).turn) is not None
+    assert work.waits_since_ms is None
+    asked = approvals.put(tx, an_asker(turn_id=turn.id), "c1", a_question(), ADDRESS, expires_ms=10**15)
+    assert (work := tracing.read(tx, taken).turn) is not None
+    assert work.waits_since_ms is not None
+    approvals.approve(tx, asked, "once", by="telegram:1")
+    trace = tracing.read(tx, taken)
+    assert trace.turn is not None
+    assert trace.turn.waits_since_ms is None
+    assert events(trace)[-2:] == ["approval_asked", "approval_approved"]
+    assert trace.steps[-1].detail == {"approval": asked.id, "by": "telegram:1", "scope": "once"}

@@ -1,0 +1,98 @@
+"""Deciding questions: by a button below them, or by a command."""
+
+from typing import get_args
+
+from gateway import decisions
+from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
+from gateway.question_words import Verdict, outcome
+from gateway.store import approvals
+from gateway.store.approvals import Approval
+from gateway.store.connection import Transaction
+
+_VERDICTS: dict[str, Verdict] = {verdict: verdict for verdict in get_args(Verdict)}
+_GONE = "That question is not there any more."
+
+
+def decide_pressed(tx: Transaction, call: CommandCall) -> CommandReply:
+    """Pressed once more, or late, it shows what became of it."""
+    approval_id, _, word = call.arguments.partition(":")
+    approval, verdict = _of_this_chat(tx, call, approval_id), _VERDICTS.get(word)
+    if approval is None or verdict is None:
+        return CommandReply(text=_GONE)
+    if not approval.is_waiting:
+        return CommandReply(text=outcome(approval), in_place=True)
+    said = decisions.decide(tx, approval, verdict, _person(call))
+    return CommandReply(text=said, in_place=said != decisions.ONLY_OWNERS)
+
+
+def ask_again(tx: Transaction, call: CommandCall) -> CommandReply:
+    approval = _of_this_chat(tx, call, call.arguments)
+    if approval is None:
+        return CommandReply(text=_GONE)
+    if not decisions.may_deny(approval, _person(call)):
+        return CommandReply(text=decisions.ONLY_OWNERS)
+    if approval.state != "expired":
+        return CommandReply(text=outcome(approval), in_place=True)
+    return CommandReply(text=f"{outcome(approval)}\n{decisions.ask_again(tx, approval)}", in_place=True)
+
+
+def approve(tx: Transaction, call: CommandCall) -> CommandReply:
+    *ids, scope = call.arguments.lower().split() or ["once"]
+    if scope not in ("once", "session", "always"):
+        ids, scope = [*ids, scope], "once"
+    return _decide(tx, call, " ".join(ids), _VERDICTS[scope])
+
+
+def deny(tx: Transaction, call: CommandCall) -> CommandReply:
+    return _decide(tx, call, call.arguments.lower(), "deny")
+
+
+def _decide(tx: Transaction, call: CommandCall, approval_id: str, verdict: Verdict) -> CommandReply:
+    person = _person(call)
+    asked = [one for one in _reachable(tx, call) if approval_id in ("", one.id) and decisions.may_deny(one, person)]
+    if not asked:
+        return CommandReply(text=_none_waits(tx, approval_id))
+    if len(asked) > 1:
+        return CommandReply(text=decisions.which(asked))
+    said = decisions.decide(tx, asked[0], verdict, person)
+    if said != decisions.ONLY_OWNERS:
+        decisions.show(tx, asked[0])
+    return CommandReply(text=said)
+
+
+def _reachable(tx: Transaction, call: CommandCall) -> list[Approval]:
+    """Here: those that stand here or are about this conversation. An owner may name any, wherever it was asked."""
+    here = [*approvals.waiting_at(tx, call.key.reply_address("")), *approvals.waiting_in(tx, str(call.key))]
+    everywhere = approvals.waiting(tx) if call.role == "owner" and (call.arguments or not here) else []
+    return list({one.id: one for one in (*here, *everywhere)}.values())
+
+
+def _none_waits(tx: Transaction, approval_id: str) -> str:
+    known = approvals.get(tx, approval_id) if approval_id else None
+    if known is not None and not known.is_waiting:
+        return outcome(known)
+    return f"No question {approval_id} waits for an answer." if approval_id else "No question waits for an answer."
+
+
+def _of_this_chat(tx: Transaction, call: CommandCall, approval_id: str) -> Approval | None:
+    found = approvals.get(tx, approval_id)
+    place = (call.key.account_name, call.key.chat)
+    return found if found is not None and (found.asked_at.account, found.asked_at.chat) == place else None
+
+
+def _person(call: CommandCall) -> decisions.Person:
+    return decisions.Person(account=call.key.account_name, id=call.sender_id, name=call.sender_name, role=call.role)
+
+
+APPROVAL_COMMANDS = (
+    CommandSpec(
+        name="approve",
+        category="Access",
+        description="Allow what I have asked about",
+        argument_hint="[ID] [session|always]",
+        run=approve,
+    ),
+    CommandSpec(
+        name="deny", category="Access", description="Forbid what I have asked about", argument_hint="[ID]", run=deny
+    ),
+)

@@ -1,0 +1,122 @@
+"""What a question to a human says, what it says in the end, and what people answer. Pure."""
+
+import re
+import unicodedata
+from typing import Literal
+
+from gateway.clock import how_long
+from gateway.messages import Choice
+from gateway.store.approvals import Approval
+
+Verdict = Literal["once", "session", "always", "deny"]
+
+WROTE_INSTEAD = "wrote instead"  # in `decided_by`: nobody has decided, but what they say next is something else
+_LABELS: dict[Verdict, str] = {"once": "Once", "session": "Session", "always": "Always", "deny": "Deny"}
+_YES = {
+    "yes",
+    "y",
+    "yep",
+    "yeah",
+    "yes please",
+    "ok",
+    "okay",
+    "sure",
+    "approve",
+    "allow",
+    "go ahead",
+    "do it",
+    "👍",
+    "✅",
+}
+_NO = {"no", "n", "nope", "no thanks", "deny", "never", "not now", "don't", "do not", "👎", "⛔"}
+_SHOWN_CHARS = 300
+
+
+def wording(approval: Approval, wait_ms: int, *, for_whom: str = "") -> str:
+    """All of what would be done, and where: whoever decides sees nothing else."""
+    question = approval.question
+    lines = [f"⚠️ May I do this{f' for {plainly(for_whom)}' if for_whom else ''}?", _fenced(question.action)]
+    if question.where:
+        lines.append(f"It would be {plainly(question.where)}.")
+    lines += [f"I ask because {plainly(reason)}." for reason in question.reasons]
+    if question.rules:
+        lines.append(f"Session and Always also allow {_rules(approval)}.")
+    wait = f"Without an answer it is not done: I wait for {how_long(wait_ms)}."
+    return "\n".join([*lines, f"{wait} /approve {approval.id} and /deny {approval.id} do the same as the buttons."])
+
+
+def choices(approval: Approval) -> tuple[Choice, ...]:
+    offered: tuple[Verdict, ...] = ("once", "deny")
+    if approval.question.rules:
+        offered = ("once", "session", "always", "deny")
+    return tuple(Choice(label=_LABELS[one], action=f"approval:{approval.id}:{one}") for one in offered)
+
+
+def outcome(approval: Approval, *, by: str = "") -> str:
+    """One line: what became of it."""
+    action = f"`{_code(one_line(approval.question.action))}`"
+    who = f" by {plainly(by)}" if by else ""
+    match approval.state:
+        case "approved" | "used":
+            return f"✅ Allowed {_how_long_for(approval)}{who}: {action}"
+        case "denied" if approval.decided_by == WROTE_INSTEAD:
+            return f"↩️ Not done, since something else was said: {action}"
+        case "denied":
+            return f"⛔ Denied{who}: {action}"
+        case "expired":
+            return f"⌛ Nobody decided in time, so it was not done: {action}"
+        case "withdrawn":
+            return f"↩️ No longer needed: {action}"
+        case "waiting":
+            return f"Still to be decided: {action}"
+
+
+def read_verdict(said: str) -> Verdict | None:
+    """What a text says that is nothing but a yes or a no, and perhaps for how long."""
+    words = re.sub(r"[\s.,!]+", " ", said.lower().replace("’", "'")).strip()
+    if words in _NO:
+        return "deny"
+    scopes: tuple[Verdict, ...] = ("once", "session", "always")
+    for scope in scopes:
+        if words == scope or (words.endswith(f" {scope}") and words.removesuffix(f" {scope}") in _YES):
+            return scope
+    return "once" if words in _YES else None
+
+
+def one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"
+
+
+def plainly(text: str) -> str:
+    """Without anything that makes a text look like another: marks of control, of direction, and without a width."""
+    return "".join(mark if mark in "\n\t" or not _is_hidden(mark) else f"\\u{ord(mark):04x}" for mark in text)
+
+
+def _is_hidden(mark: str) -> bool:
+    return unicodedata.category(mark) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def _how_long_for(approval: Approval) -> str:
+    match approval.scope:
+        case "session":
+            return f"for this conversation, with {_rules(approval)},"
+        case "always":
+            return f"for good, with {_rules(approval)},"
+        case _:
+            return "once"
+
+
+def _rules(approval: Approval) -> str:
+    return ", ".join(f"`{_code(rule)}`" for rule in approval.question.rules)
+
+
+def _fenced(text: str) -> str:
+    """As code, whatever is in it: the fence is longer than any row of backticks."""
+    longest = max((len(row) for row in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    return f"{fence}\n{plainly(text)}\n{fence}"
+
+
+def _code(text: str) -> str:
+    return plainly(text).replace("`", "'")

@@ -1,0 +1,319 @@
+"""Questions to a human about calls of tools, and what a lasting yes allows.
+
+A yes is good for one call, with exactly the effect that was shown: it is taken by the unit that lets the call begin.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from gateway.clock import now_ms
+from gateway.messages import Address
+from gateway.store import trail
+from gateway.store.connection import Row, Transaction
+from tools.gate import Decider, Question
+from tools.parts import loads_list
+
+State = Literal["waiting", "approved", "used", "denied", "expired", "withdrawn"]
+Scope = Literal["once", "session", "always"]
+
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+_ID_CHARS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """For whom a call would be made, in which turn."""
+
+    turn_id: str
+    session_id: str
+    session_key: str
+    holder: str
+    person_id: str | None
+    account: str
+    sender_id: str  # empty when several asked together
+    sender_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    id: str
+    call_id: str
+    asker: Asker
+    question: Question
+    asked_at: Address
+    outbox_id: int | None
+    state: State
+    scope: str
+    decided_by: str
+    expires_ms: int
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state == "waiting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """A rule of which nobody asks again."""
+
+    id: int
+    holder: str
+    session_id: str  # empty: in all conversations
+    rule: str
+    granted_by: str
+    granted_ms: int
+
+
+def put(
+    tx: Transaction, asker: Asker, call_id: str, question: Question, asked_at: Address, *, expires_ms: int
+) -> Approval:
+    """Writes a question down. Whoever puts it says so in a chat, and then `stands_at`."""
+    row = tx.one(
+        """INSERT INTO approvals (id, turn_id, call_id, session_id, session_key, holder, person_id, account, sender_id,
+                                  sender_name, tool, action, place, reasons, rules, binding, decider,
+                                  asked_account, asked_chat, asked_thread, state, asked_ms, expires_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?) RETURNING *""",
+        _new_id(tx),
+        asker.turn_id,
+        call_id,
+        asker.session_id,
+        asker.session_key,
+        asker.holder,
+        asker.person_id,
+        asker.account,
+        asker.sender_id,
+        asker.sender_name,
+        question.tool,
+        question.action,
+        question.where,
+        json.dumps(question.reasons, ensure_ascii=False),
+        json.dumps(question.rules, ensure_ascii=False),
+        question.binding,
+        question.decider,
+        asked_at.account,
+        asked_at.chat,
+        asked_at.thread,
+        now_ms(),
+        expires_ms,
+    )
+    assert row is not None
+    trail.record(tx, "approval_asked", turn_id=asker.turn_id, tool=question.tool, approval=row["id"])
+    return _approval(row)
+
+
+def stands_at(tx: Transaction, approval_id: str, outbox_id: int) -> None:
+    tx.execute("UPDATE approvals SET outbox_id = ? WHERE id = ?", outbox_id, approval_id)
+
+
+def get(tx: Transaction, approval_id: str) -> Approval | None:
+    row = tx.one("SELECT * FROM approvals WHERE id = ?", approval_id)
+    return _approval(row) if row is not None else None
+
+
+def of_call(tx: Transaction, turn_id: str, call_id: str, binding: str) -> Approval | None:
+    """The question about exactly this, perhaps put by an earlier process."""
+    row = tx.one("SELECT * FROM approvals WHERE turn_id = ? AND call_id = ? AND binding = ?", turn_id, call_id, binding)
+    return _approval(row) if row is not None else None
+
+
+def waiting(tx: Transaction) -> list[Approval]:
+    return [_approval(row) for row in tx.all("SELECT * FROM approvals WHERE state = 'waiting' ORDER BY asked_ms, id")]
+
+
+def waiting_for(tx: Transaction, turn_id: str) -> list[Approval]:
+    return [one for one in waiting(tx) if one.asker.turn_id == turn_id]
+
+
+def waiting_in(tx: Transaction, session_key: str) -> list[Approval]:
+    rows = tx.all(
+        "SELECT * FROM approvals WHERE state = 'waiting' AND session_key = ? ORDER BY asked_ms, id", session_key
+    )
+    return [_approval(row) for row in rows]
+
+
+def waiting_at(tx: Transaction, address: Address) -> list[Approval]:
+    """Those that stand in a chat, the oldest first."""
+    place = (address.account, address.chat, address.thread)
+    return [one for one in waiting(tx) if (one.asked_at.account, one.asked_at.chat, one.asked_at.thread) == place]
+
+
+def approve(tx: Transaction, approval: Approval, scope: Scope, *, by: str) -> bool:
+    """False when it was decided meanwhile. A lasting yes also grants the rules that were shown."""
+    if not _settle(tx, approval, "approved", by=by, scope=scope):
+        return False
+    if scope != "once":
+        session_id = approval.asker.session_id if scope == "session" else ""
+        for rule in approval.question.rules:
+            grant(tx, approval.asker.holder, rule, session_id=session_id, by=by)
+    return True
+
+
+def deny(tx: Transaction, approval: Approval, *, by: str) -> bool:
+    """False when it was decided meanwhile."""
+    return _settle(tx, approval, "denied", by=by)
+
+
+def withdraw(tx: Transaction, approval: Approval) -> bool:
+    """Nobody needs to know any more."""
+    return _settle(tx, approval, "withdrawn")
+
+
+def expire(tx: Transaction, approval: Approval) -> bool:
+    return _settle(tx, approval, "expired")
+
+
+def use(tx: Transaction, turn_id: str, call_id: str, binding: str) -> bool:
+    """Takes the yes for exactly this; False when there is none."""
+    return (
+        tx.execute(
+            """UPDATE approvals SET state = 'used'
+                WHERE turn_id = ? AND call_id = ? AND binding = ? AND state = 'approved'""",
+            turn_id,
+            call_id,
+            binding,
+        )
+        > 0
+    )
+
+
+# Rules.
+
+
+def grant(tx: Transaction, holder: str, rule: str, *, session_id: str, by: str) -> None:
+    tx.execute(
+        """INSERT INTO approval_rules (holder, session_id, rule, granted_by, granted_ms) VALUES (?, ?, ?, ?, ?)
+           ON CONFLICT (holder, session_id, rule) DO NOTHING""",
+        holder,
+        session_id,
+        rule,
+        by,
+        now_ms(),
+    )
+    trail.record(tx, "rule_granted", rule=rule, by=by, lasting=not session_id)
+
+
+def granted_to(tx: Transaction, holder: str, session_id: str) -> list[str]:
+    """The rules that hold in one conversation of somebody's."""
+    rows = tx.all(
+        "SELECT rule FROM approval_rules WHERE holder = ? AND session_id IN ('', ?) ORDER BY id", holder, session_id
+    )
+    return [row["rule"] for row in rows]
+
+
+def is_covered(tx: Transaction, asker: Asker, rules: Sequence[str], covers: Callable[[str, str], bool]) -> bool:
+    """Whether all that a call needs has been granted before. What needs no rule cannot have been."""
+    granted = granted_to(tx, asker.holder, asker.session_id) if rules else []
+    return bool(granted) and all(any(covers(one, rule) for one in granted) for rule in rules)
+
+
+def rules(tx: Transaction) -> list[Granted]:
+    return [
+        Granted(
+            id=row["id"],
+            holder=row["holder"],
+            session_id=row["session_id"],
+            rule=row["rule"],
+            granted_by=row["granted_by"],
+            granted_ms=row["granted_ms"],
+        )
+        for row in tx.all("SELECT * FROM approval_rules ORDER BY id")
+    ]
+
+
+def revoke(tx: Transaction, ids: Collection[int], *, by: str) -> list[str]:
+    """Takes rules back; gives those that there were. From the next call on they are asked about again."""
+    gone: list[str] = []
+    for rule_id in ids:
+        for row in tx.all("DELETE FROM approval_rules WHERE id = ? RETURNING rule", rule_id):
+            trail.record(tx, "rule_revoked", rule=row["rule"], by=by)
+            gone.append(row["rule"])
+    return gone
+
+
+# When people and chats change.
+
+
+def forget(tx: Transaction, person_ids: Collection[str], session_keys: Collection[str]) -> None:
+    """All that was asked for these people, or in conversations of theirs, and what was granted to them."""
+    for person_id in person_ids:
+        tx.execute("DELETE FROM approvals WHERE person_id = ? OR holder = ?", person_id, person_id)
+        tx.execute("DELETE FROM approval_rules WHERE holder = ?", person_id)
+    for session_key in session_keys:
+        tx.execute("DELETE FROM approvals WHERE session_key = ?", session_key)
+
+
+def forget_decider(tx: Transaction, handle: str) -> None:
+    tx.execute("UPDATE approvals SET decided_by = '' WHERE decided_by = ?", handle)
+    tx.execute("UPDATE approval_rules SET granted_by = '' WHERE granted_by = ?", handle)
+
+
+def move(tx: Transaction, account: str, old: str, new: str) -> None:
+    """A chat in which questions wait goes on under another id; what stands in the old one is out of reach."""
+    tx.execute(
+        """UPDATE approvals SET asked_chat = ?, outbox_id = NULL
+            WHERE state = 'waiting' AND asked_account = ? AND asked_chat = ?""",
+        new,
+        account,
+        old,
+    )
+
+
+def rename(tx: Transaction, old: str, new: str) -> None:
+    """Another key for a session in which questions wait."""
+    tx.execute("UPDATE approvals SET session_key = ? WHERE session_key = ? AND state = 'waiting'", new, old)
+
+
+def _settle(tx: Transaction, approval: Approval, state: State, *, by: str = "", scope: str = "") -> bool:
+    changed = tx.execute(
+        "UPDATE approvals SET state = ?, scope = ?, decided_by = ?, decided_ms = ? WHERE id = ? AND state = 'waiting'",
+        state,
+        scope,
+        by,
+        now_ms(),
+        approval.id,
+    )
+    if changed:
+        trail.record(tx, f"approval_{state}", turn_id=approval.asker.turn_id, approval=approval.id, by=by, scope=scope)
+    return changed > 0
+
+
+def _new_id(tx: Transaction) -> str:
+    while True:
+        made = "".join(secrets.choice(_LETTERS) for _ in range(_ID_CHARS))
+        if tx.one("SELECT 1 FROM approvals WHERE id = ?", made) is None:
+            return made
+
+
+def _approval(row: Row) -> Approval:
+    return Approval(
+        id=row["id"],
+        call_id=row["call_id"],
+        asker=Asker(
+            turn_id=row["turn_id"],
+            session_id=row["session_id"],
+            session_key=row["session_key"],
+            holder=row["holder"],
+            person_id=row["person_id"],
+            account=row["account"],
+            sender_id=row["sender_id"],
+            sender_name=row["sender_name"],
+        ),
+        question=Question(
+            tool=row["tool"],
+            action=row["action"],
+            where=row["place"],
+            reasons=tuple(map(str, loads_list(row["reasons"]))),
+            rules=tuple(map(str, loads_list(row["rules"]))),
+            binding=row["binding"],
+            decider=cast(Decider, row["decider"]),
+        ),
+        asked_at=Address(account=row["asked_account"], chat=row["asked_chat"], thread=row["asked_thread"]),
+        outbox_id=row["outbox_id"],
+        state=cast(State, row["state"]),
+        scope=row["scope"],
+        decided_by=row["decided_by"],
+        expires_ms=row["expires_ms"],
+    )

@@ -1,0 +1,51 @@
+"""The page's list of what waits for a decision, wherever it was asked, and the decision itself.
+
+Whoever is on the page is the owner: the door has seen to that.
+"""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+from gateway import decisions
+from gateway.question_words import Verdict, choices, plainly
+from gateway.store import approvals
+from gateway.store.approvals import Approval
+from gateway.store.connection import Transaction
+
+_VERDICTS: dict[str, Verdict] = {verdict: verdict for verdict in get_args(Verdict)}
+_OWNER = decisions.Person(account="web", id="owner", name="", role="owner")
+
+
+def waiting(tx: Transaction, clean: Callable[[str], str]) -> list[dict[str, Any]]:
+    """The oldest first. `clean` hides secrets, as in the chats where they were asked."""
+    return [_shown(one, lambda text: clean(plainly(text))) for one in approvals.waiting(tx)]
+
+
+def decide(tx: Transaction, approval_id: str, verdict: object) -> str | None:
+    """What became of it, in words; None when there is no such question or no such answer to it."""
+    approval = approvals.get(tx, approval_id)
+    known = _VERDICTS.get(verdict) if isinstance(verdict, str) else None
+    if approval is None or known is None:
+        return None
+    said = decisions.decide(tx, approval, known, _OWNER)
+    decisions.show(tx, approval)
+    return said
+
+
+def _shown(approval: Approval, worded: Callable[[str], str]) -> dict[str, Any]:
+    question = approval.question
+    return {
+        "id": approval.id,
+        "account": approval.asked_at.account,
+        "chat": approval.asked_at.chat,
+        "for": worded(approval.asker.sender_name),
+        "session": worded(approval.asker.session_key),
+        "action": worded(question.action),
+        "where": worded(question.where),
+        "reasons": [worded(reason) for reason in question.reasons],
+        "rules": [worded(rule) for rule in question.rules],
+        "choices": [
+            {"label": choice.label, "verdict": choice.action.rpartition(":")[2]} for choice in choices(approval)
+        ],
+        "expires_ms": approval.expires_ms,
+    }

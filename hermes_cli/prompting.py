@@ -1,0 +1,134 @@
+"""Asks whoever sits at the terminal whether a call may be made. Answers are lines, and silence is a no."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TextIO
+
+import click
+
+from agent_core.events import Event, ToolStarted
+from gateway.local_gate import Answer
+from gateway.question_words import Verdict, one_line, plainly, read_verdict
+from tools.gate import Question
+
+_LETTERS: dict[str, Verdict] = {"o": "once", "s": "session", "a": "always", "d": "deny", "": "deny"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Screen:
+    """What is written to stderr during a turn; nothing is while a question stands there."""
+
+    lines: TextIO = field(default_factory=lambda: sys.stdin)
+    wait_seconds: float = 60
+    stop: Callable[[], object] = lambda: None  # ends the turn
+    was_stopped: bool = False
+    _held_back: list[str] | None = None
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, ToolStarted):
+            line = f"  … {event.call.name}"
+            if self._held_back is None:
+                click.echo(line, err=True)
+            else:
+                self._held_back.append(line)
+
+    async def ask(self, question: Question) -> Answer:
+        if not (self.lines.isatty() and sys.stderr.isatty()):
+            what = f"{question.tool}: {one_line(plainly(question.action))}"
+            click.echo(
+                f"Not done, since there is no terminal at which somebody could be asked: {what} "
+                f"({'; '.join(map(plainly, question.reasons))})",
+                err=True,
+            )
+            return "nobody"
+        with self._alone(), self._interruptible():
+            _drop_typed(self.lines)  # what was typed before the question was read is no answer to it
+            click.echo("\n".join(_wording(question)), err=True)
+            try:
+                async with asyncio.timeout(self.wait_seconds):
+                    return await self._answer(question)
+            except TimeoutError:
+                _drop_typed(self.lines)
+                click.echo(f"\nNobody answered within {self.wait_seconds:g} s, so it is not done.", err=True)
+                return "nobody"
+
+    async def _answer(self, question: Question) -> Verdict:
+        offered = "[o]nce, [s]ession, [a]lways, [d]eny" if question.rules else "[o]nce, [d]eny"
+        while True:
+            click.echo(f"{offered} (deny after {self.wait_seconds:g} s): ", nl=False, err=True)
+            await typed(self.lines)
+            line = self.lines.readline()
+            if not line:  # Ctrl-D
+                click.echo(err=True)
+                return "deny"
+            said = line.strip().lower()
+            verdict = _LETTERS.get(said) or read_verdict(said)
+            if verdict in ("once", "deny") or (verdict and question.rules):
+                return verdict
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._held_back = []
+        try:
+            yield
+        finally:
+            held_back, self._held_back = self._held_back, None
+            for line in held_back:
+                click.echo(line, err=True)
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Ctrl-C ends the turn, and not the whole conversation."""
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            self.was_stopped = True
+            click.echo(err=True)
+            self.stop()
+
+        def interrupted(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(stop)
+
+        # Not by the loop's own `add_signal_handler`: taking that away takes asyncio.run's handler away, too.
+        before = signal.signal(signal.SIGINT, interrupted)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+async def typed(lines: TextIO) -> None:
+    """Until a line is there. Not in a thread: asyncio.run waits for its threads, so Ctrl-C would wait for Enter."""
+    there = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(lines.fileno(), there.set)
+    try:
+        await there.wait()
+    finally:
+        loop.remove_reader(lines.fileno())
+
+
+def _drop_typed(lines: TextIO) -> None:
+    import termios
+
+    termios.tcflush(lines.fileno(), termios.TCIFLUSH)
+
+
+def _wording(question: Question) -> list[str]:
+    """All of what would be done. Each line of it is indented, so that none can pass for one of ours."""
+    words = ["", "May I do this?", *(f"    {line}" for line in plainly(question.action).split("\n"))]
+    if question.where:
+        words.append(f"It would be {_flat(question.where)}.")
+    words += [f"I ask because {_flat(reason)}." for reason in question.reasons]
+    if question.rules:
+        words.append(f"Session and always also allow: {', '.join(map(_flat, question.rules))}")
+    return words
+
+
+def _flat(text: str) -> str:
+    return " ".join(plainly(text).split())

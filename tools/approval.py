@@ -1,0 +1,44 @@
+"""A call that could do harm waits for a human's yes: a wrapper around a tool, so the loop knows nothing of it.
+
+The question is put before the call begins, and once more when it does: what was approved while it waited must be what
+is done. Whoever calls the tool, the loop, a script or another tool, comes through here.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from tools.arguments import parse_object
+from tools.base import Tool, ToolContext, ToolOutput
+from tools.failures import BadArguments
+from tools.gate import NotApproved, Question, refusal
+
+About = Callable[[dict[str, object], ToolContext], Awaitable[Question | None]]
+"""What to ask about a call with these arguments; None when nothing speaks against it. Raises ToolFailed."""
+
+_NEVER = "This is never done, whoever asks for it."
+
+
+def needs_approval(tool: Tool, about: About) -> Tool:
+    """The tool, asking first whatever `about` finds."""
+
+    async def question(arguments: str, context: ToolContext) -> Question | None:
+        try:
+            given = parse_object(arguments)
+        except BadArguments:
+            return None  # the tool itself says what is wrong with them
+        found = await about(given, context)
+        if found is not None and found.is_blocked:
+            raise NotApproved(refusal(found, _NEVER))
+        return found
+
+    async def admit(arguments: str, context: ToolContext) -> None:
+        await tool.admit(arguments, context)
+        if (found := await question(arguments, context)) is not None:
+            await context.gate.ask(found, context.call_id)
+
+    async def run(arguments: str, context: ToolContext) -> ToolOutput:
+        if (found := await question(arguments, context)) is not None:
+            await context.gate.use(found, context.call_id)
+        return await tool.run(arguments, context)
+
+    return replace(tool, admit=admit, run=run)

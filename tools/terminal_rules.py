@@ -1,0 +1,18 @@
+"""What the operator has settled for commands."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalRules:
+    timeout_seconds: float = 180
+    max_timeout_seconds: float = 600
+    min_check_interval_seconds: int = 30
+    policy: Literal["risky", "unknown"] = "risky"  # what is asked about where nothing isolates
+    allowlist: tuple[str, ...] = ()  # commands that are not asked about; see tools/allowlist.py
+    sudo_password: str = field(default="", repr=False)  # for commands on this machine itself: these are the owner's
+
+    @property
+    def longest_seconds(self) -> float:
+        return max(self.timeout_seconds, self.max_timeout_seconds)
