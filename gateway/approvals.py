@@ -22,8 +22,16 @@ from gateway.store.approvals import Approval, Asker
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.turns import Turn
-from tools.gate import NOT_ANOTHER_WAY, Gate, NobodyNeedsToBeAsked, NobodyToAsk, NotApproved, Question, refusal
-from tools.guard.granting import Rule, covers
+from tools.gate import (
+    CHANGED_MEANWHILE,
+    NOT_ANOTHER_WAY,
+    Gate,
+    NobodyNeedsToBeAsked,
+    NobodyToAsk,
+    NotApproved,
+    Question,
+    refusal,
+)
 
 log = structlog.get_logger()
 
@@ -128,10 +136,7 @@ class _TurnGate:
             return approvals.use(tx, self.turn.id, call_id, question.binding) or self._is_covered(tx, question)
 
         if not await self.approvals.db.write_when_possible(unit):
-            raise NotApproved(
-                "This was not done: it is not what was approved, since something has changed meanwhile. Look how "
-                "things stand, and try again if it is still wanted."
-            )
+            raise NotApproved(CHANGED_MEANWHILE)
 
     async def _wait(self, approval: Approval) -> Approval:
         self._asking += 1
@@ -169,7 +174,7 @@ class _TurnGate:
         return chats.where_to_tell(tx, self.approvals.owner_accounts)
 
     def _is_covered(self, tx: Transaction, question: Question) -> bool:
-        return approvals.is_covered(tx, _asker(self.turn), question.rules, _covers)
+        return approvals.is_covered(tx, _asker(self.turn), question.rules)
 
 
 def _expire_those_due(tx: Transaction) -> list[Approval]:
@@ -193,13 +198,6 @@ def _asker(turn: Turn) -> Asker:
         sender_id=last.sender_id if is_one else "",
         sender_name=last.sender_name if is_one else "",
     )
-
-
-def _covers(granted: str, wanted: str) -> bool:
-    try:
-        return covers(Rule.parse(granted), Rule.parse(wanted))
-    except ValueError:  # written by another version
-        return False
 
 
 def _not_approved(approval: Approval, wait_ms: int) -> str:

@@ -15,8 +15,7 @@ from gateway.store.approvals import Asker
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.people import OWNER
-from tools.gate import Gate, NobodyNeedsToBeAsked, NobodyToAsk, NotApproved, Question, refusal
-from tools.guard.granting import Rule, covers
+from tools.gate import CHANGED_MEANWHILE, Gate, NobodyNeedsToBeAsked, NobodyToAsk, NotApproved, Question, refusal
 
 Answer = Verdict | Literal["nobody"]
 Prompt = Callable[[Question], Awaitable[Answer]]
@@ -78,10 +77,7 @@ class _LocalGate:
         if (call_id, question.binding) in self._allowed:
             self._allowed.remove((call_id, question.binding))
         elif not await self._is_covered(question):
-            raise NotApproved(
-                "This was not done: it is not what was approved, since something has changed meanwhile. Look how "
-                "things stand, and try again if it is still wanted."
-            )
+            raise NotApproved(CHANGED_MEANWHILE)
 
     async def _grant(self, question: Question, *, lasting: bool) -> None:
         session_id = "" if lasting else self.asker.session_id
@@ -93,11 +89,4 @@ class _LocalGate:
         await self.db.write(unit)
 
     async def _is_covered(self, question: Question) -> bool:
-        return await self.db.read(lambda tx: approvals.is_covered(tx, self.asker, question.rules, _covers))
-
-
-def _covers(granted: str, wanted: str) -> bool:
-    try:
-        return covers(Rule.parse(granted), Rule.parse(wanted))
-    except ValueError:  # written by another version
-        return False
+        return await self.db.read(lambda tx: approvals.is_covered(tx, self.asker, question.rules))

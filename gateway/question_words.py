@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from typing import Literal
+from typing import Literal, get_args
 
 from gateway.clock import how_long
 from gateway.messages import Choice
@@ -69,6 +69,11 @@ def outcome(approval: Approval, *, by: str = "") -> str:
             return f"↩️ No longer needed: {action}"
         case "waiting":
             return f"Still to be decided: {action}"
+
+
+def as_verdict(word: object) -> Verdict | None:
+    """One of the words that buttons carry."""
+    return next((verdict for verdict in get_args(Verdict) if verdict == word), None)
 
 
 def read_verdict(said: str) -> Verdict | None:

@@ -11,6 +11,10 @@ Decider = Literal["owner", "asker"]
 """Who may say yes: an owner of this machine, or also the person for whom it is done."""
 
 NOT_ANOTHER_WAY = "Do not try to reach the same in another way."
+CHANGED_MEANWHILE = (
+    "This was not done: it is not what was approved, since something has changed meanwhile. Look how things stand, and "
+    "try again if it is still wanted."
+)
 
 
 class NotApproved(ToolFailed):

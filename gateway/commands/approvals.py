@@ -1,22 +1,19 @@
 """Deciding questions: by a button below them, or by a command."""
 
-from typing import get_args
-
 from gateway import decisions
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
-from gateway.question_words import Verdict, outcome
+from gateway.question_words import Verdict, as_verdict, outcome
 from gateway.store import approvals
 from gateway.store.approvals import Approval
 from gateway.store.connection import Transaction
 
-_VERDICTS: dict[str, Verdict] = {verdict: verdict for verdict in get_args(Verdict)}
 _GONE = "That question is not there any more."
 
 
 def decide_pressed(tx: Transaction, call: CommandCall) -> CommandReply:
     """Pressed once more, or late, it shows what became of it."""
     approval_id, _, word = call.arguments.partition(":")
-    approval, verdict = _of_this_chat(tx, call, approval_id), _VERDICTS.get(word)
+    approval, verdict = _of_this_chat(tx, call, approval_id), as_verdict(word)
     if approval is None or verdict is None:
         return CommandReply(text=_GONE)
     if not approval.is_waiting:
@@ -37,10 +34,11 @@ def ask_again(tx: Transaction, call: CommandCall) -> CommandReply:
 
 
 def approve(tx: Transaction, call: CommandCall) -> CommandReply:
-    *ids, scope = call.arguments.lower().split() or ["once"]
-    if scope not in ("once", "session", "always"):
-        ids, scope = [*ids, scope], "once"
-    return _decide(tx, call, " ".join(ids), _VERDICTS[scope])
+    *ids, last = call.arguments.lower().split() or ["once"]
+    scope = as_verdict(last)
+    if scope is None or scope == "deny":
+        ids, scope = [*ids, last], "once"
+    return _decide(tx, call, " ".join(ids), scope)
 
 
 def deny(tx: Transaction, call: CommandCall) -> CommandReply:

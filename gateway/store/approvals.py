@@ -5,7 +5,7 @@ A yes is good for one call, with exactly the effect that was shown: it is taken 
 
 import json
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -14,6 +14,7 @@ from gateway.messages import Address
 from gateway.store import trail
 from gateway.store.connection import Row, Transaction
 from tools.gate import Decider, Question
+from tools.guard.granting import Rule, covers
 from tools.parts import loads_list
 
 State = Literal["waiting", "approved", "used", "denied", "expired", "withdrawn"]
@@ -120,24 +121,21 @@ def of_call(tx: Transaction, turn_id: str, call_id: str, binding: str) -> Approv
 
 
 def waiting(tx: Transaction) -> list[Approval]:
-    return [_approval(row) for row in tx.all("SELECT * FROM approvals WHERE state = 'waiting' ORDER BY asked_ms, id")]
+    """The oldest first, as below."""
+    return _waiting(tx)
 
 
 def waiting_for(tx: Transaction, turn_id: str) -> list[Approval]:
-    return [one for one in waiting(tx) if one.asker.turn_id == turn_id]
+    return _waiting(tx, turn_id=turn_id)
 
 
 def waiting_in(tx: Transaction, session_key: str) -> list[Approval]:
-    rows = tx.all(
-        "SELECT * FROM approvals WHERE state = 'waiting' AND session_key = ? ORDER BY asked_ms, id", session_key
-    )
-    return [_approval(row) for row in rows]
+    return _waiting(tx, session_key=session_key)
 
 
 def waiting_at(tx: Transaction, address: Address) -> list[Approval]:
-    """Those that stand in a chat, the oldest first."""
-    place = (address.account, address.chat, address.thread)
-    return [one for one in waiting(tx) if (one.asked_at.account, one.asked_at.chat, one.asked_at.thread) == place]
+    """Those that stand in a chat."""
+    return _waiting(tx, asked_account=address.account, asked_chat=address.chat, asked_thread=address.thread)
 
 
 def approve(tx: Transaction, approval: Approval, scope: Scope, *, by: str) -> bool:
@@ -203,10 +201,10 @@ def granted_to(tx: Transaction, holder: str, session_id: str) -> list[str]:
     return [row["rule"] for row in rows]
 
 
-def is_covered(tx: Transaction, asker: Asker, rules: Sequence[str], covers: Callable[[str, str], bool]) -> bool:
+def is_covered(tx: Transaction, asker: Asker, rules: Sequence[str]) -> bool:
     """Whether all that a call needs has been granted before. What needs no rule cannot have been."""
     granted = granted_to(tx, asker.holder, asker.session_id) if rules else []
-    return bool(granted) and all(any(covers(one, rule) for one in granted) for rule in rules)
+    return bool(granted) and all(any(_covers(one, rule) for one in granted) for rule in rules)
 
 
 def rules(tx: Transaction) -> list[Granted]:
@@ -264,6 +262,22 @@ def move(tx: Transaction, account: str, old: str, new: str) -> None:
 def rename(tx: Transaction, old: str, new: str) -> None:
     """Another key for a session in which questions wait."""
     tx.execute("UPDATE approvals SET session_key = ? WHERE session_key = ? AND state = 'waiting'", new, old)
+
+
+def _waiting(tx: Transaction, **where: str) -> list[Approval]:
+    wanted = "".join(f" AND {column} = ?" for column in where)
+    rows = tx.all(
+        f"SELECT * FROM approvals WHERE state = 'waiting'{wanted} ORDER BY asked_ms, id",  # noqa: S608 names of ours
+        *where.values(),
+    )
+    return [_approval(row) for row in rows]
+
+
+def _covers(granted: str, wanted: str) -> bool:
+    try:
+        return covers(Rule.parse(granted), Rule.parse(wanted))
+    except ValueError:  # written by another version
+        return False
 
 
 def _settle(tx: Transaction, approval: Approval, state: State, *, by: str = "", scope: str = "") -> bool:

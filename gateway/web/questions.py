@@ -4,15 +4,14 @@ Whoever is on the page is the owner: the door has seen to that.
 """
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 from gateway import decisions
-from gateway.question_words import Verdict, choices, plainly
+from gateway.question_words import as_verdict, choices, plainly
 from gateway.store import approvals
 from gateway.store.approvals import Approval
 from gateway.store.connection import Transaction
 
-_VERDICTS: dict[str, Verdict] = {verdict: verdict for verdict in get_args(Verdict)}
 _OWNER = decisions.Person(account="web", id="owner", name="", role="owner")
 
 
@@ -23,8 +22,7 @@ def waiting(tx: Transaction, clean: Callable[[str], str]) -> list[dict[str, Any]
 
 def decide(tx: Transaction, approval_id: str, verdict: object) -> str | None:
     """What became of it, in words; None when there is no such question or no such answer to it."""
-    approval = approvals.get(tx, approval_id)
-    known = _VERDICTS.get(verdict) if isinstance(verdict, str) else None
+    approval, known = approvals.get(tx, approval_id), as_verdict(verdict)
     if approval is None or known is None:
         return None
     said = decisions.decide(tx, approval, known, _OWNER)
