@@ -101,7 +101,8 @@ def withdraw(tx: Transaction, turn_id: str) -> None:
 
 def hear(tx: Transaction, message: InboundMessage, role: Role) -> Literal["", "answer", "something else"]:
     """Whether a message is the answer to a question, and to be taken as nothing but that. When it is something else,
-    what waits for its sender here is denied: they have gone on."""
+    what waits for its sender here is denied: they have gone on. A yes or a no that could as well be about what was
+    said since is something else, too, and decides nothing."""
     person = Person(account=message.key.account_name, id=message.sender.id, name=message.sender.name, role=role)
     own = [one for one in approvals.waiting_in(tx, str(message.key)) if _is_for(one, person)]
     here = approvals.waiting_at(tx, message.address)
@@ -119,8 +120,10 @@ def hear(tx: Transaction, message: InboundMessage, role: Role) -> Literal["", "a
 
 
 def which(asked: Sequence[Approval]) -> str:
-    """For somebody whose answer could be about any of these."""
+    """For somebody whose answer could be about any of these, or about none."""
     lines = [f"/approve {one.id}: {one_line(one.question.action)}" for one in asked]
+    if len(asked) == 1:
+        return "\n".join(["This question still waits. Use its buttons, or say that it is meant:", *lines])
     return "\n".join(["Several questions wait. Use their buttons, or say which one is meant:", *lines])
 
 
@@ -151,21 +154,35 @@ def ask_again(tx: Transaction, approval: Approval) -> str:
 
 def _answer(
     tx: Transaction, message: InboundMessage, asked: Sequence[Approval], verdict: Verdict, person: Person
-) -> Literal["", "answer"]:
+) -> Literal["", "answer", "something else"]:
     # Nobody says yes to what they cannot have seen: that was about something else.
     seen = [one for one in asked if verdict == "deny" or one.outbox_id is None or outbox.was_tried(tx, one.outbox_id)]
-    if not seen:
+    replied_to = [one for one in seen if _is_replied_to(tx, one, message)]
+    meant = replied_to or [one for one in seen if may_deny(one, person)] or seen
+    could_be_meant = bool(replied_to) or any(_is_at_hand(tx, one, message) for one in meant)
+    if not meant or not (could_be_meant or may_deny(meant[0], person)):
         return ""
-    meant = [one for one in seen if may_deny(one, person)] or seen
-    if len(meant) > 1 and may_deny(meant[0], person):
+    if not could_be_meant or (len(meant) > 1 and may_deny(meant[0], person)):
         outbox.add_notice(tx, message.address, which(meant), topic=TOPIC)
-        return "answer"
+        return "answer" if could_be_meant else "something else"
     said = decide(tx, meant[0], verdict, person)
     if said == ONLY_OWNERS:
         outbox.add_notice(tx, message.address, said, topic=TOPIC)
     else:
         show(tx, meant[0])
     return "answer"
+
+
+def _is_replied_to(tx: Transaction, approval: Approval, message: InboundMessage) -> bool:
+    return approval.outbox_id is not None and outbox.is_receipt(tx, approval.outbox_id, message.about)
+
+
+def _is_at_hand(tx: Transaction, approval: Approval, message: InboundMessage) -> bool:
+    """Whether a mere yes can be about it: this conversation waits for that, or it was the last thing said here.
+
+    Else somebody who says "ok" to what we talk about now would allow what was asked an hour ago for another.
+    """
+    return approval.asker.session_key == str(message.key) or approvals.is_last_said(tx, approval)
 
 
 def _is_for(approval: Approval, person: Person) -> bool:

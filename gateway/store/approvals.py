@@ -138,6 +138,25 @@ def waiting_at(tx: Transaction, address: Address) -> list[Approval]:
     return _waiting(tx, asked_account=address.account, asked_chat=address.chat, asked_thread=address.thread)
 
 
+def is_last_said(tx: Transaction, approval: Approval) -> bool:
+    """Whether nothing was said since in the chat where it stands, neither by us nor, as far as we hear, by people."""
+    # Last words of questions are no news. An answer that can be seen growing is, whenever it began.
+    since = """
+        SELECT 1 FROM approvals a JOIN outbox o
+                   ON (o.account, o.chat, o.thread) = (asked_account, asked_chat, asked_thread)
+                WHERE a.id = ?1 AND NOT (o.topic = 'approval' AND o.edits <> '')
+                  AND CASE WHEN a.outbox_id IS NULL THEN o.created_ms >= asked_ms ELSE o.id > a.outbox_id END
+        UNION ALL
+        SELECT 1 FROM approvals a JOIN inbox i
+                   ON (i.account, i.chat, i.thread) = (asked_account, asked_chat, asked_thread)
+                WHERE a.id = ?1 AND i.kind IN ('message', 'edit', 'command') AND i.accepted_ms >= asked_ms
+        UNION ALL
+        SELECT 1 FROM approvals a JOIN drafts d
+                   ON (d.account, d.chat, d.thread) = (asked_account, asked_chat, asked_thread) WHERE a.id = ?1
+        LIMIT 1"""
+    return tx.one(since, approval.id) is None
+
+
 def approve(tx: Transaction, approval: Approval, scope: Scope, *, by: str) -> bool:
     """False when it was decided meanwhile. A lasting yes also grants the rules that were shown."""
     if not _settle(tx, approval, "approved", by=by, scope=scope):

@@ -114,6 +114,12 @@ def take_back(tx: Transaction, row_id: int) -> str:
     return str(row["receipt"]) if row is not None else ""
 
 
+def is_receipt(tx: Transaction, row_id: int, message_id: str) -> bool:
+    """Whether this is how the platform calls it."""
+    query = "SELECT 1 FROM outbox WHERE id = ? AND receipt = ? AND receipt <> ''"
+    return tx.one(query, row_id, message_id) is not None
+
+
 def was_tried(tx: Transaction, row_id: int) -> bool:
     """Whether it may have been seen: sending it was begun, at least."""
     return tx.one("SELECT 1 FROM outbox WHERE id = ? AND attempts = 0 AND piece = 0", row_id) is None

@@ -1,6 +1,6 @@
 """Who decides a question, by what, and what its message says in the end."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,14 @@ from gateway.access import Role
 from gateway.decisions import ONLY_OWNERS, Person
 from gateway.messages import Address, InboundMessage, Sender, SessionKey, Text
 from gateway.question_words import WROTE_INSTEAD, Verdict
-from gateway.store import approvals, inbox, outbox, people
+from gateway.store import approvals, drafts, inbox, outbox, people
 from gateway.store.approvals import Approval, Asker
 from gateway.store.connection import Transaction, connect
 from gateway.store.migrate import migrate
+from tests.gateway.store.conftest import Clock, clock
 from tools.gate import Decider, Question
+
+__all__ = ["clock"]
 
 KEY = SessionKey(platform="telegram", kind="group", chat="-1")
 HERE = Address(account="telegram", chat="-1")
@@ -398,6 +401,117 @@ def test_a_question_whose_chat_has_moved_can_still_be_answered(tx: Transaction) 
     approvals.move(tx, "telegram", "-1", "-2")
     assert hear(tx, "yes", key=replace(KEY, chat="-2")) == "answer"
     assert now(tx, question).state == "approved"
+
+
+# A yes that could be about something else
+
+
+OWNERS_KEY = SessionKey(platform="telegram", kind="dm", chat="1")
+OWNERS_CHAT = Address(account="telegram", chat="1")
+
+
+def put_for_ann(tx: Transaction, **more: Any) -> Approval:
+    """A member's question, which stands in the owner's own chat."""
+    return put(tx, at=OWNERS_CHAT, **more)
+
+
+def owner_says(tx: Transaction, text: str, *, about: str = "", message_id: str = "m9") -> str:
+    message = replace(said(text, key=OWNERS_KEY, message_id=message_id), about=about)
+    return decisions.hear(tx, message, "owner")
+
+
+def bot_says(tx: Transaction, **more: Any) -> None:
+    outbox.add(tx, OWNERS_CHAT, [Text(text="Shall I go on?")], **more)
+
+
+def owner_has_said(tx: Transaction, **more: Any) -> None:
+    message = replace(said("what is the weather?", key=OWNERS_KEY, message_id="m8"), **more)
+    person = people.recognise(tx, "telegram", message.sender, role="owner")
+    inbox.insert(tx, message, person_id=person, role="owner")
+
+
+def draft_grows(tx: Transaction) -> None:
+    drafts.begin(tx, drafts.new("t9", OWNERS_CHAT))
+
+
+SINCE = {"the bot": bot_says, "people": owner_has_said, "a draft": draft_grows}
+
+
+@pytest.mark.parametrize("speak", SINCE.values(), ids=SINCE)
+@pytest.mark.parametrize("text", ["ok", "sure", "👍", "yes always", "no"])
+def test_a_word_in_passing_decides_nothing_for_somebody_else(
+    tx: Transaction, speak: Callable[[Transaction], None], text: str
+) -> None:
+    question = put_for_ann(tx)
+    speak(tx)
+    tx.execute("UPDATE outbox SET state = 'sent' WHERE state = 'ready'")
+    assert owner_says(tx, text) == "something else"  # it goes on to the agent: it may be about what was said since
+    assert now(tx, question).is_waiting
+    [row] = ready(tx)
+    assert f"/approve {question.id}: rm -r x" in row["parts"]
+    assert (row["chat"], row["reply_to"], row["notify"]) == ("1", "m9", 0)
+
+
+def test_right_below_the_question_a_word_is_enough(tx: Transaction) -> None:
+    question = put_for_ann(tx)
+    assert owner_says(tx, "ok") == "answer"
+    assert now(tx, question).state == "approved"
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        lambda tx: outbox.add(tx, replace(OWNERS_CHAT, chat="2"), [Text(text="x")]),
+        lambda tx: outbox.add(tx, replace(OWNERS_CHAT, thread="7"), [Text(text="x")]),
+        lambda tx: outbox.add(tx, OWNERS_CHAT, [Text(text="x")], topic="approval", edits="q1"),
+        lambda tx: owner_has_said(tx, key=replace(OWNERS_KEY, chat="2")),
+        lambda tx: owner_has_said(tx, kind="wake"),
+    ],
+    ids=["another chat", "another thread", "last words of a question", "said elsewhere", "said by nobody"],
+)
+def test_what_nobody_reads_there_comes_not_between(tx: Transaction, elsewhere: Callable[[Transaction], None]) -> None:
+    question = put_for_ann(tx)
+    elsewhere(tx)
+    assert owner_says(tx, "ok") == "answer"
+    assert now(tx, question).state == "approved"
+
+
+def test_what_was_said_before_the_question_comes_not_between(tx: Transaction, clock: Clock) -> None:
+    owner_has_said(tx)
+    bot_says(tx)
+    clock.forward(seconds=1)
+    question = put_for_ann(tx)
+    assert owner_says(tx, "ok") == "answer"
+    assert now(tx, question).state == "approved"
+
+
+@pytest.mark.parametrize(("text", "state"), [("ok", "approved"), ("no", "denied")])
+def test_a_reply_to_the_question_is_about_it_whatever_was_said_since(tx: Transaction, text: str, state: str) -> None:
+    question, other = put_for_ann(tx), put_for_ann(tx, call="c2")
+    bot_says(tx)
+    assert owner_says(tx, text, about=f"q{question.outbox_id}") == "answer"
+    assert (now(tx, question).state, now(tx, other).state) == (state, "waiting")
+
+
+def test_a_reply_to_another_message_is_no_reply_to_the_question(tx: Transaction) -> None:
+    question = put_for_ann(tx)
+    bot_says(tx)
+    assert owner_says(tx, "ok", about="something") == "something else"
+    assert now(tx, question).is_waiting
+
+
+def test_two_questions_for_others_right_above_are_asked_back_and_go_no_further(tx: Transaction) -> None:
+    first, second = put_for_ann(tx), put_for_ann(tx, call="c2")
+    assert owner_says(tx, "yes") == "answer"
+    assert [now(tx, one).is_waiting for one in (first, second)] == [True, True]
+
+
+def test_somebody_who_may_not_decide_is_left_alone_when_they_talk_of_something_else(tx: Transaction) -> None:
+    put(tx, asker=replace(ASKER, session_key="telegram:dm:42"))
+    outbox.add(tx, HERE, [Text(text="Shall I go on?")])
+    tx.execute("UPDATE outbox SET state = 'sent'")
+    assert hear(tx, "ok", BOB) == ""
+    assert ready(tx) == []
 
 
 # Asking again
