@@ -7,7 +7,7 @@ from typing import Literal
 from gateway.access import Role
 from gateway.clock import now_ms
 from gateway.messages import Address, Choice, InboundMessage, Sender, Text
-from gateway.question_words import WROTE_INSTEAD, Verdict, choices, one_line, outcome, read_verdict, wording
+from gateway.question_words import WROTE_INSTEAD, Verdict, choices, in_short, outcome, read_verdict, wording
 from gateway.store import approvals, inbox, outbox, people
 from gateway.store.approvals import Approval, Asker
 from gateway.store.connection import Transaction
@@ -121,7 +121,7 @@ def hear(tx: Transaction, message: InboundMessage, role: Role) -> Literal["", "a
 
 def which(asked: Sequence[Approval]) -> str:
     """For somebody whose answer could be about any of these, or about none."""
-    lines = [f"/approve {one.id}: {one_line(one.question.action)}" for one in asked]
+    lines = [f"/approve {in_short(one)}" for one in asked]
     if len(asked) == 1:
         return "\n".join(["This question still waits. Use its buttons, or say that it is meant:", *lines])
     return "\n".join(["Several questions wait. Use their buttons, or say which one is meant:", *lines])

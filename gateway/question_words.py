@@ -88,6 +88,11 @@ def read_verdict(said: str) -> Verdict | None:
     return "once" if words in _YES else None
 
 
+def in_short(approval: Approval) -> str:
+    """For a list of several."""
+    return f"{approval.id}: {plainly(one_line(approval.question.action))}"
+
+
 def one_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"

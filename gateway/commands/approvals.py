@@ -1,8 +1,10 @@
 """Deciding questions: by a button below them, or by a command."""
 
+from collections.abc import Sequence
+
 from gateway import decisions
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
-from gateway.question_words import Verdict, as_verdict, outcome
+from gateway.question_words import Verdict, as_verdict, in_short, outcome
 from gateway.store import approvals
 from gateway.store.approvals import Approval
 from gateway.store.connection import Transaction
@@ -47,29 +49,44 @@ def deny(tx: Transaction, call: CommandCall) -> CommandReply:
 
 def _decide(tx: Transaction, call: CommandCall, approval_id: str, verdict: Verdict) -> CommandReply:
     person = _person(call)
-    asked = [one for one in _reachable(tx, call) if approval_id in ("", one.id) and decisions.may_deny(one, person)]
+    here = [one for one in _here(tx, call) if approval_id in ("", one.id) and decisions.may_deny(one, person)]
+    elsewhere = [] if here or call.role != "owner" else approvals.waiting(tx)
+    asked = here or [one for one in elsewhere if one.id == approval_id]
     if not asked:
-        return CommandReply(text=_none_waits(tx, approval_id))
+        return CommandReply(text=_not_waiting(tx, call, approval_id) if approval_id else _elsewhere(call, elsewhere))
     if len(asked) > 1:
         return CommandReply(text=decisions.which(asked))
     said = decisions.decide(tx, asked[0], verdict, person)
     if said != decisions.ONLY_OWNERS:
         decisions.show(tx, asked[0])
-    return CommandReply(text=said)
+    return CommandReply(text=said if here or not _is_shared(call) else f"{approval_id} is decided.")
 
 
-def _reachable(tx: Transaction, call: CommandCall) -> list[Approval]:
-    """Here: those that stand here or are about this conversation. An owner may name any, wherever it was asked."""
-    here = [*approvals.waiting_at(tx, call.key.reply_address("")), *approvals.waiting_in(tx, str(call.key))]
-    everywhere = approvals.waiting(tx) if call.role == "owner" and (call.arguments or not here) else []
-    return list({one.id: one for one in (*here, *everywhere)}.values())
+def _here(tx: Transaction, call: CommandCall) -> list[Approval]:
+    """Those that stand here or are about this conversation: without an id no other can be meant."""
+    found = [*approvals.waiting_at(tx, call.key.reply_address("")), *approvals.waiting_in(tx, str(call.key))]
+    return list({one.id: one for one in found}.values())
 
 
-def _none_waits(tx: Transaction, approval_id: str) -> str:
-    known = approvals.get(tx, approval_id) if approval_id else None
-    if known is not None and not known.is_waiting:
+def _elsewhere(call: CommandCall, waiting: Sequence[Approval]) -> str:
+    if not waiting:
+        return "No question waits for an answer."
+    # What others have asked for is no affair of those who read along here.
+    lines = [f"/{call.name} {one.id}" if _is_shared(call) else f"/{call.name} {in_short(one)}" for one in waiting]
+    return "\n".join(["No question waits here. Elsewhere there are:", *lines])
+
+
+def _not_waiting(tx: Transaction, call: CommandCall, approval_id: str) -> str:
+    """What became of it, to those who could see it anyway."""
+    known = approvals.get(tx, approval_id)
+    is_theirs = _of_this_chat(tx, call, approval_id) is not None or (call.role == "owner" and not _is_shared(call))
+    if known is not None and not known.is_waiting and is_theirs:
         return outcome(known)
-    return f"No question {approval_id} waits for an answer." if approval_id else "No question waits for an answer."
+    return f"No question {approval_id} waits for an answer."
+
+
+def _is_shared(call: CommandCall) -> bool:
+    return call.key.kind not in ("dm", "")
 
 
 def _of_this_chat(tx: Transaction, call: CommandCall, approval_id: str) -> Approval | None:
