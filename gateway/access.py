@@ -34,6 +34,7 @@ class Standing:
 
 
 UNKNOWN = Standing()
+_RISING: tuple[Role, ...] = ("guest", "member", "owner")  # by what they may do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,11 @@ class Decision:
     verdict: Verdict
     reason: str
     role: Role | None = None  # of who is served
+
+
+def lesser(one: Role, other: Role) -> Role:
+    """What both of them may do."""
+    return min(one, other, key=_RISING.index)
 
 
 def decide(message: InboundMessage, rules: Rules, standing: Standing = UNKNOWN, *, local: bool = False) -> Decision:

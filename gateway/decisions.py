@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
-from gateway.access import Role
+from gateway.access import Role, lesser
 from gateway.clock import now_ms
 from gateway.messages import Address, Choice, InboundMessage, Sender, Text
 from gateway.question_words import WROTE_INSTEAD, Verdict, choices, in_short, outcome, read_verdict, wording
-from gateway.store import approvals, inbox, outbox, people
+from gateway.store import approvals, inbox, outbox
 from gateway.store.approvals import Approval, Asker
 from gateway.store.connection import Transaction
+from gateway.store.people import RoleOf
 from tools.gate import Question
 
 TOPIC = "approval"
@@ -127,13 +128,14 @@ def which(asked: Sequence[Approval]) -> str:
     return "\n".join(["Several questions wait. Use their buttons, or say which one is meant:", *lines])
 
 
-def ask_again(tx: Transaction, approval: Approval) -> str:
+def ask_again(tx: Transaction, approval: Approval, role_of: RoleOf) -> str:
     """The agent is told to try once more, and so asks once more. Gives what to tell whoever wants that."""
     asked = [one for one in inbox.of_turn(tx, approval.asker.turn_id) if one.asks]
     if not asked:
         return "That was too long ago. Ask me for it again."
     last = asked[-1]
-    if people.standing(tx, last.key.account_name, last.sender_id, last.key.chat, last.key.within).revoked:
+    role = role_of(tx, last.key, last.sender_id)
+    if role is None:
         return "Whoever it was for is not let in any more."
     words = (
         "[Nobody had decided in time whether you may do the following, and it was not done. You are asked to try "
@@ -148,7 +150,9 @@ def ask_again(tx: Transaction, approval: Approval) -> str:
         sent_ms=now_ms(),
         about=last.address.reply_to,
     )
-    is_new = inbox.insert(tx, wake, person_id=last.person_id or "", role=last.role) is not None
+    # Rights of then that were taken back are not given again, nor are those of now: it is what they asked for then.
+    rights = lesser(role, cast(Role, last.role))
+    is_new = inbox.insert(tx, wake, person_id=last.person_id or "", role=rights) is not None
     return "I try it again, and ask again." if is_new else "That was asked again already."
 
 

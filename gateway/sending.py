@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from gateway.access import Role, Rules, decide
+from gateway.access import Role, Rules, lesser
 from gateway.clock import new_id
-from gateway.messages import Address, InboundMessage, Sender, SessionKey, Text
+from gateway.messages import Address, SessionKey, Text
 from gateway.store import inbox, outbox, people, places, trail, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
@@ -22,7 +22,6 @@ from tools.parts import one_line
 
 TOPIC = "message"  # of the rows: said to another chat than the one that asked for it
 MAX_LISTED = 30
-_ROLES: tuple[Role, ...] = ("guest", "member", "owner")  # what they may do, rising
 _IN_WORDS = {"dm": "a direct chat", "group": "a group", "channel": "a channel", "thread": "a thread"}
 
 
@@ -75,11 +74,8 @@ class Sending:
         return place, Target(id=place.id, name=in_words(place), is_here=is_here), turn_id
 
     def role_now(self, tx: Transaction, key: SessionKey, sender_id: str) -> Role | None:
-        """As what somebody is served in a conversation, as things stand; None when they are not."""
-        account = key.account_name
-        message = InboundMessage(key=key, message_id="", sender=Sender(id=sender_id), parts=(), sent_ms=0)
-        standing = people.standing(tx, account, sender_id, key.chat, key.within)
-        return decide(message, self.rules, standing, local=account in self.local_accounts).role
+        """Implements `people.RoleOf`."""
+        return people.role_now(tx, key, sender_id, self.rules, local=key.account_name in self.local_accounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +137,7 @@ class _Rights:
     def _role(self, message: Accepted) -> Role | None:
         """The lesser of what they were when they spoke and what they are now."""
         now = self.sending.role_now(self.tx, message.key, message.sender_id)
-        return min(now, cast(Role, message.role), key=_ROLES.index) if now is not None else None
+        return lesser(now, cast(Role, message.role)) if now is not None else None
 
 
 def in_words(place: Place) -> str:

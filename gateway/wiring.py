@@ -131,18 +131,11 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         changed=lambda: gateway.lanes.wake(),
         speaking=lambda account: gateway.wake_delivery(account),
     )
+    sending = build_sending(settings, db, platforms, speaking=lambda account: gateway.wake_delivery(account))
     responder = build_responder(
-        settings,
-        home,
-        db,
-        model,
-        platforms,
-        watch=live.watch,
-        gate=approvals.gate,
-        resets=resets,
-        speaking=lambda account: gateway.wake_delivery(account),
+        settings, home, db, model, platforms, sending=sending, watch=live.watch, gate=approvals.gate, resets=resets
     )
-    desk = CommandDesk(commands=commands, model_name=model.name)
+    desk = CommandDesk(commands=commands, model_name=model.name, role_of=sending.role_now)
     lanes = Lanes(
         db,
         responder,
@@ -205,12 +198,12 @@ def build_responder(
     model: Model,
     platforms: Mapping[str, Platform],
     *,
+    sending: Sending,
     watch: Watch,
     gate: Ask,
     resets: Resets,
-    speaking: Callable[[str], None],
 ) -> Responder:
-    tools = build_tools(settings, home, db, build_sending(settings, db, platforms, speaking=speaking))
+    tools = build_tools(settings, home, db, sending)
     hints = platform_hints(platforms)
     project = Path(settings.terminal.cwd).expanduser()
     workplaces = Workplaces(home=home, terminal=settings.terminal)
@@ -232,7 +225,7 @@ def build_responder(
         workplace=workplaces.at,
         gate=gate,
         resets=resets,
-        speaking=speaking,
+        speaking=sending.speaking,
         meter=Meter(budgets=build_budgets(settings), owner_accounts=tuple(platforms)),
         steers=settings.gateway.busy_mode == "steer",
     )

@@ -32,7 +32,8 @@ def ask_again(tx: Transaction, call: CommandCall) -> CommandReply:
         return CommandReply(text=decisions.ONLY_OWNERS)
     if approval.state != "expired":
         return CommandReply(text=outcome(approval), in_place=True)
-    return CommandReply(text=f"{outcome(approval)}\n{decisions.ask_again(tx, approval)}", in_place=True)
+    said = decisions.ask_again(tx, approval, call.role_of)
+    return CommandReply(text=f"{outcome(approval)}\n{said}", in_place=True)
 
 
 def approve(tx: Transaction, call: CommandCall) -> CommandReply:

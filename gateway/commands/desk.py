@@ -7,11 +7,12 @@ import structlog
 
 from gateway.access import Role
 from gateway.commands.buttons import press
-from gateway.commands.registry import CommandCall, CommandReply, Commands, parse
+from gateway.commands.registry import CommandCall, CommandReply, Commands, parse, serves_nobody
 from gateway.messages import Text
 from gateway.store import inbox, outbox, trail
 from gateway.store.connection import Transaction
 from gateway.store.inbox import Accepted
+from gateway.store.people import RoleOf
 
 log = structlog.get_logger()
 
@@ -27,6 +28,7 @@ class Handled:
 class CommandDesk:
     commands: Commands
     model_name: str
+    role_of: RoleOf = serves_nobody
 
     def handle_next(self, tx: Transaction) -> Handled | None:
         """The oldest waiting command; None when none waits."""
@@ -59,6 +61,7 @@ class CommandDesk:
             sender_id=row.sender_id,
             sender_name=row.sender_name,
             about=row.about,
+            role_of=self.role_of,
         )
         log.info("button" if is_button else "command", name=name, session=str(row.key))
         return press(tx, call) if is_button else self.commands.run(tx, call)

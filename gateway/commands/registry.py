@@ -13,11 +13,16 @@ from typing import Literal
 from gateway.access import Role
 from gateway.messages import Choice, SessionKey
 from gateway.store.connection import Transaction
+from gateway.store.people import RoleOf
 
 Place = Literal["chat", "cli"]
 
 _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:@\w+)?(?:\s+(.*))?", re.IGNORECASE | re.DOTALL)
 _STOP_WORDS = {"stop", "cancel"}
+
+
+def serves_nobody(tx: Transaction, key: SessionKey, user_id: str) -> None:
+    """Where nobody knows who is served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,7 @@ class CommandCall:
     sender_id: str = ""
     sender_name: str = ""
     about: str = ""  # the message it replies to, or whose button was pressed
+    role_of: RoleOf = serves_nobody  # of whoever else it is about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

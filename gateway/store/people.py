@@ -1,13 +1,17 @@
 """Who is who: people, and the identities they have on platforms."""
 
+from collections.abc import Callable
 from typing import cast
 
-from gateway.access import Role, Standing
+from gateway.access import Role, Rules, Standing, decide
 from gateway.clock import new_id, now_ms
-from gateway.messages import Sender
+from gateway.messages import InboundMessage, Sender, SessionKey
 from gateway.store.connection import Transaction
 
 OWNER = "owner"  # the person who runs this machine account: CLI, local platforms
+
+RoleOf = Callable[[Transaction, SessionKey, str], Role | None]
+"""As what somebody is served in a conversation, as things stand; None when they are not."""
 
 
 def standing(tx: Transaction, account: str, user_id: str, chat: str, within: str = "") -> Standing:
@@ -31,6 +35,13 @@ def standing(tx: Transaction, account: str, user_id: str, chat: str, within: str
         revoked=known["revoked_ms"] is not None,
         chat_allowed=allowed is not None,
     )
+
+
+def role_now(tx: Transaction, key: SessionKey, user_id: str, rules: Rules, *, local: bool) -> Role | None:
+    """See `RoleOf`."""
+    message = InboundMessage(key=key, message_id="", sender=Sender(id=user_id), parts=(), sent_ms=0)
+    known = standing(tx, key.account_name, user_id, key.chat, key.within)
+    return decide(message, rules, known, local=local).role
 
 
 def find(tx: Transaction, account: str, user_id: str) -> str | None:

@@ -16,6 +16,7 @@ from gateway.store import approvals, drafts, inbox, outbox, people
 from gateway.store.approvals import Approval, Asker
 from gateway.store.connection import Transaction, connect
 from gateway.store.migrate import migrate
+from gateway.store.people import RoleOf
 from tests.gateway.store.conftest import Clock, clock
 from tools.gate import Decider, Question
 
@@ -527,36 +528,64 @@ def expired(tx: Transaction, *, asked_by: str = "42") -> Approval:
     return now(tx, question)
 
 
+def as_a(role: Role | None) -> RoleOf:
+    """What Ann is now, in that group."""
+
+    def role_of(tx: Transaction, key: SessionKey, user_id: str) -> Role | None:
+        assert (key, user_id) == (KEY, "42")
+        return role
+
+    return role_of
+
+
 def test_asked_again_the_agent_is_woken_for_the_same_person(tx: Transaction) -> None:
     question = expired(tx)
-    assert decisions.ask_again(tx, question) == "I try it again, and ask again."
+    assert decisions.ask_again(tx, question, as_a("member")) == "I try it again, and ask again."
     [woken] = tx.all("SELECT * FROM inbox WHERE kind = 'wake'")
     assert (woken["session_key"], woken["state"]) == (str(KEY), "ready")
     assert (woken["sender_id"], woken["role"]) == ("42", "member")
     assert woken["person_id"] == tx.all("SELECT person_id FROM inbox WHERE message_id = 'm0'")[0]["person_id"]
     assert (woken["message_id"], woken["about"]) == (f"again-{question.id}", "m0")
     assert "try exactly this once more: rm -r x" in woken["parts"]
-    assert decisions.ask_again(tx, question) == "That was asked again already."
+    assert decisions.ask_again(tx, question, as_a("member")) == "That was asked again already."
     assert tx.count("SELECT COUNT(*) FROM inbox WHERE kind = 'wake'") == 1
 
 
 def test_what_was_said_too_long_ago_cannot_be_asked_again(tx: Transaction) -> None:
     question = expired(tx)
     tx.execute("DELETE FROM inbox")
-    assert decisions.ask_again(tx, question) == "That was too long ago. Ask me for it again."
+    assert decisions.ask_again(tx, question, as_a("member")) == "That was too long ago. Ask me for it again."
 
 
 def test_what_was_only_noted_in_its_turn_is_no_request(tx: Transaction) -> None:
     question = expired(tx)
     tx.execute("UPDATE inbox SET kind = 'edit'")
-    assert decisions.ask_again(tx, question) == "That was too long ago. Ask me for it again."
+    assert decisions.ask_again(tx, question, as_a("member")) == "That was too long ago. Ask me for it again."
 
 
 def test_for_somebody_who_is_not_let_in_any_more_nothing_is_asked_again(tx: Transaction) -> None:
     question = expired(tx)
-    tx.execute("UPDATE identities SET revoked_ms = 1 WHERE user_id = '42'")
-    assert decisions.ask_again(tx, question) == "Whoever it was for is not let in any more."
+    assert decisions.ask_again(tx, question, as_a(None)) == "Whoever it was for is not let in any more."
     assert tx.count("SELECT COUNT(*) FROM inbox WHERE kind = 'wake'") == 0
+
+
+@pytest.mark.parametrize(
+    ("then", "since", "woken_as"),
+    [
+        ("owner", "member", "member"),
+        ("owner", "guest", "guest"),
+        ("member", "owner", "member"),
+        ("owner", "owner", "owner"),
+    ],
+)
+def test_asked_again_nobody_has_more_rights_than_then_or_than_now(
+    tx: Transaction, then: Role, since: Role, woken_as: str
+) -> None:
+    question = expired(tx)
+    tx.execute("UPDATE inbox SET role = ?", then)
+    decisions.ask_again(tx, question, as_a(since))
+    [woken] = tx.all("SELECT role FROM inbox WHERE kind = 'wake'")
+    assert woken["role"] == woken_as
 
 
 @pytest.mark.parametrize(
