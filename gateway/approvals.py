@@ -5,6 +5,7 @@ slot and types nothing.
 """
 
 import asyncio
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import structlog
 from agent_core.events import Emit, Waiting
 from gateway import decisions
 from gateway.clock import how_long, now_ms
+from gateway.errors import StoreUnavailable
 from gateway.messages import Address
 from gateway.question_words import WROTE_INSTEAD
 from gateway.store import approvals, chats, turns
@@ -38,6 +40,7 @@ log = structlog.get_logger()
 Mode = Literal["ask", "deny", "off"]
 
 _LOOK_AGAIN_SECONDS = 30.0  # a clock may be set, and a machine may sleep
+_TRY_AGAIN_SECONDS = 2.0
 _MAX_AT_ONCE = 5  # questions of one turn: nobody reads more
 
 
@@ -72,7 +75,8 @@ class Approvals:
         """Lets those go on whose question is decided, and ends questions whose time is up; until cancelled."""
         while True:
             self._stirred.clear()
-            wait_seconds = await self._look() if self._waiting else None
+            # Also when nobody waits any more: that the last question is gone is news, too.
+            wait_seconds = await self._look_if_possible() if self._waiting or self._told else None
             try:
                 async with asyncio.timeout(wait_seconds):
                     await self._stirred.wait()
@@ -93,7 +97,19 @@ class Approvals:
             if not self._turns[turn_id]:
                 del self._turns[turn_id]
             self._waiting.pop(approval.id, None)
-        return await self.db.read(lambda tx: approvals.get(tx, approval.id)) or approval
+        # Not `read`, which would raise while the store is unavailable, and lose a yes.
+        return await self.db.write_when_possible(lambda tx: approvals.get(tx, approval.id)) or approval
+
+    async def _look_if_possible(self) -> float:
+        """Contained: a store that cannot be read for a moment must not end the gateway. Nothing was told meanwhile,
+        so nothing is lost."""
+        try:
+            return await self._look()
+        except StoreUnavailable as error:  # tells the operator of itself
+            log.debug("questions not looked at", problem=str(error))
+        except sqlite3.Error as error:
+            log.warning("questions not looked at", problem=str(error))
+        return _TRY_AGAIN_SECONDS
 
     async def _look(self) -> float:
         """Gives the seconds until the next question's time is up."""
