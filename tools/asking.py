@@ -16,7 +16,6 @@ from tools.base import ToolContext
 from tools.changed_files import changed_files
 from tools.command_guard import Judgement, judge
 from tools.gate import NOT_ANOTHER_WAY, NobodyNeedsToBeAsked, NotApproved, Question, bound_to
-from tools.heard import Heard
 from tools.taint import NO_DOUBT, Doubt, Setting, doubt_about
 from tools.terminal_rules import TerminalRules
 
@@ -51,30 +50,45 @@ def about_terminal(rules: TerminalRules) -> About:
     return about
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What was found about a command."""
+
+    judgement: Judgement
+    doubt: Doubt = NO_DOUBT
+    written: str = ""  # what tells the files that were written before from others
+
+    @property
+    def is_clear(self) -> bool:
+        return self.judgement.verdict == "safe" and not self.doubt.reasons
+
+
 async def question_about(asked: Asked, rules: TerminalRules, place: Workplace, context: ToolContext) -> Question | None:
-    judgement, doubt = await looked_at(asked, rules, place, context)
-    return question_from(asked, judgement, doubt, place, context)
+    return question_from(asked, await looked_at(asked, rules, place, context), place, context)
 
 
-async def looked_at(
-    asked: Asked, rules: TerminalRules, place: Workplace, context: ToolContext
-) -> tuple[Judgement, Doubt]:
+async def looked_at(asked: Asked, rules: TerminalRules, place: Workplace, context: ToolContext) -> Look:
     """In a thread: looking for files may take for ever where a folder is on a machine that is gone."""
     judgement = await asyncio.to_thread(_judged, asked, rules, place)
-    if not await asyncio.to_thread(_may_be_doubted, asked, place):
-        return judgement, NO_DOUBT
+    if not await asyncio.to_thread(_does_something, asked, place):
+        return Look(judgement=judgement)
     heard = await asyncio.to_thread(context.heard)
-    if not heard.outside or allows_as_written(rules.allowlist, asked.command):
-        return judgement, NO_DOUBT
     written = await changed_files(asked.command, asked.folder, heard.written, place, context.task_id)
-    return judgement, await asyncio.to_thread(_doubt, asked, rules, place, judgement, heard, written)
+    if written and not place.backend.is_isolated:
+        judgement = await asyncio.to_thread(_with_files, judgement, asked, rules, place, written)
+    doubt = NO_DOUBT
+    if heard.outside and not allows_as_written(rules.allowlist, asked.command):
+        setting = Setting(
+            cwd=asked.folder, home=place.backend.home, has_network=place.backend.has_network, written=written
+        )
+        doubt = await asyncio.to_thread(doubt_about, asked.command, heard, setting)
+    return Look(judgement=judgement, doubt=doubt, written=bound_to(written) if written else "")
 
 
-def question_from(
-    asked: Asked, judgement: Judgement, doubt: Doubt, place: Workplace, context: ToolContext
-) -> Question | None:
-    if judgement.verdict == "safe" and not doubt.reasons:
+def question_from(asked: Asked, look: Look, place: Workplace, context: ToolContext) -> Question | None:
+    if look.is_clear:
         return None
+    judgement, doubt = look.judgement, look.doubt
     is_blocked = judgement.verdict == "block"
     _check_length(asked.action, is_blocked=is_blocked, context=context)
     return Question(
@@ -90,6 +104,7 @@ def question_from(
             sorted(place.environment.items()),
             place.backend.name,
             place.holder,
+            look.written,
             *asked.facts,
         ),
         decider="asker" if place.backend.is_isolated else "owner",
@@ -130,34 +145,37 @@ def _judged(asked: Asked, rules: TerminalRules, place: Workplace) -> Judgement:
     return judgement
 
 
-def _may_be_doubted(asked: Asked, place: Workplace) -> bool:
+def _with_files(
+    judgement: Judgement, asked: Asked, rules: TerminalRules, place: Workplace, written: Mapping[str, str]
+) -> Judgement:
+    """What it would run of files that were written before is looked at like the command itself. A program that was
+    built meanwhile cannot be read, and is one like any other."""
+    deeper = _read(asked, place, {path: text for path, text in written.items() if "\0" not in text})
+    if deeper.verdict != "block" and allows(rules.allowlist, asked.command):
+        return judgement
+    shallow = _read(asked, place, {})
+    more = tuple(f"in a file written meanwhile: {one}" for one in deeper.reasons if one not in shallow.reasons)
+    if not more:
+        return judgement
+    return Judgement(
+        verdict="block" if "block" in (deeper.verdict, judgement.verdict) else "ask",
+        reasons=(*judgement.reasons, *more),
+        argv=deeper.argv,
+        rules=tuple(dict.fromkeys((*judgement.rules, *(one for one in deeper.rules if one not in shallow.rules)))),
+    )
+
+
+def _read(asked: Asked, place: Workplace, written: Mapping[str, str]) -> Judgement:
+    home = place.backend.home
+    return judge(asked.command, cwd=asked.folder, home=home, written=written, is_there=lambda path: False)
+
+
+def _does_something(asked: Asked, place: Workplace) -> bool:
     """Most commands only look: for those nobody needs to know what the conversation holds."""
     from tools.guard.reaching import reaches
 
     judged = judge(asked.command, cwd=asked.folder, home=place.backend.home, policy="unknown")
     return judged.verdict != "safe" or bool(reaches(asked.command, cwd=asked.folder, home=place.backend.home))
-
-
-def _doubt(
-    asked: Asked,
-    rules: TerminalRules,
-    place: Workplace,
-    judgement: Judgement,
-    heard: Heard,
-    written: Mapping[str, str],
-) -> Doubt:
-    home = place.backend.home
-    setting = Setting(cwd=asked.folder, home=home, has_network=place.backend.has_network, written=written)
-    doubt = doubt_about(asked.command, heard, setting)
-    if place.backend.is_isolated or not written:
-        return doubt
-    # What it would run of those files is looked at like the command itself; where it cannot be read, that is said.
-    deeper = judge(
-        asked.command, cwd=asked.folder, home=home, policy="risky", written=written, is_there=lambda path: False
-    )
-    shallow = judge(asked.command, cwd=asked.folder, home=home, policy="risky", is_there=lambda path: False)
-    more = tuple(f"in a file written meanwhile: {one}" for one in deeper.reasons if one not in shallow.reasons)
-    return Doubt(reasons=(*doubt.reasons, *more), rules=doubt.rules, only_once=doubt.only_once or bool(more))
 
 
 def _granting(judgement: Judgement, doubt: Doubt) -> tuple[str, ...]:

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tools.approval import About
-from tools.asking import Asked, bounded, exists, looked_at, question_from
+from tools.asking import Asked, Look, bounded, exists, looked_at, question_from
 from tools.backends.base import Workplace
 from tools.base import ToolContext
 from tools.command_guard import Judgement, judge
 from tools.gate import Question
 from tools.process_book import Process, ProcessBook
-from tools.taint import NO_DOUBT, Doubt
 from tools.terminal_rules import TerminalRules
 from tools.typed import MAX_CHARS, Sofar, Typed, as_lines
 
@@ -103,27 +102,27 @@ async def _question(
     if reader.kind == "answers":
         isolated = place.backend.is_isolated
         judgement = Judgement(verdict="safe") if isolated else await asyncio.to_thread(_of_answers, text, asked, place)
-        return question_from(asked, judgement, NO_DOUBT, place, context), True
+        return question_from(asked, Look(judgement=judgement), place, context), True
     special = _special(reader, text, is_known=is_known, is_terminal=process.pty)
     if special is not None and not place.backend.is_isolated:
-        return question_from(asked, special, NO_DOUBT, place, context), text.endswith("\n")
-    judgement, doubt = await _of_commands(asked, reader, text, rules, place, context)
-    is_over = text.endswith("\n") and not text.endswith("\\\n") and "unreadable" not in _names(judgement)
-    return question_from(asked, judgement, doubt, place, context), is_over
+        return question_from(asked, Look(judgement=special), place, context), text.endswith("\n")
+    look = await _of_commands(asked, reader, text, rules, place, context)
+    is_over = text.endswith("\n") and not text.endswith("\\\n") and "unreadable" not in _names(look.judgement)
+    return question_from(asked, look, place, context), is_over
 
 
 async def _of_commands(
     asked: Asked, reader: Reader, text: str, rules: TerminalRules, place: Workplace, context: ToolContext
-) -> tuple[Judgement, Doubt]:
+) -> Look:
     """A line that has not ended yet is not run yet: that alone it cannot be read is no reason to ask."""
-    judgement, doubt = await looked_at(asked, replace(rules, allowlist=()), place, context)
-    if _names(judgement) != {"unreadable"}:
-        return judgement, doubt
+    look = await looked_at(asked, replace(rules, allowlist=()), place, context)
+    if _names(look.judgement) != {"unreadable"}:
+        return look
     if reader.program.startswith("python"):
-        return (Judgement(verdict="safe"), doubt) if _is_unfinished(text) else (judgement, doubt)
+        return replace(look, judgement=Judgement(verdict="safe")) if _is_unfinished(text) else look
     whole, ended, _ = text.rpartition("\n")
     if text.endswith("\n"):
-        return judgement, doubt
+        return look
     complete = replace(asked, command=_as_command(reader, whole + ended))
     return await looked_at(complete, replace(rules, allowlist=()), place, context)
 

@@ -13,9 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tools.backends.base import FileRefused, Workplace
 from tools.command_guard import judge
+from tools.guard.projects import endings_loaded
 
 MAX_BYTES = 200_000
+UNREAD = "\0"  # of a file that is too large, or one too many: like a program, it cannot be read
 _MAX_FILES = 50
+_MAX_LOOKED_AT = 5_000
+_NOT_LOOKED_INTO = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", "target"})
 _MAX_WORDS = 60
 _MAX_TASKS = 1_000
 _began: OrderedDict[str, float] = OrderedDict()  # when each conversation first used a tool that asks
@@ -32,18 +36,21 @@ def note_beginning(task_id: str) -> float:
 async def changed_files(
     command: str, folder: str, written: Sequence[str], place: Workplace, task_id: str
 ) -> dict[str, str]:
-    """By absolute path. What cannot be read is left out: then the command cannot run it either."""
+    """By absolute path. What is not there is left out, and of what cannot be read the text is `UNREAD`."""
     since = note_beginning(task_id)
     paths = dict.fromkeys(_located(reversed(written), (folder, place.current_folder, place.workspace), place))
     if place.backend.name == "local":
         paths |= dict.fromkeys(await asyncio.to_thread(_newer, command, folder, place, since))
     found: dict[str, str] = {}
-    for path in list(paths)[:_MAX_FILES]:
+    for path in paths:
         try:
-            read = await place.backend.files.read(path, max_bytes=MAX_BYTES)
+            if (facts := await place.backend.files.look(path)) is None or facts.kind != "file":
+                continue
+            is_readable = len(found) < _MAX_FILES and facts.size_bytes <= MAX_BYTES
+            read = (await place.backend.files.read(path, max_bytes=MAX_BYTES)).content if is_readable else b"\0"
         except FileRefused:
             continue
-        found[path] = read.content.decode("utf-8", "replace")
+        found[path] = read.decode("utf-8", "replace")
     return found
 
 
@@ -52,7 +59,23 @@ def _newer(command: str, folder: str, place: Workplace, since: float) -> list[st
     entered = [argv[1] for argv in argvs if argv[0] == "cd" and len(argv) > 1]
     folders = [folder, *_located(entered, (folder,), place)]
     words = list(dict.fromkeys(word for argv in argvs for word in argv if not word.startswith("-")))[:_MAX_WORDS]
-    return [path for path in _located(words, folders, place) if _is_newer(path, since)]
+    named = [path for path in _located(words, folders, place) if _is_newer(path, since)]
+    endings = tuple({ending for argv in argvs for ending in endings_loaded(argv)})
+    return [*named, *(path for one in dict.fromkeys(folders) for path in _loaded(one, endings, since) if endings)]
+
+
+def _loaded(folder: str, endings: tuple[str, ...], since: float) -> Iterator[str]:
+    """Files of a project that a program may load, if they are new."""
+    looked_at = 0
+    for at, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _NOT_LOOKED_INTO]
+        for name in files:
+            looked_at += 1
+            path = posixpath.join(at, name)
+            if path.endswith(endings) and _is_newer(path, since):
+                yield path
+        if looked_at > _MAX_LOOKED_AT:
+            return
 
 
 def _located(paths: Iterable[str], folders: Sequence[str], place: Workplace) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.tools.places import KINDS, place_in
-from tools import asking
+from tools import asking, changed_files
 from tools.backends.base import Workplace
 from tools.backends.bubblewrap import BubblewrapBackend
 from tools.base import ToolContext
@@ -183,22 +182,94 @@ async def test_nobody_looks_through_the_conversation_for_a_harmless_command(plac
         await tool.admit(json.dumps({"command": command}), ToolContext(task_id="t", workplace=place, heard=heard))
 
 
+# Files that were written meanwhile.
+
+
+async def begun(place: Workplace) -> Path:
+    """Where files may be made that the conversation then knows to be new."""
+    await question(place, "make deploy", heard=TAINTED)
+    return Path(place.workspace)
+
+
 @pytest.mark.parametrize(
-    ("make", "command", "words"),
+    ("name", "text", "command"),
     [
-        (lambda f: (f / "x.py").write_text("import shutil; shutil.rmtree('a')"), "python x.py", "written meanwhile"),
-        (lambda f: (f / "x.sh").write_text("curl https://other.example"), "sh x.sh", "contacts other.example"),
-        (lambda f: (f / "x.sh").write_text("rm -rf ~/work"), "cd . && bash ./x.sh", "written meanwhile"),
+        ("x.py", "import shutil; shutil.rmtree('a')", "python x.py"),
+        ("x.sh", "rm -rf ~/work", "cd . && bash ./x.sh"),
+        ("x.sh", "x() { rm -rf ~/work; }; x", ". ./x.sh"),
+        ("conftest.py", "import subprocess; subprocess.run('rm -rf ~/work', shell=True)", "pytest -q"),
+        ("package.json", '{"scripts": {"clean": "rm -rf ~/work"}}', "npm run clean"),
+        ("x.py", "open('/home/me/.bashrc', 'a').write('true')", "python x.py"),
     ],
 )
-async def test_a_file_that_is_new_is_read_before_it_is_run(
-    place: Workplace, make: Callable[[Path], object], command: str, words: str
+async def test_danger_is_not_hidden_by_writing_it_down_first(
+    place: Workplace, name: str, text: str, command: str
 ) -> None:
-    await question(place, "make deploy", heard=TAINTED)  # the conversation has begun
-    make(Path(place.workspace))
-    found = await asked(place, command, heard=TAINTED)
-    assert words in "; ".join(found.reasons)
     assert await question(place, command) is None
+    ((await begun(place)) / name).write_text(text)
+    assert "in a file written meanwhile: " in "; ".join((await asked(place, command)).reasons)
+    assert (await asked(place, command, heard=TAINTED)).reasons
+    assert await question(place, command, rules=TerminalRules(allowlist=(f"{command[:2]}{command[2:-1]}*",))) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        (
+            "x.py",
+            "class A:\n    def f(self):\n        self._b = getattr(self, 'c')\nopen('o', 'w').write('x')",
+            "python x.py",
+        ),
+        (
+            "test_x.py",
+            "def test_x(tmp_path):\n    (tmp_path / 'a').write_text('')\n    (tmp_path / 'a').unlink()",
+            "pytest",
+        ),
+        ("x.js", "const fs = require('fs'); fs.writeFileSync('a', 'b')", "node x.js"),
+        ("Makefile", "test:\n\tpytest -q", "make test"),
+    ],
+)
+async def test_everyday_programs_are_run_when_they_were_written(
+    place: Workplace, name: str, text: str, command: str
+) -> None:
+    ((await begun(place)) / name).write_text(text)
+    assert await question(place, command) is None
+
+
+async def test_what_a_new_file_contacts_matters_once_outside_text_was_heard(place: Workplace) -> None:
+    ((await begun(place)) / "x.sh").write_text("curl https://other.example")
+    assert await question(place, "sh x.sh") is None
+    found = await asked(place, "sh x.sh", heard=TAINTED)
+    assert found.reasons == ("it contacts other.example, which nobody here has named",)
+
+
+async def test_what_is_never_run_is_not_run_from_a_file_either(place: Workplace) -> None:
+    ((await begun(place)) / "x.sh").write_text("rm -rf /")
+    for rules in (TerminalRules(), TerminalRules(allowlist=("sh *",))):
+        with pytest.raises(NotApproved, match="never done"):
+            await question(place, "sh x.sh", rules=rules)
+
+
+async def test_a_yes_is_for_the_file_as_it_was(place: Workplace) -> None:
+    script = (await begun(place)) / "x.sh"
+    script.write_text("rm -rf build")
+    first = await asked(place, "sh x.sh")
+    assert (await asked(place, "sh x.sh")).binding == first.binding
+    script.write_text("rm -rf builds")
+    assert (await asked(place, "sh x.sh")).binding != first.binding
+
+
+async def test_a_program_that_was_built_is_one_like_any_other_until_outside_text_was_heard(place: Workplace) -> None:
+    ((await begun(place)) / "a.out").write_bytes(b"\x7fELF\0\0")
+    assert await question(place, "./a.out") is None
+    assert "cannot be known" in (await asked(place, "./a.out", heard=TAINTED)).reasons[0]
+
+
+async def test_what_is_too_much_to_be_read_counts_as_unread(place: Workplace) -> None:
+    folder = await begun(place)
+    (folder / "large.py").write_text("#" * (changed_files.MAX_BYTES + 1))
+    assert await question(place, "pytest") is None
+    assert "cannot be known" in (await asked(place, "pytest", heard=TAINTED)).reasons[0]
 
 
 @pytest.mark.skipif("bubblewrap" not in KINDS, reason="no sandbox can be made here")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tools.guard.expansion import UNKNOWN
 from tools.guard.findings import Finding, ask
 from tools.guard.names import names
-from tools.guard.wrappers import Argv, Code, ShellText
+from tools.guard.wrappers import Argv, Code, Origin, ShellText
 
 MAX_CHARS = 20_000
 
@@ -55,6 +55,17 @@ _HARMLESS_REQUIRES = re.compile(
     re.VERBOSE,
 )
 _WHY = "its {language} code can run, change or send something"
+# Of a whole file only what is plainly harmful counts: almost any program could change something.
+_HARMFUL_NAMES = names("eval exec __import__ __builtins__ __loader__")
+_HARMFUL_METHODS = names("rmtree unlink rmdir removedirs system popen killpg send2trash spawnl spawnv posix_spawn")
+_HARMFUL_OF_OS = re.compile(r"remove|kill|truncate|chmod|chown|fork\w*|exec\w+|spawn\w+|posix_spawn\w*")
+_HARMFUL_ELSEWHERE = re.compile(
+    r"""\b(?:system|exec\w*|spawn\w*|popen\w*|unlink\w*|rmdir\w*|rmtree|rmSync|rm_rf?|remove_tree|FileUtils|child_process|
+    eval|instance_eval|qx|syscall|shell_exec|passthru|proc_open|os\.execute|os\.remove|File\.delete|Command::new|remove_dir_all|
+    remove_file|RemoveAll|ProcessBuilder|getRuntime|Remove-Item|Invoke-Expression|iex)\b|%x""",
+    re.VERBOSE,
+)
+_WHY_FILE = "its {language} code deletes something or runs other programs"
 
 
 def inspect_code(code: Code) -> Iterator[Finding | Argv | ShellText]:
@@ -67,7 +78,10 @@ def inspect_code(code: Code) -> Iterator[Finding | Argv | ShellText]:
     elif len(code.text) > MAX_CHARS:
         yield ask("unreadable", f"its {name} code is too long to be read")
     elif code.language == "python":
-        yield from _python(code.text)
+        yield from _python(code.text, code.origin)
+    elif code.origin != "command":
+        if code.origin == "file" and _HARMFUL_ELSEWHERE.search(code.text):
+            yield ask("interpreter-code", _WHY_FILE.format(language=name))
     elif _ELSEWHERE.search(_HARMLESS_REQUIRES.sub("", code.text)):
         yield ask("interpreter-code", _WHY.format(language=name))
 
@@ -93,7 +107,7 @@ def modules_of(code: Code) -> Iterator[str]:
             yield re.sub(r"\.\w+$", "", re.sub(r"^(?:\.{0,2}/)+", "", name.replace("::", "/")))
 
 
-def _python(text: str) -> Iterator[Finding | Argv | ShellText]:
+def _python(text: str, origin: Origin) -> Iterator[Finding | Argv | ShellText]:
     try:
         tree = ast.parse(text)
         nodes = list(ast.walk(tree))
@@ -107,8 +121,11 @@ def _python(text: str) -> Iterator[Finding | Argv | ShellText]:
         if isinstance(node, ast.Call) and (inner := _started(node)):
             understood.add(node.func)
             yield inner
-    if any(_is_risky(node) for node in nodes if node not in understood):
+    rest = [node for node in nodes if node not in understood]
+    if origin == "command" and any(map(_is_risky, rest)):
         yield ask("interpreter-code", _WHY.format(language="Python"))
+    elif origin == "file" and any(map(_is_harmful, rest)):
+        yield ask("interpreter-code", _WHY_FILE.format(language="Python"))
 
 
 def _started(call: ast.Call) -> Argv | ShellText | None:
@@ -147,6 +164,24 @@ def _is_risky(node: ast.AST) -> bool:
             return is_private or name in _DANGEROUS_METHODS | _RUNNERS
         case ast.Call(func=ast.Name(id="open") | ast.Attribute(attr="open")):
             return _opens_to_write(node)
+        case _:
+            return False
+
+
+def _is_harmful(node: ast.AST) -> bool:
+    match node:
+        case ast.Import(names=names):
+            return any(alias.asname and alias.name in _RUNNERS for alias in names)
+        case ast.ImportFrom(module=module, names=names) if module in _RUNNERS | {"shutil"}:
+            return any(alias.name in _HARMFUL_METHODS | _RUNS | {"*", "remove"} for alias in names)
+        case ast.Name(id=name):
+            return name in _HARMFUL_NAMES
+        case ast.Attribute(value=ast.Name(id="os"), attr=name):
+            return name in _HARMFUL_METHODS or _HARMFUL_OF_OS.fullmatch(name) is not None
+        case ast.Attribute(value=ast.Name(id="subprocess"), attr=name):
+            return name in _RUNS  # with a command that is not written out
+        case ast.Attribute(attr=name):
+            return name in _HARMFUL_METHODS
         case _:
             return False
 

@@ -23,6 +23,7 @@ from tools.guard.paths import (
     secret_in,
 )
 from tools.guard.rules import data, files, machine, network, versions
+from tools.guard.wrappers import Code
 
 Policy = Literal["risky", "unknown"]
 
@@ -159,8 +160,13 @@ def _secret(path: str, scope: str) -> Finding:
     return ask("read-secret", f"it reads {shown(path)}, which holds secrets", scope)
 
 
-def secrets_in_code(text: str, folder: str, home: str) -> Iterator[Finding]:
-    """Files named in the strings of a program."""
-    for word in re.findall(r"[\w~./*-]*\.?[\w-]+[\w./*-]*", text):
-        if ("/" in word or word.startswith(".")) and secret_in(located(word, "", "")):
+def named_in_code(code: Code, folder: str, home: str) -> Iterator[Finding]:
+    """Files that the strings of a program name."""
+    for word in re.findall(r"[\w~./*-]*\.?[\w-]+[\w./*-]*", code.text):
+        if "/" not in word and not word.startswith("."):
+            continue
+        path = located(word, "", "")
+        if secret_in(path):
             yield _secret(word, scoped(word, folder, home))
+        elif code.origin != "command" and runs_by_itself(path):  # given with the command, all writing is asked about
+            yield ask("write-start-up", f"its code names {shown(path)}, which is read or run by itself later")

@@ -7,17 +7,18 @@ from collections.abc import Iterator, Mapping
 from tools.guard.code import inspect_code, modules_of
 from tools.guard.expansion import EVERYTHING, GLOB, UNKNOWN, Scope, fields, joined
 from tools.guard.findings import Finding, Run, ask, block
-from tools.guard.inspection import Inspection, secrets_in_code
+from tools.guard.inspection import Inspection, named_in_code
 from tools.guard.interpreters import interpret, language_of
 from tools.guard.makefiles import script_of
 from tools.guard.names import names
 from tools.guard.parsing import Unreadable, parse
 from tools.guard.paths import located, scoped
 from tools.guard.printing import printed
+from tools.guard.projects import loaded, scripts_of
 from tools.guard.rules.executing import run_by_options
 from tools.guard.setting import names_unsure
 from tools.guard.syntax import Assignment, Block, Chain, Pipeline, Redirect, Script, Simple, Statement
-from tools.guard.wrappers import Argv, Code, Inner, ScriptFile, ShellText, unwrap, variables_before
+from tools.guard.wrappers import Argv, Code, Inner, Origin, ScriptFile, ShellText, unwrap, variables_before
 
 MAX_DEPTH = 24  # of commands in commands
 MAX_STEPS = 1_500
@@ -49,6 +50,7 @@ class Walk:
         self._home = home
         self._inspection = inspection
         self._written = {located(path, "", home): text for path, text in (written or {}).items()}
+        self._earlier = dict(self._written)  # than this command
         self._read: set[tuple[str, str, str]] = set()  # files, with folder and text: each is read once
         self._aliases: dict[str, str] = {}
         self._functions: list[str] = []
@@ -216,7 +218,7 @@ class Walk:
         written = self._key(name, scope) if "/" in name else ""
         if written in self._written:
             self._inner(ScriptFile("sh", name), scope, stdin, depth)
-        for inner in (*unwrap(run), *interpret(run), *run_by_options(run)):
+        for inner in (*unwrap(run), *interpret(run), *run_by_options(run), *loaded((name, *arguments), self._written)):
             self._inner(inner, scope, stdin, depth)
         self._follow(run, scope)
         return self._copied(run, scope) or printed(run)
@@ -243,16 +245,16 @@ class Walk:
             case ShellText(text, is_here):
                 there = scope if is_here else Scope(self._home, {"PWD": scope.value("PWD")})
                 self.text(text, there, stdin, depth + 1)
-            case Code(language, text):
+            case Code(language):
                 self._take_step()
                 self.codes.append(inner)
-                self._found(*secrets_in_code(text, scope.value("PWD"), self._home))
+                self._found(*named_in_code(inner, scope.value("PWD"), self._home))
                 for path in self._imported(inner):
-                    self._script_file(language, path, scope, depth + 1)
+                    self._script_file(ScriptFile(language, path, inner.origin == "project"), scope, depth + 1)
                 for found in inspect_code(inner):
                     self._inner(found, scope, None, depth + 1)
-            case ScriptFile(language, path):
-                self._script_file(language, path, scope, depth)
+            case ScriptFile():
+                self._script_file(inner, scope, depth)
 
     def _imported(self, code: Code) -> Iterator[str]:
         """Files written before that the code loads, wherever they are: what a search path holds is not known."""
@@ -265,21 +267,28 @@ class Walk:
                 if is_fit and any(module and f"/{stem}".endswith(f"/{module}") for module in modules):
                     yield path
 
-    def _script_file(self, language: str, path: str, scope: Scope, depth: int) -> None:
+    def _script_file(self, file: ScriptFile, scope: Scope, depth: int) -> None:
+        path = file.path
         if path.startswith("/dev/fd/") or path == "/dev/stdin":
             self._found(ask("unread-code", "it runs what nobody has read"))
             return
-        for name in (path, *(f"{path}{end}" for end in _ENDS.get(language, ()))):
+        for name in (path, *(f"{path}{end}" for end in _ENDS.get(file.language, ()))):
             key = self._key(name, scope)
             content = self._written.get(key)
             if content is not None and (once := (key, scope.value("PWD"), content)) not in self._read:
                 self._read.add(once)
-                self._content(language, posixpath.basename(name), content, scope, depth)
+                # What this command has written itself is as good as given with it.
+                is_given = self._earlier.get(key) != content
+                origin: Origin = "project" if file.is_project else "command" if is_given else "file"
+                self._content(posixpath.basename(name), Code(file.language, content, origin), scope, depth)
 
-    def _content(self, language: str, name: str, content: str, scope: Scope, depth: int) -> None:
+    def _content(self, name: str, file: Code, scope: Scope, depth: int) -> None:
+        language, content = file.language, file.text
         first = content.partition("\n")[0]
         if language == "make":
             language, content = "sh", script_of(content)
+        elif language == "npm":
+            language, content = "sh", scripts_of(content)
         elif language == "sh" and first.startswith("#!"):
             language = next(filter(None, map(language_of, re.split(r"[/\s]+", first))), "")
         if UNKNOWN in content or not language:
@@ -287,7 +296,8 @@ class Walk:
         elif len(content) > MAX_FILE_CHARS or depth > MAX_DEPTH:
             self._found(ask("unreadable", f"{name}, which it runs, is too long or nested too deep to be read"))
         else:
-            self._inner(ShellText(content) if language == "sh" else Code(language, content), scope, None, depth + 1)
+            inner = ShellText(content) if language == "sh" else Code(language, content, file.origin)
+            self._inner(inner, scope, None, depth + 1)
 
     # What a command changes for those after it.
 

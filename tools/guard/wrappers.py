@@ -3,11 +3,14 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from tools.guard.expansion import UNKNOWN
 from tools.guard.findings import Finding, Run, ask
 from tools.guard.names import names
 from tools.guard.options import read, read_around_first
+
+Origin = Literal["command", "file", "project"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +30,20 @@ class ShellText:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A program in another language."""
+    """A program in another language: given with the command, in a file, or of a project that is run as a whole."""
 
     language: str
     text: str
+    origin: Origin = "command"
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptFile:
-    """A file that is run; of interest when the same command has written it."""
+    """A file that is run; of interest when it was written before."""
 
     language: str
     path: str
+    is_project: bool = False  # one of many that a program may load
 
 
 Inner = Argv | ShellText | Code | ScriptFile | Finding
