@@ -7,7 +7,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tools.command_guard import judge
@@ -25,6 +25,8 @@ _AROUND = ".,;:!?()[]{}<>|&*_"  # of a word in a sentence, a list or Markdown
 _AROUND_LINE = " \t\r>$#%*-+|.;"  # prompts, bullets, quotes of mail
 _BETWEEN = re.compile(r"[\s\"'`<>|,;()]+")
 _MAX_WORD_CHARS = 2_000
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})  # what it is told stays on this machine
 _REMOTE_WORD = re.compile(r"(?!-)[\w./-]+|--(?:rebase|prune|all|tags|ff-only|quiet)|-[pqtv]")
 _SETS_REMOTE = re.compile(
     r"^git (?:.* )?(?:remote (?:add|set-url)|submodule add|config (?:.* )?(?:remote|url|http|core|credential)\S*\.)"
@@ -80,15 +82,41 @@ def _reaching(
     for host in _remotes_given(argvs):
         if host not in known:
             yield f"it lets git use {host}, {_named_by(host, heard)}", f"contact-outside {host}"
-    is_own_install = _installs_only_what_is_known(argvs, own, setting)
+    # What an installer fetches by itself, and not what the files do that it runs.
+    fetched = (
+        _reaches(command, replace(setting, written=None)) if _installs_only_what_is_known(argvs, own, setting) else ()
+    )
     for reach in _reaches(command, setting):
-        if reach.sends:
+        if reach.sends or (reach.adds and reach.host and _bare(reach.host) not in _HERE):
             yield _sending(reach)
         elif not reach.host:
-            if not (is_own_install or _uses_own_remote(reach, argvs, setting)):
+            if not (reach in fetched or _uses_own_remote(reach, argvs, setting)):
                 yield _unknown_address(argvs), ""
         elif _bare(reach.host) not in known and not ("." not in reach.host and own.hold(reach.host)):
             yield f"it contacts {reach.host}, {_named_by(reach.host, heard)}", f"contact-outside {_bare(reach.host)}"
+        elif not _is_written(reach, heard, own):
+            yield (
+                f"it contacts {reach.url}, an address that nobody here has written",
+                f"contact-outside {_bare(reach.host)}",
+            )
+
+
+def _is_written(reach: "Reach", heard: Heard, own: "_Words") -> bool:
+    """Whether somebody here has written all of an address: what stands behind the host can tell it something."""
+    if _bare(reach.host) in _HERE or not _behind_host(reach.url):
+        return True
+    return own.hold(reach.url) or _plain_address(reach.url) in map(_plain_address, _BETWEEN.split(heard.own_words))
+
+
+def _behind_host(url: str) -> str:
+    return _plain_address(url).partition("/")[2] or url.partition("?")[2]
+
+
+def _plain_address(word: str) -> str:
+    """As addresses are compared: without scheme and fragment, and the host in small letters."""
+    bare = _SCHEME.sub("", word[:_MAX_WORD_CHARS].strip(_AROUND)).partition("#")[0].rstrip("/")
+    host = re.split(r"[/?]", bare, maxsplit=1)[0]
+    return f"{_bare(host)}{bare[len(host) :]}"
 
 
 def _reaches(command: str, setting: Setting) -> "tuple[Reach, ...]":

@@ -13,14 +13,15 @@ class Contact:
     url: str
     carries: bool = False
     sends: bool = False
+    adds: bool = False  # something that is told besides the address: a header, a cookie
 
 
 Reader = Callable[[Run], Iterator[Contact]]
 
 
-def contact(word: str, *, carries: bool = False, sends: bool = False) -> Contact:
+def contact(word: str, *, carries: bool = False, sends: bool = False, adds: bool = False) -> Contact:
     address = address_of(word)
-    return Contact(address.host, word, carries or sends or address.has_more, sends)
+    return Contact(address.host, word, carries or sends or adds or address.has_more, sends, adds)
 
 
 def unknown(word: str = "", *, sends: bool = False) -> Contact:

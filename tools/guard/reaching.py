@@ -35,6 +35,7 @@ class Reach:
     carries: bool  # whether something beyond the name of the host can leave by it
     sends: bool  # whether sending is what it is for: upload, push, mail
     program: str
+    adds: bool = False  # whether something is told besides the address
 
 
 _UNKNOWN = Reach(host="", url="", carries=True, sends=False, program="")
@@ -56,7 +57,7 @@ def _all(walk: Walk) -> Iterator[Reach]:
     is_fed = any(operator == "<" and target != "/dev/null" for operator, target in walk.opened)
     found = [reach for run in walk.runs for reach in _of_run(run)]
     for reach in found:
-        yield replace(reach, carries=True) if is_fed else reach
+        yield replace(reach, carries=True, adds=True) if is_fed else reach
     for operator, target in walk.opened:
         yield from _of_device(operator, target)
     for code in walk.codes:
@@ -80,6 +81,7 @@ def _of_run(run: Run) -> Iterator[Reach]:
             carries=contact.carries or not contact.host,
             sends=contact.sends,
             program=run.name,
+            adds=contact.adds,
         )
 
 

@@ -28,13 +28,14 @@ _CONNECTING = names("open_connection create_connection create_datagram_endpoint 
 
 _NETWORK = re.compile(
     r"""\b(?:fetch|XMLHttpRequest|WebSocket|EventSource|axios|got|superagent|undici|dgram|sendBeacon|
-    (?:node:)?(?:https?|http2|net|tls|dns)['"]|https?\.(?:get|request)|net\.(?:connect|createConnection|Socket)|
+    https?\.(?:get|request)|TcpStream|UdpSocket|reqwest|hyper|ureq|std::net|net/\w+|net\.Dial\w*|http\.(?:Get|Post)\w*|
+    \w*URLConnection|openStream|net\.(?:connect|createConnection|Socket)|
     Net::\w+|open-uri|OpenURI|URI\.open|TCPSocket|UDPSocket|Socket|Faraday|HTTParty|RestClient|Mechanize|Excon|
     LWP|HTTP::\w+|WWW::\w+|IO::Socket\w*|Mojo::UserAgent|socket|connect|sockaddr_in|
     curl_\w+|fsockopen|pfsockopen|stream_socket_client|stream_context_create|SoapClient|GuzzleHttp|mail|ftp_\w+|
     download\.file|httr|url|readLines|Downloads|HTTP|Invoke-WebRequest|Invoke-RestMethod|iwr|irm|WebClient|HttpClient|
     Start-BitsTransfer|Send-MailMessage|Test-NetConnection|Deno\.connect|Bun\.connect|gethostbyname|getaddrinfo|
-    resolve4?|lookup)\b|(?:https?|ftp|wss?):/""",
+    resolve4?|lookup)\b|\b(?:https?|http2|net|tls|dns)['"]|(?:https?|ftp|wss?):/""",
     re.VERBOSE,
 )
 _HIDING = re.compile(

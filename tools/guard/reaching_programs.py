@@ -26,7 +26,11 @@ _CURL = (
     "--engine --abstract-unix-socket"
 )
 _CURL_SENDS = re.compile(r"-[dFT]|--(?:data.*|json|form.*|upload-file|mail-.*)")
-_CURL_CARRIES = re.compile(
+# What asks for a form of the answer, and tells nothing else.
+_HARMLESS = re.compile(
+    r"(?i)(?:accept(?:-language|-encoding)?|content-type|cache-control|range):[ \w/*+.,;=-]{0,60}|GET|HEAD|OPTIONS"
+)
+_CURL_ADDS = re.compile(
     r"-[AbeHQuUXE]|--(?:user-agent|cookie|referer|header|proxy-header|quote|user|proxy-user|url-query|request|oauth2-bearer|"
     r"aws-sigv4|cert|variable|expand-.*)"
 )
@@ -74,13 +78,13 @@ def _curl(run: Run) -> Iterator[Contact]:
     # A long option may be cut short: what is not known may be any of them.
     known = _CURL_FLAGS | names(_CURL)
     sends = sends or any(option.startswith("--") and option not in known for option, _ in options.given)
-    carries = any(_CURL_CARRIES.fullmatch(option) for option, _ in options.given)
+    adds = any(_CURL_ADDS.fullmatch(option) and not _HARMLESS.fullmatch(value) for option, value in options.given)
     words = (*options.rest, *options.values("--url", "--expand-url"))
     # A name can be sent elsewhere by these, and what is sent with it.
     moved = options.has("--resolve", "--connect-to", "--unix-socket", "--abstract-unix-socket", "--dns-servers")
     for word in words:
         if not word.startswith("file:"):
-            yield unknown(word, sends=sends) if moved else contact(word, carries=carries, sends=sends)
+            yield unknown(word, sends=sends) if moved else contact(word, adds=adds, sends=sends)
     if options.has("-K", "--config"):
         yield unknown(sends=sends)
     if words:
@@ -90,11 +94,12 @@ def _curl(run: Run) -> Iterator[Contact]:
 def _wget(run: Run) -> Iterator[Contact]:
     options = read(run.words, _WGET)
     sends = any(re.match(r"--(?:post|body|meth)", option) for option, _ in options.given)
-    carries = any(
-        re.match(r"-U|--(?:head|user|pass|http-|refer|load-c|cert|priv)", option) for option, _ in options.given
+    adds = any(
+        re.match(r"-U|--(?:head|user|pass|http-|refer|load-c|cert|priv)", option) and not _HARMLESS.fullmatch(value)
+        for option, value in options.given
     )
     for word in options.rest:
-        yield contact(word, carries=carries, sends=sends)
+        yield contact(word, adds=adds, sends=sends)
     if any(re.match(r"-[ieB]$|--(?:inp|exec|conf|base|use-askpass)", option) for option, _ in options.given):
         yield unknown(sends=sends)
 
@@ -109,7 +114,7 @@ def _httpie(run: Run) -> Iterator[Contact]:
         items = words[1:] or options.has("--raw") or run.stdin is not None
         sends = method in _CHANGING or any(not re.match(r"[^=:@]+(?:==|:)", item) for item in words[1:])
         address = words[0] if not words[0].startswith(":") else f"localhost{words[0]}"
-        yield contact(address, carries=bool(items) or options.has("-a", "--auth", "--session"), sends=sends)
+        yield contact(address, adds=bool(items) or options.has("-a", "--auth", "--session"), sends=sends)
         yield from (contact(value.partition(":")[2], carries=True) for value in options.values("--proxy"))
 
 
@@ -139,7 +144,8 @@ def _ssh(run: Run) -> Iterator[Contact]:
     named = settings.get("hostname", options.rest[0])
     tunnels = options.has("-R", "-D", "-L", "-w", "-W")
     carries = tunnels or len(options.rest) > 1 or run.stdin is not None or options.has("-l")
-    yield contact(named, carries=carries, sends=run.stdin is not None)
+    adds = any(UNKNOWN in word for word in options.rest[1:])
+    yield contact(named, carries=carries, sends=run.stdin is not None, adds=adds)
     for jump in (*options.values("-J"), settings.get("proxyjump", "")):
         yield from (contact(one, carries=True) for one in jump.split(",") if one not in ("", "none"))
 
