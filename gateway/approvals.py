@@ -41,6 +41,7 @@ Mode = Literal["ask", "deny", "off"]
 
 _LOOK_AGAIN_SECONDS = 30.0  # a clock may be set, and a machine may sleep
 _TRY_AGAIN_SECONDS = 2.0
+_STOPPED = "This was not done: the user has stopped what you are doing."
 _MAX_AT_ONCE = 5  # questions of one turn: nobody reads more
 
 
@@ -148,11 +149,16 @@ class _TurnGate:
             raise NotApproved(_not_approved(approval, self.approvals.wait_ms))
 
     async def use(self, question: Question, call_id: str) -> None:
-        def unit(tx: Transaction) -> bool:
-            return approvals.use(tx, self.turn.id, call_id, question.binding) or self._is_covered(tx, question)
+        def unit(tx: Transaction) -> str:
+            """Why not; empty when it may be done."""
+            # Somebody may say yes after /stop was said, and before it has ended the turn.
+            if turns.is_to_be_stopped(tx, self.turn.id):
+                return _STOPPED
+            is_allowed = approvals.use(tx, self.turn.id, call_id, question.binding) or self._is_covered(tx, question)
+            return "" if is_allowed else CHANGED_MEANWHILE
 
-        if not await self.approvals.db.write_when_possible(unit):
-            raise NotApproved(CHANGED_MEANWHILE)
+        if problem := await self.approvals.db.write_when_possible(unit):
+            raise NotApproved(problem)
 
     async def _wait(self, approval: Approval) -> Approval:
         self._asking += 1

@@ -161,6 +161,11 @@ def to_be_stopped(tx: Transaction) -> list[str]:
     return [row["id"] for row in tx.all("SELECT id FROM turns WHERE state <> 'done' AND stop_requested <> 0")]
 
 
+def is_to_be_stopped(tx: Transaction, turn_id: str) -> bool:
+    """By a stop or by a newer message: nothing new may be begun."""
+    return tx.count("SELECT stop_requested FROM turns WHERE id = ?", turn_id) != 0
+
+
 def stop_requested(tx: Transaction, turn_id: str) -> bool:
     """By somebody who has been told that it stopped: nothing may follow."""
     return tx.count("SELECT stop_requested FROM turns WHERE id = ?", turn_id) == _STOP

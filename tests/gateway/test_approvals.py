@@ -145,6 +145,19 @@ async def test_a_command_that_changed_since_its_yes_is_not_run(scene: Scene) -> 
     await scene.gate.use(a_question("rm -r build"), "c1")
 
 
+@pytest.mark.parametrize("how", [1, 2], ids=["/stop", "a newer message"])
+@pytest.mark.parametrize("verdict", ["once", "always"])
+async def test_a_yes_after_a_stop_begins_nothing(scene: Scene, verdict: Verdict, how: int) -> None:
+    question = a_question(rules=(RULE,))
+    asking = begin(scene, question)
+    [approval] = await scene.asked()
+    await scene.write(lambda tx: tx.execute("UPDATE turns SET stop_requested = ?", how))
+    await scene.decide(verdict, approval)
+    await soon(asking)
+    with pytest.raises(NotApproved, match="has stopped what you are doing"):
+        await scene.gate.use(question, "c1")
+
+
 async def test_what_an_earlier_process_asked_is_not_asked_again(scene: Scene) -> None:
     first = begin(scene, a_question())
     [approval] = await scene.asked()
