@@ -6,19 +6,19 @@ slot and types nothing.
 
 import asyncio
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
 import structlog
 
-from agent_core.events import Emit, Waiting
+from agent_core.events import Waiting
 from gateway import decisions
 from gateway.clock import how_long, now_ms
 from gateway.errors import StoreUnavailable
 from gateway.messages import Address
 from gateway.question_words import WROTE_INSTEAD
+from gateway.stopwatch import Stopwatch
 from gateway.store import approvals, chats, turns
 from gateway.store.approvals import Approval, Asker
 from gateway.store.connection import Transaction
@@ -56,17 +56,20 @@ class Approvals:
     news: Callable[[], None] = lambda: None  # another set of questions waits
     _told: frozenset[str] = frozenset()  # of these
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)  # by question
-    _turns: Counter[str] = field(default_factory=Counter)  # by turn: how many of its calls wait
+    _turns: dict[str, Stopwatch] = field(default_factory=dict)  # by turn in which a call waits: knows what others do
     _stirred: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def gate(self, turn: Turn, emit: Emit) -> Gate:
+    def gate(self, turn: Turn, watch: Stopwatch) -> Gate:
         if self.mode == "ask":
-            return _TurnGate(approvals=self, turn=turn, emit=emit)
+            watch.at_rest = self.changed
+            return _TurnGate(approvals=self, turn=turn, watch=watch)
         return NobodyToAsk() if self.mode == "deny" else NobodyNeedsToBeAsked()
 
     def is_waiting(self, turn_id: str) -> bool:
-        """Whether a turn does nothing but wait for a human."""
-        return self._turns[turn_id] > 0
+        """Whether a turn does nothing but wait for a human. Others of its calls may be at work meanwhile: such a turn
+        keeps its slot, and may not be paused as if it did nothing."""
+        watch = self._turns.get(turn_id)
+        return watch is not None and not watch.runs_a_tool
 
     def look_again(self) -> None:
         """Something was written: perhaps a decision."""
@@ -84,19 +87,20 @@ class Approvals:
             except TimeoutError:
                 continue
 
+    def begin_waiting(self, turn_id: str, watch: Stopwatch) -> None:
+        self._turns[turn_id] = watch
+        self.changed()
+
+    def end_waiting(self, turn_id: str) -> None:
+        self._turns.pop(turn_id, None)
+
     async def settled(self, approval: Approval) -> Approval:
         """The question, once it waits no longer."""
         event = self._waiting.setdefault(approval.id, asyncio.Event())
-        turn_id = approval.asker.turn_id
-        self._turns[turn_id] += 1
-        self.changed()
         self.look_again()
         try:
             await event.wait()
         finally:
-            self._turns[turn_id] -= 1
-            if not self._turns[turn_id]:
-                del self._turns[turn_id]
             self._waiting.pop(approval.id, None)
         # Not `read`, which would raise while the store is unavailable, and lose a yes.
         return await self.db.write_when_possible(lambda tx: approvals.get(tx, approval.id)) or approval
@@ -135,7 +139,7 @@ class _TurnGate:
 
     approvals: Approvals
     turn: Turn
-    emit: Emit
+    watch: Stopwatch
     _asking: int = 0
 
     async def ask(self, question: Question, call_id: str) -> None:
@@ -162,7 +166,8 @@ class _TurnGate:
 
     async def _wait(self, approval: Approval) -> Approval:
         self._asking += 1
-        self.emit(Waiting(waits=True))
+        self.watch(Waiting(waits=True))
+        self.approvals.begin_waiting(self.turn.id, self.watch)
         self.approvals.speaking(approval.asked_at.account)
         self.approvals.speaking(self.turn.address.account)
         try:
@@ -170,7 +175,8 @@ class _TurnGate:
         finally:
             self._asking -= 1
             if not self._asking:
-                self.emit(Waiting(waits=False))
+                self.approvals.end_waiting(self.turn.id)
+                self.watch(Waiting(waits=False))
 
     def _put(self, tx: Transaction, question: Question, call_id: str) -> Approval | None:
         """None when it need not be asked. One that was asked by an earlier process is not asked again."""

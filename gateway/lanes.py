@@ -122,9 +122,7 @@ class Lanes:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_COMMIT_SECONDS), self._beginning:
                 pass  # a turn that was just being begun is among the running from here on
-        for turn_id, running in self._running.items():
-            if self._is_waiting(turn_id):  # for a human, who has more time than we
-                running.end("pause")
+        self._pause_those_that_wait()
         tasks = [running.task for running in self._running.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_seconds)
@@ -134,6 +132,11 @@ class Lanes:
         if rest:
             # One that cannot be written down as paused is taken up like after a crash.
             await asyncio.wait([running.task for running in rest], timeout=_COMMIT_SECONDS)
+
+    def _pause_those_that_wait(self) -> None:
+        for turn_id, running in self._running.items():
+            if self._is_waiting(turn_id):  # for a human, who has more time than we
+                running.end("pause")
 
     async def _handle_commands(self) -> int:
         """Carries out the oldest waiting commands; gives how many, those that failed among them."""
@@ -181,6 +184,8 @@ class Lanes:
                 running.user_wrote.set()
             for running in self._those(seen.to_be_stopped):
                 running.end("stop")
+            if self._draining:
+                self._pause_those_that_wait()  # those, too, whose last tool has just ended
             if not handled:
                 return max(seen.due_ms - now_ms(), 0) / 1000 + 0.001 if seen.due_ms is not None else None
 

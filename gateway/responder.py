@@ -65,11 +65,11 @@ async def _nowhere(turn: Turn) -> None:
     """For turns without such tools."""
 
 
-Ask = Callable[[Turn, Emit], Gate]
+Ask = Callable[[Turn, Stopwatch], Gate]
 """Who is asked before a call of a turn does harm."""
 
 
-def _nobody(turn: Turn, emit: Emit) -> Gate:
+def _nobody(turn: Turn, watch: Stopwatch) -> Gate:
     return NobodyToAsk()
 
 

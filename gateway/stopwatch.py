@@ -1,9 +1,10 @@
 """How long the model calls and the tools of a turn take, and what the calls use: for its trail."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent_core.events import Emit, Event, Usage
+from agent_core.events import Emit, Event, ToolFinished, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,8 @@ class Stopwatch:
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._tools: dict[str, float] = {}  # by call: when it began
+        self._running: set[str] = set()  # calls whose results are not written down yet
+        self.at_rest: Callable[[], None] = lambda: None  # the last of them has ended
         self._begin_call()
 
     def __call__(self, event: Event) -> None:
@@ -26,6 +29,14 @@ class Stopwatch:
             self._input_tokens += event.input_tokens
             self._output_tokens += event.output_tokens
         self._emit(event)
+        if isinstance(event, ToolFinished) and event.call.id in self._running:
+            self._running.remove(event.call.id)
+            if not self._running:
+                self.at_rest()
+
+    @property
+    def runs_a_tool(self) -> bool:
+        return bool(self._running)
 
     def model_replied(self) -> ModelCall:
         """The call that is over now."""
@@ -36,6 +47,7 @@ class Stopwatch:
 
     def tool_started(self, call_id: str) -> None:
         self._tools[call_id] = time.monotonic()
+        self._running.add(call_id)
 
     def tool_finished(self, call_id: str) -> int | None:
         """The milliseconds it took; None of one that an earlier process began."""

@@ -4,26 +4,32 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pytest
 
-from agent_core.events import Event, Waiting
+from agent_core.conversation import tool_result
+from agent_core.events import Event, ToolFinished, Waiting, ignore
 from gateway import approvals as approvals_module
 from gateway import decisions
 from gateway.approvals import Approvals
 from gateway.decisions import Person
 from gateway.errors import StoreUnavailable
+from gateway.lanes import Lanes
 from gateway.question_words import Verdict
+from gateway.stopwatch import Stopwatch
 from gateway.store import approvals as stored
 from gateway.store import turns
 from gateway.store.approvals import Approval
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.turns import Turn
-from tests.gateway.scene import soon
+from tests.agent_core.scripted import ScriptedModel, answering, asks, call, plain_tool
+from tests.gateway.scene import make_responder, rows, soon
 from tests.gateway.store.rows import a_question, inbound, take
+from tools.approval import needs_approval
+from tools.base import ToolContext
 from tools.gate import CHANGED_MEANWHILE, Gate, NotApproved, Question
 
 OWNER = Person(account="telegram", id="42", name="Olga", role="owner")
@@ -37,13 +43,17 @@ class Scene:
     db: Database
     approvals: Approvals
     turn: Turn
-    events: list[Event] = field(default_factory=list)
+    watch: Stopwatch
+    events: list[Event]
     news: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
     changes: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
 
-    @property
-    def gate(self) -> Gate:
-        return self.approvals.gate(self.turn, self.events.append)
+    gate: Gate = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.approvals.news = lambda: self.news.put_nowait(None)
+        self.approvals.changed = lambda: self.changes.put_nowait(None)
+        self.gate = self.approvals.gate(self.turn, self.watch)
 
     async def asked(self, count: int = 1) -> list[Approval]:
         """The questions that wait, once there are so many."""
@@ -61,9 +71,14 @@ class Scene:
         self.approvals.look_again()
 
 
+def said_by_an_owner(tx: Transaction) -> None:
+    take(tx, inbound("tidy up"))
+    tx.execute("UPDATE inbox SET role = 'owner'")
+
+
 async def a_turn(db: Database, role: str = "owner") -> Turn:
     def unit(tx: Transaction) -> Turn | None:
-        take(tx, inbound("tidy up"))
+        said_by_an_owner(tx)
         tx.execute("UPDATE inbox SET role = ?", role)
         return turns.begin(tx)
 
@@ -80,9 +95,8 @@ async def scene(db: Database) -> AsyncIterator[Scene]:
 
 @asynccontextmanager
 async def running(approvals: Approvals, turn: Turn) -> AsyncIterator[Scene]:
-    scene = Scene(db=approvals.db, approvals=approvals, turn=turn)
-    approvals.news = lambda: scene.news.put_nowait(None)
-    approvals.changed = lambda: scene.changes.put_nowait(None)
+    events: list[Event] = []
+    scene = Scene(db=approvals.db, approvals=approvals, turn=turn, watch=Stopwatch(events.append), events=events)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(approvals.run())
         yield scene
@@ -195,7 +209,7 @@ async def test_what_they_may_decide_themselves_is_asked_where_they_are(db: Datab
 
 @pytest.mark.parametrize("mode", ["deny", "off"])
 async def test_the_operator_may_want_nobody_to_be_asked(db: Database, mode: Literal["deny", "off"]) -> None:
-    gate = Approvals(db=db, mode=mode).gate(await a_turn(db), lambda event: None)
+    gate = Approvals(db=db, mode=mode).gate(await a_turn(db), Stopwatch(ignore))
     if mode == "deny":
         with pytest.raises(NotApproved):
             await gate.ask(a_question(), "c1")
@@ -246,3 +260,82 @@ async def test_a_store_that_is_away_for_a_moment_loses_no_decision(
     await scene.decide("once", approval)
     await soon(asking)
     assert failures == []
+
+
+# What keeps a slot meanwhile
+
+
+def finished(call_id: str) -> ToolFinished:
+    ended = call("terminal", call_id=call_id)
+    return ToolFinished(call=ended, result=tool_result(ended, "done"), seconds=1)
+
+
+async def test_a_turn_waits_only_while_no_other_call_of_it_runs(scene: Scene) -> None:
+    turn_id, is_waiting = scene.turn.id, scene.approvals.is_waiting
+    asking = begin(scene, a_question())
+    [approval] = await scene.asked()
+    await soon(scene.changes.get())
+    assert is_waiting(turn_id)
+    assert not is_waiting("another")
+    scene.watch.tool_started("c2")
+    scene.watch.tool_started("c3")
+    assert not is_waiting(turn_id)
+    scene.watch(finished("c2"))
+    assert not is_waiting(turn_id)
+    assert scene.changes.empty()
+    scene.watch(finished("c3"))
+    assert is_waiting(turn_id)
+    scene.changes.get_nowait()  # its slot is free now: whoever gives them is told
+    scene.watch(finished("refused"))  # one that never began
+    assert scene.changes.empty()
+    await scene.decide("once", approval)
+    await soon(asking)
+    assert not is_waiting(turn_id)
+
+
+async def test_a_turn_waits_until_the_last_of_its_questions_is_decided(scene: Scene) -> None:
+    asking = [begin(scene, a_question(f"rm {call}"), call) for call in ("c1", "c2")]
+    first, second = await scene.asked(2)
+    await scene.decide("deny", first)
+    await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+    assert scene.approvals.is_waiting(scene.turn.id)
+    await scene.decide("deny", second)
+    await asyncio.wait(asking)
+    assert not scene.approvals.is_waiting(scene.turn.id)
+    assert [one.exception() is not None for one in asking] == [True, True]
+
+
+async def test_a_stop_lets_the_command_beside_a_question_finish(db: Database) -> None:
+    """What only waits is paused at once; what works is given its time, and paused when it only waits."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> str:
+        begun.set()
+        await may_end.wait()
+        return "slept"
+
+    async def about(arguments: dict[str, object], context: ToolContext) -> Question:
+        return a_question()
+
+    tools = [needs_approval(answering("risky"), about), plain_tool("slow", slow)]
+    approvals = Approvals(db=db)
+    responder = replace(
+        make_responder(db, ScriptedModel([asks(call("risky"), call("slow"))]), tools=tools), gate=approvals.gate
+    )
+    lanes = Lanes(db, responder, lambda tx: None, max_turns=1, is_waiting=approvals.is_waiting)
+    approvals.changed = lanes.wake
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(lanes.run()), group.create_task(approvals.run())]
+        await db.write(said_by_an_owner)
+        lanes.wake()
+        await soon(begun.wait())
+        draining = group.create_task(lanes.drain(600))
+        await asyncio.wait([draining], timeout=0.05)  # long enough to pause what only waits
+        may_end.set()
+        await soon(draining)
+        for task in tasks:
+            task.cancel()
+    assert await rows(db, "SELECT state FROM turns") == [("paused",)]
+    assert await rows(db, "SELECT tool_call_id, parts LIKE '%slept%' FROM messages WHERE role = 'tool'") == [
+        ("call_slow", 1)
+    ]
