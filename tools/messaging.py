@@ -3,13 +3,15 @@
 Who may send where is not decided here but by whoever sends; without one there is nowhere to send to.
 """
 
+import json
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
 from tools.approval import needs_approval
-from tools.base import Tool, ToolContext, ToolFailed
+from tools.arguments import parse_object
+from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
 from tools.gate import Question, bound_to
 from tools.guard.granting import Rule
 from tools.heard import Heard
@@ -80,7 +82,25 @@ def messaging_tool(sends: Sends) -> Tool:
 
     # What it tells is our own; a guest's turn does not have it.
     built = build_tool(send_message, toolset="messaging", brings="")
-    return needs_approval(replace(built, for_guests=False), about)
+    asking = needs_approval(replace(built, for_guests=False), about)
+
+    async def run(arguments: str, context: ToolContext) -> ToolOutput:
+        return await asking.run(await _by_id(sends, arguments, context), context)
+
+    return replace(asking, run=run)
+
+
+async def _by_id(sends: Sends, arguments: str, context: ToolContext) -> str:
+    """The same arguments, with the place as it is called for ever: a home can be moved between the yes that is taken
+    and the message that is sent."""
+    try:
+        given = parse_object(arguments)
+    except BadArguments:
+        return arguments  # the tool itself says what is wrong with them
+    to = given.get("to")
+    if not isinstance(to, str):
+        return arguments
+    return json.dumps(given | {"to": (await sends.find(context.task_id, to)).id}, ensure_ascii=False)
 
 
 def _question(target: Target, text: str, heard: Heard) -> Question:

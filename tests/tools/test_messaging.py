@@ -22,9 +22,10 @@ class Sender:
     sent: list[tuple[str, str, str]] = field(default_factory=list)
 
     async def find(self, task_id: str, to: str) -> Target:
-        if to not in self.places:
+        by_id = {place.id: place for place in (ROSES, *self.places.values())}
+        if to not in (known := by_id | self.places):
             raise ToolFailed(f"There is no place {to!r}.")
-        return self.places[to]
+        return known[to]
 
     async def send(self, task_id: str, target: Target, text: str) -> None:
         self.sent.append((task_id, target.id, text))
@@ -107,6 +108,19 @@ async def test_a_yes_is_for_this_place_and_this_text_alone() -> None:
     first, same, other_text, other_place = (one.binding for one in human.questions)
     assert first == same
     assert len({first, other_text, other_place}) == 3
+
+
+async def test_a_home_that_moves_in_the_moment_the_yes_is_taken_gets_nothing() -> None:
+    sender = Sender()
+
+    class Slow(Asked):
+        async def use(self, question: Question, call_id: str) -> None:
+            await super().use(question, call_id)
+            sender.places["discord"] = Target(id="discord:8", name="another")
+
+    told = await call(sender, Slow(), text="Hi", to="discord")
+    assert sender.sent == [("one", "discord:7", "Hi")]
+    assert told["to"] == "discord:7"
 
 
 async def test_a_home_that_moved_while_a_human_was_asked_is_not_sent_to() -> None:
