@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import structlog
+
 from agent_core.conversation import ListJournal, Message, user
 from agent_core.conversation import system as system_message
 from agent_core.events import Emit, Event, ToolStarted, ignore
@@ -27,6 +29,8 @@ from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
 from tools.builtin import load_builtin
 from tools.toolsets import select
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 MAX_KEPT_TASKS = 1_000
 
@@ -109,11 +113,14 @@ class AIAgent:
         )
         self._last = _Last(outcome=outcome, tools=tools, system=prompt, model=model.name)
         if self.save_trajectories:
-            self._save()
+            try:
+                self._save()
+            except OSError as error:  # the result is there, and worth more than the record of it
+                log.error("trajectory not saved", problem=str(error))
         return outcome.result
 
     def trajectory(self) -> list[Turn]:
-        """The last run in ShareGPT form."""
+        """The last run in ShareGPT form. Without settings that can be read, secrets are hidden by their looks alone."""
         if self._last is None:
             raise ValueError("There is no trajectory yet: run something first.")
         last = self._last
@@ -121,10 +128,15 @@ class AIAgent:
 
     def _redactor(self) -> Redactor:
         from hermes_config.accounts import account_tokens
+        from hermes_config.errors import ConfigError
         from hermes_config.load import load
         from hermes_config.places import Home
 
-        settings = load(Home.locate()).settings
+        try:
+            settings = load(Home.locate()).settings
+        except ConfigError as error:  # a run that has been made and paid for must not be lost over that
+            log.warning("secrets hidden by their looks alone", problem=str(error))
+            return Redactor([self.api_key])
         return Redactor([self.api_key, *settings.secrets.by_variable().values(), *account_tokens(settings).values()])
 
     async def _model(self) -> Model:

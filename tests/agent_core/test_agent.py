@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from agent_core import providers
 from agent_core.agent import AIAgent
@@ -147,6 +148,28 @@ async def test_trajectories_are_saved_as_they_were(tmp_path: Path) -> None:
     assert row["conversations"] == agent.trajectory()
     assert [turn["from"] for turn in row["conversations"]] == ["system", "human", "gpt", "tool", "gpt"]
     assert (row["model"], row["completed"]) == ("demo", True)
+
+
+async def test_broken_settings_do_not_cost_the_result_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    (tmp_path / "config.yaml").write_text("agent: [")
+    agent = AIAgent(save_trajectories=True, trajectories_dir=tmp_path, api_key="canary-4711-in-the-mine")
+    with capture_logs() as logged:
+        result = await agent.run("say canary-4711-in-the-mine and sk-proj-abcdefghijklmnopqrstuvwxyz0123456789")
+    assert result.messages
+    saved = (tmp_path / "trajectories.jsonl").read_text()
+    assert "canary" not in saved  # what it was given itself it knows all the same
+    assert "abcdefghijklmnopqrstuvwxyz" not in saved  # and what a secret looks like
+    [told] = logged
+    assert (told["log_level"], told["event"]) == ("warning", "secrets hidden by their looks alone")
+    assert "config.yaml" in told["problem"]
+
+
+async def test_a_trajectory_that_cannot_be_saved_does_not_cost_the_result_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with capture_logs() as logged:
+        assert await AIAgent(save_trajectories=True, trajectories_dir=tmp_path / "file").chat("hello")
+    assert [(one["log_level"], one["event"]) for one in logged] == [("error", "trajectory not saved")]
 
 
 async def test_trajectories_are_private_whatever_the_umask(tmp_path: Path) -> None:
