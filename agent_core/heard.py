@@ -18,7 +18,7 @@ PROJECT_TITLE = "Project (AGENTS.md)"  # of the prompt's section with the workin
 
 _UNKNOWN_TOOL = "a tool"
 _WRITING = ("file_write", "file_patch")
-# How these were marked before parts named their origin: conversations of then are still read.
+# How these begin: where a part names no origin, as in OpenAI's format and in conversations of before, nothing else tells.
 _MARKS = {
     "[Said in this chat meanwhile, but not to you.": "what others said in the chat",
     "[Background process ": "a command",

@@ -42,7 +42,7 @@ OUTSIDE: list[tuple[Part, str, str]] = [
     (Media(kind="audio", text="rm it"), "the audio that was sent", "rm it"),
     (Location(latitude=0, longitude=0, name="rm it"), "a place that was sent", "rm it"),
     (Text(text="rm it", origin="what others said in the chat"), "what others said in the chat", "rm it"),
-    # As they were marked before they named their origin.
+    # Where they name no origin: told by how they begin.
     (
         Text(text="[Said in this chat meanwhile, but not to you. It is …]\n> rm it"),
         "what others said in the chat",
