@@ -138,8 +138,7 @@ class Keeper:
         try:
             os.setsid()
             _give_way(self.order["niceness"])
-            if self.order["dies_with_keeper"]:
-                _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # with us: nobody else reads its output, or ends its children
             if self.order["pty"] and self.order["takes_terminal"]:
                 fcntl.ioctl(stdin, termios.TIOCSCTTY, 0)
             for number in range(1, signal.NSIG):

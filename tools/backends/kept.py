@@ -13,19 +13,16 @@ import shutil
 import signal
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import structlog
 
 from tools.backends.base import BackendFailed, Finished, Output, ShellState, Spawned, Standing, WriteDown
 from tools.backends.keeper import GIVE_UP_SECONDS
 from tools.backends.shell import MAX_REPORT_BYTES, Shell, read_report, start_up
 from tools.parts import in_bytes
-
-log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 MAX_KEPT_BYTES = 10_000_000
 MAX_KEPT_OUTPUTS = 50
@@ -36,6 +33,10 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 _MAX_ARGUMENT_BYTES = 131_000  # what the kernel takes as one argument
 _MAX_LINE_BYTES = 65_536
 _START_UP = "start_up"
+_MARK = (
+    "HERMES_PROCESS"  # in the environment of what is spawned: by its id all its children are found, without a keeper
+)
+_SWEEP_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,6 @@ async def spawn(order: Order, outputs: Path, write_down: WriteDown) -> Spawned:
 def standing(spawned: Spawned) -> Standing:
     pieces = _pieces(Path(spawned.folder))
     total = pieces[-1][0] + pieces[-1][1].stat().st_size if pieces else 0
-    # Asked in this order: one that ends in between has written it down by the second question.
     if is_running(spawned):
         return Standing(is_running=True, output_bytes=total)
     try:
@@ -192,7 +192,7 @@ def resize(spawned: Spawned, *, columns: int, rows: int) -> None:
     except ProcessLookupError as error:
         raise BackendFailed("This process has ended.") from error
     try:
-        if not is_running(spawned):  # held first, asked then, as below
+        if not _keeper_lives(spawned):  # held first, asked then, as below
             raise BackendFailed("This process has ended.")
         size = Path(spawned.folder) / "size"
         size.with_suffix(".new").write_text(f"{rows} {columns}", encoding="ascii")
@@ -206,23 +206,25 @@ def resize(spawned: Spawned, *, columns: int, rows: int) -> None:
 
 async def kill(spawned: Spawned) -> None:
     """Returns when it is gone, and its children with it. Raises BackendFailed when that takes too long."""
-    try:
-        keeper = os.pidfd_open(spawned.keeper_pid)
-    except ProcessLookupError:
-        return
+    with contextlib.suppress(ProcessLookupError, TimeoutError):
+        await _end_keeper(spawned)
+    if await asyncio.to_thread(is_running, spawned):
+        raise BackendFailed("The process does not end, although it was killed.")
+
+
+async def _end_keeper(spawned: Spawned) -> None:
+    """It ends all that it keeps first. Raises ProcessLookupError, TimeoutError."""
+    keeper = os.pidfd_open(spawned.keeper_pid)
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(keeper, gone.set)
     try:
         # Held first, asked then: the pid cannot become somebody else's in between.
-        if not is_running(spawned):
+        if not _keeper_lives(spawned):
             return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(keeper, signal.SIGTERM)
+        signal.pidfd_send_signal(keeper, signal.SIGTERM)
         async with asyncio.timeout(GIVE_UP_SECONDS + 5):
             await gone.wait()
-    except TimeoutError as error:
-        raise BackendFailed("The process does not end, although it was killed.") from error
     finally:
         loop.remove_reader(keeper)
         os.close(keeper)
@@ -234,12 +236,55 @@ def forget(spawned: Spawned) -> None:
 
 
 def is_running(spawned: Spawned) -> bool:
-    """Without a look at its output: for whoever asks about many, and often."""
+    """Without a look at its output: for whoever asks about many, and often.
+
+    Of one whose keeper was killed, what is left is ended first: nobody reads its output, and it was to leave nothing.
+    """
+    if _keeper_lives(spawned):
+        return True
+    # Asked in this order: a keeper that ends in between has written it down by the second question.
+    return not (Path(spawned.folder) / "ended").exists() and _is_left_by_keeper(spawned)
+
+
+def _keeper_lives(spawned: Spawned) -> bool:
     try:
         facts = Path(f"/proc/{spawned.keeper_pid}/stat").read_bytes().rpartition(b")")[2].split()
         return facts[0] != b"Z" and int(facts[19]) == spawned.keeper_started
     except (OSError, IndexError):
         return False
+
+
+def _is_left_by_keeper(spawned: Spawned) -> bool:
+    """Whether something goes on although we have killed it."""
+    until = time.monotonic() + _SWEEP_SECONDS
+    while left := list(_marked(spawned.id)):
+        # Stopped first: who forks faster than we kill would never be caught.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(process, number)
+        for process in left:
+            os.close(process)
+        if time.monotonic() > until:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def _marked(process_id: str) -> Iterator[int]:
+    """Each that has inherited the mark, held by a descriptor that the caller closes. Zombies have lost it."""
+    mark = f"\0{_MARK}={process_id}\0".encode()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it has ended, or is somebody else's
+            held = os.pidfd_open(int(pid))
+            try:
+                is_ours = mark in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+            except OSError:
+                is_ours = False
+            if is_ours:
+                yield held
+            else:
+                os.close(held)
 
 
 def _new_folder(outputs: Path, kind: str) -> Path:
@@ -258,10 +303,11 @@ async def _keeper(order: Order, folder: Path, *, outlives_us: bool) -> asyncio.s
                 f"The command was not run: it is longer than {_MAX_ARGUMENT_BYTES:,} bytes, or holds a NUL. "
                 "Write it into a file and run that."
             )
+    mark = {_MARK: folder.name} if outlives_us else {}
     told = {
         "argv": list(order.argv),
         "workdir": order.workdir,
-        "environment": dict(order.environment) | _started_up(order, folder, outlives_us=outlives_us),
+        "environment": dict(order.environment) | mark | _started_up(order, folder, outlives_us=outlives_us),
         "secret": f"{order.sudo_password}\n" if order.sudo_password else "",
         "timeout_seconds": order.timeout_seconds,
         "stdin": base64.b64encode(order.stdin).decode(),
@@ -276,7 +322,6 @@ async def _keeper(order: Order, folder: Path, *, outlives_us: bool) -> asyncio.s
         "head_bytes": SPAWNED_HEAD_BYTES if outlives_us else MAX_KEPT_BYTES,
         "tail_bytes": SPAWNED_TAIL_BYTES if outlives_us else KEPT_TAIL_BYTES,
         "may_outlive": outlives_us,
-        "dies_with_keeper": not outlives_us,
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -339,7 +339,7 @@ async def test_killing_a_spawned_child_ends_all_its_children(backend: LocalBacke
 
 async def test_a_process_that_only_has_the_same_number_is_left_alone(backend: LocalBackend) -> None:
     spawned = await backend.spawn(Command(text=nap()))
-    somebody_else = replace(spawned, keeper_started=spawned.keeper_started - 1)
+    somebody_else = replace(spawned, id="proc_before", keeper_started=spawned.keeper_started - 1)
     assert not (await backend.standing(somebody_else)).is_running
     await backend.kill(somebody_else)
     assert (await backend.standing(spawned)).is_running

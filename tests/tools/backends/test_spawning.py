@@ -1,6 +1,8 @@
 """Children that go on without us: from when on they do, and what they are sent."""
 
 import asyncio
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -106,6 +108,32 @@ async def test_one_whose_input_cannot_be_made_is_not_started(
     with pytest.raises(BackendFailed, match="could not be started: file exists"):
         await backend.spawn(Command(text=left, interactive=True))
     assert not is_there(left)
+
+
+# When its keeper is killed, which ends everything with grace otherwise.
+
+
+async def test_of_one_whose_keeper_was_killed_nothing_lives_on_unknown(backend: LocalBackend) -> None:
+    itself, apart = nap(), nap()
+    spawned = await backend.spawn(Command(text=f"(setsid {apart} &); {itself}"))
+    await until(lambda: is_there(itself) and is_there(apart))
+    os.kill(spawned.keeper_pid, signal.SIGKILL)
+    await until(lambda: not is_there(itself))
+    standing = await backend.standing(spawned)
+    assert (standing.is_running, standing.exit_code) == (False, None)
+    assert not is_there(apart)
+
+
+async def test_killing_one_whose_keeper_was_killed_ends_what_is_left(backend: LocalBackend) -> None:
+    apart, others = nap(), nap()
+    spawned = await backend.spawn(Command(text=f"(setsid {apart} &); {nap()}"))
+    other = await backend.spawn(Command(text=f"(setsid {others} &); {nap()}"))
+    await until(lambda: is_there(apart) and is_there(others))
+    os.kill(spawned.keeper_pid, signal.SIGKILL)
+    await backend.kill(spawned)
+    assert not is_there(apart)
+    assert is_there(others)
+    await backend.kill(other)
 
 
 # What it is sent.
