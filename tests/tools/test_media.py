@@ -13,11 +13,8 @@ import pytest
 
 from tests.privileges import bound_by_file_modes
 from tools import media
-from tools.base import Tool, ToolContext, ToolFailed
-from tools.builtin import load_builtin
-from tools.media import MEDIA_PATH_FORMAT, MediaPath, MediaRefused, MediaRoots, open_media
+from tools.media import MediaRefused, MediaRoots, open_media
 from tools.parts import Part, text_of
-from tools.registry import build_tool
 
 MAX_BYTES = 1_000
 
@@ -340,33 +337,6 @@ def test_no_string_however_nasty_brings_anything_out_but_the_folders_own_files(w
             assert len(str(error)) < 300  # noqa: PT017 - nothing need be raised
         else:
             assert found in (b"my notes", b"a plot")
-
-
-async def test_no_tool_that_takes_such_a_path_lets_the_secret_out(workspace: Path, secret: Path) -> None:
-    """Every tool there is, and one that is made for this test: as long as no other sends files, it is the only one."""
-    (workspace / "link.txt").symlink_to(secret)
-
-    async def post(path: MediaPath) -> str:
-        """Sends a file."""
-        with open_media(path, MediaRoots.of([workspace]), max_bytes=MAX_BYTES) as opened:
-            return opened.read().decode()
-
-    tools = [build_tool(post, toolset="test"), *load_builtin()]
-    tried = [(tool, name) for tool in tools for name in path_parameters(tool)]
-    assert ("post", "path") in [(tool.name, name) for tool, name in tried]
-    for tool, name in tried:
-        for path in (str(secret), "link.txt", *nasty_paths(workspace, secret, count=1_000)):
-            arguments = json.dumps({name: path})
-            try:
-                output = await tool.run(arguments, ToolContext(task_id="fuzz"))
-            except ToolFailed as failure:
-                output = str(failure)
-            assert "the canary" not in told(output), (tool.name, path)
-
-
-def path_parameters(tool: Tool) -> list[str]:
-    properties = tool.schema.get("properties", {})
-    return [name for name, schema in properties.items() if schema.get("format") == MEDIA_PATH_FORMAT]
 
 
 def told(output: object) -> str:
