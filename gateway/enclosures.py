@@ -33,7 +33,8 @@ class Enclosures:
     files: MediaFiles
     accounts: frozenset[str]  # those that can send files; the others keep the words that name them
     for_owner: MediaRoots  # what an owner who is alone with us may be sent
-    workspace: Callable[[Turn], Path]  # the folder of whoever asks, which everybody is sent files from
+    folder: Callable[[Turn], Path]  # where whoever asks works: relative paths start there, all of it may be sent
+    home: Callable[[Turn], Path]  # what ~ means there
     max_bytes: int
     timeout_seconds: float = 60.0  # for one file: the folder may be on another machine
 
@@ -45,10 +46,15 @@ class Enclosures:
         if not any(named):
             return tuple(parts)
         known = await self.db.read(lambda tx: media.of_session(tx, turn.session_id))
-        roots = self.for_owner if turn.is_with_owner else MediaRoots.of([self.workspace(turn)])
-        packing = _Packing(self, roots, known)
+        packing = _Packing(self, self._roots(turn), self.home(turn), known)
         words = [await packing.words(part, namings) for part, namings in zip(parts, named, strict=True)]
         return (*(part for part in words if part != Text()), *packing.packed.values())
+
+    def _roots(self, turn: Turn) -> MediaRoots:
+        own = MediaRoots.of([self.folder(turn)])
+        if not turn.is_with_owner:
+            return own
+        return replace(self.for_owner, folders=(*own.folders, *self.for_owner.folders))
 
 
 def what_it_is(content: bytes, name: str) -> tuple[MediaKind, str]:
@@ -63,10 +69,11 @@ def what_it_is(content: bytes, name: str) -> tuple[MediaKind, str]:
 class _Packing:
     """One answer's files, by their paths."""
 
-    def __init__(self, rules: Enclosures, roots: MediaRoots, known: Sequence[Media]) -> None:
+    def __init__(self, rules: Enclosures, roots: MediaRoots, home: Path, known: Sequence[Media]) -> None:
         self.packed: dict[str, Media] = {}
         self._rules = rules
         self._roots = roots
+        self._home = home
         self._known = known
 
     async def words(self, part: Part, namings: Sequence[Naming]) -> Part:
@@ -109,16 +116,19 @@ class _Packing:
 
     def _read(self, path: str) -> tuple[bytes, str]:
         try:
+            return self._read_or_recall(f"{self._home}/{path[2:]}" if path.startswith("~/") else path)
+        except MediaRefused as refusal:  # by the name that was given: where we keep things is nobody's business
+            raise MediaRefused(path, refusal.reason) from refusal
+
+    def _read_or_recall(self, path: str) -> tuple[bytes, str]:
+        try:
             return self._read_from(path, self._roots)
         except MediaRefused:
             mine = self._of_conversation(path)
             if mine is None:
                 raise
         kept = self._rules.files.path(mine.kind, mine.sha256)
-        try:
-            content, _ = self._read_from(str(kept), MediaRoots.of([kept.parent]))
-        except MediaRefused as refusal:  # by the name that was given: where we keep things is nobody's business
-            raise MediaRefused(path, refusal.reason) from refusal
+        content, _ = self._read_from(str(kept), MediaRoots.of([kept.parent]))
         return content, mine.name or mine.kind
 
     def _read_from(self, path: str, roots: MediaRoots) -> tuple[bytes, str]:

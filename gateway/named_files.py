@@ -25,7 +25,7 @@ class Naming:
 
     start: int
     end: int
-    path: str
+    path: str  # as it is written: what ~ means, only whoever knows the turn can tell
     is_line: bool = False  # nothing else stands on its line
     alt: str = ""  # what stands for it inside of a link
 
@@ -111,8 +111,7 @@ def _plain(path: str, *, is_link: bool = False) -> str:
         return ""
     if path[:5].lower() == "file:":
         path, is_link = re.sub(r"^file:(?://(?:localhost)?(?=/))?", "", path, flags=re.IGNORECASE), True
-    path = unquote(path) if is_link else path
-    return os.path.expanduser(path) if path.startswith("~/") else path
+    return unquote(path) if is_link else path
 
 
 def _untitled(target: str) -> str:

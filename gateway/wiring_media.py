@@ -63,7 +63,7 @@ def build_enclosures(
     files: MediaFiles,
     workplaces: Workplaces,
 ) -> Enclosures:
-    """The workspace comes first: relative paths start there. Of our own home nothing but the caches goes out."""
+    """Of our own home nothing but the caches goes out, and what is made in the sandbox of whoever asks."""
     named = (settings.terminal.cwd, *settings.media.allowed_dirs)
     caches = (home.image_cache, home.audio_cache, home.document_cache)
     return Enclosures(
@@ -71,7 +71,8 @@ def build_enclosures(
         files=files,
         accounts=frozenset(name for name, one in platforms.items() if one.features.sends_files),
         for_owner=MediaRoots.of([*(Path(folder).expanduser() for folder in named), *caches], closed=[home.root]),
-        workspace=workplaces.workspace,
+        folder=workplaces.folder,
+        home=workplaces.home_folder,
         max_bytes=settings.media.max_outgoing_bytes,
     )
 

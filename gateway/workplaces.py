@@ -45,6 +45,19 @@ class Workplaces:
         """The folder that is shared with the person who asks, and with nobody else."""
         return self.home.workspaces / turn.holder
 
+    def folder(self, turn: Turn) -> Path:
+        """Where whoever asks works, and their commands begin."""
+        if not turn.is_with_owner:
+            return self.workspace(turn)
+        folder = Path(self.terminal.cwd).expanduser()
+        if not self._is_local(turn) and self.home.root.is_relative_to(folder):
+            return self.workspace(turn)  # no sandbox may hold our own home
+        return folder
+
+    def home_folder(self, turn: Turn) -> Path:
+        """What ~ means to their commands: in a sandbox there is no other home than its folder."""
+        return Path.home() if self._is_local(turn) else self.folder(turn)
+
     async def _of(self, turn: Turn) -> Workplace:
         known = (turn.session_id, self._holder(turn))
         if known not in self._kept:
@@ -55,12 +68,9 @@ class Workplaces:
         return self._kept[known]
 
     def _build(self, turn: Turn) -> Workplace:
-        folder = Path(self.terminal.cwd).expanduser() if turn.is_with_owner else self.workspace(turn)
         if not self._is_local(turn):
             _check_sandboxes()
-            if self.home.root.is_relative_to(folder):
-                folder = self.workspace(turn)  # no sandbox may hold our own home
-        private = self._private(turn)
+        folder, private = self.folder(turn), self._private(turn)
         built = build_workplace(self.terminal, folder, home=self.home, private=private, is_owner=turn.is_with_owner)
         file = self._shell(turn)
         return restored(replace(built, holder=self._holder(turn), keep_shell=_keeping(file)), file)

@@ -17,6 +17,8 @@ from gateway.store.inbox import Accepted
 from gateway.store.media import MediaFiles
 from gateway.store.turns import Turn
 from tests.gateway.scene import ACCOUNT, inbound, make_responder, rows
+from tests.thorough import a_few_of
+from tests.tools.test_media import nasty_paths
 from tools.media import MediaRoots
 from tools.parts import load_parts
 
@@ -41,12 +43,16 @@ def files(tmp_path: Path) -> MediaFiles:
 
 @pytest.fixture
 def enclosures(db: Database, files: MediaFiles, workspace: Path) -> Enclosures:
+    def folder(turn: Turn) -> Path:
+        return workspace if turn.is_with_owner else workspace.parent / f"of {turn.asked[0].person_id}"
+
     return Enclosures(
         db=db,
         files=files,
         accounts=frozenset((ACCOUNT,)),
         for_owner=MediaRoots.of([workspace]),
-        workspace=lambda turn: workspace.parent / f"of {turn.asked[0].person_id}",
+        folder=folder,
+        home=lambda turn: workspace.parent if turn.is_with_owner else folder(turn),
         max_bytes=1_000,
     )
 
@@ -230,6 +236,43 @@ async def test_others_than_an_owner_alone_are_sent_files_of_their_conversation_a
     for path in ("report.txt", mine.sha256, str(files.path("file", mine.sha256))):
         text, [part] = await enclosed(enclosures, f"MEDIA:{path}", turn)
         assert (text, part.name, files.load(part)) == ("", "report.txt", b"mine")
+
+
+async def test_the_home_is_that_of_whoever_asks(enclosures: Enclosures, workspace: Path, files: MediaFiles) -> None:
+    own = workspace.parent / "of p1" / "plot.png"
+    own.parent.mkdir()
+    own.write_bytes(PNG + b" of p1")
+    for line in ("MEDIA:~/plot.png", "![a plot](~/plot.png)", "MEDIA:file:~/plot.png"):
+        _, [part] = await enclosed(enclosures, line, turn_of(role="member"))
+        assert files.load(part) == PNG + b" of p1", line
+    _, [part] = await enclosed(enclosures, "MEDIA:~/workspace/plot.png")
+    assert files.load(part) == PNG
+
+
+@pytest.mark.parametrize("turn", [turn_of(), turn_of(role="member")], ids=["owner", "member"])
+async def test_where_the_home_is_is_not_told(enclosures: Enclosures, turn: Turn) -> None:
+    text, _ = await enclosed(enclosures, "MEDIA:~/missing.png", turn)
+    assert text.startswith("`~/missing.png` was not sent: ")
+
+
+@pytest.mark.parametrize("batch", a_few_of(range(10), 1))
+@pytest.mark.parametrize("form", ["MEDIA:{}", "![a plot]({})", "![a plot](<{}>)", "MEDIA:`{}`", "MEDIA:file://{}"])
+@pytest.mark.parametrize("turn", [turn_of(), turn_of(role="member")], ids=["owner", "member"])
+async def test_no_answer_however_nasty_brings_out_what_lies_beside(
+    enclosures: Enclosures, files: MediaFiles, workspace: Path, turn: Turn, form: str, batch: int
+) -> None:
+    secret = workspace.parent / "elsewhere" / "secret.txt"
+    secret.parent.mkdir()
+    secret.write_text("the canary")
+    folder = enclosures.folder(turn)
+    folder.mkdir(exist_ok=True)
+    (folder / "link.txt").symlink_to(secret)
+    (folder / "folder").symlink_to(secret.parent)
+    (folder / "notes.txt").write_text("my notes")
+    for path in (str(secret), "link.txt", "folder/secret.txt", *nasty_paths(folder, secret, count=100, seed=batch)):
+        text, parts = await enclosed(enclosures, form.format(path), turn)
+        assert "the canary" not in text
+        assert all(files.load(part) in (b"my notes", PNG) for part in parts), path
 
 
 async def test_an_owner_names_files_of_the_conversation_too(

@@ -73,6 +73,16 @@ async def test_everybody_else_works_in_a_sandbox(places: Workplaces, turn: Turn)
     assert Path(place.workspace).parent == places.home.workspaces
 
 
+@pytest.mark.parametrize("backend", ["local", "bubblewrap"])
+async def test_what_a_path_means_is_told_as_commands_there_would_understand_it(tmp_path: Path, backend: str) -> None:
+    chosen = TerminalSettings.model_validate({"cwd": str(tmp_path), "backend": backend})
+    places = Workplaces(home=Home(tmp_path / ".hermes"), terminal=chosen)
+    for turn in (OWNER, OWNER_IN_GROUP, ADA, BOB, TOGETHER):
+        place = await of(places, turn)
+        assert place is not None
+        assert (str(places.folder(turn)), str(places.home_folder(turn))) == (place.workspace, place.backend.home)
+
+
 async def test_nobody_has_anybody_elses_folder_or_name(places: Workplaces) -> None:
     turns = (OWNER, OWNER_IN_GROUP, ADA, BOB, TOGETHER)
     found = [place for turn in turns if (place := await of(places, turn)) is not None]
