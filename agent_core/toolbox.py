@@ -5,7 +5,7 @@ import json
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -33,7 +33,8 @@ class Toolbox:
     journal: Journal
     context: ToolContext
     emit: Emit
-    slots: asyncio.Semaphore | None
+    slots: asyncio.Semaphore | None  # shared with other turns
+    max_runs: int  # of this turn at once, so that some are left to the others
     max_result_chars: int
 
     async def run(
@@ -45,9 +46,12 @@ class Toolbox:
         not run again.
         """
         heard = hearing(conversation, tuple(self.tools.values()))
+        own_slots = asyncio.Semaphore(self.max_runs)
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._leave_interrupted(call) if call.id in started else self._run(call, heard))
+                group.create_task(
+                    self._leave_interrupted(call) if call.id in started else self._run(call, heard, own_slots)
+                )
                 for call in calls
             ]
         return [task.result() for task in tasks]
@@ -57,7 +61,7 @@ class Toolbox:
         await self.journal.append(result)
         return result
 
-    async def _run(self, call: ToolCall, heard: Callable[[], Heard]) -> Message:
+    async def _run(self, call: ToolCall, heard: Callable[[], Heard], own_slots: asyncio.Semaphore) -> Message:
         # Before the slot and the mark: one that waits for a human keeps nobody waiting, and has had no effect yet.
         context = replace(self.context, call_id=call.id, heard=heard)
         result = await self._refusal(call, context)
@@ -65,7 +69,7 @@ class Toolbox:
             began = time.monotonic()
             self.emit(ToolStarted(call=call))
         else:
-            async with self.slots or nullcontext():
+            async with own_slots, self._shared_slot(call):  # in this order: who waits for the first holds no second
                 await self.journal.tool_started(call)
                 began = time.monotonic()
                 self.emit(ToolStarted(call=call))
@@ -74,6 +78,11 @@ class Toolbox:
         await self.journal.append(result)
         self.emit(ToolFinished(call=call, result=result, seconds=seconds))
         return result
+
+    def _shared_slot(self, call: ToolCall) -> AbstractAsyncContextManager[object]:
+        if self.slots is None or self.tools[call.name].only_waits(call.arguments):
+            return nullcontext()
+        return self.slots
 
     async def _refusal(self, call: ToolCall, context: ToolContext) -> Message | None:
         """Why the call may not begin; None when it may. Takes as long as a human takes."""

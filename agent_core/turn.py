@@ -32,6 +32,7 @@ async def run_turn(
     max_iterations: int = 60,
     started: Collection[str] = (),
     tool_slots: asyncio.Semaphore | None = None,
+    max_tool_runs: int = 8,
     max_result_chars: int = 100_000,
     joining: Joining = nobody_joins,
 ) -> TurnOutcome:
@@ -49,6 +50,7 @@ async def run_turn(
         context=context,
         emit=emit,
         slots=tool_slots,
+        max_runs=max_tool_runs,
         max_result_chars=max_result_chars,
     )
     iterations = iterations_used(messages)

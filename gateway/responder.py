@@ -95,6 +95,7 @@ class Responder:
     max_resumes: int
     history_messages: int
     age_limit_ms: int
+    max_tool_runs_per_turn: int = 8
     watch: Watch = _unwatched
     prompts: Prompts | None = None
     enclosures: Enclosures | None = None
@@ -242,6 +243,7 @@ class Responder:
             max_result_chars=self.max_tool_result_chars,
             started=opened.started,
             tool_slots=self.tool_slots,
+            max_tool_runs=self.max_tool_runs_per_turn,
             joining=Joining(db=self.db, turn=turn, user_wrote=user_wrote) if self.steers else nobody_joins,
         )
 

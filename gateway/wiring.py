@@ -214,6 +214,7 @@ def build_responder(
         attachments=build_attachments(settings, home, db, model, platforms, build_media_files(home)),
         enclosures=build_enclosures(settings, home, db, platforms, build_media_files(home), workplaces),
         tool_slots=asyncio.Semaphore(settings.gateway.max_tool_runs),
+        max_tool_runs_per_turn=settings.gateway.max_tool_runs_per_turn,
         max_iterations=settings.agent.max_iterations,
         max_resumes=settings.gateway.max_resumes,
         history_messages=settings.agent.history_messages,

@@ -92,6 +92,7 @@ class GatewaySettings(Section):
     )
     max_turns: int = Field(512, ge=1, le=100_000, description="Turns running at once, over all sessions.")
     max_tool_runs: int = Field(32, ge=1, le=10_000, description="Tool calls running at once, over all sessions.")
+    max_tool_runs_per_turn: int = Field(8, ge=1, le=10_000, description="Tool calls of one turn running at once.")
     max_waiting_per_session: int = Field(20, ge=1, le=10_000, description="Messages one session may have waiting.")
     max_resumes: int = Field(3, ge=0, le=100, description="How often a turn is taken up again after a crash.")
     outbox_age_limit_hours: Number = Field(24, gt=0, le=8760, description="Older undelivered replies are given up.")

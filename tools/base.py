@@ -50,4 +50,6 @@ class Tool:
     requires_env: tuple[str, ...] = ()
     needs_workplace: bool = False  # left out where a call would have none
     for_guests: bool = True  # offered in their turns, too
+    only_waits: Callable[[str], bool] = lambda arguments: False
+    """Whether a call with these arguments waits and does nothing else: then it keeps no other from running."""
     brings: str = "a tool"  # from where its results come, in words; empty when all in them is our own

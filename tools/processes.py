@@ -95,23 +95,29 @@ def process_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
 
     built = build_tool(process, toolset="terminal", needs_workplace=True, brings="a command")
     asking = needs_approval(built, about_process(rules, book, typed))
-    return replace(asking, run=_one_after_the_other(asking, typed))
+    return replace(asking, run=_one_after_the_other(asking, typed), only_waits=lambda said: _action(said)[0] == "wait")
 
 
 def _one_after_the_other(tool: Tool, typed: Typed) -> Callable[[str, ToolContext], Awaitable[ToolOutput]]:
     """What is typed into one process: what one call has typed is known when the next is looked at."""
 
     async def run(arguments: str, context: ToolContext) -> ToolOutput:
-        try:
-            given = parse_object(arguments)
-        except BadArguments:
-            given = {}
-        if given.get("action") not in ("write", "submit"):
+        action, session_id = _action(arguments)
+        if action not in ("write", "submit"):
             return await tool.run(arguments, context)
-        async with typed.turn_of(str(given.get("session_id"))):
+        async with typed.turn_of(session_id):
             return await tool.run(arguments, context)
 
     return run
+
+
+def _action(arguments: str) -> tuple[str, str]:
+    """What is asked for, and of which process; what cannot be read asks for nothing."""
+    try:
+        given = parse_object(arguments)
+    except BadArguments:
+        given = {}
+    return str(given.get("action")), str(given.get("session_id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,6 +131,45 @@ async def test_tools_wait_for_a_slot_unmarked_and_the_model_needs_none() -> None
     assert marks_seen == [["call_a"], ["call_a", "call_b"]]
 
 
+async def test_one_turn_leaves_slots_to_the_others_and_what_waits_for_it_is_unmarked() -> None:
+    slots, journal, go, running = asyncio.Semaphore(4), ListJournal(), asyncio.Event(), 0
+
+    async def run() -> str:
+        nonlocal running
+        running += 1
+        await go.wait()
+        return "done"
+
+    model = ScriptedModel([asks(*(call(name) for name in "abcdef")), ANSWER])
+    tools = [plain_tool(name, run) for name in "abcdef"]
+    work = asyncio.create_task(turn(model, tools, journal=journal, tool_slots=slots, max_tool_runs=2))
+    async with asyncio.timeout(5):
+        while running < 2:
+            await asyncio.sleep(0)
+        async with slots, slots:  # somebody else's
+            assert journal.started == ["call_a", "call_b"]
+            go.set()
+            await work
+    assert running == 6
+
+
+async def test_a_call_that_only_waits_keeps_nobody_from_running() -> None:
+    slots, go = asyncio.Semaphore(1), asyncio.Event()
+
+    async def wait(arguments: str, context: ToolContext) -> str:
+        await go.wait()
+        return "done"
+
+    async def run() -> str:
+        go.set()
+        return "done"
+
+    waiting = Tool(name="wait", toolset="test", description="", schema={}, run=wait, only_waits=lambda arguments: True)
+    model = ScriptedModel([asks(call("wait"), call("go")), ANSWER])
+    async with asyncio.timeout(5):
+        await turn(model, [waiting, plain_tool("go", run)], tool_slots=slots)
+
+
 async def test_a_call_knows_what_the_conversation_has_heard_before_it() -> None:
     heard: list[Heard] = []
 

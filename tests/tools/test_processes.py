@@ -1,6 +1,7 @@
 """The process tool, as a model calls it, over real processes."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -166,6 +167,13 @@ async def test_waiting_ends_with_its_time_which_is_clamped(tmp_path: Path) -> No
     words = "The timeout was made 0.2 seconds, the longest there is. It still runs after 0.2 seconds."
     assert told == {"session_id": which, "status": "running", "output": "", "note": words}
     await room.end_all()
+
+
+@pytest.mark.parametrize("action", ["wait", "poll", "kill", "submit"])
+async def test_only_a_call_that_waits_takes_no_slot_from_others(room: Room, action: str) -> None:
+    terminal, process = room.tools
+    assert process.only_waits(json.dumps({"action": action, "session_id": "wait"})) == (action == "wait")
+    assert not terminal.only_waits(json.dumps({"command": "sleep 6"}))
 
 
 async def test_waiting_ends_when_the_user_writes(room: Room) -> None:
