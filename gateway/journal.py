@@ -36,7 +36,7 @@ class StoreJournal:
 
         def unit(tx: Transaction) -> None:
             transcripts.mark_tool_started(tx, self.turn.id, call.id)
-            trail.record(tx, "tool_started", turn_id=self.turn.id, tool=call.name)
+            trail.record(tx, "tool_started", turn_id=self.turn.id, tool=call.name, call=call.id)
 
         await self.db.write_when_possible(unit)
 
@@ -47,9 +47,10 @@ class StoreJournal:
         return lambda tx: record_model_reply(tx, self.turn, call, tools)
 
     def _tool_finished(self, message: Message) -> Callable[[Transaction], None]:
-        ms, tool = self.stopwatch.tool_finished(message.tool_call_id), message.tool_name
+        ms = self.stopwatch.tool_finished(message.tool_call_id)
+        tool, call, error = message.tool_name, message.tool_call_id, message.is_error
         return lambda tx: trail.record(
-            tx, "tool_finished", turn_id=self.turn.id, tool=tool, error=message.is_error, ms=ms
+            tx, "tool_finished", turn_id=self.turn.id, tool=tool, call=call, error=error, ms=ms
         )
 
 

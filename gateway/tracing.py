@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 
@@ -103,7 +103,8 @@ def lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
 
 
 def chat_lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
-    """The same for a chat: shorter, with the model's and the tools' steps folded."""
+    """The same for a chat: shorter, with the model's and the tools' steps folded, and without other chats' names."""
+    trace = replace(trace, replies=tuple(_unplaced(reply) for reply in trace.replies))
     steps = [f"{_after(trace, last)}  {words}" for last, words in _folded(trace)]
     room = MAX_CHAT_LINES - 1
     if len(steps) > room:  # how it began and how it ended
@@ -220,7 +221,7 @@ def _what_failed(trace: Trace) -> str:
 def _last_said(trace: Trace) -> Reply | None:
     """The answer; where a button was pressed, the line that took the place of what stood there."""
     kinds = ("answer", "notice") if trace.kind == "button" else ("answer",)
-    said = [reply for reply in trace.replies if reply.kind in kinds]
+    said = [reply for reply in trace.replies if reply.kind in kinds and not reply.elsewhere]
     return said[-1] if said else None
 
 
@@ -268,15 +269,24 @@ def _told(trace: Trace, step: Step) -> str:
             return f"taken up again after a {detail.get('after')}"
         case "model_replied":
             return f"the model replied{_took(detail)}{_tokens(detail)}" + _asked_for(detail)
-        case "tool_started":
-            return f"{detail.get('tool')} begins"
-        case "tool_finished":
-            return f"{detail.get('tool')} {'failed' if detail.get('error') else 'is done'}{_took(detail)}"
+        case "tool_started" | "tool_finished":
+            return _told_of_tool(step)
+        case "message_queued":
+            return _told_of_sending(trace, step)
         case "failed":
             return f"failed: {_what_failed(trace)}"
     if step.event.startswith(("approval_", "rule_")):
         return _told_of_decision(step)
     return _TOLD.get(step.event, step.event.replace("_", " "))
+
+
+def _told_of_tool(step: Step) -> str:
+    tool = step.detail.get("tool")
+    if step.event == "tool_started":
+        return f"{tool} begins"
+    if not step.was_run:
+        return f"{tool} was not run"
+    return f"{tool} {'failed' if step.detail.get('error') else 'is done'}{_took(step.detail)}"
 
 
 def _told_of_decision(step: Step) -> str:
@@ -306,9 +316,26 @@ def _told_of_decision(step: Step) -> str:
     return step.event.replace("_", " ")
 
 
+def _told_of_sending(trace: Trace, step: Step) -> str:
+    """To another chat. Only its row knows where to, and goes with whoever is forgotten."""
+    reply = next((one for one in trace.replies if one.id == step.detail.get("row")), None)
+    if reply is None:
+        return "a message to another chat is on its way; nothing more is kept of it"
+    said = f"a message to {reply.elsewhere} is on its way (outbox:{reply.id})"
+    if reply.state == "sent":
+        return said
+    return f"{said}, and not delivered{f': {reply.problem}' if reply.problem else ' yet'}"
+
+
+def _unplaced(reply: Reply) -> Reply:
+    """What is sent elsewhere, where to is told to whoever sits at the machine alone."""
+    return replace(reply, elsewhere="another chat") if reply.elsewhere else reply
+
+
 def _told_of_delivery(trace: Trace, step: Step) -> str:
-    kinds = {reply.id: reply.kind for reply in trace.replies}
-    what = "a notice" if kinds.get(step.reply or 0) == "notice" else "the answer"
+    said = {reply.id: reply for reply in trace.replies}.get(step.reply or 0)
+    what = "a notice" if said and said.kind == "notice" else "the answer"
+    what = f"the message to {said.elsewhere}" if said and said.elsewhere else what
     attempt = step.detail.get("attempt", 1)
     again = f", try {attempt}" if attempt > 1 else ""
     known = {"receipt": "", "problem": "", **step.detail}
@@ -334,10 +361,16 @@ def _told_together(steps: Sequence[Step]) -> str:
         words.append(f"the model replied{often}{_took(total)}{_tokens(total)}")
     tools = Counter(step.detail.get("tool", "") for step in steps if step.event == "tool_started")
     if tools:
-        used = ", ".join(f"{tool} ×{count}" if count > 1 else tool for tool, count in tools.items())
-        failed = sum(bool(step.detail.get("error")) for step in steps)
-        words.append(f"used {used}" + (f" ({failed} failed)" if failed else ""))
+        failed = sum(bool(step.detail.get("error")) and step.was_run for step in steps)
+        words.append(f"used {_counted(tools)}" + (f" ({failed} failed)" if failed else ""))
+    not_run = Counter(step.detail.get("tool", "") for step in steps if not step.was_run)
+    if not_run:
+        words.append(f"not run: {_counted(not_run)}")
     return "; ".join(words)
+
+
+def _counted(tools: Mapping[str, int]) -> str:
+    return ", ".join(f"{tool} ×{count}" if count > 1 else tool for tool, count in tools.items())
 
 
 def _with_others(count: int) -> str:

@@ -22,6 +22,7 @@ class Step:
     at_ms: int
     event: str
     reply: int | None = None  # what was said, of a step in its delivery
+    was_run: bool = True  # of a call that has ended: False for one that was not let begin
     detail: dict[str, Any]
 
 
@@ -42,7 +43,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """Something that was said because of the message."""
+    """Something that was said because of the message, in its chat or elsewhere."""
 
     id: int
     kind: str
@@ -54,6 +55,7 @@ class Reply:
     sent_ms: int | None
     receipt: str
     problem: str
+    elsewhere: str = ""  # the account and the chat of what was sent to another one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +101,13 @@ def read(tx: Transaction, inbox_id: int) -> Trace:
         inbox_id,
         inbox_id,
     )
-    replies = _replies(tx, row, {one["outbox_id"] for one in trail if one["outbox_id"] is not None})
+    sent_elsewhere = {json.loads(one["detail"])["row"] for one in trail if one["event"] == "message_queued"}
+    said_here = {one["outbox_id"] for one in trail if one["outbox_id"] is not None}
+    replies = _replies(tx, row, said_here | sent_elsewhere)
     first = next((one["id"] for one in trail if one["inbox_id"] is not None), 0)  # one may join a turn that runs
-    steps = [*(_step(one) for one in trail if one["id"] >= first), *_deliveries_without_turn(replies)]
+    not_run = _not_run(trail)
+    steps = [_step(one, was_run=one["id"] not in not_run) for one in trail if one["id"] >= first]
+    steps = sorted((*steps, *_deliveries_without_turn(replies)), key=lambda step: step.at_ms)
     return Trace(
         id=row["id"],
         account=row["account"],
@@ -117,7 +123,7 @@ def read(tx: Transaction, inbox_id: int) -> Trace:
         not_before_ms=row["not_before_ms"],
         session_busy=_is_busy(tx, row["session_key"]),
         turn=_work(tx, row["turn_id"], trail) if row["turn_id"] else None,
-        replies=tuple(map(_reply, replies)),
+        replies=tuple(_reply(one, is_elsewhere=one["id"] in sent_elsewhere) for one in replies),
         steps=tuple(steps),
     )
 
@@ -165,10 +171,11 @@ def find(tx: Transaction, name: str) -> list[int]:
         if what in ("", "inbox"):
             found.add(_id(tx.one("SELECT id FROM inbox WHERE id = ?", int(number))))
         elif what == "outbox" and (row := tx.one("SELECT * FROM outbox WHERE id = ?", int(number))):
-            found.add(_asked_for(tx, row))
+            found |= {_asked_for(tx, row), _sent_by(tx, row)}
     query = f"SELECT id FROM inbox WHERE session_key = ? AND kind IN ({_ASKING}) ORDER BY id DESC LIMIT 1"  # noqa: S608
     found.add(_id(tx.one(query, name)))
-    found |= {of_message(tx, account, chat, message_id) for account, chat, message_id in _places(tx, name)}
+    for place in _places(tx, name):
+        found |= {of_message(tx, *place), _of_sent_elsewhere(tx, *place)}
     return sorted((one for one in found if one is not None), reverse=True)
 
 
@@ -227,6 +234,27 @@ def _asked_for(tx: Transaction, reply: Row) -> int | None:
     return _id(tx.one(query, reply["account"], reply["chat"], reply["reply_to"]))
 
 
+def _of_sent_elsewhere(tx: Transaction, account: str, chat: str, message_id: str) -> int | None:
+    """By the id of something that was sent to that chat from another one. Not for those who read it there."""
+    rows = tx.all(
+        """SELECT * FROM outbox o WHERE account = ? AND chat = ? AND turn_id IS NULL
+              AND (receipt = ? OR piece > 0 AND EXISTS (SELECT 1 FROM trail t WHERE t.outbox_id = o.id
+                   AND t.event = 'piece_sent' AND json_extract(t.detail, '$.receipt') = ?))""",
+        account,
+        chat,
+        message_id,
+        message_id,
+    )
+    return next((found for row in reversed(rows) if (found := _sent_by(tx, row)) is not None), None)
+
+
+def _sent_by(tx: Transaction, sent: Row) -> int | None:
+    """The message because of which something was sent to another chat; only the trail of its turn knows."""
+    query = "SELECT turn_id FROM trail WHERE event = 'message_queued' AND json_extract(detail, '$.row') = ?"
+    row = tx.one(query, sent["id"]) if not sent["turn_id"] else None
+    return _of_turn(tx, row["turn_id"]) if row is not None else None
+
+
 def _of_turn(tx: Transaction, turn_id: str) -> int | None:
     """The last of its messages: the one that is replied to."""
     query = (
@@ -244,7 +272,8 @@ def _replies(tx: Transaction, message: Row, ids: set[int]) -> list[Row]:
 
 
 def _deliveries_without_turn(replies: Iterable[Row]) -> list[Step]:
-    """The answer to a command has no turn by which the rest of its trail would be found; its row knows the end."""
+    """What answers a command, or was sent elsewhere, has no turn by which the rest of its trail would be found; its
+    row knows the end."""
     return [
         Step(at_ms=row["sent_ms"], event="sent", reply=row["id"], detail={"receipt": row["receipt"]})
         for row in replies
@@ -280,16 +309,40 @@ def _waits_since(tx: Transaction, turn_id: str) -> int | None:
 
 def _running_tools(trail: Iterable[Row]) -> tuple[str, ...]:
     """Those that the last process has begun: what an earlier one left is not run again."""
-    running: Counter[str] = Counter()
+    running: list[_Call] = []
     for row in trail:
         if row["event"] == "resumed":
             running.clear()
-        elif row["event"] in ("tool_started", "tool_finished"):
-            running[json.loads(row["detail"])["tool"]] += 1 if row["event"] == "tool_started" else -1
-    return tuple(sorted(running.elements()))
+        elif row["event"] == "tool_started":
+            running.append(_call(row))
+        elif row["event"] == "tool_finished" and _call(row) in running:
+            running.remove(_call(row))
+    return tuple(sorted(tool for tool, _ in running))
 
 
-def _reply(row: Row) -> Reply:
+def _not_run(trail: Iterable[Row]) -> set[int]:
+    """The ends of calls that have no beginning: refused, denied, or of no tool that there is."""
+    begun: Counter[_Call] = Counter()
+    ends = set()
+    for row in trail:
+        if row["event"] == "tool_started":
+            begun[_call(row)] += 1
+        elif row["event"] == "tool_finished" and not begun[_call(row)]:
+            ends.add(row["id"])
+        elif row["event"] == "tool_finished":
+            begun[_call(row)] -= 1
+    return ends
+
+
+_Call = tuple[str, str]  # its tool and its id, which older trails do not know
+
+
+def _call(row: Row) -> _Call:
+    detail = json.loads(row["detail"])
+    return detail["tool"], detail.get("call", "")
+
+
+def _reply(row: Row, *, is_elsewhere: bool) -> Reply:
     return Reply(
         id=row["id"],
         kind=row["kind"],
@@ -301,13 +354,15 @@ def _reply(row: Row) -> Reply:
         sent_ms=row["sent_ms"],
         receipt=row["receipt"] or "",
         problem=row["problem"],
+        elsewhere=f"{row['account']}:{row['chat']}" if is_elsewhere else "",
     )
 
 
-def _step(row: Row) -> Step:
+def _step(row: Row, *, was_run: bool) -> Step:
     # One that ends a message has its id; what is said with it has steps of its own.
     reply = row["outbox_id"] if row["inbox_id"] is None else None
-    return Step(at_ms=row["at_ms"], event=row["event"], reply=reply, detail=json.loads(row["detail"]))
+    detail = json.loads(row["detail"])
+    return Step(at_ms=row["at_ms"], event=row["event"], reply=reply, was_run=was_run, detail=detail)
 
 
 def _refusal(row: Row) -> Refusal:

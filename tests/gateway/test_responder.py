@@ -132,7 +132,7 @@ async def test_the_trail_knows_what_each_call_took(db: Database) -> None:
     steps = [(event, {**json.loads(detail), "ms": "some"}) for event, detail in told]
     assert steps == [
         ("model_replied", {"tools": "dig", "ms": "some", "input_tokens": 10, "output_tokens": 1}),
-        ("tool_finished", {"tool": "dig", "error": False, "ms": "some"}),
+        ("tool_finished", {"tool": "dig", "call": "call_dig", "error": False, "ms": "some"}),
         ("model_replied", {"tools": "", "ms": "some", "input_tokens": 10, "output_tokens": 1}),
     ]
 

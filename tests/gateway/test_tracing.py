@@ -316,6 +316,48 @@ def test_tools_that_were_used_often_are_counted() -> None:
     assert shown[1:] == ["+0 ms  the model replied twice in 3 ms; used dig ×3"]
 
 
+def test_a_call_that_was_not_let_begin_did_not_fail() -> None:
+    refusal = replace(step("tool_finished", tool="terminal", error=True), was_run=False)
+    trace = replace(TRACE, steps=(step("model_replied", ms=1), refusal, step("tool_started", tool="todo")))
+    assert lines(trace, NOW, ON)[3].endswith("  terminal was not run")
+    assert chat_lines(trace, NOW, ON)[1:] == ["+0 ms  the model replied in 1 ms; used todo; not run: terminal"]
+
+
+SENT = replace(ANSWER, id=9, receipt="88", elsewhere="discord:77")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "a message to {} is on its way (outbox:9)"),
+        ({"state": "ready"}, "a message to {} is on its way (outbox:9), and not delivered yet"),
+        (
+            {"state": "failed", "problem": "blocked"},
+            "a message to {} is on its way (outbox:9), and not delivered: blocked",
+        ),
+    ],
+)
+def test_what_was_sent_to_another_chat_is_no_answer(changes: dict[str, Any], words: str) -> None:
+    sent = replace(SENT, **changes)
+    trace = replace(
+        TRACE, replies=(ANSWER, sent), steps=(step("message_queued", row=9), step("sent", 0, 9, receipt="88"))
+    )
+    shown, told = lines(trace, NOW, ON), chat_lines(trace, NOW, ON)
+    assert shown[0] == told[0] == "Answered in 1.2 s; delivered as Telegram message 4711."
+    assert shown[2].endswith(words.format("discord:77"))
+    assert shown[3].endswith("the message to discord:77 is delivered as message 88")
+    # In a chat others read along, and where else somebody sends something is not theirs to know.
+    assert told[1:] == [
+        f"+0 ms  {words.format('another chat')}",
+        "+0 ms  the message to another chat is delivered as message 88",
+    ]
+
+
+def test_what_was_sent_and_is_not_kept_any_more() -> None:
+    trace = replace(TRACE, steps=(step("message_queued", row=9),))
+    assert lines(trace, NOW, ON)[2].endswith("a message to another chat is on its way; nothing more is kept of it")
+
+
 @pytest.mark.parametrize(
     ("event", "words"),
     [

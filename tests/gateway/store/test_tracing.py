@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.messages import Receipt, SessionKey, Text
+from gateway.messages import Address, Receipt, SessionKey, Text
 from gateway.store import approvals, inbox, outbox, overheard, people, tracing, trail, turns
 from gateway.store.connection import Transaction
 from tests.gateway.store.conftest import Clock
@@ -97,6 +97,78 @@ def test_the_tools_that_run_now(tx: Transaction) -> None:
     assert at_work() == ("dig", "look")
     turns.resume_all(tx)
     assert at_work() == ()
+
+
+def test_a_call_that_was_not_let_begin_hides_none_that_runs(tx: Transaction) -> None:
+    wanted = take(tx, inbound("a"))
+    turn = turns.begin(tx)
+    assert turn is not None
+    trail.record(tx, "tool_finished", turn_id=turn.id, tool="dig", call="refused", error=True)
+    trail.record(tx, "tool_started", turn_id=turn.id, tool="dig", call="allowed")
+    trail.record(tx, "tool_finished", turn_id=turn.id, tool="dig", call="denied", error=True)
+    trace = tracing.read(tx, wanted)
+    assert trace.turn is not None
+    assert trace.turn.tools == ("dig",)
+    assert [step.detail["call"] for step in trace.steps if not step.was_run] == ["refused", "denied"]
+
+
+def test_one_that_a_crash_left_behind_was_run(tx: Transaction) -> None:
+    wanted = take(tx, inbound("a"))
+    turn = turns.begin(tx)
+    assert turn is not None
+    trail.record(tx, "tool_started", turn_id=turn.id, tool="dig", call="c1")
+    turns.resume_all(tx)
+    trail.record(tx, "tool_finished", turn_id=turn.id, tool="dig", call="c1", error=True)
+    assert all(step.was_run for step in tracing.read(tx, wanted).steps)
+
+
+def send_elsewhere(tx: Transaction, turn: turns.Turn) -> int:
+    """As `gateway.sending` does it."""
+    row = outbox.add(tx, Address(account="telegram", chat="77"), [Text(text="psst")], topic="message")
+    trail.record(tx, "message_queued", turn_id=turn.id, row=row, key="k1")
+    return row
+
+
+def test_what_was_sent_to_another_chat_is_told_with_its_receipt(tx: Transaction) -> None:
+    wanted = take(tx, inbound("a"))
+    turn = turns.begin(tx)
+    assert turn is not None
+    row = send_elsewhere(tx, turn)
+    [waiting] = tracing.read(tx, wanted).replies
+    assert (waiting.id, waiting.elsewhere, waiting.state) == (row, "telegram:77", "ready")
+    [claimed] = outbox.claim(tx, "telegram", 10)
+    outbox.sent(tx, claimed, Receipt(message_id="4711"))
+    outbox.add(tx, turn.address, [Text(text="done")], turn_id=turn.id)
+    turns.finish(tx, turn.id, turn.messages, "answered")
+    trace = tracing.read(tx, wanted)
+    assert [(reply.elsewhere, reply.receipt) for reply in trace.replies] == [("telegram:77", "4711"), ("", "")]
+    assert [step.reply for step in trace.steps if step.event == "sent"] == [row]
+    for name in (f"outbox:{row}", "telegram:77:4711", "4711"):
+        assert tracing.find(tx, name) == [wanted], name
+    tx.execute("DELETE FROM outbox WHERE id = ?", row)  # whoever got it was forgotten
+    assert "message_queued" in events(tracing.read(tx, wanted))
+
+
+def test_a_piece_of_what_was_sent_to_another_chat_finds_it_too(tx: Transaction) -> None:
+    wanted = take(tx, inbound("a"))
+    turn = turns.begin(tx)
+    assert turn is not None
+    send_elsewhere(tx, turn)
+    [claimed] = outbox.claim(tx, "telegram", 10)
+    outbox.piece_arrived(tx, claimed, Receipt(message_id="4710"))
+    [claimed] = outbox.claim(tx, "telegram", 10)
+    outbox.sent(tx, claimed, Receipt(message_id="4711"))
+    assert tracing.find(tx, "telegram:77:4710") == [wanted]
+
+
+def test_those_who_read_it_there_are_not_told_who_sent_it(tx: Transaction) -> None:
+    take(tx, inbound("a"))
+    turn = turns.begin(tx)
+    assert turn is not None
+    send_elsewhere(tx, turn)
+    [claimed] = outbox.claim(tx, "telegram", 10)
+    outbox.sent(tx, claimed, Receipt(message_id="4711"))
+    assert tracing.of_message(tx, "telegram", "77", "4711") is None
 
 
 def test_one_that_joins_a_running_turn_has_only_the_steps_since(tx: Transaction) -> None:
