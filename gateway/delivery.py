@@ -51,10 +51,11 @@ class Delivery:
         is_connected: Callable[[], bool],
         limits: Limits,
         *,
+        redactor: Redactor,  # hides secrets in all that is sent
         compose: Mapping[str, Compose] = MappingProxyType({}),  # by topic
     ) -> None:
-        self.redactor: Redactor | None = None  # set by the wiring: hides secrets in all that is sent
         self._db = db
+        self._redactor = redactor
         self._platform = platform
         self._compose = compose
         self._is_connected = is_connected
@@ -130,7 +131,7 @@ class Delivery:
 
         Kept in the row, so that a page that reads it, another try and the next piece say the same.
         """
-        parts = _without_secrets(row.message.parts, self.redactor) if self.redactor is not None else row.message.parts
+        parts = _without_secrets(row.message.parts, self._redactor)
         if parts is row.message.parts:
             return row
         outbox.reword(tx, row.id, parts)

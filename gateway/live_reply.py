@@ -66,12 +66,12 @@ class Watched:
 
 @dataclass(slots=True)
 class LiveReply:
+    redactor: Redactor  # hides secrets in all that is shown
     shows: Mapping[str, Show] = field(default_factory=dict)  # by account: those that can show progress
     types: Mapping[str, ShowsTyping] = field(default_factory=dict)  # by account: those that can show typing
     reacts: Mapping[str, Reacts] = field(default_factory=dict)  # by account: those on which we can react
     drafts: Drafts | None = None
     showing: Showing = field(default_factory=Showing)
-    redactor: Redactor | None = None  # set by the wiring: hides secrets in all that is shown
     _jobs: asyncio.Queue[tuple[str, Job]] = field(default_factory=asyncio.Queue)
 
     @asynccontextmanager
@@ -127,7 +127,7 @@ class LiveReply:
             if show is not None and (progress := _progress(turn.id, event)):
                 show(address, progress)
 
-        watched.emit = tell if self.redactor is None else _Veil(self.redactor, tell)
+        watched.emit = _Veil(self.redactor, tell)
         return watched
 
     def _to_do(self, watched: Watched) -> list[tuple[float, tuple[str, Job]]]:

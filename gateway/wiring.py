@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +74,7 @@ class Gateway:
     web: "WebServer | None"
     model: HeardModel
     news: asyncio.Event  # set when a platform was connected: worth telling at once
-    redactor: Redactor = field(default_factory=Redactor)
+    redactor: Redactor
 
     def state(self) -> dict[str, Any]:
         """How it is going, for `hermes status` and the health checks."""
@@ -121,8 +121,8 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     load = loader(build_media_files(home))
     platforms = {platform.account: platform for platform in build_platforms(settings, home, commands, load=load)}
     model = build_model(settings, home)
-    live = build_live_reply(settings, db, platforms)
-    live.redactor = redactor = build_redactor(settings)
+    redactor = build_redactor(settings)
+    live = build_live_reply(settings, db, platforms, redactor)
     resets = resets_for(settings.sessions, settings.user.timezone)
     approvals = build_approvals(
         settings,
@@ -152,9 +152,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         handle_unkept=desk.handle_unkept,
     )
     news = asyncio.Event()
-    connected = tuple(connect(platform, intake, settings, news) for platform in platforms.values())
-    for one in connected:
-        one.delivery.redactor = redactor
+    connected = tuple(connect(platform, intake, settings, redactor, news) for platform in platforms.values())
     server = build_web(
         settings,
         db,

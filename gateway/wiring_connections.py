@@ -12,6 +12,7 @@ from gateway.store import chats, cursors, pairing
 from gateway.store.connection import Transaction
 from gateway.store.outbox import Outgoing
 from gateway.supervisor import Hearing
+from hermes_config.redaction import Redactor
 from hermes_config.settings import DisplaySettings, Settings
 
 
@@ -25,7 +26,9 @@ class Connected:
     delivery: Delivery
 
 
-def connect(platform: Platform, intake: Intake, settings: Settings, news: asyncio.Event) -> Connected:
+def connect(
+    platform: Platform, intake: Intake, settings: Settings, redactor: Redactor, news: asyncio.Event
+) -> Connected:
     limits = Limits(
         sends_at_once=settings.gateway.max_sends_per_account,
         send_timeout_seconds=settings.gateway.send_timeout_seconds,
@@ -43,7 +46,12 @@ def connect(platform: Platform, intake: Intake, settings: Settings, news: asynci
         return pairing.compose_code(tx, row.message.address.account, row.message.address.chat, codes)
 
     delivery = Delivery(
-        intake.db, platform, lambda: hearing.is_connected, limits, compose={pairing.CODE_TOPIC: compose_code}
+        intake.db,
+        platform,
+        lambda: hearing.is_connected,
+        limits,
+        redactor=redactor,
+        compose={pairing.CODE_TOPIC: compose_code},
     )
 
     async def accept(messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:

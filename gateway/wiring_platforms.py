@@ -17,6 +17,7 @@ from gateway.store.media import MediaFiles
 from hermes_config.accounts import bots
 from hermes_config.errors import ConfigError
 from hermes_config.places import Home
+from hermes_config.redaction import Redactor
 from hermes_config.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,10 +47,13 @@ def build_platforms(settings: Settings, home: Home, commands: Commands, *, load:
     return platforms
 
 
-def build_live_reply(settings: Settings, db: Database, platforms: Mapping[str, Platform]) -> LiveReply:
+def build_live_reply(
+    settings: Settings, db: Database, platforms: Mapping[str, Platform], redactor: Redactor
+) -> LiveReply:
     display = settings.display
     streaming = {name for name in ("telegram", "discord", "slack") if getattr(settings.platforms, name).streaming}
     return LiveReply(
+        redactor=redactor,
         shows={name: one.show for name, one in platforms.items() if isinstance(one, ShowsProgress)},
         types={name: one for name, one in platforms.items() if isinstance(one, ShowsTyping)},
         reacts={name: one for name, one in platforms.items() if isinstance(one, Reacts) and display.reactions},

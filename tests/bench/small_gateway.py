@@ -24,6 +24,7 @@ from gateway.responder import Responder
 from gateway.store import outbox
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
+from hermes_config.redaction import Redactor
 from hermes_config.settings import AgentSettings, GatewaySettings
 from tests.bench.scratch import ACCOUNT, inbound, scratch_store
 from tools.base import Tool
@@ -113,7 +114,9 @@ async def small_gateway(folder: Path) -> AsyncIterator[SmallGateway]:
         desk = CommandDesk(commands=all_commands(), model_name="instant")
         lanes = Lanes(db, build_responder(db, folder), desk.handle_next, max_turns=settings.max_turns)
         intake = Intake(db=db, rules=Rules(), wake=lanes.wake)
-        delivery = Delivery(db, platform, lambda: True, Limits(sends_at_once=settings.max_sends_per_account))
+        delivery = Delivery(
+            db, platform, lambda: True, Limits(sends_at_once=settings.max_sends_per_account), redactor=Redactor()
+        )
         lanes.after_commit = delivery.wake
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(lanes.run()), group.create_task(delivery.run())]

@@ -30,6 +30,7 @@ from gateway.responder import Responder
 from gateway.store.busy import BusyMode
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
+from hermes_config.redaction import Redactor
 from tools.base import Tool
 
 T = TypeVar("T")
@@ -211,7 +212,7 @@ def make_small(
     responder = replace(make_responder(db, model, tools=tools, fetch=fetch), steers=busy_mode == "steer")
     lanes = Lanes(db, responder, desk.handle_next, max_turns=max_turns)
     platform = platform or Pigeon()
-    delivery = Delivery(db, platform, lambda: True, Limits())
+    delivery = Delivery(db, platform, lambda: True, Limits(), redactor=Redactor())
     intake = Intake(
         db=db,
         rules=Rules(),

@@ -16,6 +16,7 @@ from gateway.messages import Address, OutboundMessage, Text
 from gateway.store import outbox
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
+from hermes_config.redaction import Redactor
 from tests.gateway.scene import ACCOUNT, Pigeon, locked, refused_twice, rows, soon
 
 STATES = "SELECT state FROM outbox ORDER BY id"
@@ -54,8 +55,11 @@ async def delivering(
     limits: Limits | None = None,
     is_connected: Callable[[], bool] = lambda: True,
     compose: Mapping[str, Compose] = MappingProxyType({}),
+    redactor: Redactor | None = None,
 ) -> AsyncIterator[Delivery]:
-    delivery = Delivery(db, platform, is_connected, limits or Limits(), compose=compose)
+    delivery = Delivery(
+        db, platform, is_connected, limits or Limits(), redactor=redactor or Redactor(), compose=compose
+    )
     async with asyncio.TaskGroup() as group:
         task = group.create_task(delivery.run())
         yield delivery
@@ -293,7 +297,7 @@ async def test_a_chat_that_comes_back_while_a_try_is_failing_need_not_wait_eithe
 
 
 async def test_a_speaker_is_not_held_up_by_a_store_that_takes_nothing(db: Database) -> None:
-    delivery = Delivery(db, Pigeon(), lambda: True, Limits())
+    delivery = Delivery(db, Pigeon(), lambda: True, Limits(), redactor=Redactor())
     with locked(db.path):
         await soon(delivery.reachable("home"))
 

@@ -24,8 +24,7 @@ CALL = ToolCall(id="1", name="terminal", arguments=f'{{"command": "{"x" * 70} {K
 async def test_a_secret_in_an_answer_is_hidden_and_told_once(db: Database) -> None:
     platform = Pigeon(pieces=3)
     await put(db, f"It is {KEY}. And {KEY}.", "Nothing here.")
-    async with delivering(db, platform) as delivery:
-        delivery.redactor = REDACTOR
+    async with delivering(db, platform, redactor=REDACTOR) as delivery:
         await soon(delivery.flush())
     said = f"It is {HIDDEN}. And {HIDDEN}.\n\n{NOTE}"
     assert platform.texts == [said, said, said, *["Nothing here."] * 3]
@@ -34,8 +33,7 @@ async def test_a_secret_in_an_answer_is_hidden_and_told_once(db: Database) -> No
 async def test_another_try_and_whoever_reads_the_row_find_the_same_words(db: Database) -> None:
     platform = Pigeon()
     await put(db, KEY)
-    async with delivering(db, platform) as delivery:
-        delivery.redactor = REDACTOR
+    async with delivering(db, platform, redactor=REDACTOR) as delivery:
         await soon(delivery.flush())
         await db.write(lambda tx: tx.execute("UPDATE outbox SET state = 'ready'"))
         await soon(delivery.flush())
@@ -46,8 +44,7 @@ async def test_another_try_and_whoever_reads_the_row_find_the_same_words(db: Dat
 async def test_a_password_that_is_a_word_of_the_note_does_not_bring_it_again(db: Database) -> None:
     platform = Pigeon()
     await put(db, "the secret")
-    async with delivering(db, platform) as delivery:
-        delivery.redactor = Redactor(["secret"])
+    async with delivering(db, platform, redactor=Redactor(["secret"])) as delivery:
         await soon(delivery.flush())
         await db.write(lambda tx: tx.execute("UPDATE outbox SET state = 'ready'"))
         await soon(delivery.flush())
@@ -70,8 +67,7 @@ async def test_names_of_files_and_their_problems_are_cleaned(db: Database, parts
 
     platform = Pigeon()
     await db.write(unit)
-    async with delivering(db, platform) as delivery:
-        delivery.redactor = REDACTOR
+    async with delivering(db, platform, redactor=REDACTOR) as delivery:
         await soon(delivery.flush())
     assert list(platform.sent[0].parts) == said
 

@@ -13,6 +13,7 @@ from gateway.store.database import Database
 from gateway.wiring_connections import _pause_ms
 from gateway.wiring_platforms import build_live_reply, build_platforms
 from hermes_config.places import Home
+from hermes_config.redaction import Redactor
 from hermes_config.settings import DisplaySettings, Settings
 
 
@@ -21,7 +22,7 @@ def live(db: Database, folder: Path, *, display: dict[str, Any] | None = None, *
     secrets = {"telegram_bot_token": "1:first-token"}
     settings = Settings.model_validate({"platforms": platforms, "secrets": secrets, "display": display or {}})
     built = build_platforms(settings, Home(folder / "home"), Commands(()))
-    return build_live_reply(settings, db, {one.account: one for one in built})
+    return build_live_reply(settings, db, {one.account: one for one in built}, Redactor())
 
 
 def has_draft(made: LiveReply, account: str) -> bool:
