@@ -18,7 +18,7 @@ PROJECT_TITLE = "Project (AGENTS.md)"  # of the prompt's section with the workin
 
 _UNKNOWN_TOOL = "a tool"
 _WRITING = ("file_write", "file_patch")
-# How these begin: where a part names no origin, as in OpenAI's format and in conversations of before, nothing else tells.
+# How these begin. Nothing else tells them where a part names no origin: in OpenAI's format, in conversations of before.
 _MARKS = {
     "[Said in this chat meanwhile, but not to you.": "what others said in the chat",
     "[Background process ": "a command",
