@@ -75,7 +75,7 @@ async def file_search(
     ] = "content",
     limit: Annotated[int, Field(description="How many matches to show at most", ge=1, le=MAX_MATCHES)] = 50,
 ) -> dict[str, Any]:
-    """Search files by content or by name. Hidden files and what ignore files name are left out."""
+    """Search files by content or by name. Hidden files, what ignore files name, /proc, /sys and /dev are left out."""
     place = _workplace(context)
     if not pattern or "\0" in pattern or "\n" in pattern:
         raise ToolFailed("The pattern must be a single line and not empty.")

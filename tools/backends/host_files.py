@@ -38,6 +38,7 @@ T = TypeVar("T")
 _KERNEL_FOLDERS = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME_BYTES = 255
+_NO_FILE = "it is no ordinary file but a device, socket or pipe"
 _REASONS = {
     errno.ENOENT: "there is no such file",
     errno.ENOTDIR: "there is no such file, or the way to it leads over a link",
@@ -89,11 +90,15 @@ class HostFiles:
 
     async def search(self, wanted: Search) -> Found:
         place, where = await asyncio.to_thread(self._locate, wanted.path)
-        if await self._in_thread(self._look, wanted.path) is None:
+        facts = await self._in_thread(self._look, wanted.path)
+        if facts is None:
             raise _refused(wanted.path, _REASONS[errno.ENOENT])
+        if facts.kind not in ("file", "folder"):  # whoever opens a pipe waits for ever
+            raise _refused(wanted.path, _REASONS[errno.ELOOP] if facts.kind == "link" else _NO_FILE)
         spelled = place.spelled / where.relative_to(place.real)
+        closed = (*self._closed, *_KERNEL_FOLDERS)
         try:
-            return await self._searcher.search(wanted, spelled=spelled, where=where, inside=place, closed=self._closed)
+            return await self._searcher.search(wanted, spelled=spelled, where=where, inside=place, closed=closed)
         except BadSearch as error:
             raise FileRefused(str(error)) from error
 
@@ -181,7 +186,7 @@ class HostFiles:
             case "link":
                 raise _refused(path, _REASONS[errno.ELOOP])
             case "other":
-                raise _refused(path, "it is no ordinary file but a device, socket or pipe")
+                raise _refused(path, _NO_FILE)
         # A second name of somebody else's file may have been put there to have it read by us, who may read more.
         if found.st_nlink > 1 and found.st_uid != os.geteuid() and not self._follows_links:
             raise _refused(path, "it has a second name elsewhere and belongs to somebody else")

@@ -4,6 +4,7 @@ Both leave out hidden files, folders of version control and what .gitignore and 
 """
 
 import json
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -51,14 +52,18 @@ class Searcher:
     async def search(
         self, wanted: Search, *, spelled: Path, where: Path, inside: Place, closed: Sequence[Path]
     ) -> Found:
-        """`spelled` is where to look, as the backend sees it, `where` as we do. Raises BadSearch, BackendFailed."""
+        """`spelled` is where to look, as the backend sees it, `where` as we do; nothing `closed` is entered.
+
+        Raises BadSearch, BackendFailed.
+        """
         if self.ripgrep:
             return await self._by_ripgrep(wanted, spelled, closed)
         return await self._by_walking(wanted, spelled, where, inside, closed)
 
     async def _by_ripgrep(self, wanted: Search, spelled: Path, closed: Sequence[Path]) -> Found:
         kind = (*_RIPGREP_CONTENT, "-e", wanted.pattern) if wanted.target == "content" else ("--files",)
-        finished = await self.run(_command((self.ripgrep, *_RIPGREP, *kind, "--", str(spelled))))
+        left_out = (_left_out(path) for path in closed if path.is_relative_to(spelled))
+        finished = await self.run(_command((self.ripgrep, *_RIPGREP, *kind, *left_out, "--", str(spelled))))
         _check_time(finished)
         if wanted.target == "content":
             matches = [match for line in finished.output.split("\n") if (match := _match(line))]
@@ -111,6 +116,11 @@ def _command(argv: tuple[str, ...], stdin: bytes = b"") -> Command:
         max_output_chars=_MAX_ANSWER_CHARS,
         keeps_output=False,
     )
+
+
+def _left_out(path: Path) -> str:
+    """Anchored, since the command runs in /."""
+    return "--glob=!" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path))
 
 
 def _check_time(finished: Finished) -> None:

@@ -28,6 +28,10 @@ Ignores = tuple[tuple[tuple[str, ...], dict[str, tuple[Rule, ...]]], ...]
 """From the nearest folder to the farthest: its path, and the rules of each kind of file in it."""
 
 
+Closed = frozenset[tuple[str, ...]]
+"""Files and folders that are not even looked at, by the parts of their paths."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Answer:
     limit: int
@@ -58,11 +62,9 @@ def _search(query: dict[str, Any]) -> Answer:
     answer = Answer(limit=query["limit"])
     where, spelled = Path(query["where"]), query["spelled"]
     expression = re.compile(query["pattern"]) if query["target"] == "content" else None
-    closed = tuple(Path(path) for path in query["closed"])
-    for inside, descriptor in _files(where, Path(query["inside"])):
+    closed = frozenset(Path(path).parts[1:] for path in query["closed"])
+    for inside, descriptor in _files(where, Path(query["inside"]), closed):
         try:
-            if any((where / inside).is_relative_to(path) for path in closed):
-                continue
             path = f"{spelled.rstrip('/')}/{inside}" if inside else spelled
             if expression is not None:
                 _look_into(descriptor, expression, path, answer)
@@ -90,17 +92,19 @@ def _look_into(descriptor: int, expression: re.Pattern[str], path: str, answer: 
             return
 
 
-def _files(where: Path, inside: Path) -> Iterator[tuple[str, int]]:
+def _files(where: Path, inside: Path, closed: Closed) -> Iterator[tuple[str, int]]:
     """Each file below, by its path from there, held open; the caller closes it."""
     with folder_held(where.parent) as parent:
         if not stat.S_ISDIR(os.stat(where.name or ".", dir_fd=parent, follow_symlinks=False).st_mode):
             yield "", os.open(where.name, FILE, dir_fd=parent)
             return
         descriptor = os.open(where.name or ".", LISTED_FOLDER, dir_fd=parent)
-    yield from _below(descriptor, (), where.parts[1:], _of_parents(where, inside))
+    yield from _below(descriptor, (), where.parts[1:], _of_parents(where, inside), closed)
 
 
-def _below(folder: int, path: tuple[str, ...], above: tuple[str, ...], ignores: Ignores) -> Iterator[tuple[str, int]]:
+def _below(
+    folder: int, path: tuple[str, ...], above: tuple[str, ...], ignores: Ignores, closed: Closed
+) -> Iterator[tuple[str, int]]:
     """Closes the folder at the end."""
     try:
         here = (*above, *path)
@@ -108,7 +112,9 @@ def _below(folder: int, path: tuple[str, ...], above: tuple[str, ...], ignores: 
         with os.scandir(folder) as found:
             entries = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in found)
         for name, is_folder in entries:
-            if name.startswith(".") or _is_left_out((*here, name), ignores, is_folder=is_folder):
+            if name.startswith(".") or (*here, name) in closed:
+                continue
+            if _is_left_out((*here, name), ignores, is_folder=is_folder):
                 continue
             with suppress(OSError):  # gone, changed or closed to us: left out
                 if not is_folder:
@@ -116,7 +122,7 @@ def _below(folder: int, path: tuple[str, ...], above: tuple[str, ...], ignores: 
                         yield "/".join((*path, name)), os.open(name, FILE, dir_fd=folder)
                 elif len(path) < _MAX_DEPTH:
                     inner = os.open(name, LISTED_FOLDER, dir_fd=folder)
-                    yield from _below(inner, (*path, name), above, ignores)
+                    yield from _below(inner, (*path, name), above, ignores, closed)
     finally:
         os.close(folder)
 

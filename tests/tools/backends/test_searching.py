@@ -1,5 +1,7 @@
 """Searching with ripgrep and without: the same files are looked at, and the same is found."""
 
+import asyncio
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.backends import searching
+from tools.backends import host_files, searching
 from tools.backends.base import FileRefused, Found, Search
 from tools.backends.globs import name_matches, parse_ignore_file, segments_match, verdict
 from tools.backends.local import LocalBackend
@@ -143,6 +145,34 @@ async def test_an_expression_that_takes_for_ever_holds_nobody_up(tree: Path, mon
     (tree / "trap.txt").write_text("a" * 60 + "!")
     with pytest.raises(FileRefused, match="took longer than 1 seconds"):
         await found(tree, "(a+)+$", ripgrep=False)
+
+
+@pytest.mark.parametrize("ripgrep", WITH_RIPGREP)
+async def test_what_is_neither_file_nor_folder_is_refused_at_once(tree: Path, ripgrep: bool) -> None:
+    os.mkfifo(tree / "pipe")  # whoever opens it waits for somebody who writes
+    async with asyncio.timeout(20):
+        with pytest.raises(FileRefused, match="no ordinary file but a device, socket or pipe"):
+            await found(tree, "needle", ripgrep=ripgrep, path="pipe")
+        assert names(tree, await found(tree, "pipe", ripgrep=ripgrep, target="files")) == []
+
+
+@pytest.mark.parametrize("ripgrep", WITH_RIPGREP)
+@pytest.mark.parametrize("target", ["content", "files"])
+async def test_folders_that_the_kernel_makes_up_are_not_even_entered(
+    tree: Path, ripgrep: bool, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up = tree / "pro[c]*"
+    made_up.mkdir()
+    (tree / "proc").mkdir()
+    (tree / "proc" / "needle").write_text("needle")
+    for number in range(100):
+        (made_up / f"needle{number}").write_text("needle\n")
+    monkeypatch.setattr(host_files, "_KERNEL_FOLDERS", (made_up,))
+    monkeypatch.setattr(searching, "_MAX_ANSWER_CHARS", 5_000)
+    result = await found(tree, "needle", ripgrep=ripgrep, target=target)
+    assert result.counted_all
+    assert "proc/needle" in names(tree, result)
+    assert not any(name.startswith("pro[") for name in names(tree, result))
 
 
 @pytest.mark.parametrize("ripgrep", WITH_RIPGREP)
