@@ -6,13 +6,14 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 import structlog
 
 from gateway.backoff import backoff_seconds
 from gateway.clock import new_id, now_ms
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable, StoreUnavailable
-from gateway.messages import Choice, Media, OutboundMessage, Part, Quote, Receipt, Text, text_of
+from gateway.messages import Choice, Location, Media, OutboundMessage, Part, Quote, Receipt, Text, text_of
 from gateway.platforms.base import Platform, ShowsDrafts
 from gateway.store import outbox
 from gateway.store.connection import Transaction
@@ -29,6 +30,12 @@ _REACHED_REMEMBERED = 1_000
 _SLOW_UPLOAD_BYTES_PER_SECOND = 100_000
 NATURAL_PAUSE_MS = (800, 2500)  # as somebody who types takes between two messages
 _CUT_OFF = "cut off while it was being sent"
+_WORDS: Mapping[type[Part], tuple[str, ...]] = {  # what people may read of a part
+    Text: ("text",),
+    Quote: ("text", "author"),
+    Media: ("name", "problem", "form", "text"),
+    Location: ("name",),
+}
 
 Compose = Callable[[Transaction, Outgoing], str | None]
 """The words of a message that may not be written down before it is sent; None when it is no longer wanted."""
@@ -132,10 +139,11 @@ class Delivery:
         Kept in the row, so that a page that reads it, another try and the next piece say the same.
         """
         parts = _without_secrets(row.message.parts, self._redactor)
-        if parts is row.message.parts:
+        choices = tuple(replace(one, label=self._redactor.clean(one.label)) for one in row.message.choices)
+        if parts is row.message.parts and choices == row.message.choices:
             return row
-        outbox.reword(tx, row.id, parts)
-        return replace(row, message=replace(row.message, parts=parts))
+        outbox.reword(tx, row.id, parts, choices)
+        return replace(row, message=replace(row.message, parts=parts, choices=choices))
 
     def _waits_for_pace(self) -> bool:
         """What is due goes within the second; a chat that must wait for long is no reason to call it due."""
@@ -269,16 +277,9 @@ def _without_secrets(parts: tuple[Part, ...], redactor: Redactor) -> tuple[Part,
 
 
 def _without_secrets_in(part: Part, redactor: Redactor) -> Part:
-    match part:
-        case Text() | Quote():
-            text = redactor.clean(part.text)
-            return part if text is part.text else replace(part, text=text)
-        case Media():
-            name, problem = redactor.clean(part.name), redactor.clean(part.problem)
-            is_clean = name is part.name and problem is part.problem
-            return part if is_clean else replace(part, name=name, problem=problem)
-        case _:
-            return part
+    cleaned: dict[str, Any] = {name: redactor.clean(getattr(part, name)) for name in _WORDS[type(part)]}
+    is_clean = all(text is getattr(part, name) for name, text in cleaned.items())
+    return part if is_clean else replace(part, **cleaned)
 
 
 def _upload_seconds(message: OutboundMessage) -> float:

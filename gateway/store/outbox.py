@@ -69,7 +69,7 @@ def add(
         notify,
         topic,
         turn_id,
-        json.dumps([[choice.label, choice.action] for choice in choices], ensure_ascii=False),
+        _dump_choices(choices),
         edits,
         replaces,
         now + age_limit_ms,
@@ -184,9 +184,11 @@ def _last_receipt(tx: Transaction, row: Row) -> str:
     return max(ids, key=lambda id_: (len(id_), id_), default="")
 
 
-def reword(tx: Transaction, row_id: int, parts: Sequence[Part]) -> None:
+def reword(tx: Transaction, row_id: int, parts: Sequence[Part], choices: Sequence[Choice]) -> None:
     """Before it is sent for the first time: what was sent in part must go on as it began."""
-    tx.execute("UPDATE outbox SET parts = ? WHERE id = ?", dump_parts(parts), row_id)
+    tx.execute(
+        "UPDATE outbox SET parts = ?, choices = ? WHERE id = ?", dump_parts(parts), _dump_choices(choices), row_id
+    )
 
 
 def next_due_ms(tx: Transaction, account: str) -> int | None:
@@ -320,6 +322,10 @@ def _outgoing(row: Row, after: str) -> Outgoing:
             after=after,
         ),
     )
+
+
+def _dump_choices(choices: Sequence[Choice]) -> str:
+    return json.dumps([[choice.label, choice.action] for choice in choices], ensure_ascii=False)
 
 
 def load_choices(stored: str) -> tuple[Choice, ...]:

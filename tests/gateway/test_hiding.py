@@ -7,7 +7,7 @@ import pytest
 from agent_core.conversation import ToolCall, tool_result
 from agent_core.events import Done, Event, ReasoningDelta, Restarted, TextDelta, ToolFinished, ToolStarted
 from gateway.live_reply import LiveReply
-from gateway.messages import Address, Media, Part, Progress, Text
+from gateway.messages import Address, Choice, Location, Media, Part, Progress, Quote, Text
 from gateway.store import outbox
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
@@ -59,9 +59,15 @@ async def test_a_password_that_is_a_word_of_the_note_does_not_bring_it_again(db:
             [Text(text="here"), Media(kind="file", problem=f"no {KEY}")],
             [Text(text=f"here\n\n{NOTE}"), Media(kind="file", problem=f"no {HIDDEN}")],
         ),
+        ([Media(kind="file", text=KEY, form=KEY)], [Media(kind="file", text=HIDDEN, form=HIDDEN), Text(text=NOTE)]),
+        ([Quote(text=KEY, author=f"{KEY}!")], [Quote(text=HIDDEN, author=f"{HIDDEN}!"), Text(text=NOTE)]),
+        (
+            [Location(latitude=1, longitude=2, name=KEY)],
+            [Location(latitude=1, longitude=2, name=HIDDEN), Text(text=NOTE)],
+        ),
     ],
 )
-async def test_names_of_files_and_their_problems_are_cleaned(db: Database, parts: list[Part], said: list[Part]) -> None:
+async def test_all_that_can_be_read_of_a_part_is_cleaned(db: Database, parts: list[Part], said: list[Part]) -> None:
     def unit(tx: Transaction) -> None:
         outbox.add(tx, Address(account=ACCOUNT, chat="home"), parts)
 
@@ -70,6 +76,21 @@ async def test_names_of_files_and_their_problems_are_cleaned(db: Database, parts
     async with delivering(db, platform, redactor=REDACTOR) as delivery:
         await soon(delivery.flush())
     assert list(platform.sent[0].parts) == said
+
+
+async def test_what_stands_on_a_button_is_cleaned_and_it_works_as_before(db: Database) -> None:
+    """The title of a conversation, say, which is what somebody has said."""
+    choices = [Choice(label=f"use {KEY}", action="continue:1"), Choice(label="Other", action="continue:2")]
+    await db.write(
+        lambda tx: outbox.add(tx, Address(account=ACCOUNT, chat="home"), [Text(text="Which?")], choices=choices)
+    )
+    platform = Pigeon()
+    async with delivering(db, platform, redactor=REDACTOR) as delivery:
+        await soon(delivery.flush())
+    [message] = platform.sent
+    assert message.choices == (Choice(label=f"use {HIDDEN}", action="continue:1"), choices[1])
+    assert message.text == "Which?"
+    assert KEY not in str(await rows(db, "SELECT * FROM outbox"))
 
 
 async def shown(*events: Event) -> list[Progress]:
