@@ -182,7 +182,7 @@ def at_the_terminal(
         model,
         db,
         budgets,
-        who_pays=lambda tx: Payer(chat="cli", people=(OWNER,), session_id=session_id),
+        who_pays=lambda tx: Payer(chat=spending.TERMINAL, people=(OWNER,), session_id=session_id),
         tell=lambda tx, scope, text: tell(text),
         with_owner=True,
     )

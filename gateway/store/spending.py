@@ -6,6 +6,7 @@ from typing import Literal
 
 from agent_core.events import Usage
 from gateway.budgets import Amount, Budgets, Pot
+from gateway.clock import now_ms
 from gateway.store import sessions
 from gateway.store.connection import Row, Transaction
 from gateway.store.people import OWNER
@@ -13,7 +14,9 @@ from hermes_config.values import LOCAL_OWNER
 
 By = Literal["day", "person", "chat", "model"]
 JOBS = "cron:"
+TERMINAL = "cli"
 
+_LONGEST_CALL_MS = 24 * 3_600_000
 _LOOKED_BACK_ROWS = 1_000
 _NAMED = {
     "day": "s.day",
@@ -132,10 +135,15 @@ def settle(tx: Transaction, call: Call, payer: Payer) -> bool:
 
 
 def after_crash(tx: Transaction) -> None:
-    """What was under way when the last process died has been paid for, as far as anybody can tell."""
-    for row in tx.all("SELECT * FROM spending WHERE settled = 0"):
+    """What was under way when the last gateway died has been paid for, as far as anybody can tell."""
+    # Somebody may be waiting for an answer at the terminal right now: settled at its estimate, that call could not be
+    # put right any more. A reservation counts for the budgets all the same, so one that was left there can wait.
+    left = tx.all(
+        "SELECT * FROM spending WHERE settled = 0 AND (chat <> ? OR at_ms < ?)", TERMINAL, now_ms() - _LONGEST_CALL_MS
+    )
+    for row in left:
         sessions.add_usage(tx, row["session_id"], _usage(row))
-    tx.execute("UPDATE spending SET settled = 1 WHERE settled = 0")
+        tx.execute("UPDATE spending SET settled = 1 WHERE id = ?", row["id"])
 
 
 def used(tx: Transaction, since_day: str, *, person_id: str = "", chat: str = "", reserved: bool = True) -> Amount:

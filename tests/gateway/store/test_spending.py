@@ -10,6 +10,7 @@ from gateway.messages import SessionKey
 from gateway.store import chats, inbox, people, sessions, spending
 from gateway.store.connection import Transaction
 from gateway.store.spending import Call, Payer
+from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin
 from tests.gateway.store.rows import KEY
 
@@ -18,6 +19,7 @@ USED = Usage(input_tokens=100, output_tokens=20, cached_tokens=30, cost_micros=5
 ADA = Payer(chat="telegram:1", people=("ada",), session_id="")
 BOB = Payer(chat="telegram:1", people=("bob",), session_id="")
 BOTH = Payer(chat="telegram:1", people=("ada", "bob"), session_id="")
+AT_THE_TERMINAL = Payer(chat=spending.TERMINAL, people=(people.OWNER,), session_id="")
 JOB = Payer(chat="cron:backup", people=("ada",), session_id="")
 
 
@@ -56,7 +58,18 @@ def test_what_a_crash_left_is_settled_at_its_estimate(tx: Transaction) -> None:
     assert tx.count("SELECT COUNT(*) FROM spending WHERE settled = 0") == 0
     assert spending.used(tx, TODAY, reserved=False).tokens == 120
     assert tx.count("SELECT total_tokens FROM sessions") == 120
-    assert not spending.settle(tx, call("a"), ADA)  # a terminal that was alive all the time comes too late
+
+
+@pytest.mark.parametrize(("hours", "is_left_alone"), [(0, True), (23, True), (25, False)])
+def test_a_call_at_the_terminal_outlives_the_start_of_a_gateway(
+    tx: Transaction, clock: Clock, hours: int, is_left_alone: bool
+) -> None:
+    asked = replace(call("a", usage=Usage(input_tokens=5000)), at_ms=clock.ms)
+    spending.reserve(tx, asked, AT_THE_TERMINAL)
+    clock.forward(hours=hours)
+    spending.after_crash(tx)
+    assert spending.settle(tx, call("a"), AT_THE_TERMINAL) is is_left_alone
+    assert spending.used(tx, TODAY, reserved=False).tokens == (120 if is_left_alone else 5000)
 
 
 def test_sums_are_by_day_person_and_chat(tx: Transaction) -> None:
