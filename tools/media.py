@@ -24,7 +24,9 @@ MEDIA_PATH_FORMAT = "media-path"
 MediaPath = Annotated[str, Field(json_schema_extra={"format": MEDIA_PATH_FORMAT})]
 """The path of a file to be sent, as a tool's parameter. Tests find such parameters by it."""
 
-_SYSTEM_FOLDERS = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
+SYSTEM_FOLDERS = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
+"""What the kernel makes up in these is nobody's file; some of it is our own environment and memory."""
+
 _MAX_PATH_BYTES = 4095
 _MAX_NAME_BYTES = 255
 _SHOWN_CHARS = 80
@@ -171,7 +173,7 @@ def _names(path: str) -> list[str]:
 
 def _may_leave(where: Path, root: Path, roots: MediaRoots) -> bool:
     """Whether the root is nearer to the file than anything that is closed."""
-    if any(where.is_relative_to(folder) for folder in _SYSTEM_FOLDERS):
+    if any(where.is_relative_to(folder) for folder in SYSTEM_FOLDERS):
         return False
     return all(
         root != folder and root.is_relative_to(folder) for folder in roots.closed if where.is_relative_to(folder)

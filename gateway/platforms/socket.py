@@ -25,6 +25,7 @@ from gateway.errors import DeliveryInDoubt, GatewayStopping, MediaUnavailable, P
 from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
 from gateway.platforms.base import Features, Inlet
 from gateway.platforms.pace import Pace
+from tools.media import SYSTEM_FOLDERS
 
 log = structlog.get_logger()
 
@@ -235,6 +236,12 @@ def _media(path: Path) -> Media:
     return Media(kind=kind, name=path.name, mime=mime, reference=str(path))
 
 
+def _is_made_up(path: Path, handle: int) -> bool:
+    """By its name, and by what was opened: a link may have led there. `/proc/self/environ` holds our secrets."""
+    opened = Path(os.path.realpath(f"/proc/self/fd/{handle}"))
+    return any(one.is_relative_to(folder) for one in (path, opened) for folder in SYSTEM_FOLDERS)
+
+
 def _read_file(path: Path, max_bytes: int) -> bytes:
     try:
         # Not blocking on a pipe that nobody writes to; what it is gets looked at before anything is read.
@@ -242,6 +249,8 @@ def _read_file(path: Path, max_bytes: int) -> bytes:
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise MediaUnavailable("it is not a regular file")
+            if _is_made_up(path, handle):
+                raise MediaUnavailable("it is no file but something that the kernel makes up")
             content = file.read(max_bytes + 1)
     except OSError as error:
         raise MediaUnavailable(error.strerror or str(error)) from error

@@ -200,6 +200,7 @@ async def test_files_come_by_reference(path: Path, tmp_path: Path) -> None:
         (lambda path: path.mkdir(), "Is a directory|not a regular file"),
         (lambda path: os.mkfifo(path), "not a regular file"),
         (lambda path: path.write_bytes(b"x" * 11), "larger than"),
+        (lambda path: path.symlink_to("/proc/self/environ"), "the kernel makes up"),
     ],
 )
 async def test_a_file_that_cannot_be_had(path: Path, tmp_path: Path, make: Any, problem: str) -> None:
@@ -207,6 +208,18 @@ async def test_a_file_that_cannot_be_had(path: Path, tmp_path: Path, make: Any, 
     make(target)
     with pytest.raises(MediaUnavailable, match=problem):
         await soon(SocketPlatform(path).fetch(Media(kind="file", reference=str(target)), 10))
+
+
+@pytest.mark.parametrize("name", ["/proc/self/environ", "/dev/../proc/self/environ", "/proc/self/cwd/pyproject.toml"])
+async def test_what_the_kernel_makes_up_is_no_file(path: Path, name: str) -> None:
+    with pytest.raises(MediaUnavailable, match="the kernel makes up"):
+        await soon(SocketPlatform(path).fetch(Media(kind="file", reference=name), 1_000_000))
+
+
+async def test_a_link_to_a_file_is_followed(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "link").symlink_to("notes.txt")
+    assert await soon(SocketPlatform(path).fetch(Media(kind="file", reference=str(tmp_path / "link")), 10)) == b"mine"
 
 
 async def test_the_socket_is_the_owners_alone_and_gone_afterwards(path: Path) -> None:
