@@ -6,7 +6,8 @@
         return str(random.randint(1, sides))
 
 The parameters give the schema, the docstring the description. A parameter annotated `ToolContext` is
-filled in by us and is not shown to the model.
+filled in by us and is not shown to the model. With `asks="it changes the production board"` an owner is asked before
+every call; `about` decides that call by call.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from tools.approval import About, needs_approval
+from tools.approval import About, asks_first, needs_approval
 from tools.arguments import checked_by_schema, from_signature
 from tools.base import Tool, ToolContext, ToolOutput
 
@@ -46,6 +47,7 @@ class Registry:
         requires_env: tuple[str, ...] = (),
         needs_workplace: bool = False,
         brings: str = "a tool",
+        asks: str = "",
         about: About | None = None,
     ) -> Callable[[Function], Function]:
         """Signs up the function below it, which stays callable as it is."""
@@ -60,7 +62,8 @@ class Registry:
                 needs_workplace=needs_workplace,
                 brings=brings,
             )
-            self.add(built if about is None else needs_approval(built, about), module=function.__module__)
+            asking = built if about is None else needs_approval(built, about)
+            self.add(asks_first(asking, asks) if asks else asking, module=function.__module__)
             return function
 
         return sign_up
@@ -75,8 +78,10 @@ class Registry:
         requires_env: tuple[str, ...] = (),
         *,
         description: str = "",
+        asks: str = "",
     ) -> Tool:
-        """Signs up a tool by a JSON Schema of its parameters; the handler takes them as a dict.
+        """Signs up a tool by a JSON Schema of its parameters; the handler takes them as a dict. `asks`: why an owner
+        is asked before every call.
 
         Only names are checked, not types: that the schema says more is between the model and the handler.
         """
@@ -93,8 +98,9 @@ class Registry:
             unavailable=unavailable,
             requires_env=requires_env,
         )
-        self.add(made, module=handler.__module__)
-        return made
+        asking = asks_first(made, asks) if asks else made
+        self.add(asking, module=handler.__module__)
+        return asking
 
     def add(self, tool: Tool, *, module: str) -> None:
         if tool.name in self._tools:

@@ -44,6 +44,14 @@ async def wreck(folder: str, decider: str = "owner", never_lasting: bool = False
     with RAN.open("a") as ran:
         ran.write(f"{folder}\\n")
     return f"{folder} is wrecked"
+
+
+@tool(toolset="wreck", asks="it changes the production board")
+async def move_card(card: str) -> str:
+    \"\"\"Move a card.\"\"\"
+    with RAN.open("a") as ran:
+        ran.write(f"card {card}\\n")
+    return f"{card} is moved"
 """
 CONFIG: Mapping[str, Any] = {"agent": {"enabled_toolsets": ["core", "wreck"]}}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from playground.discord.server import DiscordServer
-from playground.model_script import say
+from playground.model_script import Call, ask_for, say
 from tests.journeys.approval_stage import (
     BUTTONS,
     STAGES,
@@ -423,3 +423,18 @@ async def test_the_operator_can_have_nobody_asked(mode: str, ran: list[str], tmp
         assert on.states == []
         assert on.texts == ["So it is."]
         assert ("This was not done" in on.model.newest_words()) == (mode == "deny")
+
+
+async def test_a_tool_of_ones_own_can_be_marked_as_one_that_asks(tmp_path: Path) -> None:
+    async with on_telegram(tmp_path) as on, on.gateway():
+        call = Call(name="move_card", id="call_1", arguments='{"card": "launch"}')
+        on.model.script(ask_for(call), say("It is moved."))
+        on.say("move the card")
+        question = await on.sees("May I do this?")
+        assert 'move_card {\n  "card": "launch"\n}' in question.text
+        assert "I ask because it changes the production board." in question.text
+        assert question.buttons == ["Once", "Deny"]
+        assert on.ran == []
+        on.press(question.id, "Once")
+        await on.sees("It is moved.")
+        assert on.ran == ["card launch"]

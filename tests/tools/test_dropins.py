@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tools.base import ToolContext
+from tools.builtin import load_builtin
 from tools.dropins import load_folder
+from tools.gate import NobodyNeedsToBeAsked, NotApproved
 from tools.registry import registry
 
 GOOD = '''
@@ -21,6 +24,7 @@ async def {name}(sides: int = 6) -> str:
 
 @pytest.fixture(autouse=True)
 def _as_it_was() -> Iterator[None]:
+    load_builtin()  # first: modules join once in a process, and would be gone with what a test adds
     before = registry.snapshot()
     yield
     registry.restore(before)
@@ -31,6 +35,18 @@ def test_a_dropped_in_tool_joins(tmp_path: Path) -> None:
     assert load_folder(tmp_path) == {}
     assert load_folder(tmp_path) == {}  # a second start in the same process
     assert "roll_one" in {tool.name for tool in registry}
+
+
+async def test_a_dropped_in_tool_can_be_one_that_asks_first(tmp_path: Path) -> None:
+    marked = GOOD.format(name="roll_gravely").replace('toolset="dice"', 'toolset="dice", asks="it decides about us"')
+    (tmp_path / "dice_grave.py").write_text(marked)
+    assert load_folder(tmp_path) == {}
+    [tool] = [tool for tool in registry if tool.name == "roll_gravely"]
+    with pytest.raises(NotApproved, match="it decides about us"):
+        await tool.admit("{}", ToolContext(task_id="t"))
+    with pytest.raises(NotApproved, match="it decides about us"):
+        await tool.run("{}", ToolContext(task_id="t"))
+    assert await tool.run("{}", ToolContext(task_id="t", gate=NobodyNeedsToBeAsked())) == "6"
 
 
 @pytest.mark.parametrize(
@@ -45,9 +61,6 @@ def test_a_dropped_in_tool_joins(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_file_is_left_out_with_the_reason(tmp_path: Path, text: str, reason: str) -> None:
-    from tools.builtin import load_builtin
-
-    load_builtin()
     names = {tool.name for tool in registry}
     (tmp_path / "broken_file.py").write_text(text)
     (tmp_path / "dice_two.py").write_text(GOOD.format(name="roll_two"))
