@@ -28,13 +28,19 @@ def forget(user: str, yes: bool, owner: bool) -> None:
     """
     from gateway.lock import read_state
     from gateway.store.forget import erase, finish, is_unfinished
+    from gateway.store.mark import check_not_lost
     from gateway.wiring import build_media_files
     from gateway.workplaces import delete_folders
     from hermes_cli.opening import open_home, with_store
 
     account, user_id = _read(user)
     user = f"{account}:{user_id}"
-    opened = open_home()
+    opened = open_home(make=False)  # who is nobody's acquaintance leaves no home behind
+    check_not_lost(opened.home.database)
+    if not opened.home.database.exists():
+        _refuse_user_name(account, user_id)
+        click.echo(f"Nothing is known of {user}: nobody has talked to the agent of this home yet.")
+        return
     person, found = with_store(opened, lambda db: db.read(lambda tx: _look(tx, opened, account, user_id)))
     if not person.ids and found.is_empty:
         _refuse_user_name(account, user_id)
@@ -48,12 +54,7 @@ def forget(user: str, yes: bool, owner: bool) -> None:
     for line in _summary(user, person, found):
         click.echo(line)
     if not yes:
-        if not _at_a_terminal():
-            raise click.UsageError(
-                "Nothing was erased: there is no terminal to ask you at. If you mean it: "
-                f"hermes forget {user}{' --owner' if owner else ''} --yes"
-            )
-        click.confirm("Erase all this? It cannot be undone.", abort=True)
+        _ask(user, owner)
 
     def gateway_runs() -> bool:
         return read_state(opened.home.lock_file) is not None
@@ -65,6 +66,15 @@ def forget(user: str, yes: bool, owner: bool) -> None:
     click.echo(f"Erased: {user} is a stranger from now on.")
     for line in (*_still_let_in(opened, person), *_in_backups(opened)):
         click.echo(line)
+
+
+def _ask(user: str, owner: bool) -> None:
+    if not _at_a_terminal():
+        raise click.UsageError(
+            "Nothing was erased: there is no terminal to ask you at. If you mean it: "
+            f"hermes forget {user}{' --owner' if owner else ''} --yes"
+        )
+    click.confirm("Erase all this? It cannot be undone.", abort=True)
 
 
 def _read(user: str) -> tuple[str, str]:

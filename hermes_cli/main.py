@@ -19,7 +19,7 @@ COMMANDS = {
     "status": ("hermes_cli.status:status", "Is it running, is it hearing, what is it doing."),
     "tools": ("hermes_cli.tools:tools", "List the agent's tools, and why some are off."),
     "trace": ("hermes_cli.trace:trace", "What became of a message, step by step."),
-    "usage": ("hermes_cli.usage:usage", "What was spent, by whom, and what is left."),
+    "usage": ("hermes_cli.usage:usage", "What was spent, by whom, and today's budget."),
     "web": ("hermes_cli.web:web", "Print a link that opens the chat page."),
     "version": ("hermes_cli.version:version", "Print the version."),
 }

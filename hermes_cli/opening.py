@@ -11,6 +11,7 @@ import click
 from gateway import logs
 from gateway.store.connection import Transaction
 from gateway.store.database import Database, open_database
+from gateway.store.mark import check_not_lost
 from gateway.store.prepare import prepare
 from gateway.wiring import care_for, secret_values
 from hermes_config.load import load
@@ -61,6 +62,7 @@ def with_store(opened: Opened, work: Callable[[Database], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def read_store(query: Callable[[Transaction], T]) -> T:
-    """One look into the database of the home."""
-    return with_store(open_home(), lambda db: db.read(query))
+def read_store(opened: Opened, query: Callable[[Transaction], T]) -> T | None:
+    """One look into the database; None where there is none yet, which a question does not change."""
+    check_not_lost(opened.home.database)
+    return with_store(opened, lambda db: db.read(query)) if opened.home.database.exists() else None

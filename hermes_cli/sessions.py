@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from textwrap import indent
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -31,11 +32,11 @@ def list_sessions(platform: str, limit: int, as_json: bool) -> None:
 
     found, redactor = _read(lambda tx: store.recent(tx, platform=platform, limit=limit))
     if as_json:
-        _print_json([asdict(session) for session in found], redactor)
+        _print_json([asdict(session) for session in found or ()], redactor)
         return
     if not found:
         click.echo('No conversations yet. Begin one: hermes chat -q "hello"')
-    for session in found:
+    for session in found or ():
         state = "" if session.ended_ms is None else f" (ended: {session.end_reason})"
         click.echo(f"{session.id}  {for_people(session.updated_ms)}  {session.key}{state}")
         click.echo(f"    {session.messages} messages  {redactor.clean(session.title)}")
@@ -52,15 +53,15 @@ def show(session: str, limit: int, as_json: bool) -> None:
     from gateway.store import sessions as store
     from gateway.store import transcripts
 
-    def query(tx: "Transaction") -> list[transcripts.Entry]:
+    def query(tx: "Transaction") -> list[transcripts.Entry] | None:
         found = store.find(tx, session)
-        if found is None:
-            raise click.ClickException(
-                f"No session is called {session!r}, or several begin like that. `hermes sessions list` shows them."
-            )
-        return transcripts.entries(tx, found.id, limit=limit)
+        return transcripts.entries(tx, found.id, limit=limit) if found is not None else None
 
     entries, redactor = _read(query)
+    if entries is None:
+        raise click.ClickException(
+            f"No session is called {session!r}, or several begin like that. `hermes sessions list` shows them."
+        )
     if as_json:
         _print_json([{"created_ms": one.created_ms} | message_to_openai(one.message) for one in entries], redactor)
         return
@@ -90,22 +91,22 @@ def search(
     )
     hits, redactor = _read(lambda tx: find(tx, " ".join(query), where=where, limit=limit))
     if as_json:
-        _print_json([asdict(hit) | {"excerpt": redactor.clean_excerpt(hit.excerpt)} for hit in hits], redactor)
+        _print_json([asdict(hit) | {"excerpt": redactor.clean_excerpt(hit.excerpt)} for hit in hits or ()], redactor)
         return
     if not hits:
         click.echo("Nothing found.")
-    for hit in hits:
+    for hit in hits or ():
         click.echo(f"{hit.session_id}  {for_people(hit.created_ms)}  {hit.session_key}  {hit.role}")
-        click.echo(f"    {redactor.clean_excerpt(hit.excerpt)}")
+        click.echo(indent(redactor.clean_excerpt(hit.excerpt), "    "))
 
 
-def _read(query: "Callable[[Transaction], T]") -> "tuple[T, Redactor]":
-    """What the store says, and what hides the secrets in it: what is printed may be kept or passed on."""
+def _read(query: "Callable[[Transaction], T]") -> "tuple[T | None, Redactor]":
+    """What the store says, if there is one, and what hides secrets in it: what is printed may be kept or passed on."""
     from gateway.wiring import build_redactor
-    from hermes_cli.opening import open_home, with_store
+    from hermes_cli.opening import open_home, read_store
 
-    opened = open_home()
-    return with_store(opened, lambda db: db.read(query)), build_redactor(opened.settings)
+    opened = open_home(make=False)  # a question changes nothing
+    return read_store(opened, query), build_redactor(opened.settings)
 
 
 def _print_json(found: object, redactor: "Redactor") -> None:

@@ -22,7 +22,7 @@ def list_tools(as_json: bool = False) -> None:
     from tools.dropins import load_folder
     from tools.toolsets import ToolsetError, why_not
 
-    opened = open_home()
+    opened = open_home(make=False)  # a question changes nothing
     agent = opened.settings.agent
     registry = load_builtin()
     broken = load_folder(opened.home.root / "tools")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gateway.budgets import Amount
     from gateway.store.spending import By, Total
 
 
@@ -17,21 +16,21 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def usage(days: int, by: "By", as_json: bool) -> None:
     """Tokens and cost: today against the budget, and the last days."""
-    from gateway.budgets import against, how_to_price, no_price
+    from gateway.budgets import Amount, against, how_to_price, no_price
     from gateway.clock import now_ms
     from gateway.store import spending
     from gateway.store.connection import Transaction
     from gateway.wiring_budgets import build_budgets, unpriced_models
-    from hermes_cli.opening import open_home, with_store
+    from hermes_cli.opening import open_home, read_store
 
-    opened = open_home()
+    opened = open_home(make=False)  # a question changes nothing
     budgets, now = build_budgets(opened.settings), now_ms()
     since = budgets.days_back(now, days - 1)
 
-    def query(tx: Transaction) -> "tuple[list[Total], list[Total], Amount]":
+    def query(tx: Transaction) -> tuple["list[Total]", "list[Total]", Amount]:
         return spending.totals(tx, since, by), spending.totals(tx, since, "model"), spending.used(tx, budgets.day(now))
 
-    rows, models, today = with_store(opened, lambda db: db.read(query))
+    rows, models, today = read_store(opened, query) or ([], [], Amount())
     met = [one.name for one in models if one.unpriced_calls and budgets.limit_money and not budgets.price(one.name)]
     names = dict.fromkeys([*unpriced_models(opened.settings), *met])
     unpriced = [f"{no_price(name)} Say it: {how_to_price(name)}" for name in names]

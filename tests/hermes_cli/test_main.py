@@ -29,6 +29,32 @@ def test_an_unknown_command_gets_the_nearest(typed: str, hint: str, home: Path) 
     assert not home.exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("usage", 0, "Nothing was spent since"),
+        ("usage --by person --json", 0, '"rows": []'),
+        ("sessions list", 0, "No conversations yet."),
+        ("sessions list --json", 0, "[]"),
+        ("sessions search lighthouse", 0, "Nothing found."),
+        ("sessions show 2026", 1, "No session is called '2026'"),
+        ("forget telegram:123456789", 0, "Nothing is known of telegram:123456789: nobody has talked to"),
+        ("forget telegram:ada", 1, "'ada' is no id"),
+        ("trace", 1, "No message has reached the gateway"),
+        ("approvals list", 0, ""),
+        ("pairing list", 0, ""),
+        ("status", 1, ""),
+        ("doctor", 0, ""),
+        ("tools", 0, "terminal"),
+    ],
+)
+def test_a_question_makes_no_home(command: str, code: int, words: str, home: Path) -> None:
+    run = hermes(*command.split())
+    assert run.returncode == code, run.stderr
+    assert words in run.stdout + run.stderr
+    assert not home.exists()
+
+
 @pytest.mark.parametrize("command", ["gateway", "gateway run"])
 def test_a_second_gateway_names_the_first_and_leaves(command: str, home: Path) -> None:
     home.mkdir()

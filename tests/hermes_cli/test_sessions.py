@@ -42,6 +42,14 @@ def test_the_list_for_scripts() -> None:
     assert len(json.loads(run("sessions", "list", "--json", "--limit", "1").stdout)) == 1
 
 
+def test_every_line_of_a_hit_is_below_its_conversation() -> None:
+    assert run("chat", "-q", "a tower\nby the sea\nwith a lantern").exit_code == 0
+    first, *rest = run("sessions", "search", "--role", "user", "lantern").stdout.splitlines()
+    assert first.endswith("  user")
+    assert len(rest) > 1
+    assert all(line.startswith("    ") for line in rest)
+
+
 def test_an_empty_list_says_how_to_begin() -> None:
     assert "Begin one" in run("sessions", "list", "--platform", "telegram").stdout
 
