@@ -35,11 +35,16 @@ _DANGEROUS_NAMES = names(
 _DANGEROUS_METHODS = names(
     "unlink rmdir rmtree rename write_text write_bytes chmod touch symlink_to hardlink_to system popen eval exec "
     "lchmod import_module modules tofile to_csv to_sql to_pickle to_json to_parquet methodcaller attrgetter "
+    "FileIO FileHandler FileType "
     "load_extension executescript exec_module load_module find_spec module_from_spec spec_from_file_location"
 )
 _KNOWN_DUNDERS = frozenset({"__version__", "__file__", "__name__", "__doc__", "__all__", "__path__"})
 _RUNNERS = frozenset({"os", "subprocess", "builtins"})
 _RUNS = frozenset({"run", "call", "Popen", "check_call", "check_output", "getoutput", "getstatusoutput"})
+_HARMLESS_KEYWORDS = names(
+    "shell check capture_output text timeout cwd stdout stderr encoding errors universal_newlines bufsize close_fds "
+    "start_new_session"
+)
 _ELSEWHERE = re.compile(
     r"""\b(?:system|exec\w*|spawn\w*|popen\w*|fork|unlink\w*|rmdir\w*|rmtree|rmSync|rm_rf?|rm|remove_tree|FileUtils|child_process|
     execSync|eval|instance_eval|Function|qx|syscall|shell_exec|passthru|proc_open|assert|create_function|pack|unpack|
@@ -122,7 +127,9 @@ def _python(text: str, origin: Origin) -> Iterator[Finding | Argv | ShellText]:
             understood.add(node.func)
             yield inner
     rest = [node for node in nodes if node not in understood]
-    if origin == "command" and any(map(_is_risky, rest)):
+    called = {node.func for node in nodes if isinstance(node, ast.Call)}
+    renamed = any(isinstance(node, ast.Name) and node.id == "open" and node not in called for node in nodes)
+    if origin == "command" and (renamed or any(map(_is_risky, rest))):
         yield ask("interpreter-code", _WHY.format(language="Python"))
     elif origin == "file" and any(map(_is_harmful, rest)):
         yield ask("interpreter-code", _WHY_FILE.format(language="Python"))
@@ -131,6 +138,8 @@ def _python(text: str, origin: Origin) -> Iterator[Finding | Argv | ShellText]:
 def _started(call: ast.Call) -> Argv | ShellText | None:
     """The command that a call starts, when it is written out."""
     if not (isinstance(call.func, ast.Attribute) and call.args):
+        return None
+    if not {keyword.arg for keyword in call.keywords} <= _HARMLESS_KEYWORDS:
         return None
     match call.args[0]:
         case ast.Constant(value=str(text)) if call.func.attr in _RUNS | {"system", "popen"}:
@@ -198,4 +207,9 @@ def _opens_to_write(call: ast.Call) -> bool:
     modes = [keyword.value for keyword in call.keywords if keyword.arg == "mode"] + call.args[0 if is_method else 1 :][
         :1
     ]
-    return any(not (isinstance(mode, ast.Constant) and str(mode.value) in ("r", "rb", "rt")) for mode in modes)
+    is_hidden = any(isinstance(word, ast.Starred) for word in call.args) or any(
+        one.arg is None for one in call.keywords
+    )
+    return is_hidden or any(
+        not (isinstance(mode, ast.Constant) and str(mode.value) in ("r", "rb", "rt")) for mode in modes
+    )

@@ -162,7 +162,7 @@ def _secret(path: str, scope: str) -> Finding:
 
 def named_in_code(code: Code, folder: str, home: str) -> Iterator[Finding]:
     """Files that the strings of a program name."""
-    for word in re.findall(r"[\w~./*-]*\.?[\w-]+[\w./*-]*", code.text):
+    for word in dict.fromkeys(re.split(r"[^\w~./*-]+", code.text)):
         if "/" not in word and not word.startswith("."):
             continue
         path = located(word, "", "")

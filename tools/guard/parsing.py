@@ -34,11 +34,15 @@ from tools.guard.syntax import (
 
 MAX_DEPTH = 40
 _ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# The grammar's scanner looks up what stands behind a brace in a table of 256 letters, and ends the whole process there.
+_BREAKS_SCANNER = re.compile(r"\{[0-9.]*[^\x00-\xff]")
 _SUBSTITUTION = re.compile(r"`|\$\((?!\()")
 _CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\n")  # a backslash that is not escaped itself
 _LITERAL = frozenset({"comment", "raw_string", "ansi_c_string", "heredoc_body"})
 _BEFORE_COMMENT = b" \t\n;&|()`"
 _PLAIN = frozenset({"word", "number", "extglob_pattern", "regex", "variable_name", "special_variable_name", "$"})
+_COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
+_REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _IGNORED = frozenset({"comment", ";", "\n", ";;", "heredoc_start", "heredoc_end", "heredoc_body"})
 _COMPUTED = frozenset({"arithmetic_expansion", "expansion", "brace_expression", "array", "translated_string"})
 
@@ -51,13 +55,18 @@ def parse(text: str) -> Script:
     """Raises Unreadable."""
     if _ODD.search(text):
         raise Unreadable("it holds control characters, which can hide what runs")
+    if _BREAKS_SCANNER.search(text):
+        raise Unreadable("it holds a letter behind a brace that cannot be read there")
     source = _joined(text.encode(errors="replace"))
     root = _parser().parse(source).root_node
     if root.has_error:
         raise Unreadable("it cannot be read as a shell command")
     if b"#" in source:
         _check_comments(root, source)
-    return _Translation(source).script(root.children, 0)
+    translation = _Translation(source)
+    script = translation.script(root.children, 0)
+    translation.check_whole(root)
+    return script
 
 
 def _check_comments(root: Node, source: bytes) -> None:
@@ -103,6 +112,12 @@ class _Translation:
 
     def __init__(self, source: bytes) -> None:
         self._source = source
+        self._translated: set[int] = set()  # commands, by the nodes' own numbers
+
+    def check_whole(self, root: Node) -> None:
+        """No command may be lost on the way: the grammar puts some where nobody would look for them."""
+        if any(node.type in _COMMANDS and node.id not in self._translated for node in _nodes(root)):
+            raise Unreadable("it holds a command in a place where it cannot be read")
 
     def script(self, nodes: list[Node], depth: int) -> Script:
         statements: list[Statement] = []
@@ -117,7 +132,7 @@ class _Translation:
         if depth > MAX_DEPTH:
             raise Unreadable("it is nested too deep to be read")
         match node.type:
-            case "command" | "declaration_command" | "unset_command":
+            case kind if kind in _COMMANDS:
                 return self._simple(node, depth)
             case "variable_assignment" | "variable_assignments":
                 found = [node] if node.type == "variable_assignment" else node.named_children
@@ -169,7 +184,7 @@ class _Translation:
             case "case_statement":
                 items = [child for child in node.named_children if child.type == "case_item"]
                 words = [child for child in node.named_children if child.type not in ("case_item", "comment")]
-                body = tuple(Block("branch", self._case(item, depth)) for item in items)
+                body = tuple(self._case(item, depth) for item in items)
                 return Block("branch", body, words=tuple(self._word(word, depth) for word in words))
             case "function_definition":
                 return self._function(node, depth)
@@ -186,9 +201,10 @@ class _Translation:
         words = tuple(self._word(child, depth) for child in node.children_by_field_name("value"))
         return Block("loop", self.script([body], depth), name=self._text(name), words=words)
 
-    def _case(self, item: Node, depth: int) -> Script:
-        values = set(item.children_by_field_name("value"))
-        return self.script([child for child in item.children if child.is_named and child not in values], depth)
+    def _case(self, item: Node, depth: int) -> Block:
+        values = item.children_by_field_name("value")
+        body = self.script([child for child in item.children if child.is_named and child not in values], depth)
+        return Block("branch", body, words=tuple((Opaque(self._scripts_in(value, depth)),) for value in values))
 
     def _function(self, node: Node, depth: int) -> Block:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
@@ -198,6 +214,7 @@ class _Translation:
         return Block("function", self.script([body], depth), name=self._text(name), redirects=redirects)
 
     def _simple(self, node: Node, depth: int) -> Simple:
+        self._translated.add(node.id)
         words, assignments, redirects = list[Word](), list[Assignment](), list[Redirect]()
         end = -1  # of the last word
         for child in node.children:
@@ -211,6 +228,8 @@ class _Translation:
                     words += self._words_behind(child, depth)
                 case "comment":
                     continue
+                case _ if self._is_descriptor(child):
+                    continue
                 case _ if self._start(child) == end:  # the grammar ends some words too early
                     words[-1] += self._word(child, depth)
                     end = child.end_byte
@@ -218,6 +237,11 @@ class _Translation:
                     words.append(self._word(child, depth))
                     end = child.end_byte
         return Simple(tuple(words), tuple(assignments), tuple(redirects))
+
+    def _is_descriptor(self, node: Node) -> bool:
+        """Of `0<`, which the grammar takes for a word and a redirection."""
+        is_before = self._source[node.end_byte : node.end_byte + 1] in (b"<", b">")
+        return is_before and self._source[node.start_byte : node.end_byte].strip().isdigit()
 
     def _check_ends(self, node: Node) -> None:
         """The grammar may end something in the middle of a word."""
@@ -245,7 +269,7 @@ class _Translation:
         body = node.child_by_field_name("body")
         inner: Statement = self._statement(body, depth + 1) if body is not None else Simple(())
         after: list[Statement] = []
-        for child in node.children_by_field_name("redirect"):
+        for child in (child for child in node.children if child.type in _REDIRECTS):
             if child.type != "heredoc_redirect":
                 inner = with_redirects(inner, (self._redirect(child, depth),))
                 inner = with_words(inner, self._words_behind(child, depth))
@@ -336,7 +360,8 @@ class _Translation:
             case "ansi_c_string":
                 yield Text(ansi_c(self._text(node)[2:-1]), is_quoted=True)
             case "process_substitution":
-                yield Channel(self.script(node.children[1:-1], depth + 1))
+                script = self.script(node.children[1:-1], depth + 1)
+                yield Channel((Block("fed", script),) if node.children[0].type == ">(" else script)
             case "simple_expansion" | "expansion" | "command_substitution":
                 yield self._expansion(node, depth, is_quoted=False)
             case kind if kind in _COMPUTED:
@@ -367,10 +392,13 @@ class _Translation:
         text = self._text(node).strip()
         if node.type == "command_substitution":
             if text.startswith("`") and "\\" in text:
+                self._translated |= {inner.id for inner in _nodes(node)}
                 return Output(parse(re.sub(r"\\([`$\\])", r"\1", text[1:-1])), is_quoted)
             return Output(self.script(node.children[1:-1], depth + 1), is_quoted)
         if found := re.fullmatch(r"\$(?:(\w+)|\{(\w+)\})", text):
             return Variable(found[1] or found[2], is_quoted)
+        if "@P}" in text:
+            raise Unreadable("it runs what the text of a variable says")
         return Opaque(self._scripts_in(node, depth))
 
     def _scripts_in(self, node: Node, depth: int) -> tuple[Script, ...]:

@@ -45,5 +45,10 @@ def _formatted(words: tuple[str, ...]) -> str:
         return UNKNOWN
     made = ""
     while values:
-        made += _DIRECTIVE.sub(lambda one: "%" if one[0] == "%%" else values.pop(0) if values else "", text)
+        made += _DIRECTIVE.sub(lambda one: "%" if one[0] == "%%" else _value(one[0], values), text)
     return made
+
+
+def _value(directive: str, values: list[str]) -> str:
+    value = values.pop(0) if values else ""
+    return ansi_c(value) if directive == "%b" and UNKNOWN not in value else value

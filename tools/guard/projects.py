@@ -23,6 +23,7 @@ _ENDINGS = {
     "c": (".c", ".h", ".cc", ".cpp", ".hpp", ".s"),
     "php": (".php",),
     "npm": ("/package.json",),
+    "make": (".mk",),
 }
 _LOADERS = {
     "python": names(

@@ -79,7 +79,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    kind: Literal["group", "subshell", "branch", "loop", "function", "background"]
+    kind: Literal["group", "subshell", "branch", "loop", "function", "background", "fed"]  # fed: by what is not known
     body: "Script"
     name: str = ""  # of the function, or of the loop's variable
     words: tuple[Word, ...] = ()  # that the loop goes through, or that decide

@@ -1,5 +1,6 @@
 """Through a script, command by command, with what is known at each: variables, folder, input, files just written."""
 
+import fnmatch
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
@@ -34,6 +35,9 @@ _RUN_BY_OTHERS = names(
 # What an interpreter looks for when a folder or a bare name is given.
 _ENDS = {"python": ("/__main__.py",), "node": (".js", ".mjs", ".cjs", ".ts", "/index.js"), "ruby": (".rb",)}
 _LOADED = {"python": (".py",), "node": (".js", ".mjs", ".cjs", ".ts"), "ruby": (".rb",), "perl": (".pm", ".pl")}
+# bash runs what stands there whenever it takes the text for the name of a variable or for a number.
+_EVALUATED = re.compile(r"\[\s*(?:\$\(|`)")
+_EVALUATING = names("test [ let declare typeset local readonly export printf read unset wait mapfile readarray getopts")
 _RUN_TIME_NAME = ask("run-time-command", "which command it runs is decided only when it runs")
 
 
@@ -52,6 +56,7 @@ class Walk:
         self._written = {located(path, "", home): text for path, text in (written or {}).items()}
         self._earlier = dict(self._written)  # than this command
         self._read: set[tuple[str, str, str]] = set()  # files, with folder and text: each is read once
+        self._input: str | None = None  # for commands that are given none of their own
         self._aliases: dict[str, str] = {}
         self._functions: list[str] = []
         self._is_parallel = 0
@@ -114,6 +119,8 @@ class Walk:
         for word in made.words:
             fields(word, scope, lambda script: self._output(script, scope, depth))
         stdin, targets = self._redirects(made.redirects, scope, stdin, depth, name=made.kind)
+        if made.kind in ("function", "fed"):  # whoever calls a function decides what it reads
+            stdin = UNKNOWN
         if made.kind == "group":
             text = self._script(made.body, scope, stdin, depth + 1)
         else:
@@ -146,7 +153,10 @@ class Walk:
         for word in command.words:
             words += fields(word, scope, lambda script: self._output(script, scope, depth))
         values = dict(self._assigned(command.assignments, scope, depth))
+        stdin = stdin if stdin is not None else self._input
         stdin, targets = self._redirects(command.redirects, scope, stdin, depth, name=words[0] if words else "")
+        if words == ["exec"]:  # what it is given, all that follow are given
+            self._input = stdin
         if not words:
             scope.variables.update(values)
             self._remember_written(targets, "")
@@ -169,6 +179,8 @@ class Walk:
 
     def _check_variable(self, name: str, value: str, scope: Scope, depth: int) -> None:
         self.assigned.append((name, value))
+        if _EVALUATED.search(value):
+            self._found(_RUN_TIME_NAME)
         self._found(*self._inspection.variable(name, value))
         if name in _RUN_BY_OTHERS and value and not re.fullmatch(r"[\w./-]+", value):
             self.text(value, Scope(self._home, {"PWD": scope.value("PWD")}), None, depth + 1)
@@ -186,7 +198,9 @@ class Walk:
             self.opened.append((redirect.operator, target))
             place = self._run_of((name,), scope, stdin)
             self._found(*self._inspection.redirect(redirect.operator, target, place))
-            if redirect.operator.startswith("<"):
+            if redirect.operator == "<&":
+                stdin = stdin if target == "0" else UNKNOWN
+            elif redirect.operator.startswith("<"):
                 is_hidden = UNKNOWN in target or target.startswith(("/dev/tcp", "/dev/udp"))
                 stdin = self._written.get(self._key(target, scope), UNKNOWN if is_hidden else None)
             else:
@@ -213,15 +227,22 @@ class Walk:
             self.text(" ".join((meant, *arguments)), scope.copy(), stdin, depth + 1)
             self._aliases[name] = meant
         self._found(*self._inspection.command(run))
+        if name in _EVALUATING and any(_EVALUATED.search(word) for word in arguments):
+            self._found(_RUN_TIME_NAME)
         for variable, value in variables_before(run):
             self._check_variable(variable, value, scope, depth)
-        written = self._key(name, scope) if "/" in name else ""
-        if written in self._written:
-            self._inner(ScriptFile("sh", name), scope, stdin, depth)
+        for path in self._written_as(name, scope):
+            self._inner(ScriptFile("sh", path), scope, stdin, depth)
         for inner in (*unwrap(run), *interpret(run), *run_by_options(run), *loaded((name, *arguments), self._written)):
             self._inner(inner, scope, stdin, depth)
         self._follow(run, scope)
         return self._copied(run, scope) or printed(run)
+
+    def _written_as(self, name: str, scope: Scope) -> list[str]:
+        """Files written before that a command may be; where programs are looked for is not known."""
+        if "/" in name:
+            return [name] if self._key(name, scope) in self._written else []
+        return [path for path in self._written if path.endswith(f"/{name}")]
 
     def _copied(self, run: Run, scope: Scope) -> str:
         """What `cat` prints of files that were written before."""
@@ -272,7 +293,7 @@ class Walk:
         if path.startswith("/dev/fd/") or path == "/dev/stdin":
             self._found(ask("unread-code", "it runs what nobody has read"))
             return
-        for name in (path, *(f"{path}{end}" for end in _ENDS.get(file.language, ()))):
+        for name in self._files_named(file, scope):
             key = self._key(name, scope)
             content = self._written.get(key)
             if content is not None and (once := (key, scope.value("PWD"), content)) not in self._read:
@@ -281,6 +302,13 @@ class Walk:
                 is_given = self._earlier.get(key) != content
                 origin: Origin = "project" if file.is_project else "command" if is_given else "file"
                 self._content(posixpath.basename(name), Code(file.language, content, origin), scope, depth)
+
+    def _files_named(self, file: ScriptFile, scope: Scope) -> Iterator[str]:
+        yield file.path
+        yield from (f"{file.path}{end}" for end in _ENDS.get(file.language, ()))
+        if _PATTERN.search(file.path):
+            pattern = self._key(file.path, scope)
+            yield from [path for path in self._written if fnmatch.fnmatchcase(path, pattern)]
 
     def _content(self, name: str, file: Code, scope: Scope, depth: int) -> None:
         language, content = file.language, file.text

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,11 @@ def test_the_words_are_those_that_bash_makes(command: str, programs: Path, tmp_p
 def test_what_can_be_read_in_two_ways_is_not_read(command: str) -> None:
     with pytest.raises(Unreadable):
         parse(command)
+
+
+def test_no_letter_behind_a_brace_ends_the_process() -> None:
+    """The grammar's scanner reads beyond its table there, so it is tried where it can do no harm."""
+    commands = ["echo {\U0010fffd", "echo a{\U000e0061}", "echo {1..\U0010fffd", "echo x{中}"]
+    code = f"from tools.command_guard import judge\nassert [judge(one).verdict for one in {commands!r}] == ['ask'] * 4"
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", code], check=True)
