@@ -1,4 +1,4 @@
-"""How long the model calls and the tools of a turn take, and what the calls use: for its trail."""
+"""How long the model calls and the tools of a turn take, and what the calls use: for its trail. And what runs now."""
 
 import time
 from collections.abc import Callable

@@ -165,6 +165,32 @@ async def test_what_a_member_wants_is_decided_by_an_owner_on_another_platform(tm
             assert owners.ran == [FOLDER]
 
 
+async def test_an_owner_who_talks_of_something_else_allows_nothing_by_the_way(tmp_path: Path) -> None:
+    async with on_telegram(tmp_path, environment={"TELEGRAM_ALLOWED_USERS": "2002"}) as owners:
+        on = stage_of(owners)
+        adas = telegram_place(on, on.person("Ada", id=2002))
+        async with on.gateway():
+            on.model.script(say("Good evening."))
+            owners.say("hello")  # that is where the owner can be found
+            await owners.sees("Good evening.")
+            on.model.script(wreck(FOLDER))
+            adas.say("tidy up")
+            await owners.question(FOLDER)
+            on.model.script(say("It rains. Shall I look at tomorrow, too?"), say("Tomorrow is dry."))
+            owners.say("how is the weather?")
+            await owners.sees("Shall I look at tomorrow")
+            owners.say("ok")
+            await owners.sees("Tomorrow is dry.")
+            [approval_id] = approval_ids(owners)
+            named = await owners.sees("This question still waits")
+            assert f"/approve {approval_id}: wreck {FOLDER}" in named.text
+            assert (owners.states, owners.ran) == (["waiting"], [])
+            on.model.script(say("It is wrecked, Ada."))
+            owners.say(f"/approve {approval_id}")
+            await adas.sees("It is wrecked, Ada.")
+            assert owners.ran == [FOLDER]
+
+
 async def test_without_an_owner_to_be_found_it_is_not_done_and_said_so(tmp_path: Path) -> None:
     async with on_telegram(tmp_path, environment={"TELEGRAM_ALLOWED_USERS": "2002"}) as dm:
         on = stage_of(dm)
