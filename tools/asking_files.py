@@ -71,9 +71,9 @@ async def _about(
 
 def _judged(command: str, spelled: str, place: Workplace) -> tuple[Judgement, str]:
     """What speaks against it under its own name and the one that links lead to; and that one."""
-    real = os.path.realpath(spelled) if place.backend.name == "local" else spelled
+    real = _real(spelled) if place.backend.name == "local" else spelled
     home = place.backend.home
-    homes = dict.fromkeys((home, os.path.realpath(home) if place.backend.name == "local" else home))
+    homes = dict.fromkeys((home, _real(home) if place.backend.name == "local" else home))
     found = [
         judge(f"{command} {shlex.quote(path)}", cwd=place.current_folder, home=known, is_there=lambda path: False)
         for path in dict.fromkeys((spelled, real))
@@ -92,14 +92,21 @@ def _judged(command: str, spelled: str, place: Workplace) -> tuple[Judgement, st
 def _our_own(path: str, place: Workplace) -> Judgement:
     """Our home may be anywhere; a workspace inside of it is there to be written to."""
     home = str(Home.locate().root)
-    homes = {home, os.path.realpath(home)}
-    open_to_all = {place.workspace, os.path.realpath(place.workspace)} - homes
+    homes = {home, _real(home)}
+    open_to_all = {place.workspace, _real(place.workspace)} - homes
     if any(_is_below(path, one) for one in homes) and not any(_is_below(path, one) for one in open_to_all):
         from tools.guard.granting import Rule
 
         reason = f"it writes to {from_home(path, place)}, by which Hermes itself is run"
         return Judgement(verdict="ask", reasons=(reason,), rules=(Rule("write-start-up", path),))
     return Judgement(verdict="safe")
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except OSError:  # below another's /proc/…/root, where the tool itself cannot go either
+        return path
 
 
 def _is_below(path: str, folder: str) -> bool:

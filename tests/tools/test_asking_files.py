@@ -105,6 +105,17 @@ async def test_links_are_followed(place: Workplace, tmp_path: Path) -> None:
     assert (await asked(place, "file_read", path="notes.txt")).binding != first.binding
 
 
+async def test_a_link_that_cannot_be_followed_is_left_to_the_tool(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> str:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("os.path.realpath", refuse)  # as below another user's /proc/…/root
+    assert await question(place, "file_read", path="/proc/1/root/x") is None
+    assert (await asked(place, "file_read", path="~/.ssh/id_rsa")).reasons
+
+
 async def test_a_home_behind_a_link_is_still_the_home(place: Workplace, tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(tmp_path / "me")
     place.backend.home = str(tmp_path / "linked")  # type: ignore[misc]
