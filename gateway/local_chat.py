@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from agent_core.conversation import Message, ToolCall, system, user
+from agent_core.conversation import Message, ToolCall, system
 from agent_core.events import Emit, ignore
 from agent_core.history import open_calls, stopped_by_user
 from agent_core.model import Model
@@ -16,16 +16,19 @@ from agent_core.turn import run_turn
 from gateway.budgets import Budgets
 from gateway.clock import new_id
 from gateway.commands.registry import CommandCall, Commands, parse
+from gateway.local_processes import LocalProcesses
 from gateway.messages import SessionKey
 from gateway.metering import at_the_terminal
 from gateway.prompts import Prompts
 from gateway.store import sessions, transcripts
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
+from gateway.store.processes import AT_TERMINAL
 from gateway.titles import title_of
 from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
 from tools.gate import Gate, NobodyToAsk
+from tools.parts import Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,21 +46,34 @@ class LocalChat:
     timezone: str = ""
     budgets: Budgets = field(default_factory=Budgets)
     max_tool_result_chars: int = 100_000
+    _news: list[Text] = field(default_factory=list, init=False)  # for the agent, with the next message
 
     async def say(self, text: str, emit: Emit = ignore) -> str:
         """The answer to a message or a command; raises ModelError."""
+        self._news.extend(await LocalProcesses(self.db).ends())
         if command := parse(text):
-            name, arguments = command
-            call = CommandCall(key=self.key, name=name, arguments=arguments, place="cli", model=self.model.name)
-            reply = await self.db.write(lambda tx: self.commands.run(tx, call))
-            return reply.text
-        return await self._answer(user(text), emit)
+            return await self._obey(*command)
+        news = tuple(self._news)
+        self._news.clear()
+        return await self._answer(Message(role="user", parts=(*news, Text(text=text))), title_of(text), emit)
 
-    async def _answer(self, message: Message, emit: Emit) -> str:
+    async def _obey(self, name: str, arguments: str) -> str:
+        call = CommandCall(
+            key=self.key,
+            name=name,
+            arguments=arguments,
+            place="cli",
+            model=self.model.name,
+            processes_of=AT_TERMINAL,
+        )
+        reply = await self.db.write(lambda tx: self.commands.run(tx, call))
+        return "\n".join([reply.text, *await LocalProcesses(self.db).end_those_asked_for()])
+
+    async def _answer(self, message: Message, title: str, emit: Emit) -> str:
         def begin(tx: Transaction) -> tuple[str, list[Message]]:
             session = sessions.open_current(tx, self.key)
             transcripts.append(tx, session.id, message)
-            sessions.set_title(tx, session.id, title_of(message.text))
+            sessions.set_title(tx, session.id, title)
             return session.id, transcripts.recent(tx, session.id, limit=self.history_messages)
 
         session_id, history = await self.db.write(begin)

@@ -357,14 +357,14 @@ def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardM
 
 def build_tools(settings: Settings, home: Home, db: Database, sends: Sends | None = None) -> list[Tool]:
     """The tools that are switched on, those that keep something handed the place to keep it. Without `sends` there is
-    nowhere to send messages to."""
+    nowhere to send messages to, and nobody who watches what runs in the background."""
     known = load_builtin()
     load_folder(home.root / "tools")
     try:
         chosen = select(known, settings.agent.enabled_toolsets, settings.agent.disabled_toolsets, has_workplace=True)
     except ToolsetError as error:
         raise ConfigError(f"agent.enabled_toolsets or agent.disabled_toolsets: {error}") from error
-    terminal, process = process_tools(StoredProcesses(db), _terminal_rules(settings))
+    terminal, process = process_tools(StoredProcesses(db, is_watched=sends is not None), _terminal_rules(settings))
     messaging = messaging_tool(sends or NowhereToSend())
     handed = {tool.name: tool for tool in (todo_tool(StoredTodos(db)), messaging, terminal, process)}
     return [handed.get(tool.name, tool) for tool in chosen]

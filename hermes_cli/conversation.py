@@ -13,6 +13,7 @@ from agent_core.model import Model, ModelError
 from gateway.local_chat import LocalChat, new_key
 from gateway.local_gate import LocalGates
 from gateway.store.database import Database
+from gateway.store.processes import AT_TERMINAL
 from gateway.wiring import build_commands, build_model, build_prompts, build_redactor, build_tools
 from gateway.wiring_budgets import build_budgets
 from gateway.workplaces import workplace_here
@@ -95,7 +96,6 @@ def _screen(opened: Opened, lines: TextIO) -> Screen:
 def _chat(opened: Opened, db: Database, model: Model, screen: Screen) -> LocalChat:
     settings = opened.settings
     tools = build_tools(settings, opened.home, db)
-    key = new_key()
     hints = {"cli": "Your answers are shown in a terminal: write plain text or simple Markdown."}
     return LocalChat(
         db=db,
@@ -104,11 +104,11 @@ def _chat(opened: Opened, db: Database, model: Model, screen: Screen) -> LocalCh
         timezone=settings.user.timezone,
         max_tool_result_chars=settings.agent.max_tool_result_chars,
         prompts=build_prompts(settings, opened.home, db, hints=hints, project=Path.cwd()),
-        workplace=workplace_here(opened.settings.terminal, opened.home, str(key)),
+        workplace=workplace_here(opened.settings.terminal, opened.home, AT_TERMINAL),
         commands=build_commands(settings),
         gate=LocalGates(db=db, mode=settings.approvals.mode, prompt=screen.ask).gate,
         budgets=build_budgets(settings),
         max_iterations=settings.agent.max_iterations,
         history_messages=settings.agent.history_messages,
-        key=key,
+        key=new_key(),
     )

@@ -43,6 +43,7 @@ def _from_store(opened: "Opened") -> dict[str, Any]:
     from gateway.store import approvals, inbox, notices, outbox, pairing, processes, turns
     from gateway.store.connection import Transaction
     from hermes_cli.opening import with_store
+    from tools.backends.kept import is_kept
 
     if not opened.home.database.exists():
         counts = ("waiting", "running", "undelivered", "processes", "questions", "people", "asking")
@@ -54,7 +55,7 @@ def _from_store(opened: "Opened") -> dict[str, Any]:
             "waiting": inbox.waiting_in_all(tx),
             "running": turns.running(tx),
             "undelivered": outbox.undelivered(tx),
-            "processes": processes.running(tx),
+            "processes": sum(is_kept(process.spawned) for process in processes.running(tx)),
             "questions": len(approvals.waiting(tx)),
             "people": len(access.people),
             "asking": len(access.pending),

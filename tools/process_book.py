@@ -38,6 +38,10 @@ class Process:
 class ProcessBook(Protocol):
     """Keeps the rows. Whoever asks sees only what has the same holder."""
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody looks after what is in it, tells a chat and wakes the agent."""
+
     async def add(self, process: Process) -> None: ...
 
     async def all_of(self, holder: str) -> Sequence[Process]:
@@ -55,6 +59,8 @@ class ProcessBook(Protocol):
 
 class ProcessesInMemory:
     """For scripts: it knows of nothing when it is made anew, though the processes themselves may go on."""
+
+    is_watched = False
 
     def __init__(self) -> None:
         self._processes: dict[str, Process] = {}

@@ -73,9 +73,9 @@ def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
         if background:
             interval = max(check_interval, rules.min_check_interval_seconds) if check_interval else 0
             process = await _started(asked, place, book, context.task_id, interval, notify_on_complete)
-            told = {"session_id": process.id, "pid": process.spawned.pid}
-            words = f"It is checked every {interval} seconds; more often is not possible."
-            return told | ({"note": words} if interval != check_interval else {})
+            told: dict[str, Any] = {"session_id": process.id, "pid": process.spawned.pid}
+            note = _about_news(book, check_interval, interval, notify_on_complete=notify_on_complete)
+            return told | ({"note": note} if note else {})
         return await _waited_for(asked, place, rules, timeout, may_move=not workdir)
 
     built = build_tool(terminal, toolset="terminal", needs_workplace=True, brings="a command")
@@ -198,15 +198,25 @@ async def _started(
     return process(await place.backend.spawn(command, lambda spawned: book.add(process(spawned))))
 
 
+def _about_news(book: ProcessBook, wanted_interval: int, interval: int, *, notify_on_complete: bool) -> str:
+    if not book.is_watched and (interval or notify_on_complete):
+        return "Nobody watches it here, so nothing is told by itself: look with process poll, or wait for it."
+    if interval != wanted_interval:
+        return f"It is checked every {interval} seconds; more often is not possible."
+    return ""
+
+
 async def make_room(place: Workplace, book: ProcessBook, *, wanted: int = 1) -> None:
     """Forgets those that ended long ago. Raises ToolFailed when too many are running."""
-    known = await book.all_of(place.holder)
-    for process in known:
-        if process.ended_ms is None and not (standing := await place.backend.standing(process.spawned)).is_running:
-            await book.mark_ended(process.id, standing.exit_code, seen=not wanted)
-    known = await book.all_of(place.holder)
-    if wanted and sum(process.ended_ms is None for process in known) >= MAX_PROCESSES:
+    running = 0  # by what is, and not by the rows: whoever watches them may not have looked yet
+    for process in await book.all_of(place.holder):
+        if process.ended_ms is None:
+            standing = await place.backend.standing(process.spawned)
+            running += standing.is_running
+            if not standing.is_running:
+                await book.mark_ended(process.id, standing.exit_code, seen=not wanted)
+    if wanted and running >= MAX_PROCESSES:
         raise ToolFailed(f"{MAX_PROCESSES} processes are running already. Kill some first.")
-    for process in stale(known, now_ms(), making_room_for=wanted):
+    for process in stale(await book.all_of(place.holder), now_ms(), making_room_for=wanted):
         await place.backend.forget(process.spawned)
         await book.remove(process.id)

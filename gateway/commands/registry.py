@@ -37,6 +37,7 @@ class CommandCall:
     sender_name: str = ""
     about: str = ""  # the message it replies to, or whose button was pressed
     role_of: RoleOf = serves_nobody  # of whoever else it is about
+    processes_of: str = ""  # the session whose background processes are meant, when it is not its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

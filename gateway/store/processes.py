@@ -12,6 +12,7 @@ from tools.backends.base import Spawned
 from tools.parts import dump_parts, load_parts
 from tools.process_book import KEPT_MS, MAX_PROCESSES, Process
 
+AT_TERMINAL = "cli"  # the holder of all that whoever sits at the terminal has started, in whichever conversation
 _MAX_WAITING_NEWS = 20  # that one turn is told of: of the others, too, the agent can ask
 
 _SPAWNED = ("pid", "keeper_pid", "keeper_started", "folder")
@@ -56,6 +57,7 @@ class StoredProcesses:
     """What the tools are handed, so that their processes are found again after a restart."""
 
     db: Database
+    is_watched: bool = True
 
     async def add(self, process: Process) -> None:
         await self.db.write_when_possible(lambda tx: add(tx, process))
@@ -82,11 +84,11 @@ class StoredProcesses:
 
 
 def add(tx: Transaction, process: Process) -> None:
-    """News of it goes where the running turn of its session is answered; nowhere if there is no such turn. In one that
-    is being stopped it comes too late, and is ended."""
+    """News of it goes where the running turn of its session is answered; nowhere if there is no such turn, as at the
+    terminal: then it is its holder's. In one that is being stopped it comes too late, and is ended."""
     values = {name: getattr(process, name) for name in _PLAIN}
     values |= {name: getattr(process.spawned, name) for name in _SPAWNED}
-    values |= _asker(tx, process.task_id)
+    values |= _asker(tx, process.task_id) or {"session_key": process.holder}
     values |= {"told_ms": process.started_ms, "state": "running" if process.ended_ms is None else "ended"}
     names, marks = ", ".join(values), ", ".join("?" for _ in values)
     tx.execute(f"INSERT INTO processes ({names}) VALUES ({marks})", *values.values())  # noqa: S608
@@ -143,12 +145,22 @@ def remove(tx: Transaction, process_id: str) -> None:
 
 def to_watch(tx: Transaction) -> list[Watched]:
     """Those that run, and those whose chat must still be told that they have ended."""
-    return [_watched(row) for row in tx.all("SELECT * FROM processes WHERE state <> 'ended' ORDER BY started_ms, id")]
+    sql = "SELECT * FROM processes WHERE state <> 'ended' AND holder <> ? ORDER BY started_ms, id"
+    return [_watched(row) for row in tx.all(sql, AT_TERMINAL)]
 
 
 def to_end(tx: Transaction) -> list[Watched]:
-    rows = tx.all("SELECT * FROM processes WHERE state <> 'ended' AND state = 'running' AND end_requested")
+    rows = tx.all(
+        "SELECT * FROM processes WHERE state <> 'ended' AND state = 'running' AND end_requested AND holder <> ?",
+        AT_TERMINAL,
+    )
     return [_watched(row) for row in rows]
+
+
+def at_terminal(tx: Transaction) -> list[Watched]:
+    """Those that the terminal looks after, as far as anybody has seen still running."""
+    sql = "SELECT * FROM processes WHERE holder = ? AND state <> 'ended' ORDER BY started_ms, id"
+    return [_watched(row) for row in tx.all(sql, AT_TERMINAL)]
 
 
 def as_it_stands(tx: Transaction, process_id: str) -> Watched | None:
@@ -238,8 +250,9 @@ def running_in(tx: Transaction, session_key: str, *, by: str = "") -> list[Proce
     return [_process(row) for row in rows]
 
 
-def running(tx: Transaction) -> int:
-    return tx.count("SELECT COUNT(*) FROM processes WHERE state <> 'ended' AND state = 'running'")
+def running(tx: Transaction) -> list[Process]:
+    """As far as anybody has seen: where no gateway watches, some may have ended."""
+    return [_process(row) for row in tx.all("SELECT * FROM processes WHERE state <> 'ended' AND state = 'running'")]
 
 
 def outdated(tx: Transaction) -> list[Process]:

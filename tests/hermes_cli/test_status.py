@@ -1,8 +1,10 @@
 """`hermes status` beside a gateway, and without one."""
 
 import json
+import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from gateway.store.connection import Transaction, connect
 from hermes_cli.main import hermes as command
 from tests.gateway.store.rows import ADDRESS, a_process, a_question, an_asker
 from tests.hermes_cli.running import hermes
+from tools.backends.keeper import started_ticks
 
 
 def run(*arguments: str) -> Result:
@@ -42,8 +45,12 @@ def test_it_says_whom_it_lets_in(home: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_background_processes_are_counted(home: Path, made: None) -> None:
     with closing(connect(home / "state.db", busy_timeout_seconds=1)) as connection:
-        for name in ("a", "b"):
-            processes.add(Transaction(connection), a_process("20260322_124359_6b542f4e", name))
+        for name in ("a", "b", "ended"):
+            process = a_process("20260322_124359_6b542f4e", name)
+            if name != "ended":  # as if we kept it: only the other has ended, which nobody has noticed yet
+                pid, started = os.getpid(), started_ticks(os.getpid())
+                process = replace(process, spawned=replace(process.spawned, keeper_pid=pid, keeper_started=started))
+            processes.add(Transaction(connection), process)
     assert "Processes 2 running in the background" in run().stdout
     assert json.loads(run("--json").stdout)["processes"] == 2
 

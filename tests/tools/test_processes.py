@@ -278,8 +278,9 @@ async def test_nobody_sees_the_processes_of_others(room: Room, tmp_path: Path) -
     assert (await room.process(action="poll", session_id=which))["status"] == "running"
 
 
-async def test_how_it_is_looked_after_is_written_down(room: Room) -> None:
+async def test_how_it_is_looked_after_is_written_down(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     which = await room.start("cat", check_interval=60, notify_on_complete=True)
+    monkeypatch.setattr(room.book, "is_watched", True)
     told = await room.terminal(command="cat", background=True, check_interval=5)
     assert told["note"] == "It is checked every 30 seconds; more often is not possible."
     often, seldom = await room.book.all_of("me")
@@ -328,6 +329,18 @@ async def test_more_than_so_many_at_once_are_refused(room: Room, monkeypatch: py
     await room.start("cat")
     said = await refusal(room.terminal, command="cat", background=True)
     assert said == "1 processes are running already. Kill some first."
+
+
+async def test_those_that_have_ended_unnoticed_take_no_room(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def left_to_who_watches(process_id: str, exit_code: int | None, *, seen: bool = True) -> bool:
+        return False
+
+    monkeypatch.setattr("tools.terminal.MAX_PROCESSES", 1)
+    monkeypatch.setattr(room.book, "mark_ended", left_to_who_watches)
+    await room.start("true")
+    [ended] = await room.book.all_of("me")
+    await until(lambda: not kept.is_running(ended.spawned))
+    await room.start("cat")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"action": "dance"}, {"action": "log", "limit": 0}])

@@ -192,7 +192,7 @@ def resize(spawned: Spawned, *, columns: int, rows: int) -> None:
     except ProcessLookupError as error:
         raise BackendFailed("This process has ended.") from error
     try:
-        if not _keeper_lives(spawned):  # held first, asked then, as below
+        if not is_kept(spawned):  # held first, asked then, as below
             raise BackendFailed("This process has ended.")
         size = Path(spawned.folder) / "size"
         size.with_suffix(".new").write_text(f"{rows} {columns}", encoding="ascii")
@@ -220,7 +220,7 @@ async def _end_keeper(spawned: Spawned) -> None:
     loop.add_reader(keeper, gone.set)
     try:
         # Held first, asked then: the pid cannot become somebody else's in between.
-        if not _keeper_lives(spawned):
+        if not is_kept(spawned):
             return
         signal.pidfd_send_signal(keeper, signal.SIGTERM)
         async with asyncio.timeout(GIVE_UP_SECONDS + 5):
@@ -240,13 +240,14 @@ def is_running(spawned: Spawned) -> bool:
 
     Of one whose keeper was killed, what is left is ended first: nobody reads its output, and it was to leave nothing.
     """
-    if _keeper_lives(spawned):
+    if is_kept(spawned):
         return True
     # Asked in this order: a keeper that ends in between has written it down by the second question.
     return not (Path(spawned.folder) / "ended").exists() and _is_left_by_keeper(spawned)
 
 
-def _keeper_lives(spawned: Spawned) -> bool:
+def is_kept(spawned: Spawned) -> bool:
+    """Whether its keeper lives. Only looks."""
     try:
         facts = Path(f"/proc/{spawned.keeper_pid}/stat").read_bytes().rpartition(b")")[2].split()
         return facts[0] != b"Z" and int(facts[19]) == spawned.keeper_started
