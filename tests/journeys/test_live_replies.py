@@ -43,7 +43,7 @@ async def grow(on: Chat) -> None:
     last.set()
 
 
-@pytest.mark.parametrize("kind", a_few_of(KINDS, 1))
+@pytest.mark.parametrize("kind", a_few_of(KINDS, 3))
 @pytest.mark.parametrize("config", [WATCHING, AWAY], ids=["watching", "away"])
 async def test_a_slow_answer_grows_and_in_the_end_one_message_stands(
     kind: Kind, config: dict[str, object], tmp_path: Path
@@ -57,7 +57,7 @@ async def test_a_slow_answer_grows_and_in_the_end_one_message_stands(
         assert on.rings() == (0 if is_quiet else 1)
 
 
-@pytest.mark.parametrize("kind", a_few_of(KINDS, 1))
+@pytest.mark.parametrize("kind", a_few_of(KINDS, 3))
 async def test_a_quick_answer_comes_as_it_always_did(kind: Kind, tmp_path: Path) -> None:
     async with chat(tmp_path, kind, config={"display": {"draft_after_seconds": 60}}) as on, on.gateway():
         on.ask()
@@ -68,7 +68,7 @@ async def test_a_quick_answer_comes_as_it_always_did(kind: Kind, tmp_path: Path)
         assert [call for method in edits for call in on.server.called(method)] == []
 
 
-@pytest.mark.parametrize("kind", a_few_of(KINDS, 1))
+@pytest.mark.parametrize("kind", a_few_of(KINDS, 3))
 async def test_stop_takes_the_draft_away(kind: Kind, tmp_path: Path) -> None:
     async with chat(tmp_path, kind) as on, on.gateway():
         on.model.hold(PIECES[1])
@@ -81,7 +81,7 @@ async def test_stop_takes_the_draft_away(kind: Kind, tmp_path: Path) -> None:
         assert on.shown == ["Stopped."]
 
 
-@pytest.mark.parametrize("kind", a_few_of(KINDS, 1))
+@pytest.mark.parametrize("kind", a_few_of(KINDS, 3))
 @pytest.mark.parametrize("config", [WATCHING, AWAY], ids=["watching", "away"])
 async def test_what_failed_is_told_in_place_of_the_draft(kind: Kind, config: dict[str, object], tmp_path: Path) -> None:
     async with chat(tmp_path, kind, config=config) as on, on.gateway():
@@ -110,7 +110,7 @@ async def test_in_a_group_a_slow_answer_is_marked_as_seen_and_no_tool_is_told(ki
         await on.server.wait_for(lambda: on.reactions(question) == [], seconds=20)
 
 
-@pytest.mark.parametrize("kind", a_few_of(KINDS, 2))
+@pytest.mark.parametrize("kind", a_few_of(KINDS, 3))
 async def test_verbose_tells_of_tools_and_what_came_of_them(kind: Kind, tmp_path: Path) -> None:
     async with chat(tmp_path, kind) as on, on.gateway():
         on.ask("/verbose")
@@ -127,7 +127,7 @@ async def test_verbose_tells_of_tools_and_what_came_of_them(kind: Kind, tmp_path
         assert len(on.shown) == 2
 
 
-@pytest.mark.parametrize("kind", a_few_of(KINDS, 2))
+@pytest.mark.parametrize("kind", a_few_of(KINDS, 3))
 async def test_where_streaming_is_off_only_the_answer_is_seen(kind: Kind, tmp_path: Path) -> None:
     config = {"platforms": {kind.partition(" ")[0]: {"streaming": False}}}
     async with chat(tmp_path, kind, config=config) as on, on.gateway():

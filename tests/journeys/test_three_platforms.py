@@ -70,16 +70,23 @@ async def test_a_stranger_is_paired_and_answered_on_each(tmp_path: Path) -> None
         await slack.wait_for_text(cleo_dm, "6 * 9 = 54", seconds=SECONDS)
 
 
-async def test_wrong_tokens_of_two_leave_the_third_alone(tmp_path: Path) -> None:
+async def test_wrong_tokens_of_two_leave_the_third_alone_and_the_owner_is_told_there(tmp_path: Path) -> None:
+    """Slow by the few seconds after which it is looked who can be heard."""
     wrong = {"DISCORD_BOT_TOKEN": "wrong.token.here", "SLACK_BOT_TOKEN": "xoxb-wrong"}
-    async with three(tmp_path, **wrong) as all_three, all_three.first.home.gateway():
+    async with (
+        three(tmp_path, HERMES_ACCESS__OWNER_USERS="telegram:100", **wrong) as all_three,
+        all_three.first.home.gateway(),
+    ):
         home = all_three.first.home
         await home.until_platform("needs operator", account="discord", words="DISCORD_BOT_TOKEN", seconds=SECONDS)
         await home.until_platform("needs operator", account="slack", words="SLACK_BOT_TOKEN", seconds=SECONDS)
         await home.until_platform("connected", account="telegram", seconds=SECONDS)
         owner = all_three.first.person("Olga", id=100)
-        all_three.first.say(owner, "hello")
-        await all_three.first.hear(owner, "")
+        await all_three.first.ask(owner, "what is 6 * 7?", "6 * 7 = 42")
+        await all_three.first.hear(owner, "discord cannot be heard")
+        told = (await all_three.first.hear(owner, "slack cannot be heard"))["text"]
+        assert "SLACK_BOT_TOKEN" in told
+        assert "hermes status" in told
 
 
 async def test_why_as_a_reply_tells_the_trail_on_each(tmp_path: Path) -> None:
