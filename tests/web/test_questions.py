@@ -40,6 +40,7 @@ async def test_a_button_below_the_question_decides_it_and_no_button_stays(page: 
     assert "on this machine" in question
     assert "I ask because" in question
     assert await page.run("document.querySelector('#waiting').hidden")  # it stands here already
+    await page.wait_for("getComputedStyle(document.querySelector('.draft')).display === 'none'")  # it writes nothing
     await page.screenshot(tmp_path / "question.png")
     await choose(page, ".asking .choices", "Once")
     await page.wait_for("document.querySelector('.notice')?.innerText.includes('Allowed once')")
