@@ -1,12 +1,12 @@
 """Who may speak to us: every kind of event, by everybody, everywhere."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from typing import get_args
 
 import pytest
 
-from gateway.access import UNKNOWN, Decision, Role, Rules, Standing, decide
+from gateway.access import UNKNOWN, Decision, Role, Rules, Standing, decide, lesser
 from gateway.messages import InboundMessage, Kind, Quote, Sender, SessionKey, Text
 
 EVERYBODY = Rules(allow_all_users=True)
@@ -136,3 +136,22 @@ def test_a_named_owner_cannot_be_locked_out() -> None:
 def test_a_bot_is_not_let_in_with_everybody() -> None:
     bot = replace(message(), sender=Sender(id="9", is_bot=True))
     assert decide(bot, EVERYBODY).verdict == "ignore"
+
+
+@pytest.mark.parametrize(("one", "other"), list(combinations(("guest", "member", "owner"), 2)))
+def test_of_two_roles_the_lesser_counts(one: Role, other: Role) -> None:
+    assert lesser(one, other) == lesser(other, one) == lesser(one, one) == one
+    assert lesser(other, other) == other
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ("owner", "owner", "owner"),
+        ("owner", "member", "member"),
+        ("member", "guest", "guest"),
+        ("guest", "owner", "guest"),
+    ],
+)
+def test_two_roles_together_may_what_both_may(one: Role, other: Role, both: Role) -> None:
+    assert lesser(one, other) == lesser(other, one) == both
