@@ -1,14 +1,16 @@
 """Commands that run other commands: what each of them would run."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from tools.guard.expansion import UNKNOWN
 from tools.guard.findings import Finding, Run, ask
+from tools.guard.makefiles import script_of
 from tools.guard.names import names
-from tools.guard.options import read, read_around_first
+from tools.guard.options import Options, read, read_around_first, read_leading
 
 Origin = Literal["command", "file", "project"]
 
@@ -60,15 +62,19 @@ class _Prefix:
     is_loose: bool = False  # its options are too many to know: the other command may begin at any word
 
 
+_ENV = "-u --unset -C --chdir -S --split-string -a --argv0"
 _PREFIXES = {
-    **dict.fromkeys(("nohup", "setsid", "builtin", "coproc", "!", "fakeroot", "busybox", "toybox"), _Prefix()),
-    **dict.fromkeys(
-        ("unbuffer", "rlwrap", "torsocks", "proxychains", "proxychains4", "pkexec", "caffeinate"), _Prefix()
-    ),
+    **dict.fromkeys(names("nohup setsid builtin coproc ! busybox toybox unbuffer rlwrap torsocks chronic"), _Prefix()),
+    "pkexec": _Prefix("--user"),
+    "caffeinate": _Prefix("-t -w"),
+    "fakeroot": _Prefix("-s -i -l -b --lib --faked"),
+    **dict.fromkeys(("proxychains", "proxychains4"), _Prefix("-f")),
+    **dict.fromkeys(("gosu", "su-exec"), _Prefix(own_words=1)),
+    "sshpass": _Prefix("-p -f -d -P"),
     "time": _Prefix("-f --format -o --output"),
     "command": _Prefix(looks_only="-v -V"),
     "exec": _Prefix("-a"),
-    "env": _Prefix("-u --unset -C --chdir", sets_variables=True),
+    "env": _Prefix(_ENV, sets_variables=True),
     "nice": _Prefix("-n --adjustment"),
     "ionice": _Prefix("-c --class -n --classdata -p --pid -P -u"),
     "stdbuf": _Prefix("-i --input -o --output -e --error"),
@@ -98,8 +104,31 @@ _PREFIXES = {
 }
 SSH_OPTIONS = "-p -i -l -o -F -J -L -R -D -W -w -b -c -e -m -O -Q -S -E -I -B"  # those with a value
 _MOST_CANDIDATES = 12
+_FD_EXEC = re.compile(r"-[HILasigulpq01]*[xX]")  # with letters before it that take no value
+_PUT_IN = re.compile(r"\{[^ }]{0,4}\}")
+_ENV_SPLIT = re.compile(r"(?:-[iv0]*S|--s[a-z-]*=?)(.*)", re.DOTALL)
 _LOADER = re.compile(r"ld-(?:linux|musl)[\w.-]*|ld\.so")
-_XARGS = "-I -n -P -L -d -E -s -a --arg-file --max-args --max-procs --delimiter --max-chars"
+_XARGS = "-I -J -R -n -P -L -d -E -s -a --arg-file --max-args --max-procs --delimiter --max-chars --process-slot-var"
+_PARALLEL = (
+    "-j --jobs -P --max-procs -n -N --max-args -I -d --delimiter -a --arg-file --timeout --retries --joblog -C "
+    "--colsep -S --sshlogin --tmpdir --workdir --wd --results --load --memfree --tagstring --block --halt --delay "
+    "--env --nice"
+)
+_SU = "-c --command --session-command -s --shell -u --user -g --group -G --supp-group -w --whitelist-environment -T"
+_SCRIPT = "-c --command -I --log-in -O --log-out -B --log-io -T --log-timing -E --echo -m --logging-format -o"
+_DOCKER = "-H --host -c --context -l --log-level --config --tlscacert --tlscert --tlskey"
+_COMPOSE = "-f --file -p --project-name --profile --env-file --project-directory --ansi --parallel --progress"
+_CONTAINER = (
+    "-v --volume -e --env -w --workdir -u --user --name -p --publish --network --net --mount --entrypoint -l --label "
+    "--env-file -h --hostname --platform --gpus -m --memory --cpus --shm-size --add-host --restart --pull --ulimit "
+    "--dns --dns-search --device --cap-add --cap-drop --security-opt --tmpfs --log-driver --log-opt --link --expose "
+    "--ip --pid --ipc --userns --uts --runtime --stop-signal --stop-timeout -a --attach --cidfile --group-add "
+    "--volumes-from --sysctl --memory-swap --cpuset-cpus -c --cpu-shares --network-alias --health-cmd --pids-limit "
+    "--index"
+)
+_STARTING = ("run", "exec", "create")  # of containers
+# Those with a value that may not be left out, as that of -j may.
+MAKE_OPTIONS = "-f --file --makefile -C --directory -I --include-dir -o --old-file -W --what-if --eval -E"
 _ASSIGNMENT = re.compile(r"([^=]*)=(.*)", re.DOTALL)  # env takes any name
 
 
@@ -117,21 +146,27 @@ def variables_before(run: Run) -> Iterator[tuple[str, str]]:
     prefix = _PREFIXES.get(run.name)
     if prefix is None or not prefix.sets_variables:
         return
-    for word in read(run.words, prefix.with_value, stops_at_first=True).rest:
+    for word in _read_prefix(run, prefix).rest:
         if not (found := _ASSIGNMENT.fullmatch(word)):
             return
         yield found[1], found[2]
 
 
+def _read_prefix(run: Run, prefix: _Prefix) -> Options:
+    options = read_leading(run.words, prefix.with_value)
+    if run.name == "env" and options.rest[:1] == ("-",):  # an option here
+        behind = read_leading(options.rest[1:], prefix.with_value)
+        return Options((*options.given, *behind.given), behind.rest, options.takers)
+    return options
+
+
 def _after(run: Run, prefix: _Prefix) -> Iterator[Inner]:
-    options = read(
-        run.words, prefix.with_value + (" -S --split-string" if run.name == "env" else ""), stops_at_first=True
-    )
+    options = _read_prefix(run, prefix)
     if options.has(*prefix.looks_only.split()):
         return
-    for text in options.values("-S", "--split-string"):
-        if run.name == "env":
-            yield ShellText(" ".join((text, *options.rest)))
+    if run.name == "env" and options.has("-S", "--split-string"):
+        yield from _split_by_env(run.words)
+        return
     rest = options.rest[prefix.own_words :]
     if prefix.sets_variables:
         while rest and _ASSIGNMENT.fullmatch(rest[0]):
@@ -145,10 +180,21 @@ def _after(run: Run, prefix: _Prefix) -> Iterator[Inner]:
         yield Argv(("sh",))
 
 
+def _split_by_env(words: tuple[str, ...]) -> Iterator[Inner]:
+    """The text may begin with options of env itself, and all behind it belongs to the command."""
+    for place, word in enumerate(words):
+        if found := _ENV_SPLIT.fullmatch(word):
+            text, *behind = (found[1], *words[place + 1 :]) if found[1] else words[place + 1 :] or ("",)
+            yield ShellText(" ".join(("env", text, *map(shlex.quote, behind))))
+            return
+
+
 def _xargs(run: Run) -> Iterator[Inner]:
-    options = read(run.words, _XARGS, stops_at_first=True)
+    options = read_leading(run.words, _XARGS)
     marks = [
-        mark for mark in (*options.values("-I", "--replace"), "{}" if options.has("-i", "--replace") else "") if mark
+        mark
+        for mark in (*options.values("-I", "-J", "--replace"), "{}" if options.has("-i", "--replace") else "")
+        if mark
     ]
     if not options.rest:
         return
@@ -170,51 +216,50 @@ def _find(run: Run) -> Iterator[Inner]:
 
 def _fd(run: Run) -> Iterator[Inner]:
     for place, word in enumerate(run.words):
-        if word in ("-x", "-X", "--exec", "--exec-batch"):
+        if word in ("--exec", "--exec-batch") or _FD_EXEC.fullmatch(word):
             yield Argv(tuple(re.sub(r"\{[./]{0,2}\}", UNKNOWN, one) for one in (*run.words[place + 1 :], "{}")))
 
 
 def _parallel(run: Run) -> Iterator[Inner]:
-    options = read(
-        run.words, "-j --jobs -n -N -I -d --delimiter -a --arg-file --timeout --retries", stops_at_first=True
-    )
-    inner = options.rest
+    inner = read_leading(run.words, _PARALLEL).rest
     given = [place for place, word in enumerate(inner) if word.startswith((":::", "::::"))]
     command = inner[: given[0]] if given else inner
     if not command:
         yield ask("run-time-command", "it runs commands that are decided when it runs")
-        return
-    yield Argv(tuple(re.sub(r"\{[^ }]{0,4}\}", UNKNOWN, word) for word in (*command, "{}")))
+    elif " " in command[0]:  # a script; what is put in comes quoted
+        yield ShellText(_PUT_IN.sub('"${_}"', " ".join((*command, "{}"))))
+    else:
+        yield Argv(tuple(_PUT_IN.sub(UNKNOWN, word) for word in (*command, "{}")))
 
 
 def _text_of_rest(with_value: str = "", own_words: int = 0) -> Callable[[Run], Iterator[Inner]]:
     """The words behind the options are one script."""
 
     def inner(run: Run) -> Iterator[Inner]:
-        rest = read(run.words, with_value, stops_at_first=True).rest[own_words:]
+        rest = read_leading(run.words, with_value).rest[own_words:]
         if rest:
             yield ShellText(" ".join(rest))
 
     return inner
 
 
-def _text_of_option(with_value: str, *names: str) -> Callable[[Run], Iterator[Inner]]:
-    """The value of an option is a script."""
+def _script(run: Run) -> Iterator[Inner]:
+    yield from map(ShellText, read(run.words, _SCRIPT).values("-c", "--command"))
 
-    def inner(run: Run) -> Iterator[Inner]:
-        options = read(run.words, with_value)
-        texts = options.values(*names)
-        yield from (ShellText(text) for text in texts)
-        if run.name == "runuser" and options.has("-u"):
-            yield Argv(options.rest)
-        elif not texts and run.name in ("su", "runuser") and run.stdin is not None:
-            yield Argv(("sh",))
 
-    return inner
+def _su(run: Run) -> Iterator[Inner]:
+    leading = read_leading(run.words, _SU)
+    if run.name == "runuser" and leading.has("-u", "--user"):
+        yield Argv(leading.rest)
+        return
+    texts = read(run.words, _SU).values("-c", "--command", "--session-command")
+    yield from map(ShellText, texts)
+    if not texts and run.stdin is not None:
+        yield Argv(("sh",))
 
 
 def _flock(run: Run) -> Iterator[Inner]:
-    options = read(run.words, "-w --timeout -E --conflict-exit-code", stops_at_first=True)
+    options = read_leading(run.words, "-w --wait --timeout -E --conflict-exit-code")
     match options.rest:
         case [_, "-c" | "--command", text, *_]:
             yield ShellText(text)
@@ -223,22 +268,23 @@ def _flock(run: Run) -> Iterator[Inner]:
 
 
 def _container(run: Run) -> Iterator[Inner]:
-    """The command inside of a container: only what follows the image or the container's name."""
-    match run.words:
-        case ["run" | "exec" | "create", *words] | ["container", "run" | "exec" | "create", *words]:
-            taken = (
-                "-v --volume -e --env -w --workdir -u --user --name -p --publish --network --mount --entrypoint -l "
-                "--label --env-file -h --hostname --platform --gpus -m --memory --cpus --shm-size --add-host --restart"
-            )
-            options = read(words, taken, stops_at_first=True)
-            if options.rest[1:]:
-                yield Argv(options.rest[1:])
-            for entry in options.values("--entrypoint"):
-                yield Argv((entry, *options.rest[1:]))
+    """The command inside of a container: only what follows the image or the name of the container or service."""
+    rest = read_leading(run.words, _DOCKER).rest if run.name != "docker-compose" else ("compose", *run.words)
+    match rest:
+        case ["compose", *words]:
+            rest = read_leading(words, _COMPOSE).rest
+        case ["container", *words]:
+            rest = tuple(words)
+    if rest and rest[0] in _STARTING:
+        options = read_leading(rest[1:], _CONTAINER)
+        if options.rest[1:]:
+            yield Argv(options.rest[1:])
+        for entry in options.values("--entrypoint"):
+            yield Argv((entry, *options.rest[1:]))
 
 
 def _kubectl(run: Run) -> Iterator[Inner]:
-    if "exec" in run.words and "--" in run.words:
+    if {"exec", "run", "debug"}.intersection(run.words) and "--" in run.words:
         yield Argv(run.words[run.words.index("--") + 1 :])
 
 
@@ -275,10 +321,14 @@ def _ssh(run: Run) -> Iterator[Inner]:
 
 
 def _make(run: Run) -> Iterator[Inner]:
-    options = read(run.words, "-f --file --makefile -C --directory -j -I -o -W --eval -E")
+    options = read(run.words, MAKE_OPTIONS)
     folders = "".join(f"{folder}/" for folder in options.values("-C", "--directory"))
     files = options.values("-f", "--file", "--makefile") or ["GNUmakefile", "makefile", "Makefile"]
-    yield from (ScriptFile("make", folders + file) for file in files)
+    for file in files:
+        if file in ("-", "/dev/stdin") and run.stdin is not None:
+            yield ShellText(UNKNOWN if UNKNOWN in run.stdin else script_of(run.stdin))
+        else:
+            yield ScriptFile("make", folders + file)
 
 
 _SPECIAL: dict[str, Callable[[Run], Iterator[Inner]]] = {
@@ -291,16 +341,15 @@ _SPECIAL: dict[str, Callable[[Run], Iterator[Inner]]] = {
     "parallel": _parallel,
     "watch": _text_of_rest("-n --interval"),
     "ssh": _ssh,
-    "su": _text_of_option("-c --command -s --shell -g -G", "-c", "--command"),
-    "runuser": _text_of_option("-c --command -s --shell -u -g -G", "-c", "--command"),
+    "su": _su,
+    "runuser": _su,
     "sg": _sg,
-    "script": _text_of_option("-c --command -I -O -B -T -E -m -o", "-c", "--command"),
+    "script": _script,
     "entr": _text_of_rest(),
     "flock": _flock,
-    "docker": _container,
-    "podman": _container,
-    "nerdctl": _container,
+    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose"), _container),
     "kubectl": _kubectl,
+    "oc": _kubectl,
     "make": _make,
     "gmake": _make,
     "eval": _eval,

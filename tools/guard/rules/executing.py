@@ -9,6 +9,7 @@ from tools.guard.findings import Run, ask
 from tools.guard.names import names
 from tools.guard.options import read, read_around_first
 from tools.guard.rules.versions import commands_of
+from tools.guard.suspects import suspected
 from tools.guard.wrappers import SSH_OPTIONS, Inner, ShellText
 
 _WORKERS = names(
@@ -29,6 +30,7 @@ def run_by_options(run: Run) -> Iterator[Inner]:
     is_program = _PROGRAMS.get(run.name, _never)(run)
     if is_program or any(_first_name(text) not in _WORKERS for text in texts):
         yield ask("option-runs", f"an option or program text of {run.name} runs or writes something else")
+    yield from suspected(run)
 
 
 def _never(run: Run) -> bool:
