@@ -200,7 +200,7 @@ class BubblewrapBackend:
             rlimits=rlimits,
             cgroups=[str(folder) for folder in group.folders] if group else [],
             niceness=_NICENESS,
-            tells_left_children=False,
+            is_walled_in=True,
             shell=self._shell(command),
         )
 

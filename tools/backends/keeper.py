@@ -295,10 +295,11 @@ class Keeper:
         """TERM, some grace, KILL, until there are no children: neither ours nor, since we reap, anybody's below."""
         if not self._reap():
             return
-        if self.status is not None and self.order["tells_left_children"]:
+        if self.status is not None and not self.order["is_walled_in"]:
             self.left_children = len(_below(os.getpid()))
         began = time.monotonic()
-        _signal_all(signal.SIGTERM)
+        # Of one that is walled in our child is the wall, and ends all that is inside without grace when it goes.
+        _signal_all(signal.SIGTERM, but=self.child if self.order["is_walled_in"] else 0)
         _signal_all(signal.SIGCONT)  # one that is stopped hears nothing else
         pause = 0.001
         while self._reap():
@@ -372,10 +373,11 @@ def _below(root: int) -> list[int]:
     return found
 
 
-def _signal_all(number: int) -> None:
+def _signal_all(number: int, but: int = 0) -> None:
     for pid in _below(os.getpid()):
-        with contextlib.suppress(OSError):
-            os.kill(pid, number)
+        if pid != but:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
 
 
 def started_ticks(pid: int) -> int:

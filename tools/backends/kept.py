@@ -54,7 +54,7 @@ class Order:
     rlimits: Mapping[str, int] = field(default_factory=dict)
     cgroups: Sequence[str] = ()
     niceness: int = 10
-    tells_left_children: bool = True  # False where a pid namespace ends them by itself
+    is_walled_in: bool = False  # `argv` makes a pid namespace: what is in it ends with the process that made it
     shell: Shell | None = None  # of a command that bash is given
     sudo_password: str = field(default="", repr=False)
 
@@ -318,7 +318,7 @@ async def _keeper(order: Order, folder: Path, *, outlives_us: bool) -> asyncio.s
         "rlimits": dict(order.rlimits),
         "cgroups": list(order.cgroups),
         "niceness": order.niceness,
-        "tells_left_children": order.tells_left_children,
+        "is_walled_in": order.is_walled_in,
         "folder": str(folder),
         "head_bytes": SPAWNED_HEAD_BYTES if outlives_us else MAX_KEPT_BYTES,
         "tail_bytes": SPAWNED_TAIL_BYTES if outlives_us else KEPT_TAIL_BYTES,

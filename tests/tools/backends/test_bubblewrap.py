@@ -184,6 +184,18 @@ async def test_a_spawned_child_is_in_the_sandbox_too(backend: BubblewrapBackend,
     assert not kept.standing(spawned).is_running
 
 
+@pytest.mark.parametrize("pty", [False, True])
+async def test_one_that_is_ended_has_time_to_tidy_up(backend: BubblewrapBackend, pty: bool) -> None:
+    left = nap()
+    tidying = "trap 'echo tidy > tidied; exit 5' TERM"
+    spawned = await backend.spawn(Command(text=f"{tidying}; (setsid {left} &); {nap()} & wait", pty=pty))
+    await until(lambda: is_there(left))
+    await backend.kill(spawned)
+    assert (Path(backend.home) / "tidied").read_text() == "tidy\n"
+    assert kept.standing(spawned).exit_code == 5
+    assert not is_there(left)
+
+
 async def test_a_spawned_child_may_have_a_terminal(backend: BubblewrapBackend) -> None:
     spawned = await backend.spawn(Command(text="test -t 0 && read x && echo got:$x", interactive=True, pty=True))
     await backend.send(spawned, b"yes\n")
