@@ -12,6 +12,7 @@ from playground.wire import Refused, Wire
 
 MAX_FILE_BYTES = 20_000_000
 _MAX_TEXT_CHARS = 20_000
+_TO_A_MESSAGE = ("edit", "delete", "react", "press")
 _SANDBOXED = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -39,6 +40,7 @@ class Api:
             told = {"person": phone.add_person(_text(body, "text"))}
         else:
             self._check_person(phone, _text(body, "person"))
+            _check_there(phone, action, body)
             opened = _do(phone, action, body)
             told = {"place": opened} if opened else {}
         phone.changed()
@@ -48,6 +50,7 @@ class Api:
         """The bytes are the body; who, where and what it is stand in the address."""
         phone, about = self._phone(request), request.query
         self._check_person(phone, about.get("person", ""))
+        _check_place(phone, about["person"], about.get("place", "dm"))
         content = await request.read()
         if not content:
             raise ValueError("The file is empty.")
@@ -114,6 +117,21 @@ class Api:
     def _check_person(self, phone: Phone, person: str) -> None:
         if person not in [one.id for one in phone.people()]:
             raise ValueError("There is no such person.")
+
+
+def _check_place(phone: Phone, person: str, place: str) -> None:
+    if place not in [one.id for one in phone.places(person)]:
+        raise ValueError("There is no such chat on this phone.")
+
+
+def _check_there(phone: Phone, action: str, body: Wire) -> None:
+    """The chat, and the messages in it that are named."""
+    person, place = _text(body, "person"), _text(body, "place")
+    _check_place(phone, person, place)
+    message, reply_to = _text(body, "message"), _text(body, "reply_to")
+    named = {one for one in (message, reply_to) if one} | ({message} if action in _TO_A_MESSAGE else set())
+    if named and not named <= {one.id for one in phone.messages(person, place)}:
+        raise ValueError("There is no such message in this chat.")
 
 
 def _do(phone: Phone, action: str, body: Wire) -> str:

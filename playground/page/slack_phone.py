@@ -41,12 +41,11 @@ class SlackPhone(Phone):
     def __init__(self, server: SlackServer) -> None:
         super().__init__(server)
         self._people, self._world = server.people, server.world
-        people = self._people
-        self.owner = str(people.make_user("you", real_name="You (owner)", id=OWNER)["id"])
-        ada = str(people.make_user("ada", real_name="Ada", id="U0ADA00001")["id"])
-        people.make_user("ben", real_name="Ben", id="U0BEN00001")
+        self.owner = self._make_user("you", "You (owner)", id=OWNER)
+        ada = self._make_user("ada", "Ada", id="U0ADA00001")
+        self._make_user("ben", "Ben", id="U0BEN00001")
         for name, number in (("general", "C0GENERAL1"), ("roses", "C0ROSES001")):
-            people.make_channel(name, members=[self.owner, ada], id=number)
+            self._people.make_channel(name, members=[self.owner, ada], id=number)
 
     @property
     def handle(self) -> str:
@@ -171,7 +170,11 @@ class SlackPhone(Phone):
     def add_person(self, name: str) -> str:
         name = checked_name(name)
         handle = "".join(one for one in name.lower() if one.isascii() and one.isalnum()) or "someone"
-        return str(self._people.make_user(handle, real_name=name)["id"])
+        return self._make_user(handle, name)
+
+    def _make_user(self, handle: str, name: str, id: str = "") -> str:  # noqa: A002
+        """By the same name everywhere, as on the other phones: a client shows the display name, if there is one."""
+        return str(self._people.make_user(handle, real_name=name, display_name=name, id=id)["id"])
 
     def say(self, person: str, place: str, text: str, reply_to: str = "") -> None:
         channel, thread = self._find(person, place)

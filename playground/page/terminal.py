@@ -11,6 +11,10 @@ from playground.wire import Wire
 
 _CODE = re.compile(r"[A-HJ-NP-Z2-9]{8}")
 _USER = re.compile(r"[0-9]{1,20}|U[A-Z0-9]{1,20}")
+_AS_THEY_ARE = (
+    *("pairing list", "approvals list", "status", "trace last", "usage", "sessions list"),
+    *("doctor", "doctor --security"),
+)
 _SECONDS = 30.0
 _MAX_OUTPUT_CHARS = 20_000
 
@@ -32,8 +36,8 @@ class Terminal:
         """The command that is meant, word by word. Raises ValueError for anything that is not on the list."""
         name, platform = asked.get("command"), asked.get("platform")
         match name:
-            case "pairing list" | "sessions list" | "status" | "trace last" | "usage" | "doctor":
-                return str(name).split()
+            case str() if name in _AS_THEY_ARE:
+                return name.split()
             case "pairing approve" if platform in self._platforms and _fits(_CODE, asked.get("code")):
                 return ["pairing", "approve", str(platform), str(asked["code"])]
             case "pairing revoke" if platform in self._platforms and _fits(_USER, asked.get("user")):

@@ -62,8 +62,15 @@ class _Weaver:
 
     def add(self, row: sqlite3.Row) -> None:
         step = Step(event=row["event"], at_ms=row["at_ms"], detail=_loaded(row["detail"], {}))
+        if notice := self._notice(row):
+            step.detail = {**step.detail, "about": notice}
         for trail in self._find(row, step):
             trail.steps.append(step)
+
+    def _notice(self, row: sqlite3.Row) -> str:
+        """What is said besides the answer, and about what: a question to a human must not look like the answer."""
+        said = self._outbox.get(row["outbox_id"])
+        return str(said["topic"]) if said is not None and said["kind"] == "notice" else ""
 
     def _find(self, row: sqlite3.Row, step: Step) -> list[Trail]:
         if row["inbox_id"] is not None:

@@ -17,11 +17,19 @@ class Members:
         name: str = "ada",
         *,
         real_name: str = "",
+        display_name: str = "",
         id: str = "",  # noqa: A002
         tz: str = "Europe/Amsterdam",
     ) -> Wire:
         """Someone of the workspace, as `users.info` tells of them."""
-        user = User(id=id or self.world.new_id("U"), name=name, real_name=real_name, tz=tz, team_id=self.world.team_id)
+        user = User(
+            id=id or self.world.new_id("U"),
+            name=name,
+            real_name=real_name,
+            display_name=display_name,
+            tz=tz,
+            team_id=self.world.team_id,
+        )
         return self._added(user)
 
     def make_bot(self, name: str = "helper", *, id: str = "") -> Wire:  # noqa: A002

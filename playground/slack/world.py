@@ -21,6 +21,7 @@ class User:
     id: str
     name: str
     real_name: str = ""
+    display_name: str = ""  # empty: the name
     tz: str = "Europe/Amsterdam"
     is_bot: bool = False
     bot_id: str = ""
@@ -31,7 +32,8 @@ class User:
     @property
     def wire(self) -> Wire:
         real_name = self.real_name or self.name
-        profile: Wire = {"real_name": real_name, "display_name": self.name, "team": self.team_id, "status_text": ""}
+        shown = self.display_name or self.name
+        profile: Wire = {"real_name": real_name, "display_name": shown, "team": self.team_id, "status_text": ""}
         if self.is_bot:
             profile |= {"bot_id": self.bot_id, "api_app_id": self.app_id}
         wire: Wire = {"id": self.id, "team_id": self.team_id, "name": self.name, "deleted": self.deleted}

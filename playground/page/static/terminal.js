@@ -48,7 +48,10 @@ export class Terminal {
     const rowOf = (code) => this.requests.find((row) => row.account === code.platform && row.user_id === code.person);
     const stateOf = (code) => rowOf(code)?.state ?? "pending";
     const newest = [...this.codes].sort((a, b) => b.at_ms - a.at_ms);
-    const always = ["pairing list", "status", "trace last", "usage", "sessions list", "doctor"];
+    const always = [
+      ...["pairing list", "approvals list", "status", "trace last", "usage", "sessions list"],
+      ...["doctor", "doctor --security"],
+    ];
     return [
       ...newest.filter((code) => stateOf(code) === "pending").map(approval),
       ...always.map((words) => ({ words, ask: { command: words } })),

@@ -4,6 +4,12 @@ import { byId, el } from "./dom.js";
 
 const WRONG = new Set(["refused", "failed", "expired", "in_doubt", "postponed", "revoked", "approval failed"]);
 const ENDS = new Set([...WRONG, "sent", "noted", "deleted", "pairing approved", "stopped"]);
+const DECIDED = {
+  approval_approved: "allowed",
+  approval_denied: "denied",
+  approval_expired: "nobody decided",
+  approval_withdrawn: "question withdrawn",
+};
 const HIDDEN = new Set(["opened"]);
 
 export class Trails {
@@ -29,10 +35,10 @@ function trailElement(trail) {
   const steps = told(trail.steps);
   const first = trail.steps[0].at_ms;
   const last = trail.steps.at(-1);
-  const isOpen = !ENDS.has(last.event);
+  const isOpen = !ENDS.has(last.event) || isQuestion(last);
   const chips = steps.map((step, index) => {
     const since = index ? step.at_ms - steps[index - 1].at_ms : 0;
-    const kind = WRONG.has(step.event) ? "wrong" : step.event === "sent" ? "good" : step.kind;
+    const kind = WRONG.has(step.event) ? "wrong" : step.kind;
     return el(
       "li",
       { class: `step ${kind}`, title: step.title },
@@ -58,18 +64,27 @@ function trailElement(trail) {
 /** Steps as they are told: a tool's start and end are one, and so are a send and its receipt. */
 function told(steps) {
   const found = [];
+  const begun = new Set(steps.filter((step) => step.event === "tool_started").map((step) => step.detail.call));
   for (const step of steps) {
     const before = found.at(-1);
     if (HIDDEN.has(step.event)) continue;
     if (step.event === "tool_finished" && before?.event === "tool_started") found.pop();
     if (["sent", "piece_sent"].includes(step.event) && before?.event === "sending") found.pop();
     const at = new Date(step.at_ms).toISOString().slice(11, 23);
-    found.push({ ...step, ...wording(step), title: `${step.event} ${at} ${JSON.stringify(step.detail)}` });
+    const wasRun = step.event !== "tool_finished" || begun.has(step.detail.call);
+    found.push({ ...step, ...wording(step, wasRun), title: `${step.event} ${at} ${JSON.stringify(step.detail)}` });
   }
   return found;
 }
 
-function wording({ event, detail }) {
+/** Somebody is asked for a yes: it was said in the chat, and is not the answer. */
+const isQuestion = ({ event, detail }) => event === "sent" && detail.about === "approval";
+
+function wording({ event, detail }, wasRun) {
+  if (event === "sent" && isQuestion({ event, detail })) return { label: "asked ✓", kind: "" };
+  if (event === "approval_asked") return { label: `${detail.tool} waits for a yes`, kind: "tool" };
+  if (event.startsWith("approval_")) return { label: DECIDED[event] ?? event.replaceAll("_", " "), kind: "tool" };
+  if (!wasRun) return { label: `${detail.tool} not run`, kind: "tool" };
   if (event === "model_replied") return { label: "model", kind: "model" };
   if (event === "tool_started") return { label: `${detail.tool}…`, kind: "tool" };
   if (event === "tool_finished") return { label: detail.error ? `${detail.tool} failed` : detail.tool, kind: "tool" };

@@ -153,6 +153,29 @@ async def test_what_cannot_be_done_is_a_sentence(on: Scene) -> None:
     assert said(on, "telegram") == []
 
 
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_a_place_and_a_message_that_are_not_there_are_told(on: Scene, platform: str) -> None:
+    somebody = {"person": on.on.phones[platform].owner, "text": "x"}
+    for action in ("say", "edit", "press", "join", "thread"):
+        told = await on.post(f"api/phones/{platform}/{action}", {**somebody, "place": "nowhere"}, status=400)
+        assert told["problem"] == "There is no such chat on this phone.", action
+    for action in ("edit", "delete", "react", "press", "thread"):
+        about = {**somebody, "place": "dm", "message": "none"}
+        told = await on.post(f"api/phones/{platform}/{action}", about, status=400)
+        assert told["problem"] == "There is no such message in this chat.", action
+    reply = {**somebody, "place": "dm", "reply_to": "none"}
+    assert "no such message" in (await on.post(f"api/phones/{platform}/say", reply, status=400))["problem"]
+    told = await on.upload(platform, b"x", person=somebody["person"], place="nowhere", status=400)
+    assert told["problem"] == "There is no such chat on this phone."
+
+
+async def test_people_have_the_same_names_on_each_phone(on: Scene) -> None:
+    for phone in on.on.phones.values():
+        assert [one.name for one in phone.people()] == ["You (owner)", "Ada", "Ben"]
+    profile = on.slack.stage.world.users[on.slack.owner].wire["profile"]  # type: ignore[attr-defined]
+    assert profile["display_name"] == "You (owner)"
+
+
 async def test_a_line_is_cut_frozen_and_mended(on: Scene) -> None:
     await on.post("api/phones/telegram/line/down")
     assert on.telegram.view("", "dm")["line"] == "down"

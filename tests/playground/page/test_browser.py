@@ -124,6 +124,26 @@ async def test_a_button_is_pressed(table: Table) -> None:
     await table.hear("telegram", "You are back in")
 
 
+@pytest.mark.parametrize("platform", ["telegram", "discord", "slack"])
+async def test_a_question_waits_and_is_no_answer_until_it_is_decided(table: Table, platform: str) -> None:
+    asked = f"run rm -rf {platform}-junk"
+    await table.speak_as(platform, table.on.phones[platform].owner)
+    await table.ask(platform, asked, f"rm -rf {platform}-junk")
+    line = f"[...document.querySelectorAll('#trails .{platform}')].find((one) => one.innerText.includes({asked!r}))"
+    await table.page.wait_for(f"{line}?.innerText.includes('asked ✓')", seconds=SECONDS)
+    told = str(await table.page.run(f"{line}.innerText"))
+    assert "terminal waits for a yes" in told
+    assert "sent ✓" not in told
+    assert await table.page.run(f"{line}.classList.contains('open')")
+    await table.page.run(
+        f"[...document.querySelectorAll('.{platform} .press')].findLast((one) => one.innerText === 'Deny').click()"
+    )
+    await table.page.wait_for(f"{line}.innerText.includes('sent ✓')", seconds=SECONDS)
+    told = str(await table.page.run(f"{line}.innerText"))
+    assert "denied" in told
+    assert "terminal not run" in told
+
+
 async def test_a_file_is_sent_and_a_picture_comes_back(table: Table, tmp_path: Path) -> None:
     notes, picture = tmp_path / "notes.txt", tmp_path / "dot.png"
     notes.write_text("roses need water")

@@ -163,6 +163,20 @@ def test_a_messages_trail_holds_what_its_turn_and_its_answer_did(database: sqlit
     assert [step["event"] for step in trail["steps"]] == ["accepted", "claimed", "tool_started", "sent"]
 
 
+def test_a_question_to_a_human_is_told_from_the_answer(database: sqlite3.Connection, rows: Rows) -> None:
+    number = add_message(database, "run it", turn="t1")
+    question = add_reply(database, turn_id="t1", kind="notice", topic="approval")
+    answer = add_reply(database, turn_id="t1")
+    add_step(database, "accepted", 10, inbox_id=number)
+    for at, row in ((20, question), (30, answer)):
+        add_step(database, "sent", at, outbox_id=row, turn_id="t1", detail={"receipt": "9"})
+    (trail,) = look(rows)["trails"]
+    assert [step["detail"] for step in trail["steps"][1:]] == [
+        {"receipt": "9", "about": "approval"},
+        {"receipt": "9"},
+    ]
+
+
 def test_a_commands_answer_belongs_to_the_command(database: sqlite3.Connection, rows: Rows) -> None:
     number = add_message(database, "/status", message_id="44")
     add_step(database, "accepted", 10, inbox_id=number)
