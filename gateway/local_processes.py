@@ -60,7 +60,12 @@ def _over(watched: Sequence[Watched]) -> list[tuple[Watched, News]]:
         standing = kept.standing(one.process.spawned)
         if not standing.is_running:
             fresh = read_rest(one.process.spawned, one.process.polled)
-            at_ms = standing.ended_ms or now_ms()
-            news = News(process=one.process, fresh=fresh, at_ms=at_ms, exit_code=standing.exit_code)
+            news = News(
+                process=one.process,
+                fresh=fresh,
+                at_ms=standing.ended_ms or now_ms(),
+                exit_code=standing.exit_code,
+                note=standing.note,
+            )
             found.append((one, news))
     return found

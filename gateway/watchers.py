@@ -225,8 +225,8 @@ class Watchers:
         waking = self._waking(tx, [one for one, _, _ in told])
         if for_chat := [news for one, news, _ in told if self._is_for_chat(one, news, wakes=one in waking)]:
             outbox.add(tx, told[-1][0].address, [Text(text=process_news.ends(for_chat))], topic=_TOPIC)
-        if stopped := [one for one, _, _ in told if one.end_requested]:
-            outbox.add_notice(tx, stopped[-1].address, process_news.stopped(len(stopped)), topic=_TOPIC)
+        if stopped := [news for one, news, _ in told if one.end_requested]:
+            outbox.add_notice(tx, told[-1][0].address, process_news.stopped(stopped), topic=_TOPIC)
         if unseen := [(one, last) for one, _, last in told if not one.is_seen]:
             self._write_for_agent(tx, unseen, waking)
 
@@ -270,6 +270,7 @@ class Watchers:
             at_ms=over.at_ms or now_ms(),
             exit_code=process.exit_code if over.watched.is_seen else over.standing.exit_code,
             was_away=process.started_ms < self._began_ms and process.id not in self._seen_running,
+            note=over.standing.note,
         )
 
     async def _prune(self) -> None:

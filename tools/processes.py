@@ -130,7 +130,8 @@ class _One:
 
     async def polled(self, *, raw: bool) -> dict[str, Any]:
         standing = await self._standing()
-        return self._told(standing) | await self._news(standing, raw=raw)
+        shown, note = await self._news(standing, raw=raw)
+        return self._told(standing, note, output=shown)
 
     async def waited_for(
         self, timeout: float, longest: float, user_wrote: asyncio.Event | None, *, raw: bool
@@ -141,10 +142,8 @@ class _One:
         if standing.is_running:
             wrote = user_wrote is not None and user_wrote.is_set()
             notes.append(_WROTE if wrote else f"It still runs after {seconds:g} seconds.")
-        told = self._told(standing) | await self._news(standing, raw=raw)
-        if said := " ".join(filter(None, (*notes, told.pop("note", "")))):
-            told["note"] = said
-        return told
+        shown, note = await self._news(standing, raw=raw)
+        return self._told(standing, *notes, note, output=shown)
 
     async def lines(self, offset: int, limit: int, *, raw: bool) -> dict[str, Any]:
         standing = await self._standing()
@@ -153,8 +152,8 @@ class _One:
         lines = text.removesuffix("\n").split("\n") if text else []
         first = offset or max(1, len(lines) - limit + 1)
         shown, left_out = _cut("\n".join(lines[first - 1 : first - 1 + limit]))
-        told = self._told(standing) | {"output": shown, "total_lines": len(lines), "offset": first, "limit": limit}
-        return told | ({"note": f"{left_out:,} characters are left out; ask for fewer lines."} if left_out else {})
+        note = f"{left_out:,} characters are left out; ask for fewer lines." if left_out else ""
+        return self._told(standing, note, output=shown, total_lines=len(lines), offset=first, limit=limit)
 
     async def killed(self) -> dict[str, Any]:
         await self.backend.kill(self.process.spawned)
@@ -194,13 +193,12 @@ class _One:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         return standing
 
-    async def _news(self, standing: Standing, *, raw: bool) -> dict[str, Any]:
+    async def _news(self, standing: Standing, *, raw: bool) -> tuple[str, str]:
+        """What it wrote since the last look, and a note about that."""
         text, end = await self._text(self.process.polled, standing)
         await self.book.mark_polled(self.process.id, end)
         shown, left_out = _cut(text if raw else plain(text, from_terminal=self.process.pty))
-        return {"output": shown} | (
-            {"note": f"{left_out:,} characters are left out; log has them."} if left_out else {}
-        )
+        return shown, f"{left_out:,} characters are left out; log has them." if left_out else ""
 
     async def _text(self, since: int, standing: Standing) -> tuple[str, int]:
         """What it wrote from there on, as far as it is kept, and up to where. What is half there waits for its rest."""
@@ -221,10 +219,11 @@ class _One:
         whole = text.removesuffix(unfinished(text))
         return whole, position - len(decoder.getstate()[0]) - (len(text) - len(whole))
 
-    def _told(self, standing: Standing) -> dict[str, Any]:
-        return {"session_id": self.process.id, "status": "running" if standing.is_running else "exited"} | (
-            {} if standing.is_running else {"exit_code": standing.exit_code}
-        )
+    def _told(self, standing: Standing, *notes: str, **more: Any) -> dict[str, Any]:
+        told: dict[str, Any] = {"session_id": self.process.id, "status": "running" if standing.is_running else "exited"}
+        told |= {} if standing.is_running else {"exit_code": standing.exit_code}
+        said = " ".join(filter(None, (*notes, standing.note)))
+        return told | more | ({"note": said} if said else {})
 
 
 async def _pause(seconds: float, user_wrote: asyncio.Event | None) -> None:

@@ -88,8 +88,16 @@ def test_many_are_listed_without_their_output(count: int, listed: int, more: str
 
 
 def test_how_many_were_stopped() -> None:
-    assert stopped(1) == "Stopped: 1 background process has ended."
-    assert stopped(2) == "Stopped: 2 background processes have ended."
+    assert stopped([ENDED]) == "Stopped: 1 background process has ended."
+    assert stopped([ENDED] * 2) == "Stopped: 2 background processes have ended."
+
+
+def test_what_became_of_its_children_is_told_to_everybody() -> None:
+    noted = replace(ENDED, note="1 of its processes could not be ended.")
+    assert ends([noted]).endswith("after 3 min. 1 of its processes could not be ended.")
+    assert stopped([ENDED, noted]).endswith("processes have ended. proc_a: 1 of its processes could not be ended.")
+    assert "1 of its processes could not be ended." in for_agent(noted)
+    assert "1 of its processes could not be ended." in for_agent(noted, was_stopped=True)
 
 
 def test_the_agent_is_told_whose_words_these_are() -> None:

@@ -249,6 +249,27 @@ async def test_killing_one_ends_its_whole_tree(tmp_path: Path, kind: str, pty: b
     assert (await room.process(action="kill", session_id=which))["status"] == "exited"
 
 
+async def test_what_it_left_running_is_told_with_its_end(room: Room) -> None:
+    left = nap()
+    which = await room.start(f"{left} & until pgrep -fx '{left}'; do :; done; echo done")
+    told = await room.process(action="wait", session_id=which)
+    assert told["output"].endswith("done\n")
+    assert told["note"].startswith("It left processes running, which were ended with it;")
+    assert not is_there(left)
+
+
+async def test_what_could_not_be_ended_is_not_claimed_to_be(room: Room) -> None:
+    """As a keeper writes it down that has met processes of root, which no test can start."""
+    which = await room.start("cat")
+    found = await room.book.find(room.place.holder, which)
+    assert found is not None
+    await room.place.backend.kill(found.spawned)
+    told = Path(found.spawned.folder) / "ended"
+    told.write_text(json.dumps(json.loads(told.read_text()) | {"stubborn": 2}))
+    ended = await room.process(action="kill", session_id=which)
+    assert ended["note"] == "2 of its processes could not be ended: they belong to another user."
+
+
 async def test_one_that_cannot_be_written_down_is_ended(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     async def full(process: Process) -> None:
         raise OSError("disk full")

@@ -91,6 +91,7 @@ class Standing:
     exit_code: int | None = None
     output_bytes: int = 0
     ended_ms: int | None = None  # None when nobody saw it, or the backend does not know
+    note: str = ""  # what became of its children, when that should be known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

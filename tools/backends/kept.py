@@ -142,6 +142,7 @@ def standing(spawned: Spawned) -> Standing:
             exit_code=int(ended["exit_code"]),
             output_bytes=int(ended["output_bytes"]),
             ended_ms=told.stat().st_mtime_ns // 1_000_000,
+            note=_about_children(ended, "a command in the background must not end before them."),
         )
     except (OSError, ValueError, KeyError):
         return Standing(is_running=False, output_bytes=total)
@@ -424,11 +425,7 @@ def _collected(result: Mapping[str, Any], folder: Path, max_chars: int) -> Finis
         text = "".join(file.read_bytes().decode("utf-8", "replace") for _, file in pieces)
         if len(text) > max_chars:
             text, full = _head_and_tail(pieces, total, max_chars), str(pieces[0][1])
-    notes = []
-    if result["left_children"]:
-        notes.append("It left processes running, which were ended with it; start those in the background.")
-    if result["stubborn"]:
-        notes.append(f"{result['stubborn']} of its processes could not be ended: they belong to another user.")
+    notes = [_about_children(result, "start those in the background.")]
     if full and total > MAX_KEPT_BYTES:
         notes.append(f"Of its {in_bytes(total)} of output the first {in_bytes(MAX_KEPT_BYTES)} are kept.")
     return Finished(
@@ -437,8 +434,17 @@ def _collected(result: Mapping[str, Any], folder: Path, max_chars: int) -> Finis
         timed_out=result["ended_by_us"] == "timeout",
         output_bytes=total,
         full_output=full,
-        note=" ".join(notes),
+        note=" ".join(filter(None, notes)),
     )
+
+
+def _about_children(result: Mapping[str, Any], advice: str) -> str:
+    notes = []
+    if result["left_children"]:
+        notes.append(f"It left processes running, which were ended with it; {advice}")
+    if result["stubborn"]:
+        notes.append(f"{result['stubborn']} of its processes could not be ended: they belong to another user.")
+    return " ".join(notes)
 
 
 def _head_and_tail(pieces: Sequence[tuple[int, Path]], total: int, max_chars: int) -> str:
