@@ -33,6 +33,8 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 _MAX_ARGUMENT_BYTES = 131_000  # what the kernel takes as one argument
 _MAX_LINE_BYTES = 65_536
 _START_UP = "start_up"
+_ENDED = "ended"  # written by a keeper when all is over
+_ABANDONED_SECONDS = 172_800  # no command may take so long: one without that was left by a keeper that was killed
 _MARK = (
     "HERMES_PROCESS"  # in the environment of what is spawned: by its id all its children are found, without a keeper
 )
@@ -95,6 +97,7 @@ def keep(text: str, outputs: Path) -> str:
     try:
         file.touch(mode=0o600)
         file.write_text(text, encoding="utf-8", errors="replace")
+        (folder / _ENDED).touch()
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise BackendFailed(f"It could not be kept ({error.strerror}).") from error
@@ -135,7 +138,7 @@ def standing(spawned: Spawned) -> Standing:
     if is_running(spawned):
         return Standing(is_running=True, output_bytes=total)
     try:
-        told = Path(spawned.folder) / "ended"
+        told = Path(spawned.folder) / _ENDED
         ended = json.loads(told.read_text(encoding="utf-8"))
         return Standing(
             is_running=False,
@@ -244,7 +247,7 @@ def is_running(spawned: Spawned) -> bool:
     if is_kept(spawned):
         return True
     # Asked in this order: a keeper that ends in between has written it down by the second question.
-    return not (Path(spawned.folder) / "ended").exists() and _is_left_by_keeper(spawned)
+    return not (Path(spawned.folder) / _ENDED).exists() and _is_left_by_keeper(spawned)
 
 
 def is_kept(spawned: Spawned) -> bool:
@@ -396,10 +399,12 @@ async def _gone(process: asyncio.subprocess.Process) -> None:
 
 
 def _prune(outputs: Path) -> None:
-    """The oldest long outputs make room for new ones."""
+    """The oldest long outputs make room for new ones; what still runs keeps its folder."""
     with contextlib.suppress(OSError):
-        oldest_first = sorted(outputs.glob("cmd_*"), key=lambda folder: folder.stat().st_mtime_ns)
-        for folder in oldest_first[:-MAX_KEPT_OUTPUTS]:
+        oldest_first = sorted((folder.stat().st_mtime, folder) for folder in outputs.glob("cmd_*"))
+        left_before = time.time() - _ABANDONED_SECONDS
+        over = [folder for at, folder in oldest_first if (folder / _ENDED).exists() or at < left_before]
+        for folder in over[:-MAX_KEPT_OUTPUTS]:
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -93,6 +93,21 @@ async def test_only_so_many_long_outputs_are_kept(backend: LocalBackend, monkeyp
     assert [Path(one.full_output).exists() for one in outputs] == [False, False, True, True]
 
 
+async def test_the_output_of_one_that_still_runs_makes_no_room(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kept, "MAX_KEPT_OUTPUTS", 1)
+    text = "echo begun; until [ -e go ]; do sleep 0.01; done; echo done"
+    running = asyncio.create_task(backend.run(Command(text=text)))
+    await until(lambda: list(backend.outputs.glob("cmd_*/output.*")))
+    for _ in range(3):
+        await backend.run(Command(text="seq 1000", max_output_chars=10))
+        await backend.keep("a long text")
+    (tmp_path / "go").touch()
+    assert (await running).output == "begun\ndone\n"
+    assert len(list(backend.outputs.iterdir())) == 1
+
+
 async def test_output_without_end_needs_neither_memory_nor_disk_without_end(backend: LocalBackend) -> None:
     largest, began = 0, time.monotonic()
     running = asyncio.create_task(backend.run(Command(text="yes", timeout_seconds=3, max_output_chars=1_000)))
