@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from gateway import decisions
 from gateway.access import UNKNOWN, Decision, Role, Rules, Standing, decide
@@ -203,7 +204,8 @@ class Intake:
             return inbox.FULL if inbox.waiting(tx, key) >= most else ""
         ready = inbox.waiting_commands(tx, key)
         if _is_stop(message):
-            return inbox.STOPPING if any(parse(words) == ("stop", "") for words in ready) else ""
+            wanted = _stops(message.said)
+            return inbox.STOPPING if any(_stops(words) in (wanted, "all") for words in ready) else ""
         return inbox.FULL if len(ready) >= most else ""
 
     def _note(self, tx: Transaction, message: InboundMessage, role: Role) -> None:
@@ -249,4 +251,12 @@ def _seconds_ago(message: InboundMessage) -> float:
 
 def _is_stop(message: InboundMessage) -> bool:
     """Whoever has said too much may still say that."""
-    return message.kind == "command" and parse(message.said) == ("stop", "")
+    return message.kind == "command" and bool(_stops(message.said))
+
+
+def _stops(said: str) -> Literal["", "turn", "all"]:
+    """What a stop ends; empty when it is none."""
+    name, arguments = parse(said) or ("", "")
+    if name != "stop":
+        return ""
+    return "all" if arguments.lower() == "all" else "turn"

@@ -273,9 +273,18 @@ async def test_a_guests_wrong_invite_is_one_miss(db: Database) -> None:
     assert await rows(db, "SELECT COUNT(*) FROM pairing_failures") == [(1,)]
 
 
-async def test_a_flood_of_stops_is_one_stop(db: Database) -> None:
-    door = Door(db)
-    await door.accept(*(inbound("stop", message_id=str(number)) for number in range(100)))
+async def test_whoever_has_said_too_much_may_still_stop_it_all(db: Database) -> None:
+    door = Door(db, limits=SenderLimits(per_minute=1))
+    for number, text in enumerate(("dig", "and more", "/stop", "/stop ALL", "stop", "/status")):
+        await door.accept(inbound(text, message_id=str(number)))
+    outcomes = await rows(db, "SELECT outcome FROM inbox ORDER BY id")
+    assert [outcome for (outcome,) in outcomes] == ["", "too fast", "", "", "stopping already", "too fast"]
+
+
+@pytest.mark.parametrize("words", ["stop", "/stop all", "/stop {number}"])
+async def test_a_flood_of_stops_is_one_stop(db: Database, words: str) -> None:
+    door = Door(db, limits=SenderLimits(per_minute=1))
+    await door.accept(*(inbound(words.format(number=number), message_id=str(number)) for number in range(100)))
     assert await rows(db, "SELECT outcome, COUNT(*) FROM inbox GROUP BY outcome ORDER BY outcome") == [
         ("", 1),
         ("stopping already", 99),
