@@ -1,5 +1,7 @@
 """Not collected by itself: what `test_mutants.py` has run on faults in `toy.py`."""
 
+import asyncio
+
 from tests.mutants.toy import is_older, together
 
 
@@ -9,3 +11,11 @@ def test_the_border() -> None:
 
 def test_the_sum_is_not_really_looked_at() -> None:
     together(3, 4)
+
+
+def test_a_loop_knows_its_tasks_in_a_fork_too() -> None:
+    async def waits() -> None:
+        async with asyncio.timeout(10):
+            await asyncio.sleep(0)
+
+    asyncio.run(waits())
