@@ -35,6 +35,8 @@ function between(text, start, end, entities) {
     const inner = entities.slice(index + 1).filter((other) => other.offset < stop);
     nodes.push(entityNode(one, text.slice(one.offset, stop), between(text, one.offset, stop, inner)));
     at = stop;
+    // A block ends its line by itself; with the line break that follows there would be an empty one.
+    if (one.type === "pre" && text[at] === "\n" && at < end) at++;
   }
   if (at < end) nodes.push(text.slice(at, end));
   return nodes;
