@@ -63,6 +63,7 @@ class AIAgent:
     _last: "_Last | None" = field(default=None, init=False, repr=False)
     _opened: "_Opened | None" = field(default=None, init=False, repr=False)
     _here: Workplace | None = field(default=None, init=False, repr=False)
+    _holder: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
     _kept: OrderedDict[str, Workplace] = field(default_factory=OrderedDict, init=False, repr=False)
 
     async def __aenter__(self) -> Self:
@@ -166,22 +167,28 @@ class AIAgent:
 
     def _workplace(self, task_id: str | None) -> Workplace:
         """One for each task, since each has a current folder of its own; what is behind them is the same."""
+        behind = self._behind()
+        if task_id is None:
+            return replace(behind, environment=dict(behind.environment))
+        known = self._kept.get(task_id)
+        if known is None or known.backend is not behind.backend:
+            holder = f"{behind.holder}/{task_id}"  # processes of other tasks are none of its business
+            self._kept[task_id] = replace(behind, holder=holder, environment=dict(behind.environment))
+        self._kept.move_to_end(task_id)
+        if len(self._kept) > MAX_KEPT_TASKS:
+            self._kept.popitem(last=False)
+        return self._kept[task_id]
+
+    def _behind(self) -> Workplace:
         from hermes_config.places import Home
         from tools.workplaces import local_workplace
 
         if self.workplace is not None:
-            return self.workplace
+            return replace(self.workplace, holder=self.workplace.holder or self._holder)
         folder = Path.cwd()
         if self._here is None or self._here.workspace != str(folder):
-            self._here = replace(local_workplace(folder, home=Home.locate()), holder=uuid.uuid4().hex)
-            self._kept.clear()
-        if task_id is None:
-            return replace(self._here, environment={})
-        place = self._kept.setdefault(task_id, replace(self._here, environment={}))
-        self._kept.move_to_end(task_id)
-        if len(self._kept) > MAX_KEPT_TASKS:
-            self._kept.popitem(last=False)
-        return place
+            self._here = replace(local_workplace(folder, home=Home.locate()), holder=self._holder)
+        return self._here
 
     def _emit(self, event: Event) -> None:
         if self.quiet_mode:

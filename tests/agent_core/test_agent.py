@@ -242,6 +242,20 @@ async def test_what_runs_in_the_background_is_the_agents_own(tmp_path: Path, mon
     assert await agent.chat(f"kill {which}") == f"{which} has ended (exit code 143)."
 
 
+async def test_neither_other_agents_nor_other_tasks_see_it_wherever_they_work(tmp_path: Path) -> None:
+    def agent() -> AIAgent:
+        return AIAgent(enabled_toolsets=["core"], workplace=local_workplace(tmp_path, home=Home(tmp_path / "home")))
+
+    mine, other = agent(), agent()
+    await mine.run("run sleep 1000 in the background", task_id="one")
+    for somebody, task in ((other, "one"), (mine, "two"), (mine, None)):
+        told = (await somebody.run("what is running?", task_id=task)).messages[-1]["content"]
+        assert told == "Nothing is running."
+    which, _, listed = (await mine.run("what is running?", task_id="one")).messages[-1]["content"].partition(": ")
+    assert listed.startswith("sleep 1000 (running")
+    await mine.run(f"kill {which}", task_id="one")
+
+
 async def test_a_workplace_of_the_callers_own_is_used_instead(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     place = local_workplace(tmp_path / "elsewhere", home=Home(tmp_path / "home"))
