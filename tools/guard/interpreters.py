@@ -3,29 +3,93 @@
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote
 
 from tools.guard.expansion import CHANNEL, UNKNOWN
 from tools.guard.findings import Run, ask
-from tools.guard.options import Options, read
+from tools.guard.options import Options, read, read_leading
 from tools.guard.wrappers import Code, Inner, ScriptFile, ShellText
 
 _SHELL = re.compile(r"r?(?:ba|da|z|k|mk|pdk|fi|a|c|tc|ya)?sh(?:-[\d.]+)?")
-_LANGUAGES = (
-    # name, options with code, other options with a value, options that name something else to run
-    (re.compile(r"python[\d.]*w?|pypy[\d.]*"), "-c", "-W -X -Q --check-hash-based-pycs", "-m"),
-    (re.compile(r"perl[\d.]*"), "-e -E", "-I -M -m -F -l -0 -i", ""),
-    (re.compile(r"j?ruby[\d.]*"), "-e", "-I -r -C -E -F -K -W", ""),
-    (re.compile(r"node|nodejs|bun|deno"), "-e -p --eval --print -pe", "-r --require --import --loader -C", ""),
-    (re.compile(r"php[\d.]*"), "-r -B -R -E", "-d -c -z -S -t", "-f"),
-    (
-        re.compile(r"lua[\d.]*|luajit|Rscript|julia|osascript|groovy|scala|erl|elixir|ghc|racket|guile"),
-        "-e -E -l",
-        "-i",
-        "",
-    ),
-    (re.compile(r"expect|tclsh[\d.]*|pwsh|powershell"), "-c -Command", "-f", ""),
-)
 _UNREAD = "it runs what nobody has read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Language:
+    name: str
+    programs: re.Pattern[str]
+    code: str  # options whose value is code
+    values: str = ""  # other options with a value
+    files: str = ""  # options that name a file or module that is loaded besides
+    instead: str = ""  # options that name what is run instead of a file
+    shows: str = "-h --help --version"  # options with which it prints something and runs nothing
+
+
+_LANGUAGES = (
+    _Language(
+        name="python",
+        programs=re.compile(r"(?:micro|i|b|pt|graal)?python[\d.]*(?:w|d|-dbg)?|pypy[\d.]*|graalpy|py"),
+        code="-c",
+        values="-W -X -Q --check-hash-based-pycs",
+        instead="-m",
+        shows="-h --help --version -V",
+    ),
+    _Language(
+        name="perl",
+        programs=re.compile(r"perl[\d.]*"),
+        code="-e -E",
+        values="-I -M? -m? -F? -i? -x? -D? -V?",
+        shows="-h -v -V --help --version",
+    ),
+    _Language(
+        name="ruby",
+        programs=re.compile(r"j?ruby[\d.]*"),
+        code="-e",
+        values="-I -C -E -F? -K? -W? -i? -x? -T? -0?",
+        files="-r --require",
+    ),
+    _Language(
+        name="node",
+        programs=re.compile(r"node|nodejs|bun|deno|tsx|ts-node"),
+        code="-e -p --eval --print -pe",
+        values="-C --conditions --title --stack-size --env-file --max-old-space-size -O -P",
+        files="-r --require --import --loader --experimental-loader",
+        shows="-h --help -v --version",
+    ),
+    _Language(
+        name="php",
+        programs=re.compile(r"php[\d.]*"),
+        code="-r --run -B --process-begin -R --process-code -E --process-end",
+        values="-d --define -c --php-ini -z --zend-extension -S --server -t --docroot",
+        files="-f --file -F --process-file",
+        shows="-h --help -v --version -i --info -m --modules",
+    ),
+    _Language(name="lua", programs=re.compile(r"lua[\d.]*|luajit|texlua"), code="-e", files="-l", shows="--version"),
+    _Language(
+        name="julia", programs=re.compile(r"julia"), code="-e --eval -E --print", files="-L --load", values="-t -p"
+    ),
+    _Language(name="R", programs=re.compile(r"R|Rscript"), code="-e", files="-f --file"),
+    _Language(name="guile", programs=re.compile(r"guile"), code="-c -e", files="-l -s", values="-L"),
+    _Language(name="erlang", programs=re.compile(r"erl"), code="-eval", values="-pa -pz -s"),
+    _Language(
+        name="other",
+        programs=re.compile(r"osascript|groovy|scala|elixir|iex|ghc|racket|raku|kotlin|swift|ocaml"),
+        code="-e -E",
+        values="-i -l",
+    ),
+    _Language(
+        name="expect",
+        programs=re.compile(r"expect|tclsh[\d.]*|(?:pwsh|powershell)(?:\.exe)?"),
+        code="-c -Command",
+        values="-f",
+    ),
+)
+# Letters without a value of their own: -l, -0 and -C take no more than digits and letters behind them.
+_PERL_LETTERS = re.compile(r"-(?:0x[\dA-Fa-f]+|\d|C[IOEioADSLa\d]*|dt?(?::.*)?|[aclnpsStTuUwWX])+", re.DOTALL)
+_MODULE = re.compile(r"-?[\w:]+(?:=[^;]*)?")
+_ENCODED = re.compile(r"(?i)-e(?:nc?|c|ncodedcommand)?")
+_LOADING_SETTING = re.compile(r"\s*(?:auto_(?:ap|pre)pend_file|extension|zend_extension|error_log)\s*=", re.IGNORECASE)
 
 
 def interpret(run: Run) -> Iterator[Inner]:
@@ -33,12 +97,8 @@ def interpret(run: Run) -> Iterator[Inner]:
         return
     if _SHELL.fullmatch(run.name):
         yield from _shell(run)
-        return
-    for name, code, values, other in _LANGUAGES:
-        if name.fullmatch(run.name):
-            language = language_of(run.name)
-            options = read(run.words, f"{code} {values} {other}", stops_at_first=True)
-            yield from _program(run, language, options, code.split(), other.split())
+    elif language := _language(run.name):
+        yield from _program(run, language)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -46,17 +106,21 @@ def language_of(name: str) -> str:
     """Of a program that runs others' text; empty for any other program."""
     if _SHELL.fullmatch(name):
         return "sh"
-    found = (pattern.pattern for pattern, *_ in _LANGUAGES if pattern.fullmatch(name))
-    return re.split(r"[|\[]", next(found, ""))[0].replace("j?", "")
+    language = _language(name)
+    return language.name if language else ""
 
 
 def is_interpreter(name: str) -> bool:
     return language_of(name) != ""
 
 
+def _language(name: str) -> _Language | None:
+    return next((language for language in _LANGUAGES if language.programs.fullmatch(name)), None)
+
+
 def _shell(run: Run) -> Iterator[Inner]:
     words = [word for word in run.words if not re.fullmatch(r"\+\w+", word)]
-    options = read(words, "-o -O --rcfile --init-file", stops_at_first=True)
+    options = read_leading(words, "-o -O --rcfile --init-file")
     for path in options.values("--rcfile", "--init-file"):
         yield ask("start-up-file", f"its shell first runs {path}")
     rest = options.rest
@@ -71,32 +135,92 @@ def _shell(run: Run) -> Iterator[Inner]:
         yield from _input("sh", run)
 
 
-def _program(run: Run, language: str, options: Options, code: list[str], other: list[str]) -> Iterator[Inner]:
-    texts = options.values(*code)
-    yield from (Code(language, text) for text in texts)
-    yield from (ScriptFile(language, path) for path in _files_by_option(language, options))
-    if texts or options.has(*other, "-h", "--help", "--version", "-V", "-v"):
+def _program(run: Run, language: _Language) -> Iterator[Inner]:
+    options = _read(run, language)
+    texts = options.values(*language.code.split())
+    yield from (Code(language.name, text) for text in texts)
+    yield from _loaded(language, options)
+    yield from _peculiar(run, language, options)
+    if texts or options.has(*language.instead.split(), *language.shows.split()):
         return
     match options.rest:
-        case ["eval", text, *_]:  # deno
-            yield Code(language, text)
+        case ["eval", *rest] if language.name == "node":  # deno
+            yield from (Code(language.name, text) for text in read(rest).rest[:1])
+        case ["exec", text, *_] if run.name == "bun":
+            yield ShellText(text)
         case [path, *_]:
-            yield from _file(language, path, run)
-        case _:
-            yield from _input(language, run)
+            yield from _file(language.name, path, run)
+        case _ if not options.has("-f", "--file"):
+            yield from _input(language.name, run)
 
 
-def _files_by_option(language: str, options: Options) -> Iterator[str]:
-    """Of interest only where they were written before."""
-    match language:
-        case "python":
-            for module in options.values("-m"):
-                path = module.replace(".", "/")
-                yield from (f"{path}.py", f"{path}/__main__.py")
-        case "php":
-            yield from options.values("-f")
-        case "node" | "ruby":
-            yield from options.values("-r", "--require", "--import", "--loader")
+def _read(run: Run, language: _Language) -> Options:
+    with_value = " ".join((language.code, language.values, language.files, language.instead))
+    if language.name == "perl":
+        return read_leading(map(_without_letters, run.words), with_value)
+    options = read_leading(run.words, with_value)
+    # An option that is not known here may have a value, behind which there is code.
+    is_unsure = language.name == "node" and any(
+        option.startswith("--") and not value for option, value in options.given
+    )
+    return read(run.words, with_value) if is_unsure or options.rest[:1] == ("run",) else options
+
+
+def _without_letters(word: str) -> str:
+    """`-0777ne` is `-e` as far as it matters here."""
+    found = _PERL_LETTERS.match(word)
+    return "-n" + word[found.end() :] if found else word
+
+
+def _loaded(language: _Language, options: Options) -> Iterator[Inner]:
+    """Files are of interest only where they were written before."""
+    for path in options.values(*language.files.split()):
+        if path.startswith("data:"):
+            kind, _, text = path.partition(",")
+            yield Code(language.name, unquote(text)) if "base64" not in kind else ask("unread-code", _UNREAD)
+        else:
+            yield ScriptFile(language.name, path)
+    if language.name == "perl":
+        for module in options.values("-M", "-m"):
+            if _MODULE.fullmatch(module):
+                yield ScriptFile("perl", f"{module.partition('=')[0].strip('-').replace('::', '/')}.pm")
+            else:
+                yield Code("perl", module)
+
+
+def _peculiar(run: Run, language: _Language, options: Options) -> Iterator[Inner]:
+    """What only one of them does."""
+    if language.name == "python" and options.has("-m"):
+        yield from _module(run, options.values("-m")[0])
+    elif language.name in ("perl", "ruby"):  # which open a "file" with a bar as a command
+        piped = [word.strip("| ") for word in options.rest if word.startswith("|") or word.rstrip().endswith("|")]
+        yield from map(ShellText, piped)
+    elif language.name == "php" and any(map(_LOADING_SETTING.match, options.values("-d", "--define"))):
+        yield ask("start-up-file", "a setting makes its php load or write something else")
+    elif language.name == "expect" and run.name.startswith("p") and any(map(_ENCODED.fullmatch, run.words)):
+        yield ask("unread-code", _UNREAD)
+
+
+def _module(run: Run, module: str) -> Iterator[Inner]:
+    """What `python -m` runs: a module of a file, or one that is given code or another file in turn."""
+    path = module.replace(".", "/")
+    yield from (ScriptFile("python", f"{path}.py"), ScriptFile("python", f"{path}/__main__.py"))
+    place = next(
+        (at for at, word in enumerate(run.words) if word.startswith("-") and word.endswith(f"m{module}")), None
+    )
+    behind = run.words[(run.words.index(module) if place is None else place) + 1 :]
+    match module:
+        case "timeit":
+            options = read(behind, "-n --number -r --repeat -s --setup -u --unit")
+            yield from (Code("python", text) for text in (*options.values("-s", "--setup"), *options.rest))
+        case "code" | "asyncio" | "IPython":
+            yield from (Code("python", text) for text in read(behind, "-c").values("-c"))
+            yield from _input("python", run)
+        case "cProfile" | "profile" | "pdb" | "trace":
+            options = read_leading(behind, "-o --outfile -s --sort -c --command -m --file -f")
+            yield from (Code("python", text) for text in options.values("-c", "--command"))
+            for script in options.rest[:1]:
+                yield from _file("python", script, run)
 
 
 def _file(language: str, path: str, run: Run) -> Iterator[Inner]:

@@ -39,7 +39,8 @@ class Options:
 def read(words: Iterable[str], with_value: str = "", *, stops_at_first: bool = False) -> Options:
     """Letters in one word (`-rf`) are options each; `with_value` names those that take a value, by spaces.
 
-    With `stops_at_first` it is `read_leading`.
+    One with a question mark (`-i?`) takes only what stands in the same word. With `stops_at_first` it is
+    `read_leading`.
     """
     takers = _takers(with_value)
     waiting, given, rest = deque(words), list[tuple[str, str]](), list[str]()
@@ -96,5 +97,7 @@ def _letters(word: str, takers: frozenset[str], waiting: deque[str]) -> list[tup
         if option in takers:
             value = word[place:] or (waiting.popleft() if waiting else "")
             return [*found, (option, value)]
+        if f"{option}?" in takers:
+            return [*found, (option, word[place:])]
         found.append((option, ""))
     return found
