@@ -17,7 +17,8 @@ from tools.guard.wrappers import Argv, ScriptFile, ShellText, unwrap
 _MOST_WORDS = 10  # of the program that are looked at
 _SUSPECTS = names(
     "rm unlink shred srm mkfs wipefs dd truncate rimraf del-cli find xargs sh bash zsh dash ash ksh fish csh tcsh "
-    "python pypy perl ruby node php lua deno bun psql mysql sqlite dropdb mongosh redis-cli git chmod chown chattr "
+    "python pypy perl ruby node php lua deno bun tsx ts-node ipython psql "
+    "mysql sqlite dropdb mongosh redis-cli git chmod chown chattr "
     "kill pkill killall curl wget scp rsync ssh nc ncat socat env sudo su doas eval docker kubectl systemctl crontab"
 )
 _TEXT = names(

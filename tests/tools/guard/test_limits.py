@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from functools import reduce
+from time import process_time
 
 import pytest
 
@@ -45,6 +46,19 @@ _HOSTILE = {
     "files that load each other": "python3 m0.py",
     "the same files again and again": "python3 m0.py; " * 400,
     "a makefile that doubles": "make",
+    "commands that may be words": "foo " + "python " * 2_500,
+    "texts that may be commands": "foo " + "'git a; git b' " * 1_200,
+    "one long pattern of awk": "awk '/" + r"a\/" * 6_000 + "'",
+    "commands of sed": "sed '" + "b;" * 9_000 + "'",
+}
+# Regular expressions make no calls, however long they try: by the time that twice as much of it takes.
+_GROWING: dict[str, Callable[[int], str]] = {
+    "escaped slashes in awk": lambda size: "awk '/" + r"a\/" * size + "'",
+    "quotes in awk": lambda size: "awk '" + '"a' * size + "'",
+    "marks of sed": lambda size: "sed '" + "sxs," * size + "'",
+    "brackets of sed": lambda size: "sed 's/" + "[:[" * size + "/x/'",
+    "lines of sed": lambda size: "sed '" + "a\\\n" * size + "'",
+    "separators": lambda size: "foo '" + ";a/ " * size + "'",
 }
 
 
@@ -74,3 +88,16 @@ def test_reading_ends_soon(command: str, read: Callable[..., object]) -> None:
 def test_what_is_not_read_to_its_end_is_asked_about_and_may_reach_anybody(name: str) -> None:
     assert judge(_HOSTILE[name], cwd="/w", written=_WRITTEN).verdict == "ask"
     assert "" in {reach.host for reach in reaches(_HOSTILE[name], cwd="/w", written=_WRITTEN)}
+
+
+@pytest.mark.parametrize("command", _GROWING.values(), ids=_GROWING)
+def test_twice_as_long_a_text_takes_no_four_times_as_long(command: Callable[[int], str]) -> None:
+    def seconds(size: int) -> float:
+        def once() -> float:
+            begun = process_time()
+            judge(command(size), cwd="/w")
+            return process_time() - begun
+
+        return min(once() for _ in range(5))
+
+    assert seconds(4_400) < 3.3 * seconds(2_200)
