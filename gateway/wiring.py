@@ -47,6 +47,7 @@ from hermes_config.errors import ConfigError
 from hermes_config.places import Home
 from hermes_config.redaction import Redactor
 from hermes_config.settings import Settings
+from tools.backends.bubblewrap import limits_in_force
 from tools.base import Tool
 from tools.builtin import load_builtin
 from tools.dropins import load_folder
@@ -55,6 +56,7 @@ from tools.processes import process_tools
 from tools.terminal import TerminalRules
 from tools.todo import todo_tool
 from tools.toolsets import ToolsetError, select
+from tools.workplaces import sandbox_limits
 
 if TYPE_CHECKING:
     from gateway.web.server import WebServer
@@ -75,6 +77,7 @@ class Gateway:
     model: HeardModel
     news: asyncio.Event  # set when a platform was connected: worth telling at once
     redactor: Redactor
+    sandbox_limits: str  # those in force, which depend on how this very process was started
 
     def state(self) -> dict[str, Any]:
         """How it is going, for `hermes status` and the health checks."""
@@ -85,6 +88,7 @@ class Gateway:
             "running_turns": self.lanes.running,
             "model": self.model.state(),
             "web_port": self.web.door.port if self.web else 0,
+            "sandbox_limits": self.sandbox_limits,
             "platforms": {
                 one.platform.account: {
                     "state": one.hearing.state,
@@ -184,6 +188,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         model=model,
         news=news,
         redactor=redactor,
+        sandbox_limits=limits_in_force(sandbox_limits(settings.terminal)),
     )
     lanes.after_commit = gateway.after_commit
     return gateway

@@ -34,15 +34,19 @@ def build_workplace(
     )
     if is_owner and settings.backend == "local":
         return local_workplace(folder, home=home, outputs=private / "outputs", manner=manner)
-    box = settings.bubblewrap
     return sandboxed_workplace(
         folder,
         home=home,
         private=private,
-        network=box.network,
-        limits=SandboxLimits(memory_mb=box.memory_mb, max_processes=box.max_processes, workspace_mb=box.workspace_mb),
+        network=settings.bubblewrap.network,
+        limits=sandbox_limits(settings),
         manner=manner if is_owner else replace(manner, env_passthrough=()),
     )
+
+
+def sandbox_limits(settings: TerminalSettings) -> SandboxLimits:
+    box = settings.bubblewrap
+    return SandboxLimits(memory_mb=box.memory_mb, max_processes=box.max_processes, workspace_mb=box.workspace_mb)
 
 
 def local_workplace(

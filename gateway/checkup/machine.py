@@ -68,12 +68,18 @@ def packages(facts: Facts) -> Iterator[Finding]:
 
 def sandbox(facts: Facts) -> Iterator[Finding]:
     if not facts.sandbox_problem:
-        yield ok(PART, "The sandbox works (bubblewrap)")
+        yield ok(PART, f"The sandbox works (bubblewrap){_limits(facts)}")
     elif facts.loaded and facts.settings.terminal.backend == "bubblewrap":
         yield bad(PART, f"terminal.backend is bubblewrap. {facts.sandbox_problem}", "apt install bubblewrap")
     else:
         text = f"Nobody but the owner can be given tools that need a sandbox. {facts.sandbox_problem}"
         yield warn(PART, text, "apt install bubblewrap")
+
+
+def _limits(facts: Facts) -> str:
+    """Only a running gateway knows: what it may do with control groups depends on how it was started."""
+    told = facts.gateway.get("sandbox_limits") if facts.gateway else ""
+    return f"; its commands are bounded {told}" if told else "; a running gateway tells what bounds its commands"
 
 
 def search(facts: Facts) -> Iterator[Finding]:

@@ -90,21 +90,11 @@ class BubblewrapBackend:
 
     @cached_property
     def _cgroups(self) -> Cgroups | None:
-        bounds = Bounds(memory_bytes=self._limits.memory_mb * 1_000_000, processes=self._limits.max_processes)
-        return find_cgroups(bounds)
+        return _find_cgroups(self._limits)
 
     @property
     def limits_in_force(self) -> str:
-        memory, processes = f"{self._limits.memory_mb} MB of memory", f"{self._limits.max_processes} processes"
-        disk = (
-            f"a workspace of {self._limits.workspace_mb} MB, looked at before each command and every "
-            f"{_WATCH_SECONDS:.0f} s while one is waited for (there is no quota)"
-        )
-        if self._cgroups is not None:
-            return f"by control groups (version {self._cgroups.version}): {memory} and {processes}; {disk}"
-        if os.geteuid() == 0:
-            processes = "no limit to the number of processes, since there are no control groups and root has none"
-        return f"by resource limits, since there are no control groups: {memory} for each process; {processes}; {disk}"
+        return _in_words(self._limits, self._cgroups)
 
     @property
     def bounds_processes(self) -> bool:
@@ -249,3 +239,25 @@ class BubblewrapBackend:
         )
         most = command.max_output_chars or self._max_output_chars
         return await kept.run(order, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
+
+
+def limits_in_force(limits: SandboxLimits) -> str:
+    """What would bound a command that this process had run in a sandbox, in words for the operator."""
+    return _in_words(limits, _find_cgroups(limits))
+
+
+def _find_cgroups(limits: SandboxLimits) -> Cgroups | None:
+    return find_cgroups(Bounds(memory_bytes=limits.memory_mb * 1_000_000, processes=limits.max_processes))
+
+
+def _in_words(limits: SandboxLimits, cgroups: Cgroups | None) -> str:
+    memory, processes = f"{limits.memory_mb} MB of memory", f"{limits.max_processes} processes"
+    disk = (
+        f"a workspace of {limits.workspace_mb} MB, looked at before each command and every "
+        f"{_WATCH_SECONDS:.0f} s while one is waited for (there is no quota)"
+    )
+    if cgroups is not None:
+        return f"by control groups (version {cgroups.version}): {memory} and {processes}; {disk}"
+    if os.geteuid() == 0:
+        processes = "no limit to the number of processes, since there are no control groups and root has none"
+    return f"by resource limits, since there are no control groups: {memory} for each process; {processes}; {disk}"

@@ -52,6 +52,14 @@ def test_a_package_that_is_missing_is_named_with_who_needs_it(root: Path, monkey
     assert told(machine.packages, facts) == [("bad", "The Python package slack_bolt, which slack needs, is missing")]
 
 
+def test_what_bounds_commands_in_the_sandbox_is_told_by_the_gateway_that_runs_them(root: Path) -> None:
+    told_by_it = {"sandbox_limits": "by control groups (version 2): 2048 MB of memory"}
+    [(_, text)] = told(machine.sandbox, facts_of(root, gateway=told_by_it))
+    assert text.endswith("its commands are bounded by control groups (version 2): 2048 MB of memory")
+    [(_, text)] = told(machine.sandbox, facts_of(root))
+    assert text.endswith("a running gateway tells what bounds its commands")
+
+
 @pytest.mark.parametrize(("backend", "level"), [("local", "warn"), ("bubblewrap", "bad")])
 def test_no_sandbox_is_bad_for_who_works_in_one(root: Path, backend: str, level: str) -> None:
     facts = facts_of(root, {"terminal": {"backend": backend}}, sandbox_problem="No bubblewrap.")
