@@ -163,7 +163,9 @@ def in_search(parts: Iterable[Part]) -> str:
 def in_bytes(size: int) -> str:
     if size < 1_000:
         return f"{size} bytes" if size != 1 else "1 byte"
-    return f"{size / 1_000:.0f} KB" if size < 999_500 else f"{size / 1_000_000:.1f} MB"
+    if size < 999_500:
+        return f"{size / 1_000:.0f} KB"
+    return f"{size / 1_000_000:.1f} MB" if size < 999_950_000 else f"{size / 1_000_000_000:.1f} GB"
 
 
 def one_line(text: str, max_chars: int = _MAX_NAME_CHARS) -> str:

@@ -42,10 +42,9 @@ def groups(facts: Facts) -> Iterator[Finding]:
 
 def strangers(facts: Facts) -> Iterator[Finding]:
     access = facts.settings.access
-    if access.unauthorized_dm_behavior == "pair":
-        yield ok(PART, "A stranger who writes is told a pairing code, and gets in when you approve it")
-    else:
-        yield ok(PART, "Strangers get no answer")
+    if not access.allow_all_users:  # else nobody is a stranger, and that was said
+        pairs = "A stranger who writes is told a pairing code, and gets in when you approve it"
+        yield ok(PART, pairs if access.unauthorized_dm_behavior == "pair" else "Strangers get no answer")
     if not access.messages_per_minute:
         text = "There is no limit to how much one sender may ask: access.messages_per_minute is 0"
         yield warn(PART, text, "hermes config set access.messages_per_minute 30")

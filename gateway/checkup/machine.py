@@ -7,9 +7,9 @@ from importlib.util import find_spec
 
 from gateway.checkup.facts import Facts
 from gateway.checkup.finding import Finding, bad, ok, warn
-from gateway.checkup.words import size
 from gateway.clock import roughly
 from hermes_config.accounts import bots
+from tools.parts import in_bytes
 
 PART = "machine"
 
@@ -35,7 +35,7 @@ def disk(facts: Facts) -> Iterator[Finding]:
     if facts.free_bytes is None:
         return
     database_bytes = facts.look.size_bytes if facts.look else 0
-    text = f"{size(facts.free_bytes)} free on the disk of {facts.home.root}"
+    text = f"{in_bytes(facts.free_bytes)} free on the disk of {facts.home.root}"
     if facts.free_bytes < _TOO_LITTLE_BYTES:
         yield bad(PART, f"{text}: messages are refused when it is full", f"make room on the disk of {facts.home.root}")
     elif facts.free_bytes < max(_LITTLE_BYTES, 2 * database_bytes):

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from gateway.checkup.facts import Facts
 from gateway.checkup.finding import Finding, bad, ok, warn
-from gateway.checkup.words import counted, size
+from gateway.checkup.words import counted
 from gateway.clock import for_people, roughly
+from tools.parts import in_bytes
 
 PART = "store"
 
@@ -22,7 +23,7 @@ def database(facts: Facts) -> Iterator[Finding]:
     elif facts.look.access is None:
         yield warn(PART, "state.db is of an older version; the next start makes a backup and updates it")
     else:
-        yield ok(PART, f"state.db is sound ({size(facts.look.size_bytes)})")
+        yield ok(PART, f"state.db is sound ({in_bytes(facts.look.size_bytes)})")
 
 
 def backups(facts: Facts) -> Iterator[Finding]:

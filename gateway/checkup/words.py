@@ -5,13 +5,6 @@ from collections.abc import Sequence
 _NAMED = 3
 
 
-def size(count: int) -> str:
-    for factor, unit in ((1_000_000_000, "GB"), (1_000_000, "MB")):
-        if count >= factor:
-            return f"{count / factor:.0f} {unit}"
-    return f"{count // 1000} KB"
-
-
 def some(names: Sequence[str]) -> str:
     """The first few; a list of a thousand helps nobody."""
     shown = ", ".join(names[:_NAMED])

@@ -154,6 +154,17 @@ def test_a_search_looks_into_files_but_not_at_what_is_said_around_them() -> None
     assert in_search((Text(text="see"), READ)) == "see\nplan.pdf\none\ntwo"
 
 
-@pytest.mark.parametrize(("size", "words"), [(0, "0 bytes"), (1_000, "1 KB"), (999_499, "999 KB"), (999_500, "1.0 MB")])
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (0, "0 bytes"),
+        (1_000, "1 KB"),
+        (999_499, "999 KB"),
+        (999_500, "1.0 MB"),
+        (999_949_999, "999.9 MB"),
+        (999_950_000, "1.0 GB"),
+        (83_674_300_000, "83.7 GB"),
+    ],
+)
 def test_sizes_in_words(size: int, words: str) -> None:
     assert in_bytes(size) == words

@@ -22,6 +22,10 @@ def test_letting_everybody_in_is_bad(root: Path) -> None:
     assert (finding.level, finding.fix) == ("bad", "hermes config set access.allow_all_users false")
 
 
+def test_where_everybody_is_let_in_nobody_is_said_to_be_kept_out(root: Path) -> None:
+    assert told(exposure.strangers, facts_of(root, {"access": {"allow_all_users": True}})) == []
+
+
 def test_open_groups_are_named_whoever_opened_them(root: Path) -> None:
     facts = facts_of(root, {"access": {"allowed_chats": "telegram:-1"}}, look=look_of(open_chats=("slack:C1",)))
     listed, opened = told(exposure.groups, facts)
