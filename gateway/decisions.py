@@ -162,11 +162,12 @@ def _answer(
     # Nobody says yes to what they cannot have seen: that was about something else.
     seen = [one for one in asked if verdict == "deny" or one.outbox_id is None or outbox.was_tried(tx, one.outbox_id)]
     replied_to = [one for one in seen if _is_replied_to(tx, one, message)]
-    meant = replied_to or [one for one in seen if may_deny(one, person)] or seen
+    theirs = [one for one in seen if may_deny(one, person)]
+    meant = replied_to or theirs or seen
     could_be_meant = bool(replied_to) or any(_is_at_hand(tx, one, message) for one in meant)
-    if not meant or not (could_be_meant or may_deny(meant[0], person)):
+    if not meant or not (could_be_meant or theirs):
         return ""
-    if not could_be_meant or (len(meant) > 1 and may_deny(meant[0], person)):
+    if not could_be_meant or (len(meant) > 1 and theirs):
         outbox.add_notice(tx, message.address, which(meant), topic=TOPIC)
         return "answer" if could_be_meant else "something else"
     said = decide(tx, meant[0], verdict, person)

