@@ -51,3 +51,7 @@ async def test_what_an_owner_has_told_to_another_platform_arrives_there_once_thr
             assert on.home.rows("SELECT state FROM approvals") == [("used",)]
             sent = "SELECT state, notify FROM outbox WHERE account = 'discord' AND topic = 'message'"
             assert on.home.rows(sent) == [("sent", 1)]
+            [(row, receipt)] = on.home.rows("SELECT id, receipt FROM outbox WHERE topic = 'message'")
+            for name in (f"outbox:{row}", f"discord:{roses}:{receipt}"):
+                told = await on.home.hermes("trace", name)
+                assert f"the message to discord:{roses} is delivered as message {receipt}" in told
