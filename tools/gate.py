@@ -45,7 +45,8 @@ class Gate(Protocol):
 
 def bound_to(*facts: Any) -> str:
     """What a yes is good for: all facts on which the effect of a call depends. Another one is another question."""
-    return hashlib.sha256(json.dumps(facts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    # In ASCII: names of folders and what was exported may hold bytes that are no text.
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,10 +88,10 @@ def put(
         asker.sender_id,
         asker.sender_name,
         question.tool,
-        question.action,
-        question.where,
-        json.dumps(question.reasons, ensure_ascii=False),
-        json.dumps(question.rules, ensure_ascii=False),
+        _as_text(question.action),
+        _as_text(question.where),
+        json.dumps(question.reasons),
+        json.dumps(question.rules),
         question.binding,
         question.decider,
         asked_at.account,
@@ -318,6 +318,11 @@ def _new_id(tx: Transaction) -> str:
         made = "".join(secrets.choice(_LETTERS) for _ in range(_ID_CHARS))
         if tx.one("SELECT 1 FROM approvals WHERE id = ?", made) is None:
             return made
+
+
+def _as_text(words: str) -> str:
+    """Paths may hold bytes that are no text; the store takes only text."""
+    return words.encode("utf-8", "backslashreplace").decode()
 
 
 def _approval(row: Row) -> Approval:

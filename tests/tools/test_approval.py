@@ -185,6 +185,39 @@ async def test_what_nobody_can_read_is_not_asked_and_not_done() -> None:
     assert len(board.moved) == 1
 
 
+async def test_as_much_as_a_human_is_shown_can_be_asked() -> None:
+    human = Human()
+    tool = asks_first(Board().tool(), WHY)
+    around = len('move {\n  "card": ""\n}')
+    await tool.admit(json.dumps({"card": "a" * (8_000 - around)}), context(human))
+    assert len(human.asked[0][1].action) == 8_000
+    with pytest.raises(NotApproved, match="more than 8,000 characters"):
+        await tool.admit(json.dumps({"card": "a" * (8_001 - around)}), context(human))
+
+
+# Gates, and what they are given
+
+
+async def test_where_there_is_nobody_to_ask_nothing_is_done_and_the_model_is_told_what_to_do() -> None:
+    for step in (NobodyToAsk().ask, NobodyToAsk().use):
+        with pytest.raises(NotApproved) as refused:
+            await step(QUESTION, "c1")
+        assert str(refused.value) == (
+            "This was not done: why. Do not try to reach the same in another way. "
+            "Say what you would do and why, so that the user can do it themselves."
+        )
+
+
+def test_a_question_says_nothing_of_a_place_that_nobody_named() -> None:
+    assert (QUESTION.where, QUESTION.rules, QUESTION.decider, QUESTION.is_blocked) == ("", (), "owner", False)
+
+
+def test_a_yes_is_bound_to_every_fact_even_to_bytes_that_are_no_text() -> None:
+    facts: list[tuple[Any, ...]] = [("a",), ("b",), ("a", "b"), ("ab",), ({"a": 1},), ("\udcff",), ("\udcfe",), ("ü",)]
+    assert len({bound_to(*one) for one in facts}) == len(facts)
+    assert bound_to({"a": 1, "b": 2}) == bound_to({"b": 2, "a": 1})
+
+
 async def test_a_tool_is_marked_where_it_signs_up() -> None:
     registry, board, human = Registry(), Board(), Human()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -282,3 +283,12 @@ async def test_in_a_sandbox_only_outside_text_is_a_reason_and_whoever_asks_decid
     connected = BubblewrapBackend(workspace=tmp_path / "project", private=tmp_path / "private", network=True)
     found = await asked(replace(place, backend=connected), "curl other.example", heard=TAINTED)
     assert (found.decider, found.rules) == ("asker", ("contact-outside other.example",))
+
+
+async def test_a_folder_and_a_variable_that_are_no_text_hold_up_no_question(place: Workplace) -> None:
+    folder = os.fsdecode(os.fsencode(place.workspace) + b"/\xff")
+    assert (await asked(place, "rm -rf x", workdir=folder)).where.endswith("/\udcff")
+    bindings = {
+        (await asked(replace(place, environment={"A": odd}), "rm -rf x")).binding for odd in ("\udcff", "\udcfe")
+    }
+    assert len(bindings) == 2

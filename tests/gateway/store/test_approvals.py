@@ -67,6 +67,12 @@ def test_a_question_is_read_back_as_it_was_put(tx: Transaction) -> None:
     assert events(tx) == ["approval_asked"]
 
 
+def test_a_path_that_is_no_text_is_asked_about_like_any_other(tx: Transaction) -> None:
+    odd = replace(QUESTION, action="read a\udcff", where="in b\udcff", reasons=("it deletes c\udcff",))
+    found = now(tx, put(tx, question=odd)).question
+    assert (found.action, found.where, found.reasons) == ("read a\\udcff", "in b\\udcff", ("it deletes c\udcff",))
+
+
 def test_the_id_of_another_question_is_not_taken_again(tx: Transaction, monkeypatch: pytest.MonkeyPatch) -> None:
     letters = iter("aaaaaa" + "aaaaaa" + "bbbbbb")
     monkeypatch.setattr("gateway.store.approvals.secrets.choice", lambda _: next(letters))
