@@ -2,14 +2,14 @@
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from tools.guard.expansion import CHANNEL, UNKNOWN
 from tools.guard.findings import Run, ask
 from tools.guard.options import Options, read, read_leading
-from tools.guard.wrappers import Code, Inner, ScriptFile, ShellText
+from tools.guard.wrappers import Argv, Code, Inner, ScriptFile, ShellText
 
 _SHELL = re.compile(r"r?(?:ba|da|z|k|mk|pdk|fi|a|c|tc|ya)?sh(?:-[\d.]+)?")
 _UNREAD = "it runs what nobody has read"
@@ -22,7 +22,6 @@ class _Language:
     code: str  # options whose value is code
     values: str = ""  # other options with a value
     files: str = ""  # options that name a file or module that is loaded besides
-    instead: str = ""  # options that name what is run instead of a file
     shows: str = "-h --help --version"  # options with which it prints something and runs nothing
 
 
@@ -32,7 +31,6 @@ _LANGUAGES = (
         programs=re.compile(r"(?:micro|i|b|pt|graal)?python[\d.]*(?:w|d|-dbg)?|pypy[\d.]*|graalpy|py"),
         code="-c",
         values="-W -X -Q --check-hash-based-pycs",
-        instead="-m",
         shows="-h --help --version -V",
     ),
     _Language(
@@ -87,6 +85,8 @@ _LANGUAGES = (
 )
 # Letters without a value of their own: -l, -0 and -C take no more than digits and letters behind them.
 _PERL_LETTERS = re.compile(r"-(?:0x[\dA-Fa-f]+|\d|C[IOEioADSLa\d]*|dt?(?::.*)?|[aclnpsStTuUwWX])+", re.DOTALL)
+_PYTHON_MODULE = re.compile(r"-[bBdEiIOPqsSuvx]*m(.*)", re.DOTALL)
+_COMMANDS = frozenset({"twine", "keyring", "hermes", "hermes_cli"})  # modules that are known by the same name
 _MODULE = re.compile(r"-?[\w:]+(?:=[^;]*)?")
 _ENCODED = re.compile(r"(?i)-e(?:nc?|c|ncodedcommand)?")
 _LOADING_SETTING = re.compile(r"\s*(?:auto_(?:ap|pre)pend_file|extension|zend_extension|error_log)\s*=", re.IGNORECASE)
@@ -120,7 +120,13 @@ def _language(name: str) -> _Language | None:
 
 def _shell(run: Run) -> Iterator[Inner]:
     words = [word for word in run.words if not re.fullmatch(r"\+\w+", word)]
-    options = read_leading(words, "-o -O --rcfile --init-file")
+    if run.name == "fish":
+        options = read_leading(words, "-c --command -C --init-command -d -D -o -f")
+        yield from map(ShellText, options.values("-c", "--command", "-C", "--init-command"))
+        if options.has("-c", "--command"):
+            return
+    else:
+        options = read_leading(words, "-o -O --rcfile --init-file")
     for path in options.values("--rcfile", "--init-file"):
         yield ask("start-up-file", f"its shell first runs {path}")
     rest = options.rest
@@ -136,18 +142,37 @@ def _shell(run: Run) -> Iterator[Inner]:
 
 
 def _program(run: Run, language: _Language) -> Iterator[Inner]:
+    if language.name == "python" and (named := _module_of(run.words)):
+        yield from _module(run, *named)
+        return
     options = _read(run, language)
     texts = options.values(*language.code.split())
-    yield from (Code(language.name, text) for text in texts)
+    yield from (Code(language.name, text) for text in texts if text != "-")
     yield from _loaded(language, options)
     yield from _peculiar(run, language, options)
-    if texts or options.has(*language.instead.split(), *language.shows.split()):
-        return
+    if "-" in texts:
+        yield from _input(language.name, run)
+    elif not texts and not options.has(*language.shows.split()):
+        yield from _main(run, language, options)
+
+
+def _main(run: Run, language: _Language, options: Options) -> Iterator[Inner]:
+    """The program in a file or from the input."""
+    if any(option.startswith("--") and not value for option, value in options.given):
+        # An option that is not known here may have a value, behind which there is code.
+        yield from (
+            Code(language.name, text) for text in _read_all(options.rest, language).values(*language.code.split())
+        )
     match options.rest:
         case ["eval", *rest] if language.name == "node":  # deno
             yield from (Code(language.name, text) for text in read(rest).rest[:1])
         case ["exec", text, *_] if run.name == "bun":
             yield ShellText(text)
+        case ["run", *rest] if language.name == "node":
+            inner = _read_all(rest, language)
+            yield from (Code(language.name, text) for text in inner.values(*language.code.split()))
+            for path in inner.rest[:1]:
+                yield from _file(language.name, path, run)
         case [path, *_]:
             yield from _file(language.name, path, run)
         case _ if not options.has("-f", "--file"):
@@ -155,15 +180,16 @@ def _program(run: Run, language: _Language) -> Iterator[Inner]:
 
 
 def _read(run: Run, language: _Language) -> Options:
-    with_value = " ".join((language.code, language.values, language.files, language.instead))
-    if language.name == "perl":
-        return read_leading(map(_without_letters, run.words), with_value)
-    options = read_leading(run.words, with_value)
-    # An option that is not known here may have a value, behind which there is code.
-    is_unsure = language.name == "node" and any(
-        option.startswith("--") and not value for option, value in options.given
-    )
-    return read(run.words, with_value) if is_unsure or options.rest[:1] == ("run",) else options
+    words = map(_without_letters, run.words) if language.name == "perl" else run.words
+    return read_leading(words, _with_value(language))
+
+
+def _read_all(words: Iterable[str], language: _Language) -> Options:
+    return read(words, _with_value(language))
+
+
+def _with_value(language: _Language) -> str:
+    return f"{language.code} {language.values} {language.files}"
 
 
 def _without_letters(word: str) -> str:
@@ -190,9 +216,7 @@ def _loaded(language: _Language, options: Options) -> Iterator[Inner]:
 
 def _peculiar(run: Run, language: _Language, options: Options) -> Iterator[Inner]:
     """What only one of them does."""
-    if language.name == "python" and options.has("-m"):
-        yield from _module(run, options.values("-m")[0])
-    elif language.name in ("perl", "ruby"):  # which open a "file" with a bar as a command
+    if language.name in ("perl", "ruby"):  # which open a "file" with a bar as a command
         piped = [word.strip("| ") for word in options.rest if word.startswith("|") or word.rstrip().endswith("|")]
         yield from map(ShellText, piped)
     elif language.name == "php" and any(map(_LOADING_SETTING.match, options.values("-d", "--define"))):
@@ -201,14 +225,25 @@ def _peculiar(run: Run, language: _Language, options: Options) -> Iterator[Inner
         yield ask("unread-code", _UNREAD)
 
 
-def _module(run: Run, module: str) -> Iterator[Inner]:
-    """What `python -m` runs: a module of a file, or one that is given code or another file in turn."""
+def _module_of(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:
+    """The module of `python -m`, and the words behind it, which are its own."""
+    place = 0
+    while place < len(words) and words[place].startswith("-"):
+        if found := _PYTHON_MODULE.fullmatch(words[place]):
+            behind = words[place + 1 :]
+            return (found[1], behind) if found[1] else (behind[0], behind[1:]) if behind else None
+        if words[place].startswith("-c"):
+            return None
+        place += 2 if words[place] in ("-W", "-X", "-Q") else 1
+    return None
+
+
+def _module(run: Run, module: str, behind: tuple[str, ...]) -> Iterator[Inner]:
+    """A module of a file, or one that is a command, or is given code or another file in turn."""
     path = module.replace(".", "/")
     yield from (ScriptFile("python", f"{path}.py"), ScriptFile("python", f"{path}/__main__.py"))
-    place = next(
-        (at for at, word in enumerate(run.words) if word.startswith("-") and word.endswith(f"m{module}")), None
-    )
-    behind = run.words[(run.words.index(module) if place is None else place) + 1 :]
+    if module in _COMMANDS:
+        yield Argv((module, *behind))
     match module:
         case "timeit":
             options = read(behind, "-n --number -r --repeat -s --setup -u --unit")

@@ -43,6 +43,7 @@ _ABOUT_PACKAGES = names(
 _MESSAGES = names("-m --message --title --body --description --comment --notes --subject --text --prompt")
 _NAMED = "|".join(sorted(map(re.escape, _SUSPECTS), key=len, reverse=True))
 _SCRIPT = re.compile(rf"(?:^|[;&|(\n])[ \t]*(?:[\w./-]*/)?(?:{_NAMED})[\d.]*[ \t]")
+_NAME = re.compile(r"-{0,2}[\w.-]+=")  # of an option or a variable, before its value
 _VERSION = "0123456789."
 
 
@@ -78,6 +79,6 @@ def _commands(words: tuple[str, ...]) -> Iterator[Argv]:
 def _scripts(words: tuple[str, ...]) -> Iterator[str]:
     for place, word in enumerate(words):
         if " " in word and not (place and words[place - 1] in _MESSAGES):
-            text = word.partition("=")[2] if word.startswith("-") and "=" in word else word
+            text = word[named.end() :] if (named := _NAME.match(word)) else word
             if _SCRIPT.search(f"{text} "):
                 yield shown(text)

@@ -103,6 +103,7 @@ _PREFIXES = {
     "doas": _Prefix("-u -C"),
 }
 SSH_OPTIONS = "-p -i -l -o -F -J -L -R -D -W -w -b -c -e -m -O -Q -S -E -I -B"  # those with a value
+_RUN_TIME_SCRIPT = ask("run-time-script", "which script it runs is decided only when it runs")
 _MOST_CANDIDATES = 12
 _FD_EXEC = re.compile(r"-[HILasigulpq01]*[xX]")  # with letters before it that take no value
 _PUT_IN = re.compile(r"\{[^ }]{0,4}\}")
@@ -244,7 +245,15 @@ def _text_of_rest(with_value: str = "", own_words: int = 0) -> Callable[[Run], I
 
 
 def _script(run: Run) -> Iterator[Inner]:
-    yield from map(ShellText, read(run.words, _SCRIPT).values("-c", "--command"))
+    options = read(run.words, _SCRIPT)
+    yield from map(ShellText, options.values("-c", "--command"))
+    if not options.has("-c", "--command") and len(options.rest) < 2 and run.stdin is not None:
+        yield Argv(("sh",))
+
+
+def _newgrp(run: Run) -> Iterator[Inner]:
+    if run.stdin is not None:
+        yield Argv(("sh",))
 
 
 def _su(run: Run) -> Iterator[Inner]:
@@ -305,7 +314,7 @@ def _trap(run: Run) -> Iterator[Inner]:
 
 def _source(run: Run) -> Iterator[Inner]:
     for path in read(run.words).rest[:1]:
-        yield ScriptFile("sh", path)
+        yield ScriptFile("sh", path) if path != UNKNOWN else _RUN_TIME_SCRIPT
 
 
 def _alias(run: Run) -> Iterator[Inner]:
@@ -328,7 +337,7 @@ def _make(run: Run) -> Iterator[Inner]:
         if file in ("-", "/dev/stdin") and run.stdin is not None:
             yield ShellText(UNKNOWN if UNKNOWN in run.stdin else script_of(run.stdin))
         else:
-            yield ScriptFile("make", folders + file)
+            yield ScriptFile("make", folders + file) if file != UNKNOWN else _RUN_TIME_SCRIPT
 
 
 _SPECIAL: dict[str, Callable[[Run], Iterator[Inner]]] = {
@@ -344,6 +353,7 @@ _SPECIAL: dict[str, Callable[[Run], Iterator[Inner]]] = {
     "su": _su,
     "runuser": _su,
     "sg": _sg,
+    "newgrp": _newgrp,
     "script": _script,
     "entr": _text_of_rest(),
     "flock": _flock,

@@ -57,7 +57,7 @@ _EDITOR = re.compile(r"[!]|\bsystem\b|:?\b(?:shell|ter\w*|w(?:rite)?!?|python3?|
 
 def run_by_options(run: Run) -> Iterator[Inner]:
     """What options and other words name to be run; and a reason to ask, when that or the program's text may do more."""
-    texts = list(found(run)) if (found := _RUNNING.get(run.name)) else []
+    texts = list(dict.fromkeys(found(run))) if (found := _RUNNING.get(run.name)) else []
     yield from (ShellText(text) for text in texts)
     if files := _FILES.get(run.name):
         yield from (ScriptFile(run.name, path) for path in read(run.words, files).values(*files.split()))
@@ -103,7 +103,9 @@ def _ssh(run: Run) -> Iterator[str]:
     options = (read_around_first if run.name == "ssh" else read)(run.words, SSH_OPTIONS)
     for value in options.values("-o"):
         if found := re.match(
-            r"(?i)(?:proxycommand|localcommand|knownhostscommand|remotecommand|match\s+exec)[\s=]+(.*)", value
+            r"(?i)(?:proxycommand|localcommand|knownhostscommand|remotecommand|match\s+exec|pkcs11provider|"
+            r"securitykeyprovider|xauthlocation|include)[\s=]+(.*)",
+            value,
         ):
             yield found[1]
     if run.name != "ssh":
@@ -258,16 +260,30 @@ def _evaluates(run: Run) -> bool:
 
 def _make(run: Run) -> Iterator[str]:
     yield from (word.partition("=")[2] for word in run.words if re.match(r"(?:SHELL|\.SHELLFLAGS|MAKEFLAGS)=", word))
+    yield from (text for word in run.words for text in re.findall(r"\$[({]shell\s+([^)}]*)", word))
     yield from read(run.words, MAKE_OPTIONS).values("--eval", "-E")
 
 
+def _cmake(run: Run) -> Iterator[str]:
+    if run.words[:2] == ("-E", "remove_directory"):
+        yield shlex.join(("rm", "-r", *run.words[2:]))
+
+
+def _bind(run: Run) -> Iterator[str]:
+    yield from (value.partition(":")[2] for value in read(run.words, "-x -f -m -q -u -r").values("-x"))
+
+
+def _has(*options: str) -> Callable[[Run], bool]:
+    return lambda run: read(run.words).has(*options)
+
+
 def _git(run: Run) -> Iterator[str]:
-    match read_leading(run.words, "-C -c --git-dir --work-tree").rest:
-        case ["bisect", "run", *words] | ["submodule", "foreach", *words] if len(words) > 1:
+    action, *rest = read_leading(run.words, "-C -c --git-dir --work-tree").rest or ("",)
+    match (action, *read_leading(rest).rest):
+        case ["bisect", "run", *words] | ["submodule", "foreach", *words]:
             command = read_leading(words).rest
             yield shlex.join(command) if len(command) > 1 else "".join(command)  # one word is a script
-        case _:
-            yield from commands_of(run)
+    yield from commands_of(run)
 
 
 def _debugger(run: Run) -> Iterator[str]:
@@ -278,12 +294,12 @@ def _debugger(run: Run) -> Iterator[str]:
 
 
 def _debugs_more(run: Run) -> bool:
-    return any(map(_DEBUGGER.match, _debugger_commands(run)))
+    return UNKNOWN in (run.stdin or "") or any(map(_DEBUGGER.match, _debugger_commands(run)))
 
 
 def _debugger_commands(run: Run) -> list[str]:
     names = ("-ex", "--ex", "-iex", "--iex", "-eval-command", "--eval-command", "-o", "-O", "--one-line")
-    return read(run.words, " ".join(names)).values(*names)
+    return read(run.words, " ".join(names)).values(*names) + (run.stdin or "").splitlines()
 
 
 def _go(run: Run) -> Iterator[str]:
@@ -327,6 +343,9 @@ _RUNNING: dict[str, Callable[[Run], Iterator[str]]] = {
     **dict.fromkeys(("gcc", "g++", "cc", "c++"), _compiler),
     **dict.fromkeys(("apt", "apt-get", "aptitude"), _apt),
     "go": _go,
+    "rpm": _options("--pipe", "--pipe"),
+    "cmake": _cmake,
+    "bind": _bind,
     "mapfile": _options("-C -c -d -n -O -s -u", "-C"),
     "readarray": _options("-C -c -d -n -O -s -u", "-C"),
     "complete": _options("-C -F -W -A -G", "-C"),
@@ -341,6 +360,9 @@ _PROGRAMS: dict[str, Callable[[Run], bool]] = {
     **dict.fromkeys(("less", "more", "most"), _pager),
     **dict.fromkeys(("gdb", "lldb"), _debugs_more),
     **dict.fromkeys(_EVALUATING, _evaluates),
+    "hash": _has("-p"),  # another program under a name that is known
+    "enable": _has("-f"),
+    "fc": _has("-s", "-e"),
 }
 _FILES = {  # options that name a program in a file
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), "-f --file -E --exec"),
@@ -348,4 +370,5 @@ _FILES = {  # options that name a program in a file
     **dict.fromkeys(("vi", "vim", "nvim"), "-S -u"),
     **dict.fromkeys(("gdb", "lldb"), "-x --command -s --source"),
     "emacs": "-l --load --script",
+    "cmake": "-P",
 }
