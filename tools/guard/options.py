@@ -13,7 +13,7 @@ from tools.guard.names import names
 
 _LEAST_CHARS = 3  # of a long option that is cut short: `rm --r x` is understood
 # Options of their own with which a longer one begins: taken for it, `curl --head` would swallow the address.
-_WHOLE = names("--head --detach --tag --list --checkpoint --init --exec-path")
+_WHOLE = names("--head --detach --tag --list --checkpoint --init --exec-path --start")
 
 
 @dataclass(frozen=True, slots=True)

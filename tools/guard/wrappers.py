@@ -88,7 +88,7 @@ _PREFIXES = {
     **dict.fromkeys(
         names(
             "bwrap firejail systemd-run valgrind gdb proot setpriv capsh runcon chpst dbus-run-session xvfb-run "
-            "aa-exec setarch linux32 linux64 eatmydata cpulimit prlimit start-stop-daemon daemonize cgexec trickle"
+            "aa-exec setarch linux32 linux64 eatmydata cpulimit prlimit daemonize cgexec trickle"
         ),
         _Prefix(is_loose=True),
     ),
@@ -105,7 +105,7 @@ _PREFIXES = {
 SSH_OPTIONS = "-p -i -l -o -F -J -L -R -D -W -w -b -c -e -m -O -Q -S -E -I -B"  # those with a value
 _RUN_TIME_SCRIPT = ask("run-time-script", "which script it runs is decided only when it runs")
 _MOST_CANDIDATES = 12
-_FD_EXEC = re.compile(r"-[HILasigulpq01]*[xX]")  # with letters before it that take no value
+_FD_EXEC = re.compile(r"-[HILasigulpq01]*[xX]|--exec(?:-batch)?(?:=(.*))?", re.DOTALL)
 _PUT_IN = re.compile(r"\{[^ }]{0,4}\}")
 _ENV_SPLIT = re.compile(r"(?:-[iv0]*S|--s[a-z-]*=?)(.*)", re.DOTALL)
 _LOADER = re.compile(r"ld-(?:linux|musl)[\w.-]*|ld\.so")
@@ -126,6 +126,9 @@ _CONTAINER = (
     "--ip --pid --ipc --userns --uts --runtime --stop-signal --stop-timeout -a --attach --cidfile --group-add "
     "--volumes-from --sysctl --memory-swap --cpuset-cpus -c --cpu-shares --network-alias --health-cmd --pids-limit "
     "--index"
+)
+_DAEMON = (
+    "-x --exec -a --startas -p --pidfile -n --name -u --user -c --chuid -g --group -d --chdir -r --chroot -N -k -s"
 )
 _STARTING = ("run", "exec", "create")  # of containers
 # Those with a value that may not be left out, as that of -j may.
@@ -217,8 +220,9 @@ def _find(run: Run) -> Iterator[Inner]:
 
 def _fd(run: Run) -> Iterator[Inner]:
     for place, word in enumerate(run.words):
-        if word in ("--exec", "--exec-batch") or _FD_EXEC.fullmatch(word):
-            yield Argv(tuple(re.sub(r"\{[./]{0,2}\}", UNKNOWN, one) for one in (*run.words[place + 1 :], "{}")))
+        if found := _FD_EXEC.fullmatch(word):
+            words = (*filter(None, found.groups()), *run.words[place + 1 :], "{}")
+            yield Argv(tuple(re.sub(r"\{[./]{0,2}\}", UNKNOWN, one) for one in words))
 
 
 def _parallel(run: Run) -> Iterator[Inner]:
@@ -297,6 +301,13 @@ def _kubectl(run: Run) -> Iterator[Inner]:
         yield Argv(run.words[run.words.index("--") + 1 :])
 
 
+def _daemon(run: Run) -> Iterator[Inner]:
+    options = read(run.words, _DAEMON)
+    for program in options.values("-x", "--exec", "-a", "--startas"):
+        if options.has("-S", "--start"):
+            yield Argv((program, *options.rest))
+
+
 def _sg(run: Run) -> Iterator[Inner]:
     yield from (ShellText(text) for text in run.words[1:][-1:])
 
@@ -354,6 +365,7 @@ _SPECIAL: dict[str, Callable[[Run], Iterator[Inner]]] = {
     "runuser": _su,
     "sg": _sg,
     "newgrp": _newgrp,
+    "start-stop-daemon": _daemon,
     "script": _script,
     "entr": _text_of_rest(),
     "flock": _flock,

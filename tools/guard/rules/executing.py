@@ -31,7 +31,6 @@ _SED_OPTIONS = "-e --expression -f --file -l --line-length -i?"
 # Options with code, of languages whose code is not looked at closely.
 _EVALUATING = {
     "emacs": "--eval -eval --execute -execute",
-    "emacsclient": "-e --eval",
     **dict.fromkeys(("octave", "octave-cli"), "--eval"),
     "gnuplot": "-e",
     "dc": "-e --expression",
@@ -41,13 +40,23 @@ _EVALUATING = {
     "kak": "-e",
     "sage": "-c",
     "blender": "--python-expr",
-    **dict.fromkeys(("clojure", "clj", "bb"), "-e --eval"),
+    **dict.fromkeys(("clojure", "clj", "bb", "emacsclient"), "-e --eval"),
+    **dict.fromkeys(names("racket ghc groovy scala kotlin swift ocaml osascript csi jrunscript latexmk"), "-e"),
+    **dict.fromkeys(("ecl", "mit-scheme"), "--eval"),
+    **dict.fromkeys(("tclsh", "expect", "guile", "gs"), "-c"),
+    "erl": "-eval",
+    "clisp": "-x",
+    "matlab": "-batch -r",
+    "maxima": "--batch-string",
+    "gimp": "-b",
+    **dict.fromkeys(("jshell", "gp"), ""),  # from their input only
     "rpm": "--eval -E",
 }
 _EVALUATED = re.compile(
-    r"(?i)delete|remove|unlink|rmdir|system|syscmd|shell|command|process|write|save|rename|exec|spawn|popen|%\(|%sh|%\{lua|!|"
-    r"\bos\.|\bload|\bfs/|`"
+    r"(?i)delete|remove|unlink|rmdir|system|syscmd|shell|command|-process|run-program|write|save|rename|exec|spawn|popen|"
+    r"%pipe|%\(|%sh|%\{lua|!\s*[a-z./]|\bos[.:]|\bload|\bfs/|`"
 )
+_ESCAPING = re.compile(r"--?(?:shell-escape|enable-write18)")
 _DEBUGGER = re.compile(
     r"\s*(?:py|python|python-interactive|pi|source|script|command\s+script|pipe|\||make|dump|append)\b|.*\bsystem\b"
 )
@@ -251,6 +260,10 @@ def _pager(run: Run) -> bool:
     return any(re.match(r"\+.*[!|]", word) for word in run.words)
 
 
+def _typesets(run: Run) -> bool:
+    return any(map(_ESCAPING.fullmatch, run.words))
+
+
 def _evaluates(run: Run) -> bool:
     """Languages that are seldom used: the text is searched for what sounds like more than reckoning."""
     options = _EVALUATING[run.name]
@@ -344,6 +357,7 @@ _RUNNING: dict[str, Callable[[Run], Iterator[str]]] = {
     **dict.fromkeys(("apt", "apt-get", "aptitude"), _apt),
     "go": _go,
     "rpm": _options("--pipe", "--pipe"),
+    "cpio": _options("--rsh-command -F -O -I -H", "--rsh-command"),
     "cmake": _cmake,
     "bind": _bind,
     "mapfile": _options("-C -c -d -n -O -s -u", "-C"),
@@ -360,6 +374,7 @@ _PROGRAMS: dict[str, Callable[[Run], bool]] = {
     **dict.fromkeys(("less", "more", "most"), _pager),
     **dict.fromkeys(("gdb", "lldb"), _debugs_more),
     **dict.fromkeys(_EVALUATING, _evaluates),
+    **dict.fromkeys(names("tex latex pdftex pdflatex xelatex lualatex"), _typesets),
     "hash": _has("-p"),  # another program under a name that is known
     "enable": _has("-f"),
     "fc": _has("-s", "-e"),
@@ -367,7 +382,8 @@ _PROGRAMS: dict[str, Callable[[Run], bool]] = {
 _FILES = {  # options that name a program in a file
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), "-f --file -E --exec"),
     **dict.fromkeys(("sed", "gsed"), "-f --file"),
-    **dict.fromkeys(("vi", "vim", "nvim"), "-S -u"),
+    **dict.fromkeys(("vi", "vim"), "-S -u"),
+    "nvim": "-S -u -l",
     **dict.fromkeys(("gdb", "lldb"), "-x --command -s --source"),
     "emacs": "-l --load --script",
     "cmake": "-P",
