@@ -260,7 +260,7 @@ async def test_killed_right_after_the_press_it_runs_once(tmp_path: Path) -> None
             await on.sees("All tidy.")
             await on.becomes(question, "Allowed once")
             assert len(on.ran) <= 1  # cut in the middle of it, its effect is unknown and it is not run again
-            assert on.states == ["used"]
+            assert on.states == ["used"] or not on.ran  # it may have been cut right before the yes was taken
 
 
 async def test_a_press_while_we_are_away_counts_when_we_are_back(tmp_path: Path) -> None:
