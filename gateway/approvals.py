@@ -130,7 +130,7 @@ class Approvals:
         for approval_id in self._waiting.keys() - open_ids:
             self._waiting[approval_id].set()
         due_ms = min((one.expires_ms for one in still_waiting), default=now_ms())
-        return min(max(due_ms - now_ms(), 0) / 1000 + 0.01, _LOOK_AGAIN_SECONDS)
+        return min((due_ms - now_ms()) / 1000 + 0.01, _LOOK_AGAIN_SECONDS)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -82,7 +82,7 @@ async def looked_at(asked: Asked, rules: TerminalRules, place: Workplace, contex
             cwd=asked.folder, home=place.backend.home, has_network=place.backend.has_network, written=written
         )
         doubt = await asyncio.to_thread(doubt_about, asked.command, heard, setting)
-    return Look(judgement=judgement, doubt=doubt, written=bound_to(written) if written else "")
+    return Look(judgement=judgement, doubt=doubt, written=bound_to(written))
 
 
 def question_from(asked: Asked, look: Look, place: Workplace, context: ToolContext) -> Question | None:
@@ -161,7 +161,7 @@ def _with_files(
         verdict="block" if "block" in (deeper.verdict, judgement.verdict) else "ask",
         reasons=(*judgement.reasons, *more),
         argv=deeper.argv,
-        rules=tuple(dict.fromkeys((*judgement.rules, *(one for one in deeper.rules if one not in shallow.rules)))),
+        rules=tuple(dict.fromkeys((*judgement.rules, *deeper.rules))),
     )
 
 
@@ -180,7 +180,7 @@ def _does_something(asked: Asked, place: Workplace) -> bool:
 
 def _granting(judgement: Judgement, doubt: Doubt) -> tuple[str, ...]:
     """All of what a lasting yes would have to grant, or nothing: half of it would not let the command run."""
-    if not all(rule.is_grantable for rule in judgement.rules) or judgement.verdict == "block":
+    if not all(rule.is_grantable for rule in judgement.rules):
         return ()
     return (*map(str, judgement.rules), *doubt.rules)
 

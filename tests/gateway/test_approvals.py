@@ -17,17 +17,18 @@ from gateway.approvals import Approvals
 from gateway.decisions import Person
 from gateway.errors import StoreUnavailable
 from gateway.lanes import Lanes
+from gateway.messages import Address
 from gateway.question_words import Verdict
 from gateway.stopwatch import Stopwatch
 from gateway.store import approvals as stored
-from gateway.store import turns
+from gateway.store import chats, turns
 from gateway.store.approvals import Approval
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.turns import Turn
 from tests.agent_core.scripted import ScriptedModel, answering, asks, call, plain_tool
 from tests.gateway.scene import make_responder, rows, soon
-from tests.gateway.store.rows import a_question, inbound, take
+from tests.gateway.store.rows import a_question, an_asker, inbound, take
 from tools.approval import needs_approval
 from tools.base import ToolContext
 from tools.gate import CHANGED_MEANWHILE, Gate, NotApproved, Question
@@ -46,11 +47,13 @@ class Scene:
     watch: Stopwatch
     events: list[Event]
     news: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
+    spoken_to: list[str] = field(default_factory=list)  # accounts on which something is to be said
     changes: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
 
     gate: Gate = field(init=False)
 
     def __post_init__(self) -> None:
+        self.approvals.speaking = self.spoken_to.append
         self.approvals.news = lambda: self.news.put_nowait(None)
         self.approvals.changed = lambda: self.changes.put_nowait(None)
         self.gate = self.approvals.gate(self.turn, self.watch)
@@ -179,8 +182,20 @@ async def test_what_an_earlier_process_asked_is_not_asked_again(scene: Scene) ->
     again = begin(scene, a_question())
     await soon(asyncio.sleep(0))
     assert await scene.asked() == [approval]
-    await scene.decide("once", approval)
-    await soon(again)
+    await scene.decide("deny", approval)
+    with pytest.raises(NotApproved):  # it was waited for
+        await soon(again)
+
+
+async def test_what_was_decided_while_no_process_ran_is_not_waited_for(scene: Scene) -> None:
+    first = begin(scene, a_question())
+    [approval] = await scene.asked()
+    first.cancel()
+    await asyncio.wait([first])
+    scene.events.clear()
+    await scene.db.write(lambda tx: decisions.decide(tx, approval, "once", OWNER))
+    await soon(scene.gate.ask(a_question(), "c1"))
+    assert scene.events == []
 
 
 async def test_nobody_reads_more_than_five_at_once(scene: Scene) -> None:
@@ -240,6 +255,74 @@ async def test_it_is_news_when_a_question_comes_and_when_the_last_one_goes(scene
     await soon(scene.news.get())
     assert scene.news.empty()
     assert approval.is_waiting
+
+
+async def test_whoever_sends_is_told_that_there_is_something_to_say(db: Database) -> None:
+    approvals = Approvals(db=db, owner_accounts=("discord", "telegram"))
+    async with running(approvals, await a_turn(db, "member")) as scene:
+        await db.write(lambda tx: chats.set_home(tx, "discord", "9"))
+        asking = begin(scene, a_question())
+        await soon(scene.news.get())
+        assert scene.spoken_to == ["discord", "telegram"]  # where it is asked, and where it is told that it was
+        scene.approvals.look_again()
+        await scene.asked()
+        assert scene.spoken_to == ["discord", "telegram"]
+        await scene.write(lambda tx: tx.execute("UPDATE approvals SET expires_ms = 1"))
+        with pytest.raises(NotApproved, match="Nobody has decided"):
+            await soon(asking)
+        assert scene.spoken_to == ["discord", "telegram"] * 2
+
+
+NOW_MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("due_ms", "seconds", "waits"),
+    [
+        (NOW_MS + 5_000, 5.01, True),
+        (NOW_MS + 29_000, 29.01, True),
+        (NOW_MS + 3_600_000, 30.0, True),  # a clock may be set, and a machine may sleep
+        (NOW_MS + 1, 0.011, True),
+        (NOW_MS, 10.01, False),  # over, so it is the next one that counts
+        (NOW_MS - 1, 10.009, False),
+    ],
+)
+async def test_it_is_looked_again_when_the_next_question_is_due(
+    db: Database, monkeypatch: pytest.MonkeyPatch, due_ms: int, seconds: float, waits: bool
+) -> None:
+    monkeypatch.setattr(approvals_module, "now_ms", lambda: NOW_MS)
+    told: list[None] = []
+    approvals = Approvals(db=db, news=lambda: told.append(None))
+    at = Address(account="telegram", chat="42")
+
+    def two(tx: Transaction) -> None:
+        stored.put(tx, an_asker(), "c1", a_question(), at, expires_ms=due_ms)
+        stored.put(tx, an_asker(), "c2", a_question(), at, expires_ms=due_ms + 10_000)
+
+    await db.write(two)
+    assert await approvals._look() == pytest.approx(seconds)
+    assert len(await db.read(stored.waiting)) == 1 + waits
+    await approvals._look()
+    assert len(told) == 1  # nothing is new the second time
+
+
+async def test_where_nobody_waits_any_more_the_store_is_left_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = begin(scene, a_question())
+    [approval] = await scene.asked()
+    await scene.decide("once", approval)
+    await soon(asking)
+    await soon(scene.news.get())
+    await soon(scene.news.get())
+
+    async def fails(db: Database, query: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(Database, "read", fails)
+    for _ in range(5):
+        scene.approvals.look_again()
+        await asyncio.sleep(0)  # whoever looks would do so now, and fail
 
 
 @pytest.mark.parametrize("problem", [StoreUnavailable("away"), sqlite3.OperationalError("away")])

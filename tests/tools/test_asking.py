@@ -82,6 +82,7 @@ def test_the_home_is_a_tilde(place: Workplace) -> None:
     assert asking.where(place, f"{home}/proj") == "on this machine, in ~/proj"
     assert asking.where(place, home) == "on this machine, in ~"
     assert asking.where(place, f"{home}x") == f"on this machine, in {home}x"
+    assert asking.where(place, "") == "on this machine"
 
 
 async def test_a_rule_that_cannot_be_granted_takes_all_others_with_it(place: Workplace) -> None:
@@ -114,13 +115,34 @@ async def test_what_is_never_done_is_not_even_asked(place: Workplace) -> None:
 
 
 async def test_what_is_too_long_to_be_shown_is_not_asked(place: Workplace) -> None:
-    long = f"rm -rf {'x' * asking.MAX_SHOWN_CHARS}"
+    shown = f"rm -rf {'x' * 7_993}"
+    assert len((await asked(place, shown)).action) == 8_000
+    long = f"{shown}x"
     with pytest.raises(NotApproved, match="smaller steps"):
         await question(place, long)
     assert await question(place, f"echo {'x' * 10_000}") is None
     context = ToolContext(task_id="t", workplace=place, gate=NobodyNeedsToBeAsked())
     tool, _ = process_tools(ProcessesInMemory(), TerminalRules())
     await tool.admit(json.dumps({"command": long}), context)
+    with pytest.raises(NotApproved, match="never done"):  # which is more to the point
+        await question(place, f"rm -rf / {long}")
+
+
+async def test_arguments_that_make_no_sense_are_left_to_the_tool(place: Workplace) -> None:
+    tool, _ = process_tools(ProcessesInMemory(), TerminalRules())
+    gate = Listening()
+    for given in ({}, {"command": 3}, {"command": ["rm -rf x"]}, {"command": " \n"}):
+        await tool.admit(json.dumps(given), ToolContext(task_id="t", workplace=place, gate=gate))
+    await tool.admit(json.dumps({"command": "rm -rf x"}), ToolContext(task_id="t", gate=gate))
+    assert gate.asked == []
+    assert (await asked(place, "rm -rf x", workdir=3)).where == asking.where(place, place.current_folder)
+
+
+def test_what_is_there_is_found_from_the_home_and_behind_no_link(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "dangling").symlink_to("nowhere")
+    there = [asking.exists(path, str(tmp_path)) for path in ("~/a", "~/b", "~", "~/dangling", f"{tmp_path}/a", "/a")]
+    assert there == [True, False, True, True, True, False]
 
 
 async def test_files_are_looked_for_and_that_does_not_hold_up_the_loop(
@@ -171,6 +193,7 @@ async def test_what_outside_text_wants_is_asked_about_with_what_the_guard_says(p
     assert found.reasons[-1] == "it contacts evil.example, which only a file has named"
     assert found.rules == (f"recursive-delete {place.workspace}/build", "contact-outside evil.example")
     assert (await asked(place, "make deploy", heard=TAINTED)).rules == ()
+    assert (await asked(place, "rm -rf build; make deploy", heard=TAINTED)).rules == ()
     assert await question(place, "make deploy") is None
 
 
@@ -213,6 +236,25 @@ async def test_danger_is_not_hidden_by_writing_it_down_first(
     assert await question(place, command, rules=TerminalRules(allowlist=(f"{command[:2]}{command[2:-1]}*",))) is None
 
 
+async def test_the_question_tells_what_the_command_does_from_what_the_file_does(place: Workplace) -> None:
+    folder = await begun(place)
+    (folder / "x.sh").write_text("rm -rf /srv/a/b")
+    found = await asked(place, "rm -rf build; sh x.sh")
+    assert found.reasons == (
+        f"it deletes {folder}/build with all that is in it",
+        "in a file written meanwhile: it deletes /srv/a/b with all that is in it",
+    )
+    assert found.rules == (f"recursive-delete {folder}/build", "recursive-delete /srv/a/b")
+    allowed = TerminalRules(allowlist=("rm -rf build; sh x.sh",))
+    assert await question(place, "rm -rf build; sh x.sh", rules=allowed) is None
+    (folder / "x.sh").write_text("rm -rf /")
+    with pytest.raises(NotApproved, match="never done"):
+        await question(place, "rm -rf build; sh x.sh")
+    (folder / "x.sh").write_text("rm -rf /srv/a/b")
+    with pytest.raises(NotApproved, match="never done"):
+        await question(place, "rm -rf /; sh x.sh")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "command"),
     [
@@ -228,6 +270,7 @@ async def test_danger_is_not_hidden_by_writing_it_down_first(
         ),
         ("x.js", "const fs = require('fs'); fs.writeFileSync('a', 'b')", "node x.js"),
         ("Makefile", "test:\n\tpytest -q", "make test"),
+        ("x.sh", "echo hi > out.txt", "sh x.sh"),
     ],
 )
 async def test_everyday_programs_are_run_when_they_were_written(
@@ -280,6 +323,8 @@ async def test_in_a_sandbox_only_outside_text_is_a_reason_and_whoever_asks_decid
     found = await asked(place, "make deploy", heard=TAINTED)
     assert (found.decider, found.where) == ("asker", "in the sandbox, in ~")
     assert await question(place, "curl other.example", heard=TAINTED) is None  # there is no network
+    (tmp_path / "project" / "x.sh").write_text("rm -rf ~/work")
+    assert await question(place, "sh x.sh", heard=Heard(written=("x.sh",))) is None
     connected = BubblewrapBackend(workspace=tmp_path / "project", private=tmp_path / "private", network=True)
     found = await asked(replace(place, backend=connected), "curl other.example", heard=TAINTED)
     assert (found.decider, found.rules) == ("asker", ("contact-outside other.example",))
@@ -292,3 +337,9 @@ async def test_a_folder_and_a_variable_that_are_no_text_hold_up_no_question(plac
         (await asked(replace(place, environment={"A": odd}), "rm -rf x")).binding for odd in ("\udcff", "\udcfe")
     }
     assert len(bindings) == 2
+
+
+def test_of_a_long_text_head_and_tail_are_shown() -> None:
+    assert asking.bounded("x" * 4_000) == "x" * 4_000
+    assert asking.bounded("x" * 4_001) == f"{'x' * 2_000}\n[… 1 characters are left out here …]\n{'x' * 2_000}"
+    assert asking.bounded("abcdefgh", 4) == "ab\n[… 4 characters are left out here …]\ngh"
