@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.backends.watching import is_there, nap, until
-from tools.backends import kept
+from tools.backends import bubblewrap, kept
 from tools.backends.base import BackendFailed, Command, FileRefused, Search
 from tools.backends.bubblewrap import BubblewrapBackend, SandboxLimits
 
@@ -185,11 +185,14 @@ async def test_a_spawned_child_is_in_the_sandbox_too(backend: BubblewrapBackend,
 
 
 @pytest.mark.parametrize("pty", [False, True])
-async def test_one_that_is_ended_has_time_to_tidy_up(backend: BubblewrapBackend, pty: bool) -> None:
-    left = nap()
+async def test_one_that_is_ended_has_time_to_tidy_up(
+    backend: BubblewrapBackend, pty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bubblewrap, "_NICENESS", 0)  # or it may get no processor for as long as its grace lasts
+    left, waited_for = nap(), nap()
     tidying = "trap 'echo tidy > tidied; exit 5' TERM"
-    spawned = await backend.spawn(Command(text=f"{tidying}; (setsid {left} &); {nap()} & wait", pty=pty))
-    await until(lambda: is_there(left))
+    spawned = await backend.spawn(Command(text=f"{tidying}; (setsid {left} &); {waited_for} & wait", pty=pty))
+    await until(lambda: is_there(left) and is_there(waited_for))
     await backend.kill(spawned)
     assert (Path(backend.home) / "tidied").read_text() == "tidy\n"
     assert kept.standing(spawned).exit_code == 5
