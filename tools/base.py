@@ -31,6 +31,13 @@ class ToolContext:
     heard: Callable[[], Heard] = nothing_heard  # what the conversation holds when the call is made
 
 
+def workplace_of(context: ToolContext) -> Workplace:
+    """Raises ToolFailed where there is none."""
+    if context.workplace is None:
+        raise ToolFailed("There is no workplace here: this conversation has neither files nor commands.")
+    return context.workplace
+
+
 async def _admitted(arguments: str, context: ToolContext) -> None:
     """Nothing speaks against it."""
 

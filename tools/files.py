@@ -7,7 +7,7 @@ from pydantic import Field
 
 from tools.asking_files import about_reading, about_searching, about_writing
 from tools.backends.base import FileRefused, Found, LinesRead, Search, Workplace
-from tools.base import ToolContext, ToolFailed
+from tools.base import ToolContext, ToolFailed, workplace_of
 from tools.media import shown
 from tools.patching import patch, unified_diff
 from tools.registry import tool
@@ -30,7 +30,7 @@ async def file_read(
     limit: Annotated[int, Field(description="How many lines to show at most", ge=1, le=MAX_READ_LINES)] = 500,
 ) -> dict[str, Any]:
     """Read a text file. Its lines come with their numbers, which are not part of the file."""
-    place = _workplace(context)
+    place = workplace_of(context)
     where = place.locate(path)
     try:
         read = await place.backend.files.read_lines(where, first=offset, count=limit)
@@ -55,7 +55,7 @@ async def file_write(
     content: Annotated[str, Field(description="All that the file shall hold")],
 ) -> dict[str, Any]:
     """Write a whole file, in place of what was there. Missing folders are made."""
-    place = _workplace(context)
+    place = workplace_of(context)
     encoded = _encoded(content)
     if len(encoded) > MAX_WRITTEN_BYTES:
         raise ToolFailed(f"A file of {len(encoded):,} bytes is too long to be written at once; make it with a command.")
@@ -76,7 +76,7 @@ async def file_search(
     limit: Annotated[int, Field(description="How many matches to show at most", ge=1, le=MAX_MATCHES)] = 50,
 ) -> dict[str, Any]:
     """Search files by content or by name. Hidden files, what ignore files name, /proc, /sys and /dev are left out."""
-    place = _workplace(context)
+    place = workplace_of(context)
     if not pattern or "\0" in pattern or "\n" in pattern:
         raise ToolFailed("The pattern must be a single line and not empty.")
     wanted = Search(pattern=pattern, path=place.locate(path), target=target, limit=limit)
@@ -97,7 +97,7 @@ async def file_patch(
     replace_all: Annotated[bool, Field(description="Replace every occurrence")] = False,
 ) -> dict[str, Any]:
     """Replace a piece of a text file. If it is not found exactly, white space around lines is overlooked."""
-    place = _workplace(context)
+    place = workplace_of(context)
     where = place.locate(path)
     read = await place.backend.files.read(where, max_bytes=MAX_PATCHED_BYTES)
     if b"\0" in read.content[:8_192]:
@@ -115,12 +115,6 @@ async def file_patch(
     if patched.tolerant:
         result["note"] = "It was found with other white space than given; the file's own indentation was kept."
     return result
-
-
-def _workplace(context: ToolContext) -> Workplace:
-    if context.workplace is None:
-        raise ToolFailed("There is no workplace here: files cannot be read or written in this conversation.")
-    return context.workplace
 
 
 def _numbered(read: LinesRead, offset: int) -> tuple[str, int]:

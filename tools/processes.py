@@ -13,11 +13,11 @@ from tools.approval import needs_approval
 from tools.arguments import parse_object
 from tools.asking_typed import about_process
 from tools.backends.base import Backend, Standing
-from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
+from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput, workplace_of
 from tools.parts import in_bytes
 from tools.process_book import Process, ProcessBook, ProcessesInMemory, now_ms
 from tools.registry import build_tool, registry
-from tools.terminal import make_room, terminal_tool, workplace_of
+from tools.terminal import make_room, terminal_tool
 from tools.terminal_rules import TerminalRules
 from tools.typed import Typed
 

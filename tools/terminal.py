@@ -13,7 +13,7 @@ from tools.ansi import plain
 from tools.approval import needs_approval
 from tools.asking import about_terminal
 from tools.backends.base import BackendFailed, Command, FileRefused, Finished, Spawned, Workplace
-from tools.base import Tool, ToolContext, ToolFailed
+from tools.base import Tool, ToolContext, ToolFailed, workplace_of
 from tools.media import shown
 from tools.process_book import MAX_PROCESSES, Process, ProcessBook, now_ms, stale
 from tools.registry import build_tool
@@ -80,12 +80,6 @@ def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
 
     built = build_tool(terminal, toolset="terminal", needs_workplace=True, brings="a command")
     return needs_approval(built, about_terminal(rules))
-
-
-def workplace_of(context: ToolContext) -> Workplace:
-    if context.workplace is None:
-        raise ToolFailed("There is no workplace here: commands cannot be run in this conversation.")
-    return context.workplace
 
 
 def _password_for(command: str, place: Workplace, rules: TerminalRules) -> str:

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure Hermes on this machine.")
     # Not `choices`: with nargs="*" argparse holds the empty default against them too.
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(BENCHMARKS)}; all when none is given")
-    parser.add_argument("--quick", action="store_true", help="smaller numbers, done in about ten seconds")
+    parser.add_argument("--quick", action="store_true", help="smaller numbers: ten seconds each, ninety for background")
     asked = parser.parse_args(arguments)
     if unknown := set(asked.names) - set(BENCHMARKS):
         parser.error(f"there is no benchmark {sorted(unknown)[0]!r}; there are {', '.join(BENCHMARKS)}")

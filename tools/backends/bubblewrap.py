@@ -16,9 +16,10 @@ from functools import cached_property
 from pathlib import Path
 
 from tools.backends import kept
-from tools.backends.base import BackendFailed, Command, Finished, Output, Spawned, Standing, WriteDown, nobody_asks
+from tools.backends.base import BackendFailed, Command, Finished, Spawned, WriteDown, nobody_asks
 from tools.backends.cgroups import Bounds, Cgroups, Group, find_cgroups
 from tools.backends.host_files import HostFiles
+from tools.backends.keeping import KeepingBackend
 from tools.backends.local import PTY_TERM, argv_of
 from tools.backends.privacy import child_environment
 from tools.backends.sandbox import SANDBOX_PATH, Sandbox, SandboxProblem, find_features
@@ -38,7 +39,7 @@ class SandboxLimits:
     workspace_mb: int = 2048
 
 
-class BubblewrapBackend:
+class BubblewrapBackend(KeepingBackend):
     """`private` is a folder for /tmp and for long outputs, outside of the workspace; without one it is temporary.
 
     `hidden` are folders of which nothing may be seen. Raises BackendFailed when the workspace holds one of them.
@@ -126,30 +127,6 @@ class BubblewrapBackend:
             if group:
                 group.remove()
             raise
-
-    async def standing(self, spawned: Spawned) -> Standing:
-        return await asyncio.to_thread(kept.standing, spawned)
-
-    async def output(self, spawned: Spawned, *, since: int = 0, max_bytes: int = 200_000) -> Output:
-        return await asyncio.to_thread(kept.output, spawned, since=since, max_bytes=max_bytes)
-
-    async def send(self, spawned: Spawned, data: bytes) -> None:
-        kept.send(spawned, data)
-
-    async def resize(self, spawned: Spawned, *, columns: int, rows: int) -> None:
-        await asyncio.to_thread(kept.resize, spawned, columns=columns, rows=rows)
-
-    async def kill(self, spawned: Spawned) -> None:
-        await kept.kill(spawned)
-
-    async def keep(self, text: str) -> str:
-        return await asyncio.to_thread(kept.keep, text, self.outputs)
-
-    async def forget(self, spawned: Spawned) -> None:
-        await asyncio.to_thread(kept.forget, spawned)
-
-    async def close(self) -> None:
-        """Spawned children and what they write stay."""
 
     def _new_group(self) -> Group | None:
         try:

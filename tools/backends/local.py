@@ -1,6 +1,5 @@
 """Commands on this machine, as the user that we are: no isolation, but nothing left behind and no secret passed on."""
 
-import asyncio
 import os
 import shutil
 import tempfile
@@ -9,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.backends import kept
-from tools.backends.base import BackendFailed, Command, Finished, Output, Spawned, Standing, WriteDown, nobody_asks
+from tools.backends.base import BackendFailed, Command, Finished, Spawned, WriteDown, nobody_asks
 from tools.backends.host_files import HostFiles
+from tools.backends.keeping import KeepingBackend
 from tools.backends.privacy import child_environment, hide_our_memory
 from tools.backends.searching import Place, Searcher
 from tools.backends.shell import Shell
@@ -19,7 +19,7 @@ SHELL = ("/bin/bash", "/bin/sh")
 PTY_TERM = "xterm-256color"
 
 
-class LocalBackend:
+class LocalBackend(KeepingBackend):
     """`closed` are files and folders that the file tools leave alone, such as the home's secrets."""
 
     name = "local"
@@ -66,30 +66,6 @@ class LocalBackend:
 
     async def spawn(self, command: Command, write_down: WriteDown = nobody_asks) -> Spawned:
         return await kept.spawn(self._order(command, command.timeout_seconds), self.outputs, write_down)
-
-    async def standing(self, spawned: Spawned) -> Standing:
-        return await asyncio.to_thread(kept.standing, spawned)
-
-    async def output(self, spawned: Spawned, *, since: int = 0, max_bytes: int = 200_000) -> Output:
-        return await asyncio.to_thread(kept.output, spawned, since=since, max_bytes=max_bytes)
-
-    async def send(self, spawned: Spawned, data: bytes) -> None:
-        kept.send(spawned, data)
-
-    async def resize(self, spawned: Spawned, *, columns: int, rows: int) -> None:
-        await asyncio.to_thread(kept.resize, spawned, columns=columns, rows=rows)
-
-    async def kill(self, spawned: Spawned) -> None:
-        await kept.kill(spawned)
-
-    async def keep(self, text: str) -> str:
-        return await asyncio.to_thread(kept.keep, text, self.outputs)
-
-    async def forget(self, spawned: Spawned) -> None:
-        await asyncio.to_thread(kept.forget, spawned)
-
-    async def close(self) -> None:
-        """Spawned children and what they write stay."""
 
     def _order(self, command: Command, timeout_seconds: float | None) -> kept.Order:
         hide_our_memory()
