@@ -3,42 +3,95 @@
 import re
 from collections.abc import Iterator
 
-from tools.guard.expansion import UNKNOWN
+from tools.guard.expansion import UNKNOWN, shown
 from tools.guard.findings import Finding, Run, ask
 from tools.guard.names import names
-from tools.guard.rules.files import Rule
-from tools.guard.rules.machine import always, when
+from tools.guard.options import read
+from tools.guard.paths import is_everything, is_system, located, scoped, secret_in
+from tools.guard.rules.plain import Rule, all_of, always, when
 
 _DROPS = re.compile(
-    r"""(?ix) \b(?:drop\s+(?:table|database|schema|view|index|user|role|column|collection|keyspace)|truncate|
-    alter\s+table\s[^;]{0,400}\bdrop|delete\s+from|dropDatabase|flushall|flushdb|grant\s+all|attach\s+database|
-    copy\s[^;]{0,400}\bprogram|into\s+outfile)\b|\.drop\s*\(|(?:deleteMany|remove)\s*\(\s*\{\s*\}"""
+    r"""(?ix) \b(?:drop\s+[a-z]+|truncate(?!\s*\()|alter\s+table\s[^;]{0,400}\bdrop|alter\s+(?:user|role)\s|
+    delete\s+from|dropDatabase|flushall|flushdb|grant\s+all|attach\s+database|reset\s+master|purge\s+binary|
+    copy\s[^;]{0,400}\bprogram|into\s+(?:outfile|dumpfile)|lo_export|pg_read_\w*file)\b|
+    \b(?:drop\w*|shutdownServer)["'\]]*\s*\(|(?:deleteMany|remove)\s*\(\s*\{\s*\}"""
 )
 _WITH_CONDITION = re.compile(r"(?i)\bdelete\s+from\s+\S+\s+where\b(?!\s+(?:1|true)\b)")
 _UPDATE = re.compile(r"(?i)\bupdate\s+\S+\s+set\s(?![^;]{0,2000}\bwhere\b)")
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+# Strings, names, remarks: each runs to its end or to that of the text, so that reading it takes one pass.
+_QUOTED = re.compile(r"""'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)""", re.DOTALL)
+# With one of these a string may be run, or ends elsewhere for one database than for another.
+_STRINGS_MATTER = re.compile(r"(?i)\b(?:execute|prepare|do|call|dblink\w*|query\w*|eval)\b|\\'|#|\$")
 _ESCAPES = re.compile(
-    r"(?im)(?:^|\s)(?:\.shell|\.system|\\!|system\b|\.load|\.import \|)|load_extension|writefile\(|\.once|\.output"
+    r"(?im)(?:^|\s)(?:\\!|\\[a-z]+\s*\||system\b)|load_extension|writefile\(|\bedit\s*\(|child_process|--init\b|^-init\b"
 )
+_DOT_RUNS = names(".shell .system .load .once .output .excel .save .restore")  # of sqlite, which takes them in short
+_DOT_READS = names(".import .read .open")  # from a command, if its name begins with a bar
+_REDIS = re.compile(
+    r"(?i)\b(?:shutdown|config\s+(?:set|rewrite)|replicaof|slaveof|module\s+load|debug|swapdb|script\s+flush|eval)\b"
+)
+_CODE_OPTIONS = {
+    **dict.fromkeys(("psql", "pgcli", "usql"), "-c --command"),
+    **dict.fromkeys(("mysql", "mariadb", "mycli", "cqlsh", "cockroach"), "-e --execute"),
+    **dict.fromkeys(("mongo", "mongosh"), "--eval"),
+    "sqlcmd": "-Q -q --query",
+    "clickhouse-client": "-q --query",
+}
 _DELETES_CONTAINERS = re.compile(
-    r"\bprune\b|\b(?:volume|network|image|container|stack|secret) (?:rm|remove)\b|^(?:rmi?|kill|swarm leave)\b|"
-    r"^compose\b.*\b(?:rm\b|down\b.*(?:-v|--volumes|--rmi))"
+    r"\bprune\b|\b(?:volume|network|image|container|stack|secret|service|node|plugin) (?:rm|remove)\b|"
+    r"^(?:rmi?|kill|swarm leave|system reset|machine rm)\b|"
+    r"^compose\b.*\s(?:rm\b|kill\b|down\b.*(?:-v|--volumes|--rmi))|"
+    r"^(?:stop|restart|compose (?:stop|restart)).*\bhermes"
 )
 _OPENS_CONTAINER = re.compile(
-    r"--privileged|docker\.sock|--pid[ =]host|--cap-add|--device|--security-opt|--userns[ =]host|"
-    r"(?:-v|--volume|source|src)[ =](?:/|~/?|/(?:home|Users)(?:/[^/:,]+)?/?|"
-    r"/(?:etc|root|var|usr|boot|dev|proc|sys)\b[^:,]*)[:,]"
+    r"--privileged|docker\.sock|--(?:pid|ipc|userns|uts)[ =]host|--cap-add|--device|--security-opt|--volumes-from"
 )
+_MOUNTS = "-v --volume --mount --secret"
 
 
 def _sql(run: Run) -> Iterator[Finding]:
-    text = _WITH_CONDITION.sub("", _COMMENT.sub(" ", "\n".join((*run.words, run.stdin or ""))))
-    if _DROPS.search(text) or _UPDATE.search(text):
+    given = (*run.words, run.stdin or "")
+    text = _WITH_CONDITION.sub("", "\n".join(map(_without_strings, given)))
+    if (
+        _DROPS.search(text)
+        or _UPDATE.search(text)
+        or (run.name in ("redis-cli", "valkey-cli") and _REDIS.search(" ".join(given)))
+    ):
         yield ask("drop-data", "it deletes or overwrites tables, rows or rights of a database")
-    if _ESCAPES.search(text):
+    if _ESCAPES.search("\n".join(given)) or any(_is_dot_command(line) for one in given for line in one.splitlines()):
         yield ask("option-runs", "its database client runs or writes something else")
-    if any(UNKNOWN in word and (" " in word or word == UNKNOWN) for word in (*run.words, run.stdin or "")):
+    if any(UNKNOWN in one for one in _statements(run)):
         yield ask("run-time-sql", "what it does to the database is decided only when it runs")
+
+
+def _without_strings(text: str) -> str:
+    """Without what is only compared or looked for, where that is certain, and without remarks."""
+    keeps = bool(_STRINGS_MATTER.search(text))
+
+    def plain(found: re.Match[str]) -> str:
+        one = found[0]
+        if one.startswith("/*") and not one.startswith("/*!"):  # which MySQL runs
+            return " "
+        return "''" if one.startswith("'") and not keeps else one
+
+    return _QUOTED.sub(plain, text)
+
+
+def _is_dot_command(line: str) -> bool:
+    name, _, rest = line.strip().partition(" ")
+    if not name.startswith(".") or (len(name) < 3 and name != ".o"):
+        return False
+    is_run = any(whole.startswith(name) for whole in _DOT_RUNS)
+    return is_run or ("|" in rest and any(whole.startswith(name) for whole in _DOT_READS))
+
+
+def _statements(run: Run) -> Iterator[str]:
+    """Where to look for what only the run decides: in what is given as code, not in the name of a database."""
+    yield run.stdin or ""
+    if options := _CODE_OPTIONS.get(run.name):
+        yield from read(run.words, options).values(*options.split())
+    else:
+        yield from (word for word in run.words if word == UNKNOWN or " " in word)
 
 
 def _docker(run: Run) -> Iterator[Finding]:
@@ -47,21 +100,60 @@ def _docker(run: Run) -> Iterator[Finding]:
         yield ask("delete-containers", "it deletes containers, images or their data")
     if _OPENS_CONTAINER.search(text):
         yield ask("open-container", "its container can reach the machine around it")
-    if re.match(r"(?:push|context rm)\b", text):
+    if re.match(r"(?:push|image push|compose push|context rm)\b", text):
         yield ask("publish", "it publishes an image")
+    for place in _handed_in(run):
+        path = located(place, run.folder, run.home)
+        if is_everything(path, run.home) or is_system(path) or re.match(r"/var(?:/|$)", path):
+            yield ask("open-container", "its container can reach the machine around it")
+        if secret_in(path):
+            yield ask(
+                "read-secret", f"it gives {shown(path)}, which holds secrets", scoped(place, run.folder, run.home)
+            )
 
 
+def _handed_in(run: Run) -> Iterator[str]:
+    """The files and folders of this machine that a container is given."""
+    options = read(run.words, _MOUNTS)
+    match options.rest:
+        case ["cp", source, *_] | ["container", "cp", source, *_]:
+            yield source
+        case ["run" | "create" | "build" | "container" | "compose" | "buildx", *_]:
+            for value in options.values(*_MOUNTS.split()):
+                sources = re.findall(r"(?:^|,)(?:source|src)=([^,]*)", value)
+                yield from sources or [value.partition(":")[0]] * (":" in value)
+
+
+_REPLACES = "it deletes a database before it fills it"
+_RESETS = when(
+    "drop-data",
+    "it deletes a project's database",
+    r"\bdb:(?:drop|reset|purge|wipe)|\bmigrate:(?:fresh|reset)|\bmigrate reset\b|--force-reset|\bschema:drop|"
+    r"\becto\.(?:drop|reset)|^db reset|^database (?:drop|reset)|^downgrade base|"
+    r"(?:^|manage\.py )(?:flush|reset_db)\b",
+)
 _CLOUD = "it deletes or changes something that others may use"
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(
         names(
-            "psql mysql mariadb sqlite3 sqlite mongo mongosh redis-cli cqlsh sqlcmd clickhouse-client duckdb "
-            "cockroach usql pgcli mycli litecli influx bq"
+            "psql mysql mariadb sqlite3 sqlite mongo mongosh redis-cli cqlsh sqlcmd clickhouse-client duckdb cockroach "
+            "usql pgcli mycli litecli influx bq valkey-cli snowsql sqlplus osql isql tsql"
         ),
         _sql,
     ),
-    **always("drop-data", "it deletes a database", "dropdb", "dropuser", "mysqladmin", "pg_resetwal", "pg_dropcluster"),
+    **always("drop-data", "it deletes a database", "dropdb dropuser mysqladmin pg_resetwal pg_dropcluster"),
+    **dict.fromkeys(("mongorestore", "mongoimport"), when("drop-data", _REPLACES, r"--drop\b")),
+    "pg_restore": when("drop-data", _REPLACES, r"(?:^|\s)(?:-\w*c|--clean)"),
+    **dict.fromkeys(("flyway", "liquibase", "dbmate"), when("drop-data", _REPLACES, r"\b(?:clean|drop(?:-all)?)\b")),
+    "pg_ctl": when("stop-service", "it stops a database", r"\b(?:stop|kill|restart)\b"),
+    **dict.fromkeys(
+        names(
+            "rails rake bundle prisma sequelize typeorm knex mix php supabase diesel sqlx "
+            "python python3 django-admin alembic npx bunx"
+        ),
+        _RESETS,
+    ),
     "docker": _docker,
     "podman": _docker,
     "nerdctl": _docker,
@@ -72,7 +164,9 @@ RULES: dict[str, Rule] = {
         "cloud-change",
         _CLOUD,
         r"(?:^|\s)(?:delete|drain|cordon|replace|patch|scale|taint|edit)\b",
-        r"\bget secrets?\b",
+        r"\bget\b.*\bsecrets?\b",
+        r"\bcreate token\b",
+        r"\bconfig view\b.*--raw",
         r"\bapply\b",
         r"\bcp\b",
     ),
@@ -80,9 +174,23 @@ RULES: dict[str, Rule] = {
     "helm": when("cloud-change", _CLOUD, r"\b(?:uninstall|delete|rollback|upgrade)\b"),
     **dict.fromkeys(
         ("terraform", "tofu", "pulumi", "cdk"),
-        when("cloud-change", _CLOUD, r"\b(?:destroy|apply|up|import|taint|state (?:rm|push))\b"),
+        when(
+            "cloud-change",
+            _CLOUD,
+            r"\b(?:destroy|apply|deploy|up|import|taint|force-unlock|(?:workspace|stack|state) (?:rm|delete|push))\b",
+        ),
     ),
-    "vagrant": when("cloud-change", _CLOUD, r"\bdestroy\b"),
+    **dict.fromkeys(
+        names(
+            "vagrant doctl hcloud linode-cli vultr-cli oci ibmcloud scw openstack nova virsh VBoxManage qm pct "
+            "multipass lxc incus terragrunt sam serverless sls copilot eksctl kops argocd flux istioctl velero "
+            "nomad minikube kind k3d colima limactl restic borg etcdctl rabbitmqctl rabbitmqadmin consul buildah "
+            "crictl ctr glab"
+        ),
+        when(
+            "cloud-change", _CLOUD, r"\b(?:delete|destroy|del|rm|remove|purge|undefine|uninstall|unregistervm|forget)\b"
+        ),
+    ),
     "ansible": when("cloud-change", _CLOUD, r"-m (?:shell|command|raw|file)|-a "),
     "aws": when(
         "cloud-change",
@@ -102,17 +210,23 @@ RULES: dict[str, Rule] = {
     ),
     **dict.fromkeys(
         ("npm", "yarn", "pnpm"),
-        when(
-            "publish",
-            "it publishes or withdraws a package",
-            r"^(?:unpublish|publish|deprecate|owner|access|token|config set|set )\b",
+        all_of(
+            when(
+                "publish",
+                "it publishes or withdraws a package",
+                r"^(?:-\S+ )*(?:npm )?(?:unpublish|publish|deprecate|owner|access|token|config set|set )\b",
+            ),
+            _RESETS,
         ),
     ),
     "cargo": when("publish", "it publishes or withdraws a package", r"^(?:publish|yank|owner|login)\b"),
     "twine": when("publish", "it publishes a package", r"\bupload\b"),
     "gem": when("publish", "it publishes or withdraws a package", r"^(?:push|yank|owner)\b"),
     "poetry": when("publish", "it publishes a package", r"^publish\b"),
-    "uv": when("publish", "it publishes a package", r"^publish\b"),
+    "uv": all_of(
+        when("publish", "it publishes a package", r"^publish\b"),
+        when("remove-packages", "it removes programs", r"^pip uninstall\b"),
+    ),
     **dict.fromkeys(
         ("heroku", "fly", "flyctl", "vercel", "netlify"),
         when("cloud-change", _CLOUD, r"\b(?:destroy|delete|remove|reset)\b", r"pg:reset"),
