@@ -59,6 +59,17 @@ _GROWING: dict[str, Callable[[int], str]] = {
     "brackets of sed": lambda size: "sed 's/" + "[:[" * size + "/x/'",
     "lines of sed": lambda size: "sed '" + "a\\\n" * size + "'",
     "separators": lambda size: "foo '" + ";a/ " * size + "'",
+    "settings of git": lambda size: "git -c " + "diff." * size + " log",
+    "a mode of chmod": lambda size: "chmod " + "a" * size * 3 + "! x",
+    "an id of chmod": lambda size: "chmod +" + "s" * size * 3 + "! x",
+    "letters of git checkout": lambda size: "git checkout -" + "f" * size * 3 + "!",
+    "letters of git push": lambda size: "git push -" + "d" * size * 3 + "!",
+    "remarks of SQL": lambda size: "psql -c '" + "/*" * size + "'",
+    "strings of SQL": lambda size: 'psql -c "' + "'a" * size + '"',
+    "open brackets": lambda size: "cp x " + "[" * size * 3,
+    "folders that are patterns": lambda size: "cat " + "/*" * size,
+    "hidden folders": lambda size: "cp x " + ".ssh/" * size,
+    "names of keys": lambda size: "cat " + "id_" * size,
 }
 
 
