@@ -36,7 +36,9 @@ class App {
 
   async arrived() {
     byId("away").hidden = true;
-    for (const { platform, view } of Object.values(this.phones)) if (view) this.look(platform, view.person, view.place);
+    for (const phone of Object.values(this.phones)) {
+      if (phone.view) this.look(phone.platform, phone.where().person, phone.where().place);
+    }
     try {
       this.terminal.prefix = (await (await fetch("/api/about")).json()).prefix;
     } catch {

@@ -15,6 +15,7 @@ export class Phone {
   constructor(platform, app, look) {
     Object.assign(this, { platform, app, look });
     this.view = null;
+    this.chosen = null; // another person or chat, until it is shown
     this.shown = new Map(); // message id -> [what it was drawn from, element]
     this.listOpen = false;
     this.follows = true; // the newest message stays in sight, until somebody scrolls away from it
@@ -91,13 +92,13 @@ export class Phone {
   // What people do
 
   do(action, details = {}) {
-    const { person, place } = this.view;
+    const { person, place } = this.where();
     if (action === "say") this.follows = true;
     return post(`/api/phones/${this.platform}/${action}`, { person, place, ...details });
   }
 
   file(file, more) {
-    const { person, place } = this.view;
+    const { person, place } = this.where();
     this.follows = true;
     return sendFile(this.platform, { person, place, name: file.name, ...more }, file);
   }
@@ -113,7 +114,21 @@ export class Phone {
   go({ person = this.view.person, place = this.view.place }) {
     this.composer.end();
     this.openList(false);
+    this.chosen = { person, place };
     this.look(this.platform, person, place);
+  }
+
+  /** Who acts, and in which chat. What was chosen counts at once, though what is to be seen there has yet to come. */
+  where() {
+    return this.chosen ?? this.view;
+  }
+
+  /** What was sent before the choice arrived would lead back to where one was. */
+  isOutdated(view) {
+    if (!this.chosen) return false;
+    const { person, place } = this.chosen;
+    if (view.person !== person) return view.people.some((one) => one.id === person);
+    return view.place !== place && view.places.some((one) => one.id === place);
   }
 
   act(action, message, details = {}) {
@@ -171,8 +186,10 @@ export class Phone {
   }
 
   show(view) {
+    if (this.isOutdated(view)) return;
     const before = this.view;
     this.view = view;
+    this.chosen = null;
     const moved = before?.place !== view.place || before?.person !== view.person;
     if (moved) this.openList(false);
     this.showPeople();

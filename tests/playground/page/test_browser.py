@@ -115,6 +115,18 @@ async def test_a_stranger_is_let_in_from_the_terminal_and_answered(table: Table,
     await table.page.wait_for("document.querySelector('.t-outbox').innerText.includes('6 * 7 = 42')")
 
 
+async def test_what_is_said_right_after_the_phone_was_handed_over_is_said_by_the_new_one(table: Table) -> None:
+    ben = "1003"
+    await table.page.run(
+        "(() => { const [who, box] = ['.person', 'textarea'].map((one) => document.querySelector(`.telegram ${one}`));"
+        f"who.value = '{ben}'; who.dispatchEvent(new Event('change')); box.value = 'at once';"
+        "box.dispatchEvent(new Event('input'));"
+        "box.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true })) })()"
+    )
+    mine = "[...document.querySelectorAll('.telegram .mine')].some((one) => one.innerText.includes('at once'))"
+    await table.page.wait_for(f"document.querySelector('.telegram .person').value === '{ben}' && {mine}")
+
+
 async def test_a_button_is_pressed(table: Table) -> None:
     await table.ask("telegram", "what is 20 + 3?", "= 23")
     await table.ask("telegram", "/new", "A new conversation begins")
