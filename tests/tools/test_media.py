@@ -179,7 +179,7 @@ def test_what_the_kernel_makes_up_is_never_sent(path: str) -> None:
 def test_files_of_the_kernel_that_are_reached_by_another_name_are_empty_for_us(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(media, "_SYSTEM_FOLDERS", ())
+    monkeypatch.setattr(media, "SYSTEM_FOLDERS", ())
     assert "leads over a link" in refusal("/proc/self/environ", Path("/proc"))
     assert "it is empty" in refusal(f"/proc/{os.getpid()}/environ", Path("/proc"))
 
