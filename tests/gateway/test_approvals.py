@@ -17,7 +17,7 @@ from gateway.approvals import Approvals
 from gateway.decisions import Person
 from gateway.errors import StoreUnavailable
 from gateway.lanes import Lanes
-from gateway.messages import Address
+from gateway.messages import Address, Sender
 from gateway.question_words import Verdict
 from gateway.stopwatch import Stopwatch
 from gateway.store import approvals as stored
@@ -219,6 +219,38 @@ async def test_what_they_may_decide_themselves_is_asked_where_they_are(db: Datab
         asking = begin(scene, a_question(decider="asker"))
         [approval] = await scene.asked()
         assert (approval.asked_at.account, approval.asked_at.chat) == ("telegram", "42")
+        asking.cancel()
+
+
+def also_asked(turn: Turn, sender: Sender) -> Callable[[Transaction], None]:
+    """Another message became part of the turn meanwhile."""
+
+    def unit(tx: Transaction) -> None:
+        joined = take(tx, inbound("and this", sender=sender))
+        tx.execute("UPDATE inbox SET role = 'member', state = 'running', turn_id = ? WHERE id = ?", turn.id, joined)
+
+    return unit
+
+
+async def test_a_question_is_asked_for_whoever_asks_under_their_newest_name(db: Database) -> None:
+    async with running(Approvals(db=db), await a_turn(db, "member")) as scene:
+        await db.write(also_asked(scene.turn, Sender(id="42", name="Ann Now")))
+        asking = begin(scene, a_question(decider="asker"))
+        [approval] = await scene.asked()
+        asker = approval.asker
+        assert (asker.account, asker.sender_id, asker.sender_name) == ("telegram", "42", "Ann Now")
+        assert asker.person_id == scene.turn.asked[0].person_id is not None
+        asking.cancel()
+
+
+async def test_what_several_asked_together_is_asked_for_nobody_and_put_to_an_owner(db: Database) -> None:
+    async with running(Approvals(db=db, owner_accounts=("discord",)), await a_turn(db, "member")) as scene:
+        await db.write(also_asked(scene.turn, Sender(id="43", name="Bob")))
+        await db.write(lambda tx: chats.set_home(tx, "discord", "9"))
+        asking = begin(scene, a_question(decider="asker"))
+        [approval] = await scene.asked()
+        assert (approval.asker.person_id, approval.asker.sender_id, approval.asker.sender_name) == (None, "", "")
+        assert (approval.asked_at.account, approval.asked_at.chat) == ("discord", "9")
         asking.cancel()
 
 
