@@ -245,15 +245,6 @@ async def test_what_a_command_leaves_at_its_end_is_ended_and_told(backend: Local
 
 
 @pytest.mark.parametrize("how", a_few_of(list(LEAVERS.values()), 4))
-async def test_when_one_in_the_background_is_killed_nothing_is_left(backend: LocalBackend, how: str) -> None:
-    left = nap()
-    spawned = await backend.spawn(Command(text=f"{how.format(nap=left)}\n{nap()}", pty=True, interactive=True))
-    await until(lambda: is_there(left))
-    await backend.kill(spawned)
-    assert not is_there(left)
-
-
-@pytest.mark.parametrize("how", a_few_of(list(LEAVERS.values()), 4))
 async def test_of_one_with_a_terminal_nothing_is_left_either(backend: LocalBackend, how: str) -> None:
     left = nap()
     running = asyncio.create_task(backend.run(Command(text=f"{how.format(nap=left)}\n{nap()}", pty=True)))

@@ -20,6 +20,16 @@ def is_there(command: str) -> bool:
     return any(wanted in line for _, line in command_lines())
 
 
+def inherited(word: str) -> list[int]:
+    """Who has the word in its environment: whatever a command has started, unless it has cleaned up there."""
+    found = []
+    for pid, _ in command_lines():
+        with suppress(OSError):
+            if word.encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                found.append(pid)
+    return found
+
+
 def command_lines() -> Iterator[tuple[int, bytes]]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
