@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable
 
 _WILDCARD = re.compile(r"[*?]")
-# A tab is a blank; other control characters have no business in a command that somebody wants to have seen.
-_STOPS = re.compile(r"[;|&<>$`\\(){}!#\x00-\x08\x0a-\x1f\x7f\u0085\u2028\u2029]")
+# What one stands for. A tab is a blank; other control characters have no business in a command that somebody wants to
+# have seen.
+_ANY = r"[^;|&<>$`\\(){}!#\x00-\x08\x0a-\x1f\x7f\u0085\u2028\u2029]"
 
 
 def allows(patterns: Iterable[str], command: str) -> bool:
@@ -25,35 +26,15 @@ def allows_as_written(patterns: Iterable[str], command: str) -> bool:
 def _fits(pattern: str, command: str) -> bool:
     if not _WILDCARD.search(pattern):
         return pattern == command
-    if _WILDCARD.search(pattern.split(maxsplit=1)[0]):  # the program itself must be named
+    program, *_ = pattern.split()
+    if _WILDCARD.search(program):  # it must be named
         return False
-    first, *rest = pattern.split("*")
-    place = _match_at(first, command, 0)
-    if not rest:
-        return place == len(command)
-    # The leftmost place is as good as any: a later one only makes the text before it longer.
-    for piece in rest[:-1]:
-        found = _find(piece, command, place) if place >= 0 else -1
-        place = found + len(piece) if found >= 0 else -1
-    last = len(command) - len(rest[-1])
-    return 0 <= place <= last and not _STOPS.search(command, place, last) and _match_at(rest[-1], command, last) >= 0
+    first, *rest = map(_as_regex, pattern.split("*"))
+    # What stands between two stars is taken where it is first found, for good: a later place only makes the text before
+    # it longer, and trying them all would take for ever.
+    between = "".join(f"(?>{_ANY}*?{piece})" for piece in rest[:-1])
+    return bool(re.fullmatch(first + between + "".join(f"{_ANY}*{last}" for last in rest[-1:]), command))
 
 
-def _find(piece: str, command: str, start: int) -> int:
-    """Where the piece is next, with nothing before it that `*` does not stand for; -1 when nowhere."""
-    stop = _STOPS.search(command, start)
-    for place in range(start, (stop.start() if stop else len(command)) + 1):
-        if _match_at(piece, command, place) >= 0:
-            return place
-    return -1
-
-
-def _match_at(piece: str, command: str, place: int) -> int:
-    """Behind it; -1 when it is not there."""
-    there = command[place : place + len(piece)]
-    if len(there) < len(piece):
-        return -1
-    fits = all(
-        ours == theirs or (ours == "?" and not _STOPS.match(theirs)) for ours, theirs in zip(piece, there, strict=True)
-    )
-    return place + len(piece) if fits else -1
+def _as_regex(piece: str) -> str:
+    return _ANY.join(map(re.escape, piece.split("?")))

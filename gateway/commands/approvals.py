@@ -57,9 +57,10 @@ def _decide(tx: Transaction, call: CommandCall, approval_id: str, verdict: Verdi
         return CommandReply(text=_not_waiting(tx, call, approval_id) if approval_id else _elsewhere(call, elsewhere))
     if len(asked) > 1:
         return CommandReply(text=decisions.which(asked))
-    said = decisions.decide(tx, asked[0], verdict, person)
+    [one] = asked
+    said = decisions.decide(tx, one, verdict, person)
     if said != decisions.ONLY_OWNERS:
-        decisions.show(tx, asked[0])
+        decisions.show(tx, one)
     return CommandReply(text=said if here or not _is_shared(call) else f"{approval_id} is decided.")
 
 

@@ -17,6 +17,10 @@ ALLOWED = [
     ("a * b * c", "a 1 b 2 c"),
     ("a *x*x", "a axbx"),
     ("git commit -m *", "git commit -m 'it works'"),
+    ("git\tadd *", "git\tadd x"),
+    ("cat ?.?", "cat a.b"),
+    ("cat (x) *", "cat (x) y"),
+    ("a *.b?", "a x.b.bc"),
 ]
 NOT_ALLOWED = [
     ("git push", "git push --force"),
@@ -29,6 +33,13 @@ NOT_ALLOWED = [
     ("", "ls"),
     ("", ""),
     ("npm run ?", "npm run ab"),
+    ("npm run ?", "npm run "),
+    ("cat log.?", "cat logs1"),
+    ("a * b * c", "a 1 b 2 cc"),
+    ("a * b * c", "a 1 b; b 2 c"),
+    ("a * b * c", "xa 1 b 2 c"),
+    ("a *b*", "a ;b"),
+    ("a *bc", "a b"),
     ("npm run ?", "npm run ;"),
     ("cat [ab]", "cat a"),
     ("a *x*x", "a x"),
@@ -87,3 +98,4 @@ def test_only_a_pattern_without_wildcards_is_the_command_itself() -> None:
 
 def test_a_pattern_made_to_be_slow_is_not() -> None:
     assert not allows(["a " + "*a" * 200 + "b"], "a " + "a" * 19_000)
+    assert not allows(["a " + "*a?" * 200 + "*b"], "a " + "a" * 19_000)

@@ -11,6 +11,7 @@ from tests.tools.test_asking import Listening
 from tools.backends.base import Workplace
 from tools.base import ToolContext
 from tools.builtin import load_builtin
+from tools.changed_files import note_beginning
 from tools.gate import NotApproved, Question
 
 TOOLS = {tool.name: tool for tool in load_builtin() if tool.toolset == "file"}
@@ -89,6 +90,67 @@ async def test_other_files_do_not(place: Workplace, path: str) -> None:
         assert await question(place, "file_write", path=path, content="x") is None
 
 
+async def test_the_question_says_what_would_be_done(place: Workplace) -> None:
+    written = await asked(place, "file_write", path="~/.bashrc", content="alias ls=x")
+    assert written.action == "write to ~/.bashrc: alias ls=x"
+    assert written.where == f"on this machine, in {place.workspace}"
+    patched = await asked(place, "file_patch", path="~/.bashrc", old_string="a", new_string="b")
+    assert patched.action == "write to ~/.bashrc: replace\na\nby\nb"
+    read = await asked(place, "file_read", path="~/.ssh/id_rsa")
+    assert (read.tool, read.action) == ("file_read", "read ~/.ssh/id_rsa")
+    assert read.rules == (f"read-secret {place.backend.home}/.ssh/id_rsa",)
+    searched = await asked(place, "file_search", path="~/.ssh/id_rsa", pattern="x")
+    assert (searched.tool, searched.action) == ("file_search", "search in ~/.ssh/id_rsa")
+
+
+async def test_a_yes_is_for_this_text_in_this_file_alone(place: Workplace) -> None:
+    patch = {"path": "~/.bashrc", "old_string": "a", "new_string": "b", "replace_all": False}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("file_patch", patch),
+        ("file_patch", {**patch, "path": "~/.profile"}),
+        ("file_patch", {**patch, "old_string": "c"}),
+        ("file_patch", {**patch, "new_string": "c"}),
+        ("file_patch", {**patch, "replace_all": True}),
+        ("file_write", {"path": "~/.bashrc", "content": "a"}),
+        ("file_write", {"path": "~/.bashrc", "content": "b"}),
+        ("file_write", {"path": "~/.bashrc", "content": ""}),
+        ("file_read", {"path": "~/.ssh/id_rsa"}),
+        ("file_search", {"path": "~/.ssh/id_rsa", "pattern": "a"}),
+        ("file_search", {"path": "~/.ssh/id_rsa", "pattern": "b"}),
+    ]
+    found = [await asked(place, name, **given) for name, given in calls]
+    assert len({one.binding for one in found}) == len(calls)
+
+
+async def test_what_hermes_is_run_by_may_be_read(place: Workplace) -> None:
+    assert await question(place, "file_read", path="../home/SOUL.md") is None
+    assert await question(place, "file_search", path="../home/SOUL.md", pattern="x") is None
+
+
+async def test_a_folder_is_searched_where_none_is_named(place: Workplace, tmp_path: Path) -> None:
+    place.current_folder = str(tmp_path / "me" / ".ssh")
+    assert (await asked(place, "file_search", pattern="x")).action == "search in ~/.ssh"
+
+
+async def test_a_conversation_may_begin_with_a_file(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.changed_files.time.time", lambda: 100.0)
+    context = ToolContext(task_id="begins with a file", call_id="c", workplace=place, gate=Listening())
+    await TOOLS["file_read"].admit('{"path": "notes.txt"}', context)
+    monkeypatch.setattr("tools.changed_files.time.time", lambda: 200.0)
+    assert note_beginning("begins with a file") == 99.0
+
+
+async def test_links_of_another_machine_are_not_looked_for_here(place: Workplace, tmp_path: Path) -> None:
+    (Path(place.workspace) / "notes.txt").symlink_to(tmp_path / "me" / ".ssh" / "id_rsa")
+    (tmp_path / "linked").symlink_to(tmp_path / "me")
+    place.backend.home = str(tmp_path / "linked")  # type: ignore[misc]
+    place.backend.name = "elsewhere"  # type: ignore[misc]
+    assert await question(place, "file_read", path="notes.txt") is None
+    assert await question(place, "file_write", path=f"{tmp_path}/me/bin/x", content="x") is None
+    assert (await asked(place, "file_write", path="~/bin/x", content="x")).reasons
+    assert (await asked(place, "file_read", path="~/.ssh/id_rsa")).reasons
+
+
 async def test_links_are_followed(place: Workplace, tmp_path: Path) -> None:
     folder = Path(place.workspace)
     (folder / "notes.txt").symlink_to(tmp_path / "me" / ".ssh" / "id_rsa")
@@ -113,7 +175,7 @@ async def test_a_link_that_cannot_be_followed_is_left_to_the_tool(
 
     monkeypatch.setattr("os.path.realpath", refuse)  # as below another user's /proc/…/root
     assert await question(place, "file_read", path="/proc/1/root/x") is None
-    assert (await asked(place, "file_read", path="~/.ssh/id_rsa")).reasons
+    assert (await asked(place, "file_read", path="~/.ssh/id_rsa")).action == "read ~/.ssh/id_rsa"
 
 
 async def test_a_home_behind_a_link_is_still_the_home(place: Workplace, tmp_path: Path) -> None:
@@ -121,6 +183,7 @@ async def test_a_home_behind_a_link_is_still_the_home(place: Workplace, tmp_path
     place.backend.home = str(tmp_path / "linked")  # type: ignore[misc]
     assert (await asked(place, "file_read", path="~/.ssh/id_rsa")).reasons
     assert (await asked(place, "file_write", path=f"{tmp_path}/me/.bashrc", content="x")).reasons
+    assert (await asked(place, "file_write", path=f"{tmp_path}/me/bin/x", content="x")).reasons
 
 
 async def test_a_long_text_is_shown_by_head_and_tail(place: Workplace) -> None:

@@ -202,6 +202,13 @@ def test_a_chat_of_the_same_name_elsewhere_is_another(tx: Transaction, place: Ad
     assert say(tx, f"/approve {one.id}", GROUP) == f"No question {one.id} waits for an answer."
 
 
+def test_an_owner_alone_with_us_is_told_what_became_of_any(tx: Transaction) -> None:
+    one = put(tx, at=Address(account="discord", chat="9"))
+    approvals.deny(tx, one, by="x")
+    assert say(tx, f"/approve {one.id}") == "⛔ Denied: `rm -r build`"
+    assert say(tx, f"/approve {one.id}", KEY, "member", "42") == f"No question {one.id} waits for an answer."
+
+
 def test_a_member_is_not_told_that_anothers_question_still_waits(tx: Transaction) -> None:
     one = put(tx, at=Address(account="telegram", chat="-7"))
     assert say(tx, f"/deny {one.id}", GROUP, "member", "43") == f"No question {one.id} waits for an answer."
@@ -266,6 +273,9 @@ def test_a_button_pressed_by_somebody_who_may_not_leaves_the_question_there(tx: 
     told = press(tx, f"{one.id}:once", GROUP, "member", "43")
     assert told == CommandReply(text=decisions.ONLY_OWNERS)
     assert state(tx, one) == "waiting"
+    approvals.deny(tx, one, by="x")  # what became of it all may see who see its message
+    over = CommandReply(text="⛔ Denied: `rm -r build`", in_place=True)
+    assert press(tx, f"{one.id}:once", GROUP, "member", "43") == over
 
 
 # Asking again
