@@ -85,8 +85,8 @@ _PROGRAM = re.compile(
 )
 _USUAL_PROGRAMS = re.compile(
     r"(?:/usr(?:/local)?/bin/)?(?:cat|less|more|most|bat|delta|vim?|nvim|nano|emacs(?:client)?|micro|hx|code|subl|ed|true|"
-    r"ssh|ccache|sccache|rustc|firefox|chromium|xdg-open|open|w3m|lynx|ld|lld|mold|zig|(?:[\w.]+-){0,5}(?:gcc|g\+\+|clang|"
-    r"clang\+\+|cc|c\+\+)(?:-\d+)?)|-[\w+-]+|\d+"
+    r"ssh|ccache|sccache|rustc|firefox|chromium|xdg-open|open|w3m|lynx|ld(?:\.\w+)?|mold|zig|[\w.-]*(?:cc|"
+    r"\+\+|clang)(?:-\d+)?)|-[\w+-]+|\d+"
 )
 _USUAL_FLAGS = re.compile(r"-{0,2}(?:[jklsBnirR]+[\d\x00]*|no-print-directory|output-sync(?:=\w+)?|jobs(?:=\d+)?)|\d+")
 _OPEN_FOLDER = re.compile(r"(?:^|:)(?:/tmp|/var/tmp|/dev/shm)(?:[/:]|$)")
@@ -175,7 +175,7 @@ class Inspection:
 
     def _unpacks(self, run: Run) -> Iterator[Finding]:
         taken = _UNPACKING[run.name]
-        if run.name == "tar" and not re.match(r"-?\w*x|--(?:ex|get)", " ".join(run.words)):
+        if run.name == "tar" and not _tar_does(run, r"x", r"--(?:ex|get)"):
             return
         for folder in read(run.words, taken).values(*taken.split()):
             path = located(folder, run.folder, run.home)
@@ -267,7 +267,7 @@ def _opened(run: Run) -> tuple[str, ...]:
     if run.name in _TEXT_FIRST and not {"-e", "-f"} & set(words):
         first = next((place for place, word in enumerate(words) if not word.startswith("-")), len(words))
         return words[:first] + words[first + 1 :]
-    if run.name in ("cp", "mv", "install") and len(words) > 1 and not words[-1].startswith("-"):
+    if run.name in ("cp", "mv", "install", "rsync", "scp") and len(words) > 1 and not words[-1].startswith("-"):
         has_aim = any(word.startswith(("-t", "--target")) for word in words)
         return words if has_aim else words[:-1]
     return words
@@ -278,9 +278,10 @@ def _opened_by_git(run: Run) -> tuple[str, ...]:
     action, *words = read(run.words, versions.BEFORE, stops_at_first=True).rest or ("",)
     if action not in _GIT_MENTIONING:
         return run.words
-    shows = action == "log" and any(re.match(r"-\w*p|--patch|-u|-L", word) for word in words)
-    options = read(words, "-f -F --file --format --grep --author -n -S -G" if action != "log" else "-n -S -G --grep")
-    return (*options.values("-F", "--file", *(["-f"] if action == "config" else [])), *(options.rest if shows else ()))
+    if action == "log" and any(re.match(r"-\w*p|--patch|-u|-L", word) for word in words):
+        return tuple(words)
+    given = "-F --file -f" if action == "config" else "-F --file"
+    return tuple(read(words, given).values(*given.split()))
 
 
 _GIT_MENTIONING = names("commit log tag config add rm check-ignore status")
@@ -291,7 +292,9 @@ def _everything_below(run: Run) -> Iterator[Finding]:
     if (wanted := _RECURSIVE_READERS.get(run.name)) is None:
         return
     options = read(run.words)
-    if (wanted and not options.has(*wanted.split())) or (run.name == "tar" and not _packs(run)):
+    if (wanted and not options.has(*wanted.split())) or (
+        run.name == "tar" and not _tar_does(run, r"[cru]", r"--(?:cr|app|upd)")
+    ):
         return
     for word in _opened(run):
         path = located(word, run.folder, run.home)
@@ -301,8 +304,10 @@ def _everything_below(run: Run) -> Iterator[Finding]:
             )
 
 
-def _packs(run: Run) -> bool:
-    return re.match(r"-?\w*[cru]|--(?:cr|app|upd)", " ".join(run.words)) is not None
+def _tar_does(run: Run, letter: str, option: str) -> bool:
+    """The first word may do without its dash."""
+    words = (f"-{word}" if not place and not word.startswith("-") else word for place, word in enumerate(run.words))
+    return any(re.match(rf"-\w*{letter}|{option}", word) for word in words)
 
 
 def _secret(path: str, scope: str) -> Finding:

@@ -124,7 +124,10 @@ def is_everything(path: str, home: str = "") -> bool:
     """What the system or a home consists of: nothing should ever delete or change it as a whole."""
     if home.startswith("/") and f"{home.rstrip('/')}/".startswith(f"{path.rstrip('/')}/"):
         return True  # the home is in it
-    bare = re.sub(r"(?:/(?:\*|\.\*|\{.*\}|\.))+$", "", path) or "/"
+    parts = path.split("/")
+    while len(parts) > 1 and re.fullmatch(r"\*|\.\*|\{.*\}|\.", parts[-1]):
+        parts.pop()
+    bare = "/".join(parts) or "/"
     tops = "etc usr var boot bin sbin lib lib64 root opt home dev proc sys srv Users System Library"
     return (
         bare in ("/", "~")

@@ -70,6 +70,9 @@ _GROWING: dict[str, Callable[[int], str]] = {
     "folders that are patterns": lambda size: "cat " + "/*" * size,
     "hidden folders": lambda size: "cp x " + ".ssh/" * size,
     "names of keys": lambda size: "cat " + "id_" * size,
+    "everything in everything": lambda size: "rm " + "/*" * size + "!",
+    "words of kubectl": lambda size: "kubectl " + "'" + "get " * size + "'",
+    "words of docker": lambda size: "docker compose " + "'" + "down " * size + "'",
 }
 
 

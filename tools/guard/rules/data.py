@@ -23,7 +23,8 @@ _QUOTED = re.compile(r"""'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)
 # With one of these a string may be run, or ends elsewhere for one database than for another.
 _STRINGS_MATTER = re.compile(r"(?i)\b(?:execute|prepare|do|call|dblink\w*|query\w*|eval)\b|\\'|#|\$")
 _ESCAPES = re.compile(
-    r"(?im)(?:^|\s)(?:\\!|\\[a-z]+\s*\||system\b)|load_extension|writefile\(|\bedit\s*\(|child_process|--init\b|^-init\b"
+    r"(?im)(?:^|\s)(?:\\!|\\[a-z]+\s*\|)|(?:^|;)[ \t]*system\s|load_extension|writefile\(|"
+    r"\bedit\s*\(|child_process|--init\b|^-init\b"
 )
 _DOT_RUNS = names(".shell .system .load .once .output .excel .save .restore")  # of sqlite, which takes them in short
 _DOT_READS = names(".import .read .open")  # from a command, if its name begins with a bar
@@ -40,7 +41,7 @@ _CODE_OPTIONS = {
 _DELETES_CONTAINERS = re.compile(
     r"\bprune\b|\b(?:volume|network|image|container|stack|secret|service|node|plugin) (?:rm|remove)\b|"
     r"^(?:rmi?|kill|swarm leave|system reset|machine rm)\b|"
-    r"^compose\b.*\s(?:rm\b|kill\b|down\b.*(?:-v|--volumes|--rmi))|"
+    r"^compose\b.*\s(?:rm|kill)\b|^compose\b(?=.*\sdown\b).*(?:-v|--volumes|--rmi)|"
     r"^(?:stop|restart|compose (?:stop|restart)).*\bhermes"
 )
 _OPENS_CONTAINER = re.compile(
@@ -91,7 +92,9 @@ def _statements(run: Run) -> Iterator[str]:
     if options := _CODE_OPTIONS.get(run.name):
         yield from read(run.words, options).values(*options.split())
     else:
-        yield from (word for word in run.words if word == UNKNOWN or " " in word)
+        words = [word for word in run.words if not word.startswith("-")]
+        named = words[1:] if run.name in ("sqlite3", "sqlite", "duckdb", "litecli") else words  # the file comes first
+        yield from (word for word in named if word == UNKNOWN or " " in word)
 
 
 def _docker(run: Run) -> Iterator[Finding]:
@@ -114,7 +117,7 @@ def _docker(run: Run) -> Iterator[Finding]:
 
 def _handed_in(run: Run) -> Iterator[str]:
     """The files and folders of this machine that a container is given."""
-    options = read(run.words, _MOUNTS)
+    options = read(run.words, f"{_MOUNTS} -H --host -c --context")
     match options.rest:
         case ["cp", source, *_] | ["container", "cp", source, *_]:
             yield source
@@ -158,15 +161,18 @@ RULES: dict[str, Rule] = {
     "podman": _docker,
     "nerdctl": _docker,
     "docker-compose": when(
-        "delete-containers", "it deletes containers or their data", r"\bdown\b.*(?:-v|--volumes|--rmi)", r"\brm\b"
+        "delete-containers",
+        "it deletes containers or their data",
+        r"\A(?=.*\bdown\b).*(?:-v|--volumes|--rmi)",
+        r"\brm\b",
     ),
     "kubectl": when(
         "cloud-change",
         _CLOUD,
         r"(?:^|\s)(?:delete|drain|cordon|replace|patch|scale|taint|edit)\b",
-        r"\bget\b.*\bsecrets?\b",
+        r"\A(?=.*\bget\b).*\bsecrets?\b",
         r"\bcreate token\b",
-        r"\bconfig view\b.*--raw",
+        r"\A(?=.*\bconfig view\b).*--raw",
         r"\bapply\b",
         r"\bcp\b",
     ),

@@ -3,6 +3,7 @@
 import fnmatch
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tools.guard.expansion import UNKNOWN
 from tools.guard.findings import Finding, Run, ask, block
@@ -133,6 +134,12 @@ def _hermes(run: Run) -> Iterator[Finding]:
         yield ask("kill-service", "it changes or ends Hermes itself")
 
 
+def _hermes_of_a_project(run: Run) -> Iterator[Finding]:
+    """As `uv run hermes …`."""
+    if run.words[:1] == ("run",) and "hermes" in run.words:
+        yield from _hermes(replace(run, words=run.words[run.words.index("hermes") + 1 :]))
+
+
 _CHANGES_HERMES = re.compile(
     r"(?m)^(?:approvals\n(?:revoke|deny)|gateway\n(?:stop|restart)|pairing\n(?!list$)|config\n(?!show$|get$|path$|check$)|"
     r"state\n(?!check$|backups$)|(?:forget|stop|restart|update|upgrade|uninstall|reset)$)"
@@ -169,23 +176,17 @@ RULES: dict[str, Rule] = {
     "fuser": when(
         "run-time-kill",
         "which processes it ends is decided only when it runs",
-        r"(?:^|\s)(?:-\w*k|--kill)(?!.* \d+/(?:tcp|udp)$)",
+        r"\A(?!.* \d+/(?:tcp|udp)\Z).*?(?:^|\s)(?:-\w*k|--kill)",
     ),
     "systemctl": _systemctl,
     "loginctl": when("kill-service", _ENDS, r"\b(?:terminate|kill|lock)-|disable-linger|poweroff|reboot|suspend"),
     "machinectl": when("stop-service", _STOP, r"\b(?:poweroff|reboot|terminate|kill|remove)\b"),
     "tmux": when("kill-service", _ENDS, r"\bkill-(?:ser|ses)"),
-    "screen": when("kill-service", _ENDS, r"-X\b.*\b(?:quit|kill)\b"),
-    "service": when("stop-service", "it stops a service", r"\b(?:stop|--full-restart)\b", r"hermes.* restart"),
+    "screen": when("kill-service", _ENDS, r"\A(?=.*-X\b).*\b(?:quit|kill)\b"),
+    "service": when("stop-service", "it stops a service", r"\b(?:stop|--full-restart)\b", r"\A(?=.*hermes).* restart"),
     **dict.fromkeys(
         ("rc-service", "sv", "initctl", "pm2", "monit", "circusctl"),
-        when(
-            "stop-service",
-            _STOP,
-            r"\b(?:stop|stopall|down|exit|kill|delete|quit)\b",
-            r"restart.*hermes",
-            r"hermes.*restart",
-        ),
+        when("stop-service", _STOP, r"\b(?:stop|stopall|down|exit|kill|delete|quit)\b", r"\A(?=.*restart).*hermes"),
     ),
     "launchctl": when(
         "stop-service",
@@ -196,9 +197,10 @@ RULES: dict[str, Rule] = {
         "stop-service",
         "it stops a service",
         r"\b(?:stop|shutdown|remove|reload)\b",
-        r"\brestart (?:.*\ball\b|.*hermes)",
+        r"\A(?=.*\brestart\b).*(?:\ball\b|hermes)",
     ),
     **dict.fromkeys(("hermes", "hermes_cli"), _hermes),
+    **dict.fromkeys(("uv", "poetry", "pdm", "hatch", "pipx", "rye"), _hermes_of_a_project),
     **always(
         "users",
         _USERS,

@@ -52,7 +52,7 @@ def _curl(run: Run) -> Iterator[Finding]:
 
 def _whole(word: str) -> str:
     """curl takes the beginning of an option for it."""
-    if not word.startswith("--") or word in _LONG or len(word) < 5:
+    if not word.startswith("--") or word in _LONG or word == "--head" or len(word) < 5:
         return word
     return next((option for option in _LONG if option.startswith(word)), word)
 
@@ -60,7 +60,9 @@ def _whole(word: str) -> str:
 def _is_for_this_machine(options: Options) -> bool:
     """For certain: no other address, and no way around."""
     addresses = [*options.rest, *options.values("--url")]
-    is_led_away = options.has("-x", "--proxy", "--connect-to", "--resolve", "--unix-socket", "-K", "--config")
+    is_led_away = options.has("-x", "--connect-to", "--resolve", "--unix-socket", "-K", "--config") or any(
+        option.startswith(("--proxy", "--preproxy", "--socks")) for option, _ in options.given
+    )
     return bool(addresses) and not is_led_away and all(address_of(word).host in _HERE for word in addresses)
 
 

@@ -20,7 +20,10 @@ def always(rule: str, reason: str, programs: str) -> dict[str, Rule]:
 
 
 def when(rule: str, reason: str, *patterns: str) -> Rule:
-    """Asks when a pattern fits the words, options included, joined by blanks."""
+    """Asks when a pattern fits the words, options included, joined by blanks.
+
+    Where two words must be there, write `\\A(?=.*one).*other`: `one.*other` begins anew at each `one`.
+    """
     compiled = re.compile("|".join(patterns))
 
     def found(run: Run) -> Iterator[Finding]:
