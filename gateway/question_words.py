@@ -123,8 +123,7 @@ def _rules(approval: Approval) -> str:
 
 def _fenced(text: str) -> str:
     """As code, whatever is in it: the fence is longer than any row of backticks."""
-    longest = max((len(row) for row in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(longest + 1, 3)
+    fence = "`" * (max([2, *map(len, re.findall(r"`+", text))]) + 1)
     return f"{fence}\n{plainly(text)}\n{fence}"
 
 

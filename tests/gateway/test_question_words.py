@@ -8,6 +8,7 @@ from gateway.messages import Address
 from gateway.question_words import (
     WROTE_INSTEAD,
     Verdict,
+    as_verdict,
     choices,
     one_line,
     outcome,
@@ -156,6 +157,16 @@ def test_last_words_are_one_line_without_marks_of_their_own() -> None:
 )
 def test_only_what_is_nothing_but_an_answer_is_one(said: str, verdict: Verdict | None) -> None:
     assert read_verdict(said) == verdict
+
+
+@pytest.mark.parametrize("word", ["once", "session", "always", "deny"])
+def test_the_words_of_buttons_are_verdicts(word: str) -> None:
+    assert as_verdict(word) == word
+
+
+@pytest.mark.parametrize("word", ["", "yes", "Once", "once ", "approve", None, 0, True])
+def test_no_other_word_is(word: object) -> None:
+    assert as_verdict(word) is None
 
 
 def test_a_long_line_is_cut_and_says_so() -> None:

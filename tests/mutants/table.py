@@ -22,7 +22,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tools.asking": _ASKING,
     "tools.asking_files": _ASKING,
     "tools.asking_typed": _ASKING,
-    "tools.changed_files": _ASKING,
+    "tools.changed_files": ("tests/tools/test_changed_files.py",),
     "tools.command_guard": ("tests/tools/guard",),
     "tools.gate": ("tests/tools/test_approval.py",),
     "tools.guard": ("tests/tools/guard",),

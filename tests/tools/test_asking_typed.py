@@ -17,7 +17,7 @@ from tools.heard import Heard
 from tools.process_book import Process, ProcessesInMemory
 from tools.processes import process_tools
 from tools.terminal_rules import TerminalRules
-from tools.typed import MAX_CHARS, Typed, as_lines
+from tools.typed import MAX_CHARS, Sofar, Typed, as_lines
 
 
 class Console:
@@ -210,7 +210,44 @@ async def test_two_halves_at_once_are_looked_at_together(tmp_path: Path) -> None
         await call(process, 9, action="kill", session_id=which)
 
 
+async def test_as_much_as_can_be_read_is_let_pass(tmp_path: Path) -> None:
+    most = f"echo {'1' * 19_994}\n"
+    assert len(most) == 20_000
+    console = Console(tmp_path, "bash")
+    assert await console.type(most) is None
+    found = await console.type("l")
+    assert found is not None
+    assert found.reasons == ("more than 20,000 characters were typed, too many to be read",)
+
+
+async def test_the_question_says_where_as_long_as_that_is_known(tmp_path: Path) -> None:
+    console = Console(tmp_path, "bash")
+    where = [found.where for found in [await console.type("rm -rf a\n"), await console.type("rm -rf a\n")] if found]
+    assert where == [f"on this machine, in {console.place.workspace}", "on this machine"]
+
+
+def test_what_was_typed_is_kept_for_so_many_processes_the_newest_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.typed._MAX_KEPT", 2)
+    typed = Typed()
+    assert typed.sofar("a") == Sofar(text="", is_whole=True)
+    for process in ("a", "b", "a", "c"):
+        typed.expect(process, "1", Sofar(text=process))
+        typed.sent(process, "1")
+    assert [typed.sofar(one).text for one in ("a", "b", "c")] == ["a", "", "c"]
+    for call in ("1", "2", "3"):
+        typed.expect("d", call, Sofar(text=call))
+    typed.sent("d", "1")  # too long ago: nobody knows what it was to send
+    assert typed.sofar("d").text == ""
+    typed.sent("d", "2")
+    assert typed.sofar("d").text == "2"
+    typed.sent("d", "2")  # once
+    typed.sent("d", "3")
+    assert typed.sofar("d").text == "3"
+
+
 def test_a_terminal_makes_lines_of_keys() -> None:
+    assert as_lines("ab\ncd\x7fe\nf\x7f\x7fg") == ("ab\nce\ng", True)
+    assert as_lines("ab\ncd\x15e") == ("ab\ne", True)
     assert as_lines("ab\x7fc\rd\x15e\n") == ("ac\ne\n", True)
     assert as_lines("\x7f\x7fa\x04") == ("a", True)
     assert not as_lines("a\x1b[D")[1]
