@@ -7,6 +7,7 @@ from pathlib import Path
 
 import structlog
 
+from hermes_config.places import make_private
 from tools.backends.base import Workplace
 
 log = structlog.get_logger()
@@ -31,7 +32,7 @@ def keep(place: Workplace, file: Path) -> None:
     """Blocks. A disk that takes nothing loses this, and no more."""
     left = {"folder": place.current_folder, "exported": place.environment}
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(file.parent)
         new = file.with_suffix(".new")
         with open(new, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened:
             json.dump(left, opened)

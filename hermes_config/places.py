@@ -7,6 +7,7 @@ import os
 import stat
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 
 from hermes_config import environment
@@ -123,7 +124,7 @@ class Home:
         """Make the directory, readable by its owner alone; refuse, untouched, one that is not ours."""
         self.check_ours()
         try:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.root)
             _close_to_others(self.root)
         except OSError as error:
             raise ConfigError(
@@ -159,6 +160,13 @@ class Home:
             return False
         with self.mark_file.open("rb") as file:
             return file.read(len(MARK)) == MARK
+
+
+def make_private(folder: Path) -> None:
+    """Closed to others, and so are those above it that are made with it: `parents=True` would leave them open."""
+    missing = list(takewhile(lambda one: not one.exists(), (folder, *folder.parents)))
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
 
 
 def _close_to_others(root: Path) -> None:

@@ -1,13 +1,15 @@
 """The home: found, made private, and never taken from another program."""
 
+import os
 import socket
 import sqlite3
+import stat
 from pathlib import Path
 
 import pytest
 
 from hermes_config.errors import ConfigError
-from hermes_config.places import APPLICATION_ID, MARK, ForeignHome, Home
+from hermes_config.places import APPLICATION_ID, MARK, ForeignHome, Home, make_private
 from tests.privileges import bound_by_file_modes
 
 
@@ -172,3 +174,14 @@ def test_every_place_is_inside_the_home(home: Home) -> None:
     places += [home.socket, home.image_cache, home.audio_cache, home.document_cache, home.logs]
     assert {place.parent for place in places} == {home.root}
     assert len(set(places)) == len(places)
+
+
+def test_a_private_folder_is_closed_with_all_that_is_made_for_it(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        make_private(tmp_path / "a" / "b" / "c")
+        make_private(tmp_path / "a" / "b" / "c")
+    finally:
+        os.umask(before)
+    made = [tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"]
+    assert [stat.S_IMODE(one.stat().st_mode) for one in made] == [0o700] * 3

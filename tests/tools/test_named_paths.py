@@ -113,5 +113,5 @@ def files_beside(root: Path, *own: Path) -> dict[Path, bytes]:
 async def answer(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> str:
     try:
         return told(await tool.run(json.dumps(arguments), context))
-    except (ToolFailed, UnicodeEncodeError) as failure:  # half a surrogate pair is no path at all
+    except ToolFailed as failure:
         return str(failure)

@@ -241,7 +241,8 @@ async def test_killing_one_ends_its_whole_tree(tmp_path: Path, kind: str) -> Non
     which = await room.start(f"(setsid {left} &); {nap()}")
     await until(lambda: is_there(left))
     told = await room.process(action="kill", session_id=which)
-    assert (told["status"], told["exit_code"]) == ("exited", 143)
+    assert told["status"] == "exited"
+    assert told["exit_code"] in (143, 137)  # on a busy machine it may not hear in time that it shall end
     assert not is_there(left)
     assert (await room.process(action="kill", session_id=which))["status"] == "exited"
 

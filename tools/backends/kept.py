@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hermes_config.places import make_private
 from tools.backends.base import BackendFailed, Finished, Output, ShellState, Spawned, Standing, WriteDown
 from tools.backends.keeper import GIVE_UP_SECONDS
 from tools.backends.shell import MAX_REPORT_BYTES, Shell, read_report, start_up
@@ -295,18 +296,26 @@ def _marked(process_id: str) -> Iterator[int]:
 def _new_folder(outputs: Path, kind: str) -> Path:
     folder = outputs / f"{kind}_{secrets.token_hex(6)}"
     try:
-        folder.mkdir(parents=True, mode=0o700)
+        make_private(folder)
     except OSError as error:
         raise BackendFailed(f"The command was not run: its output cannot be kept ({error.strerror}).") from error
     return folder
 
 
+def _can_be_given(argument: str) -> bool:
+    try:
+        encoded = os.fsencode(argument)
+    except UnicodeEncodeError:
+        return False
+    return len(encoded) <= _MAX_ARGUMENT_BYTES and b"\0" not in encoded
+
+
 async def _keeper(order: Order, folder: Path, *, outlives_us: bool) -> asyncio.subprocess.Process:
-    for argument in order.argv:
-        if len(os.fsencode(argument)) > _MAX_ARGUMENT_BYTES or "\0" in argument:
+    for argument in (*order.argv, order.workdir):
+        if not _can_be_given(argument):
             raise BackendFailed(
-                f"The command was not run: it is longer than {_MAX_ARGUMENT_BYTES:,} bytes, or holds a NUL. "
-                "Write it into a file and run that."
+                f"The command was not run: it is longer than {_MAX_ARGUMENT_BYTES:,} bytes, or holds a NUL or half a "
+                "character. Write it into a file and run that."
             )
     mark = {_MARK: folder.name} if outlives_us else {}
     told = {

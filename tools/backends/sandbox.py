@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from hermes_config.places import make_private
 from tools.backends.base import BackendFailed
 
 SANDBOX_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -65,12 +66,13 @@ class Sandbox:
 
     def prepare(self) -> None:
         for folder in (self.workspace, self.scratch, self.outputs):
-            folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            make_private(folder)
         for name, line in (
             ("passwd", f"agent:x:1000:1000:agent:{self.workspace}:/bin/sh\n"),
             ("group", "agent:x:1000:\n"),
         ):
             if not (self.private / name).exists():
+                (self.private / name).touch(mode=0o600)
                 (self.private / name).write_text(line, encoding="utf-8")
 
     def argv(
