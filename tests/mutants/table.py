@@ -1,7 +1,6 @@
 """Which tests belong to a module, or to all modules of a package; they run until one fails, the quickest first."""
 
 _STORE = "tests/gateway/store"
-_ASKING = ("tests/tools/test_asking.py", "tests/tools/test_asking_files.py", "tests/tools/test_asking_typed.py")
 
 TESTS: dict[str, tuple[str, ...]] = {
     "gateway.access": ("tests/gateway/test_access.py",),
@@ -19,15 +18,15 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tests.mutants.toy": ("tests/mutants/toy_cases.py",),
     "tools.allowlist": ("tests/tools/test_allowlist.py",),
     "tools.approval": ("tests/tools/test_approval.py",),
-    "tools.asking": _ASKING,
-    "tools.asking_files": _ASKING,
-    "tools.asking_typed": _ASKING,
+    "tools.asking": ("tests/tools/test_asking.py",),
+    "tools.asking_files": ("tests/tools/test_asking_files.py",),
+    "tools.asking_typed": ("tests/tools/test_asking_typed.py",),
     "tools.changed_files": ("tests/tools/test_changed_files.py",),
     "tools.command_guard": ("tests/tools/guard",),
     "tools.gate": ("tests/tools/test_approval.py",),
     "tools.guard": ("tests/tools/guard",),
     "tools.taint": ("tests/tools/test_taint.py",),
-    "tools.typed": _ASKING,
+    "tools.typed": ("tests/tools/test_asking_typed.py",),
 }
 
 
