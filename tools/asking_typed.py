@@ -27,12 +27,13 @@ _SHELLS = frozenset(
     {"ssh", "su", "login", "screen", "tmux", "script", "mosh", "telnet", "nsenter", "chroot", "machinectl"}
 )
 # That it cannot be read, or is decided later, says nothing about an answer to a program's question.
-_OF_NO_ANSWER = frozenset({"unreadable", "run-time-command", "run-time-script", "unknown-command", "run-time-code"})
+_OF_NO_ANSWER = frozenset({"unreadable", "run-time-command", "run-time-script", "run-time-code"})
 _ESCAPE = re.compile(r"^\s*(?:[:.\\/]*!+|[.\\]?(?:shell|system|exec|run)\b)\s*")
 _HISTORY = re.compile(r"(?:^|[^\\\w=\[(])!(?![\s=(]|$)", re.MULTILINE)
-_MAX_LINES = 200
+_MAX_LINES = 1_000
 _KEYS = Judgement(verdict="ask", reasons=("it presses keys of which nobody can say what they bring",))
 _HISTORIC = Judgement(verdict="ask", reasons=("it brings back an earlier command, whichever that is",))
+_TOO_MANY = Judgement(verdict="ask", reasons=(f"it types more than {_MAX_LINES:,} lines, too many to be read",))
 _TOO_MUCH = Judgement(verdict="ask", reasons=(f"more than {MAX_CHARS:,} characters were typed, too many to be read",))
 
 
@@ -101,7 +102,10 @@ async def _question(
     )
     if reader.kind == "answers":
         isolated = place.backend.is_isolated
-        judgement = Judgement(verdict="safe") if isolated else await asyncio.to_thread(_of_answers, text, asked, place)
+        # All of those that are new or go on: the others were looked at when they were typed.
+        new = after.text.removeprefix(before.text)
+        lines = text.split("\n")[-1 - new.count("\n") - new.count("\r") :]
+        judgement = Judgement(verdict="safe") if isolated else await asyncio.to_thread(_of_answers, lines, asked, place)
         return question_from(asked, Look(judgement=judgement), place, context), True
     special = _special(reader, text, is_known=is_known, is_terminal=process.pty)
     if special is not None and not place.backend.is_isolated:
@@ -136,12 +140,14 @@ def _special(reader: Reader, text: str, *, is_known: bool, is_terminal: bool) ->
     return _HISTORIC if is_interactive and _HISTORY.search(re.sub(r"'[^'\n]*'", "''", text)) else None
 
 
-def _of_answers(text: str, asked: Asked, place: Workplace) -> Judgement:
+def _of_answers(lines: list[str], asked: Asked, place: Workplace) -> Judgement:
     """Each line by itself, as what is typed into a program has no order that a shell would know."""
     home = place.backend.home
-    lines = [one for line in text.split("\n")[-_MAX_LINES:] for one in (line, _ESCAPE.sub("", line)) if one.strip()]
+    read = dict.fromkeys(one for line in lines for one in (line, _ESCAPE.sub("", line)) if one.strip())
+    if len(read) > _MAX_LINES:
+        return _TOO_MANY
     found = [Judgement(verdict="safe")]
-    for line in dict.fromkeys(lines):
+    for line in read:
         judged = judge(line, cwd=asked.folder, home=home, is_there=lambda path: exists(path, home))
         if _names(judged) - _OF_NO_ANSWER:
             found.append(judged)

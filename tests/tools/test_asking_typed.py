@@ -94,9 +94,17 @@ SLIPPING = {
     ],
     "node": [["require('child_", "process').execSync('x')\n"]],
     "psql db": [["drop ta", "ble users;\n"], ["\\", "! rm -rf ~/work\n"]],
-    "some-program": [["rm -r", "f ~/work\n"], [":!rm -rf ~/work\n"], ["!rm -rf ~/work\n"], ["shell rm -rf ~/work\n"]],
+    "some-program": [
+        ["rm -r", "f ~/work\n"],
+        [":!rm -rf ~/work\n"],
+        ["!rm -rf ~/work\n"],
+        ["shell rm -rf ~/work\n"],
+        [":!rm -rf ~/work\n" + "y\n" * 500],
+        ["y\n", "y\n:!rm -rf ~/", "work\n" + "y\n" * 500],
+    ],
 }
 LET_PASS = {
+    "npm create": ["$price\n", "eval $x\n", "bash $x\n", 'python -c "$x"\n', ". $x\n", "$(x)\n", "a\n" * 2_000],
     "npm init": ["y\n", "my-package\n", "1.0.0\n", "hunter2$(x&|\n", '{"a": [1, 2]}\n', "don't know\n", "\n"],
     "bash": ["ls -la\n", "cd src\n", "git status\n", "echo 'unfinished", " and finished'\n", "pytest -q\n"],
     "python3": ["1 + 1\n", "import math\n", "for x in range(3):\n", "    print(x)\n", "\n", "math.pi\n"],
@@ -208,6 +216,59 @@ async def test_two_halves_at_once_are_looked_at_together(tmp_path: Path) -> None
         assert any(isinstance(one, NotApproved) for one in results)
     finally:
         await call(process, 9, action="kill", session_id=which)
+
+
+@pytest.mark.parametrize(("count", "asks"), [(1_000, False), (1_001, True)])
+async def test_more_lines_than_can_be_read_are_asked_about(tmp_path: Path, count: int, asks: bool) -> None:
+    console = Console(tmp_path, "some-program")
+    found = await console.type("".join(f"{number}\n" for number in range(count)))
+    assert (found is not None) == asks
+    if found is not None:
+        assert found.reasons == ("it types more than 1,000 lines, too many to be read",)
+    assert await console.type("1\n2\n3\n") is None  # those before were looked at
+
+
+async def test_lines_that_were_allowed_are_not_asked_about_again(tmp_path: Path) -> None:
+    console = Console(tmp_path, "some-program", pty=True)
+    assert await console.asks("y\rrm -rf a", "\r", "y\r") == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["ssh", "su", "login", "screen", "tmux", "script", "mosh", "telnet", "nsenter", "chroot", "machinectl"],
+)
+def test_what_gives_a_shell_is_one(program: str) -> None:
+    assert reader_of(program) == Reader("shell", program)
+
+
+async def test_why_it_asks_is_said(tmp_path: Path) -> None:
+    for keys, reason in {
+        "\x1b[A\r": "it presses keys of which nobody can say what they bring",
+        "!!\r": "it brings back an earlier command, whichever that is",
+    }.items():
+        found = await Console(tmp_path, "bash", pty=True).type(keys)
+        assert found is not None
+        assert found.reasons == (reason,)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"action": "poll"},
+        {"action": "kill"},
+        {},
+        {"action": "write", "data": 3},
+        {"action": "write", "session_id": "another"},
+        {"action": "write", "session_id": 1},
+    ],
+)
+async def test_calls_that_type_nothing_are_left_to_the_tool(tmp_path: Path, given: dict[str, object]) -> None:
+    console = Console(tmp_path, "bash")
+    await console.book.add(console.process)
+    given = {"session_id": "proc_1", "data": "rm -rf x\n"} | given
+    context = ToolContext(task_id="t", call_id="c", workplace=console.place)
+    assert await console.about(given, context) is None
+    assert await console.about({**given, "action": "write"}, ToolContext(task_id="t", call_id="c")) is None
 
 
 async def test_as_much_as_can_be_read_is_let_pass(tmp_path: Path) -> None:
