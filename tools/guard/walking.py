@@ -331,12 +331,13 @@ class Walk:
 
     def _follow(self, run: Run, scope: Scope) -> None:
         match run.name:
-            case "cd":
-                rest = [word for word in run.words if not word.startswith("-")]
+            case "cd" | "pushd":
+                rest = [word for word in run.words if not word.startswith(("-", "+"))]
                 target = rest[0] if rest else self._home
-                folder = UNKNOWN if "-" in run.words else located(target, run.folder, "")
+                is_known = "-" not in run.words and (rest or run.name == "cd")
+                folder = located(target, run.folder, "") if is_known else UNKNOWN
                 scope.variables["PWD"] = UNKNOWN if UNKNOWN in folder else folder
-            case "pushd" | "popd":
+            case "popd":
                 scope.variables["PWD"] = UNKNOWN
             case "source" | ".":
                 scope.unsure |= {EVERYTHING}
