@@ -57,7 +57,8 @@ def about_process(rules: TerminalRules, book: ProcessBook, typed: Typed) -> Abou
         after = Sofar(text=before.text + data + ("\n" if given["action"] == "submit" else ""), is_whole=before.is_whole)
         reader = await asyncio.to_thread(reader_of, process.command)
         question, is_over = await _question(process, reader, before, after, data, rules, place, context)
-        typed.expect(process.id, context.call_id, _kept(after, reader, was_asked=question is not None, is_over=is_over))
+        kept = _kept(after, reader, was_asked=question is not None, is_over=is_over, is_terminal=process.pty)
+        typed.expect(process.id, context.call_id, kept)
         return question
 
     return about
@@ -74,9 +75,7 @@ def reader_of(command: str) -> Reader:
         language = language_of(name)
         if name in _SHELLS or (language == "sh" and (not operands or {"-s", "-i"} & set(argv))):
             return Reader("shell", name)
-        if data.RULES.get(name) is data.RULES["psql"] or (
-            language and (not operands or operands == ["-"] or "-i" in argv)
-        ):
+        if data.RULES.get(name) is data.RULES["psql"] or (language and (operands[:1] in ([], ["-"]) or "-i" in argv)):
             found = Reader("code", name)
     return found
 
@@ -146,6 +145,8 @@ def _of_answers(lines: list[str], asked: Asked, place: Workplace) -> Judgement:
     read = dict.fromkeys(one for line in lines for one in (line, _ESCAPE.sub("", line)) if one.strip())
     if len(read) > _MAX_LINES:
         return _TOO_MANY
+    if any(len(line) > MAX_CHARS for line in read):
+        return _TOO_MUCH
     found = [Judgement(verdict="safe")]
     for line in read:
         judged = judge(line, cwd=asked.folder, home=home, is_there=lambda path: exists(path, home))
@@ -179,12 +180,12 @@ def _action(process: Process, before: Sofar, data: str) -> str:
     return f"{said}\nafter this was typed: {bounded(before.text, 2_000)}" if before.text else said
 
 
-def _kept(after: Sofar, reader: Reader, *, was_asked: bool, is_over: bool) -> Sofar:
+def _kept(after: Sofar, reader: Reader, *, was_asked: bool, is_over: bool, is_terminal: bool) -> Sofar:
     """Begun anew after a yes was used, but for a line that still goes on: what follows is part of it."""
     if was_asked and is_over:
         return Sofar(is_whole=False)
     if len(after.text) <= MAX_CHARS:
         return after
-    if reader.kind == "answers":  # half of the rest, from the beginning of a line
-        return Sofar(text=after.text[-MAX_CHARS // 2 :].partition("\n")[2], is_whole=False)
+    if reader.kind == "answers":  # of which only the line matters that still goes on
+        return Sofar(text=re.split(r"[\r\n]" if is_terminal else r"\n", after.text)[-1], is_whole=False)
     return after if not was_asked else Sofar(text=after.text[-MAX_CHARS:], is_whole=False)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tools.places import place_in
 from tests.tools.test_asking import TAINTED, Listening
-from tools.asking_typed import Reader, about_process, reader_of
+from tools.asking_typed import Reader, _kept, about_process, reader_of
 from tools.backends.base import Spawned
 from tools.base import ToolContext
 from tools.gate import NotApproved, Question
@@ -69,6 +69,13 @@ READERS = {
     "cd x && python3": Reader("code", "python3"),
     "python3 -i x.py": Reader("code", "python3"),
     "node": Reader("code", "node"),
+    "python3 -": Reader("code", "python3"),
+    "python3 - x": Reader("code", "python3"),
+    "python3 -u": Reader("code", "python3"),
+    "bash +x": Reader("shell", "bash"),
+    "bash -s x": Reader("shell", "bash"),
+    "bash -i x.sh": Reader("shell", "bash"),
+    "python3 x.py -": Reader("answers", ""),
     "psql -h db mydb": Reader("code", "psql"),
     "python3 server.py": Reader("answers"),
     "npm init": Reader("answers"),
@@ -100,6 +107,7 @@ SLIPPING = {
         ["!rm -rf ~/work\n"],
         ["shell rm -rf ~/work\n"],
         [":!rm -rf ~/work\n" + "y\n" * 500],
+        [":!rm ", *[" " * 5_000] * 5, "-rf ~/work\n"],
         ["y\n", "y\n:!rm -rf ~/", "work\n" + "y\n" * 500],
     ],
 }
@@ -269,6 +277,59 @@ async def test_calls_that_type_nothing_are_left_to_the_tool(tmp_path: Path, give
     context = ToolContext(task_id="t", call_id="c", workplace=console.place)
     assert await console.about(given, context) is None
     assert await console.about({**given, "action": "write"}, ToolContext(task_id="t", call_id="c")) is None
+
+
+async def test_a_line_that_is_too_long_to_be_read_is_none_that_is_let_pass(tmp_path: Path) -> None:
+    with pytest.raises(NotApproved, match="smaller steps"):
+        await Console(tmp_path, "some-program").type(f":!rm {' ' * 20_000}-rf ~/work\n")
+    console = Console(tmp_path, "some-program")
+    assert await console.asks(*["x" * 5_000] * 4, "x", "y\n") == [False] * 4 + [True, False]
+
+
+async def test_a_line_ends_where_it_is_submitted(tmp_path: Path) -> None:
+    console = Console(tmp_path, "bash")
+    assert await console.type("rm -rf a", enter=True) is not None
+    assert await console.type("ls", enter=True) is None
+    assert [await console.type("rm -rf a") is not None, await console.type("ls\n") is not None] == [True, True]
+
+
+async def test_what_is_no_terminal_knows_no_keys_and_no_history(tmp_path: Path) -> None:
+    assert await Console(tmp_path, "bash").asks("ls\t-l\n", "echo hi; !-2\n") == [False, False]
+    assert await Console(tmp_path, "python3", pty=True).type("!x\r") is not None  # no code that can be read
+    assert await Console(tmp_path, "psql db", pty=True).type("select '!x';\r") is None
+
+
+async def test_code_that_cannot_be_read_is_asked_about_unless_it_goes_on(tmp_path: Path) -> None:
+    assert await Console(tmp_path, "python3").asks("for x in y:\n", "    print(x)\n") == [False, False]
+    assert await Console(tmp_path, "python3").asks("x = = 1\n") == [True]
+    assert await Console(tmp_path, "bash").asks("echo 'a", "b'\n") == [False, False]
+    assert await Console(tmp_path, "bash").asks("echo (\n", "ls\n") == [True, True]  # who knows where it ends
+
+
+async def test_what_is_never_done_is_not_hidden_by_what_is_asked_about(tmp_path: Path) -> None:
+    found = await Console(tmp_path, "some-program").type("rm -rf ~/work\nrm -rf /\nrm -rf ~/work\n")
+    assert found is not None
+    assert found.is_blocked
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "was_asked", "is_over", "is_terminal", "kept"),
+    [
+        ("shell", "ls\n", True, True, False, Sofar(is_whole=False)),
+        ("shell", "rm -rf a", True, False, False, Sofar(text="rm -rf a")),
+        ("shell", "x" * 20_000, True, False, False, Sofar(text="x" * 20_000)),
+        ("shell", "y" + "x" * 20_000, True, False, False, Sofar(text="x" * 20_000, is_whole=False)),
+        ("code", "y" + "x" * 20_000, False, False, False, Sofar(text="y" + "x" * 20_000)),
+        ("answers", "x" * 19_999 + "\n", False, True, False, Sofar(text="x" * 19_999 + "\n")),
+        ("answers", "x" * 20_000 + "\na\rb", False, True, False, Sofar(text="a\rb", is_whole=False)),
+        ("answers", "x" * 20_000 + "\na\rb", False, True, True, Sofar(text="b", is_whole=False)),
+    ],
+)
+def test_what_is_kept_of_what_was_typed(
+    kind: Any, text: str, was_asked: bool, is_over: bool, is_terminal: bool, kept: Sofar
+) -> None:
+    after = Sofar(text=text)
+    assert _kept(after, Reader(kind), was_asked=was_asked, is_over=is_over, is_terminal=is_terminal) == kept
 
 
 async def test_as_much_as_can_be_read_is_let_pass(tmp_path: Path) -> None:
