@@ -58,10 +58,13 @@ def _newer(command: str, folder: str, place: Workplace, since: float) -> list[st
     argvs = judge(command, cwd=folder, home=place.backend.home).argv
     entered = [argv[1] for argv in argvs if argv[0] == "cd" and len(argv) > 1]
     folders = [folder, *_located(entered, (folder,), place)]
-    words = list(dict.fromkeys(word for argv in argvs for word in argv if not word.startswith("-")))[:_MAX_WORDS]
+    words = list(dict.fromkeys(word for argv in argvs for word in argv))[:_MAX_WORDS]
     named = [path for path in _located(words, folders, place) if _is_newer(path, since)]
     endings = tuple({ending for argv in argvs for ending in endings_loaded(argv)})
-    return [*named, *(path for one in dict.fromkeys(folders) for path in _loaded(one, endings, since) if endings)]
+    return [
+        *named,
+        *(path for one in dict.fromkeys(folders if endings else ()) for path in _loaded(one, endings, since)),
+    ]
 
 
 def _loaded(folder: str, endings: tuple[str, ...], since: float) -> Iterator[str]:
@@ -80,7 +83,7 @@ def _loaded(folder: str, endings: tuple[str, ...], since: float) -> Iterator[str
 
 def _located(paths: Iterable[str], folders: Sequence[str], place: Workplace) -> Iterator[str]:
     for path in paths:
-        if path == "~" or path.startswith("~/"):
+        if path.startswith("~/"):
             path = place.backend.home + path[1:]
         if path and "\0" not in path:
             yield from dict.fromkeys(posixpath.normpath(posixpath.join(folder, path)) for folder in folders)

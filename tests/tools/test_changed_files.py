@@ -88,6 +88,7 @@ async def test_what_a_command_names_is_read_if_it_is_newer_than_the_conversation
     place: Workplace, tmp_path: Path
 ) -> None:
     script, below = write(place, "a.sh"), write(place, "sub/b.sh")
+    odd = write(place, "-d.sh")
     at_home = tmp_path / "me" / "c.sh"
     at_home.write_text("new")
     for command, paths in {
@@ -100,6 +101,7 @@ async def test_what_a_command_names_is_read_if_it_is_newer_than_the_conversation
         "cd; sh a.sh": [script],
         "sh b.sh": [],
         "sh -a.sh": [],
+        "sh -- -d.sh": [odd],
         "true": [],
     }.items():
         assert sorted(await found(place, command, task_id="t")) == sorted(paths)
@@ -141,6 +143,14 @@ async def test_programs_that_load_a_project_are_given_its_new_files(place: Workp
     assert list(await found(place, "cd a && pytest", task_id="t")) != []
     assert await found(place, "pytest -q") == {}
     assert await found(place, "ls", task_id="t") == {}
+
+
+async def test_for_other_commands_nobody_looks_through_the_project(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = write(place, "a.sh")
+    monkeypatch.delattr("os.walk")
+    assert list(await found(place, "sh a.sh", task_id="t")) == [script]
 
 
 @pytest.mark.parametrize("folder", [".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", "target"])
