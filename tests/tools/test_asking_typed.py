@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.places import place_in
+from tests.tools.places import KINDS, place_in
 from tests.tools.test_asking import TAINTED, Listening
 from tools.asking_typed import Reader, _kept, about_process, reader_of
 from tools.backends.base import Spawned
@@ -154,6 +154,9 @@ async def test_after_a_yes_variables_and_folder_are_not_known(tmp_path: Path) ->
 
 
 async def test_the_question_shows_what_is_typed_and_what_was(tmp_path: Path) -> None:
+    first = await Console(tmp_path, "bash").type("rm -rf a\n")
+    assert first is not None
+    assert first.action == "type into proc_1 (bash): rm -rf a\n"
     console = Console(tmp_path, "bash")
     await console.type("x=rm\n")
     found = await console.type("$x -rf a", enter=True)
@@ -239,6 +242,14 @@ async def test_more_lines_than_can_be_read_are_asked_about(tmp_path: Path, count
 async def test_lines_that_were_allowed_are_not_asked_about_again(tmp_path: Path) -> None:
     console = Console(tmp_path, "some-program", pty=True)
     assert await console.asks("y\rrm -rf a", "\r", "y\r") == [True, False, False]
+    assert await console.asks("rm -rf a\ry\ry\r") == [True]  # however many follow
+
+
+@pytest.mark.skipif("bubblewrap" not in KINDS, reason="no sandbox can be made here")
+async def test_in_a_sandbox_answers_are_not_asked_about(tmp_path: Path) -> None:
+    console = Console(tmp_path, "some-program")
+    console.place = place_in(tmp_path, "bubblewrap")
+    assert await console.asks("rm -rf ~/work\n") == [False]
 
 
 @pytest.mark.parametrize(
@@ -301,6 +312,7 @@ async def test_what_is_no_terminal_knows_no_keys_and_no_history(tmp_path: Path) 
 
 async def test_code_that_cannot_be_read_is_asked_about_unless_it_goes_on(tmp_path: Path) -> None:
     assert await Console(tmp_path, "python3").asks("for x in y:\n", "    print(x)\n") == [False, False]
+    assert await Console(tmp_path, "python3").asks("if 1 is 1:\n") == [False]  # at which Python only shakes its head
     assert await Console(tmp_path, "python3").asks("x = = 1\n") == [True]
     assert await Console(tmp_path, "bash").asks("echo 'a", "b'\n") == [False, False]
     assert await Console(tmp_path, "bash").asks("echo (\n", "ls\n") == [True, True]  # who knows where it ends
