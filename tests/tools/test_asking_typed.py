@@ -242,7 +242,7 @@ async def test_more_lines_than_can_be_read_are_asked_about(tmp_path: Path, count
 async def test_lines_that_were_allowed_are_not_asked_about_again(tmp_path: Path) -> None:
     console = Console(tmp_path, "some-program", pty=True)
     assert await console.asks("y\rrm -rf a", "\r", "y\r") == [True, False, False]
-    assert await console.asks("rm -rf a\ry\ry\r") == [True]  # however many follow
+    assert await Console(tmp_path, "some-program", pty=True).asks("rm -rf a\ry\ry\r") == [True]  # however many follow
 
 
 @pytest.mark.skipif("bubblewrap" not in KINDS, reason="no sandbox can be made here")
