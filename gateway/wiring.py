@@ -1,7 +1,7 @@
 """The composition root: the only place that builds things from settings. Functions, no state."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,20 +140,9 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         settings, home, db, model, platforms, sending=sending, watch=live.watch, gate=approvals.gate, resets=resets
     )
     desk = CommandDesk(commands=commands, model_name=model.name, role_of=sending.role_now)
-    lanes = Lanes(
-        db,
-        responder,
-        desk.handle_next,
-        max_turns=settings.gateway.max_turns,
-        resets=resets,
-        is_waiting=approvals.is_waiting,
-    )
+    lanes = build_lanes(settings, responder, desk, approvals, resets)
     intake = build_intake(
-        settings,
-        db,
-        wake=lanes.wake,
-        wake_delivery=lambda: gateway.after_commit(),
-        handle_unkept=desk.handle_unkept,
+        settings, db, lanes.wake, wake_delivery=lambda: gateway.after_commit(), handle_unkept=desk.handle_unkept
     )
     news = asyncio.Event()
     connected = tuple(connect(platform, intake, settings, redactor, news) for platform in platforms.values())
@@ -174,12 +163,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         intake=intake,
         lanes=lanes,
         live=live,
-        alarm=Alarm(
-            db,
-            [one.hearing for one in connected],
-            after_seconds=settings.gateway.alarm_minutes * 60,
-            wake=lambda: gateway.wake_deliveries(),
-        ),
+        alarm=build_alarm(settings, db, connected, wake=lambda: gateway.wake_deliveries()),
         housekeeping=build_housekeeping(settings, home, db, resets),
         watchers=build_watchers(settings, intake, platforms, wake=lambda: gateway.wake()),
         approvals=approvals,
@@ -235,6 +219,24 @@ def build_responder(
     )
 
 
+def build_lanes(
+    settings: Settings, responder: Responder, desk: CommandDesk, approvals: Approvals, resets: Resets
+) -> Lanes:
+    return Lanes(
+        responder.db,
+        responder,
+        desk.handle_next,
+        max_turns=settings.gateway.max_turns,
+        resets=resets,
+        is_waiting=approvals.is_waiting,
+    )
+
+
+def build_alarm(settings: Settings, db: Database, connected: Sequence[Connected], *, wake: Callable[[], None]) -> Alarm:
+    hearings = [one.hearing for one in connected]
+    return Alarm(db, hearings, after_seconds=settings.gateway.alarm_minutes * 60, wake=wake)
+
+
 def build_approvals(
     settings: Settings,
     db: Database,
@@ -269,8 +271,8 @@ def build_sending(
 def build_intake(
     settings: Settings,
     db: Database,
-    *,
     wake: Callable[[], None],
+    *,
     wake_delivery: Callable[[], None],
     handle_unkept: Callable[[Transaction, int, str], None],
 ) -> Intake:
