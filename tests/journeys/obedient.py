@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -107,24 +108,24 @@ class Collector:
             self._server.close()
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        with suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(1):  # what speaks no HTTP does not say when it is done
-                head = await self._kept(reader.readuntil(b"\r\n\r\n"))
-                if b"100-continue" in head.lower():
-                    writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-                if length := re.search(rb"content-length: (\d+)", head.lower()):
-                    await self._kept(reader.readexactly(int(length[1])))
-                body = self.page.encode()
-                writer.write(
-                    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-                )
-                await writer.drain()
-        except (TimeoutError, ConnectionError):
-            pass
+                await self._talk(reader, writer)
+        writer.close()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await self._kept(reader.readuntil(b"\r\n\r\n"))
+            if b"100-continue" in head.lower():
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if length := re.search(rb"content-length: (\d+)", head.lower()):
+                await self._kept(reader.readexactly(int(length[1])))
         except asyncio.IncompleteReadError as error:
             self.received += error.partial
-        finally:
-            writer.close()
+            return
+        body = self.page.encode()
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
 
     async def _kept(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
         read = await reading
