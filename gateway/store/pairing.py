@@ -335,8 +335,8 @@ def _failed_approval(tx: Transaction, platform: str, limits: Limits, *, by: str,
         _APPROVALS,
         now_ms() - limits.lockout_ms,
     )
-    left = max(1, limits.max_failures - recent)
-    return Problem(text=words.wrong_code(platform, well_formed=well_formed, tries_left=left))
+    tries_left = limits.max_failures - recent
+    return Problem(text=words.wrong_code(platform, well_formed=well_formed, tries_left=tries_left))
 
 
 def _locked_until(tx: Transaction, platform: str, limits: Limits) -> int:

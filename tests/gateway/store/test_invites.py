@@ -197,3 +197,59 @@ def test_unlock_gives_guesses_back(tx: Transaction) -> None:
         redeem(tx, WRONG)
     pairing.unlock(tx, "telegram", LIMITS)
     assert redeem(tx, code) == "member"
+
+
+def test_a_command_brings_an_invite_as_well(tx: Transaction) -> None:
+    code = invite(tx)
+    assert pairing.redeem(tx, replace(stranger("42", f"/start {code}"), kind="command"), LIMITS) == "member"
+
+
+def test_being_let_in_takes_back_the_wrong_guesses_before_it(tx: Transaction) -> None:
+    for _ in range(4):
+        assert redeem(tx, WRONG) is None
+        invite(tx)
+    assert redeem(tx, invite(tx)) == "member"
+    right = invite(tx)
+    for _ in range(4):
+        assert redeem(tx, WRONG) is None
+    assert redeem(tx, right) == "member"
+
+
+# Somebody who is in already
+
+
+def test_an_open_invite_is_known_and_stays_open(tx: Transaction) -> None:
+    code = invite(tx)
+    assert pairing.is_open_invite(tx, stranger("7", code), LIMITS)
+    assert not pairing.is_open_invite(tx, stranger("7", "hello"), LIMITS)
+    assert not pairing.is_open_invite(tx, stranger("7", WRONG), LIMITS)
+    assert redeem(tx, code) == "member"
+    assert not pairing.is_open_invite(tx, stranger("7", code), LIMITS)
+
+
+def test_who_is_in_may_guess_no_more_than_strangers(tx: Transaction) -> None:
+    code = invite(tx)
+    for _ in range(LIMITS.max_guesses_per_sender):
+        assert not pairing.is_open_invite(tx, stranger("7", WRONG), LIMITS)
+    assert not pairing.is_open_invite(tx, stranger("7", code), LIMITS)
+    assert pairing.is_open_invite(tx, stranger("8", code), LIMITS)
+
+
+# Taken back
+
+
+def test_clearing_voids_requests_and_invites_of_one_platform_or_of_all(tx: Transaction, clock: Clock) -> None:
+    over = invite(tx)
+    clock.forward(seconds=3_600)
+    telegram, discord = invite(tx), invite(tx, "discord")
+    asks(tx)
+    assert pairing.clear(tx, "telegram") == (1, 1)
+    assert (redeem(tx, over), redeem(tx, telegram)) == (None, None)
+    assert redeem(tx, discord, account="discord") == "member"
+    invite(tx)
+    invite(tx, "slack")
+    assert pairing.clear(tx) == (0, 2)
+    assert pairing.clear(tx) == (0, 0)
+    cleared = tx.all("SELECT event, detail FROM trail WHERE event LIKE '%cleared' ORDER BY id")
+    assert [row["event"] for row in cleared] == ["pairing cleared", *["invite cleared"] * 3]
+    assert ['"slack"' in row["detail"] for row in cleared] == [False, False, False, True]

@@ -111,6 +111,15 @@ def test_a_lowered_setting_holds_for_codes_that_are_still_to_be_sent(tx: Transac
     assert pairing.compose_code(tx, "telegram", "chat 42", lowered) is None
 
 
+@pytest.mark.parametrize("lowered_ms", [59_000, 60_000])
+def test_a_setting_that_ends_a_code_before_it_is_sent_leaves_nothing_to_say(
+    tx: Transaction, clock: Clock, lowered_ms: int
+) -> None:
+    pairing.ask(tx, stranger(), LIMITS)
+    clock.forward(seconds=60)
+    assert pairing.compose_code(tx, "telegram", "chat 42", replace(LIMITS, code_ms=lowered_ms)) is None
+
+
 @pytest.mark.parametrize(("seconds", "answered"), [(599.999, False), (600, True)])
 def test_one_request_in_ten_minutes(tx: Transaction, clock: Clock, seconds: float, answered: bool) -> None:
     asks(tx)
@@ -319,6 +328,7 @@ def test_platforms_are_locked_one_by_one(tx: Transaction) -> None:
 
 
 def test_what_cannot_be_a_code_counts_too_and_is_told_apart(tx: Transaction) -> None:
+    asks(tx)
     assert "8 letters and digits" in problem(approve(tx, "0O1I"))
     for _ in range(4):
         said = problem(approve(tx, ""))
@@ -331,6 +341,7 @@ def test_unlock_opens_at_once(tx: Transaction) -> None:
     for _ in range(5):
         approve(tx, WRONG)
     assert pairing.unlock(tx, "telegram@work", LIMITS) is True
+    assert tx.count("SELECT COUNT(*) FROM trail WHERE event = 'pairing unlocked'") == 2
     assert isinstance(approve(tx, code), Approved)
 
 

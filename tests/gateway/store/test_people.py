@@ -1,7 +1,7 @@
 """People, and who they are on which platform."""
 
-from gateway.access import Standing
-from gateway.messages import Sender
+from gateway.access import Rules, Standing
+from gateway.messages import Sender, SessionKey
 from gateway.store import members, people
 from gateway.store.connection import Transaction
 from gateway.store.people import OWNER
@@ -71,3 +71,12 @@ def test_what_lies_within_an_allowed_chat_is_allowed(tx: Transaction) -> None:
     tx.execute("INSERT INTO chats (account, chat, allowed_ms) VALUES ('telegram', '-7', 1)")
     assert people.standing(tx, "telegram", "42", "topic", within="-7") == Standing(chat_allowed=True)
     assert people.standing(tx, "telegram", "42", "topic", within="-8") == Standing()
+
+
+def test_what_somebody_may_now_is_decided_as_for_a_message_of_theirs(tx: Transaction) -> None:
+    key = SessionKey(platform="telegram", kind="dm", chat="42")
+    assert people.role_now(tx, key, "42", Rules(), local=False) is None
+    members.admit(tx, "telegram", "42", "Ann", "member")
+    assert people.role_now(tx, key, "42", Rules(), local=False) == "member"
+    assert people.role_now(tx, key, "42", Rules(), local=True) == "owner"
+    assert people.role_now(tx, key, "42", Rules(owner_users=frozenset({"42"})), local=False) == "owner"
