@@ -22,9 +22,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tools.asking_files": ("tests/tools/test_asking_files.py",),
     "tools.asking_typed": ("tests/tools/test_asking_typed.py",),
     "tools.changed_files": ("tests/tools/test_changed_files.py",),
-    "tools.command_guard": ("tests/tools/guard",),
+    "tools.command_guard": ("tests/tools/test_command_guard.py", "tests/tools/guard"),
     "tools.gate": ("tests/tools/test_approval.py",),
-    "tools.guard": ("tests/tools/guard",),
+    "tools.guard": (
+        "tests/tools/guard",
+        *(f"tests/tools/test_{name}.py" for name in ("command_guard", "taint", "asking")),
+    ),
     "tools.taint": ("tests/tools/test_taint.py",),
     "tools.typed": ("tests/tools/test_asking_typed.py",),
 }
