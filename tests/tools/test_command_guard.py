@@ -163,3 +163,32 @@ def test_the_rules_of_a_file_that_is_run_are_told() -> None:
 
 def test_what_a_file_runs_is_never_run_if_nothing_overrides_it() -> None:
     assert judged("./x", written={"/home/me/proj/x": "rm -rf ~\n"}).verdict == "block"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("import os as o", "from os import remove", "from shutil import rmtree", "from subprocess import run"),
+        *("from os import *", "eval(x)", "exec(x)", "__import__(x)", "os.remove(x)", "os.unlink(x)", "os.kill(1, 9)"),
+        *("os.execv(x, y)", "os.spawnl(x)", "os.truncate(x)", "subprocess.run(x)", "subprocess.Popen(x)"),
+        *("shutil.rmtree(x)", "path.unlink()", "path.rmdir()", "subprocess.run(['rm', '-rf', '/srv/x'])"),
+    ],
+)  # fmt: skip
+def test_what_plainly_deletes_or_runs_something_in_a_file_is_asked_about(code: str) -> None:
+    assert judged("python3 x.py", written={"/home/me/proj/x.py": f"import os\n{code}\n"}).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("import os", "import subprocess", "from os import path", "from shutil import which", "os.getcwd()"),
+        *("os.path.join(x)", "subprocess.PIPE", "self._x = getattr(a, 'b')", "open('x', 'w')", "path.write_text(x)"),
+        *("subprocess.run(['ls'])", "import requests", "items.remove(x)", "model.eval_loss"),
+    ],
+)  # fmt: skip
+def test_what_almost_any_program_does_in_a_file_is_not(code: str) -> None:
+    assert judged("python3 x.py", written={"/home/me/proj/x.py": f"{code}\n"}).verdict == "safe"
+
+
+def test_what_is_never_run_is_told_first() -> None:
+    assert judged("rm -rf build; rm -rf /").reasons[0].startswith("it deletes /,")

@@ -11,7 +11,7 @@ from tools.guard.findings import Run
 class Contact:
     host: str  # empty when it cannot be known
     url: str
-    carries: bool = False
+    carries: bool
     sends: bool = False
     adds: bool = False  # something that is told besides the address: a header, a cookie
 

@@ -230,6 +230,9 @@ def test_an_open_invite_is_known_and_stays_open(tx: Transaction) -> None:
 def test_who_is_in_may_guess_no_more_than_strangers(tx: Transaction) -> None:
     code = invite(tx)
     for _ in range(LIMITS.max_guesses_per_sender):
+        assert not pairing.is_open_invite(tx, stranger("7", "hello"), LIMITS)  # which is no guess
+    assert pairing.is_open_invite(tx, stranger("7", code), LIMITS)
+    for _ in range(LIMITS.max_guesses_per_sender):
         assert not pairing.is_open_invite(tx, stranger("7", WRONG), LIMITS)
     assert not pairing.is_open_invite(tx, stranger("7", code), LIMITS)
     assert pairing.is_open_invite(tx, stranger("8", code), LIMITS)
