@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from playground.discord.server import DiscordServer
-from playground.model_script import Call, ask_for, say
+from playground.model_script import Answer, Call, ask_for, say
 from tests.journeys.approval_stage import (
     BUTTONS,
     STAGES,
@@ -252,7 +252,8 @@ async def test_killed_right_after_the_press_it_runs_once(tmp_path: Path) -> None
     async with on_telegram(tmp_path) as on:
         async with on.gateway() as gateway:
             question = await asked(on, wreck(FOLDER))
-            on.model.script(say("All tidy."))
+            slowly = Answer(text=("All tidy.",), delay_seconds=5)  # or the kill may come while it is sent
+            on.model.script(slowly, say("All tidy."))
             on.press(question.id, "Once")
             await until(lambda: on.states != ["waiting"])
             await gateway.kill()
