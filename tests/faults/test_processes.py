@@ -59,9 +59,14 @@ async def ended(process: Process) -> None:
 
 
 def told(stage: SocketStage, process: Process) -> list[str]:
-    """The lines of it that its chat was shown, in order."""
-    texts = [arrival.text for arrival in stage.ledger.arrivals if process.id in arrival.text]
-    return [line for text in texts for line in text.splitlines() if line.startswith("line ")]
+    """The lines of it that its chat was shown, in order. Several may be told of together, each below its id."""
+    lines: list[str] = []
+    about = ""
+    for line in (line for arrival in stage.ledger.arrivals for line in arrival.text.splitlines()):
+        about = line if "proc_" in line else about
+        if process.id in about and line.startswith("line "):
+            lines.append(line)
+    return lines
 
 
 async def test_killed_and_started_again_nothing_of_the_output_is_missing_or_told_twice(
