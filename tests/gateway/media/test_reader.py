@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
@@ -166,9 +167,10 @@ async def _child_of(parent: int) -> int:
     async with asyncio.timeout(20):
         while True:
             for children in Path(f"/proc/{parent}/task").glob("*/children"):
-                for child in children.read_text().split():
-                    if b"gateway.media.inside" in Path(f"/proc/{child}/cmdline").read_bytes():
-                        return int(child)
+                with suppress(OSError):  # a thread, or a child, that has ended meanwhile
+                    for child in children.read_text().split():
+                        if b"gateway.media.inside" in Path(f"/proc/{child}/cmdline").read_bytes():
+                            return int(child)
             await asyncio.sleep(0.01)
 
 
