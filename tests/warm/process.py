@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -20,6 +21,7 @@ from typing import IO
 
 _ROOT = Path(__file__).parents[2]
 _PATIENCE_SECONDS = 60
+_LOOK_SECONDS = 0.2
 _ENDED = "the server of warm processes has ended"
 _one_at_a_time = Lock()
 
@@ -43,9 +45,9 @@ class WarmProcess:
         return self._returncode
 
     async def wait(self) -> int:
-        while self._returncode is None:
-            self._hear(await asyncio.get_running_loop().sock_recv(self._report, 100))
-        return self._returncode
+        while (code := self.returncode) is None:
+            await self._told_something()
+        return code
 
     async def communicate(self) -> tuple[bytes, None]:
         printed = await self.stdout.read() if self.stdout is not None else b""
@@ -58,6 +60,17 @@ class WarmProcess:
 
     def kill(self) -> None:
         self.send_signal(9)
+
+    async def _told_something(self) -> None:
+        """Reads nothing itself: what is read for somebody who is cancelled in that moment would be lost."""
+        loop, stirred, report = asyncio.get_running_loop(), asyncio.Event(), self._report.fileno()
+        loop.add_reader(report, stirred.set)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):  # another may wait as well, and take the reader away
+                    await stirred.wait()
+        finally:
+            loop.remove_reader(report)
 
     def _hear(self, told: bytes) -> None:
         assert told, _ENDED
