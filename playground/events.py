@@ -1,4 +1,4 @@
-"""What happened, in order: a bounded log that tests wait on and a page follows."""
+"""A bounded log of events, in order, that tests wait on and the page follows."""
 
 import asyncio
 import time
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 class EventLog:
-    """Events carry a growing `seq`; old ones are forgotten, waiting ones are woken at once."""
+    """Each event has a growing `seq`; old ones are dropped. A new event wakes every waiter at once."""
 
     def __init__(self, *, keep: int = 5000) -> None:
         self._events: deque[Wire] = deque(maxlen=keep)
         self._last = 0
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
 
     @property
     def last(self) -> int:
@@ -26,19 +26,19 @@ class EventLog:
     def note(self, kind: str, **fields: object) -> None:
         self._last += 1
         self._events.append({"seq": self._last, "at": time.time(), "kind": kind, **fields})
-        self._stirred.set()
-        self._stirred = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def after(self, seq: int) -> list[Wire]:
-        """Everything newer that is still remembered."""
+        """Return the newer events, as far as they are still kept."""
         newer = min(self._last - seq, len(self._events))
         return [self._events[index] for index in range(-newer, 0)]
 
     async def wait_for(self, condition: Callable[[], T], *, seconds: float = 5.0) -> T:
-        """What the condition gives once it is true; looked at again after every event. Raises TimeoutError."""
+        """Check the condition after every event and return its value once that is true. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
             while True:
-                stirred = self._stirred
+                changed = self._changed
                 if value := condition():
                     return value
-                await stirred.wait()
+                await changed.wait()

@@ -1,15 +1,37 @@
-"""What was given with a call, by name, whichever way it came."""
+"""Parameters of an HTTP call, whether they come as a query, a form or JSON."""
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from aiohttp.web_request import FileField
+
+from playground.wire import Wire
 
 
-class Given:
-    """Values arrive as strings or, from JSON, as themselves; servers do not mind which."""
+class NotJson(Exception):
+    """Something that must be JSON is not; the message names the parameter."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    name: str
+    mime_type: str
+    content: bytes = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"<{self.name}, {len(self.content)} bytes>"
+
+
+class Params:
+    """Values arrive as strings or, in a JSON body, as themselves."""
+
+    def __init__(self, values: Wire, files: Mapping[str, Upload] | None = None) -> None:
         self.values = values
+        self.files: Mapping[str, Upload] = files or {}
 
     def has(self, name: str) -> bool:
         return self.values.get(name) is not None
@@ -25,3 +47,55 @@ class Given:
             return int(self.text(name))
         except ValueError:
             return default
+
+    def boolean(self, name: str) -> bool:
+        return self.text(name).lower() in ("true", "yes", "1")
+
+    def data(self, name: str) -> Any:
+        """Return a parameter that is JSON, or None without one. Raises `NotJson`."""
+        value = self.values.get(name)
+        if not isinstance(value, str):
+            return value
+        return _parse(value, name) if value else None
+
+    @property
+    def log_entry(self) -> Wire:
+        """The values for the log of calls, with files by name and size."""
+        return {**self.values, **{name: str(upload) for name, upload in self.files.items()}}
+
+
+async def read_params(request: web.Request) -> Params:
+    """Raises `NotJson` for a JSON body that is no object."""
+    values: Wire = dict(request.query)
+    if not request.can_read_body:
+        return Params(values)
+    if request.content_type == "multipart/form-data":
+        fields, files = await read_form(request)
+        return Params(values | fields, files)
+    body = await request.read()
+    if request.content_type == "application/json":
+        given = _parse(body or b"{}", "request")
+        if not isinstance(given, dict):
+            raise NotJson("request")
+        return Params(values | given)
+    return Params(values | dict(parse_qsl(body.decode("utf-8", "surrogateescape"), keep_blank_values=True)))
+
+
+async def read_form(request: web.Request) -> tuple[dict[str, str], dict[str, Upload]]:
+    """Return the text fields and the files of a multipart form."""
+    fields, files = {}, {}
+    for name, value in (await request.post()).items():
+        if isinstance(value, FileField):
+            content = value.file.read()
+            value.file.close()
+            files[name] = Upload(name=value.filename, mime_type=value.content_type, content=content)
+        elif isinstance(value, str):
+            fields[name] = value
+    return fields, files
+
+
+def _parse(text: str | bytes, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise NotJson(name) from None

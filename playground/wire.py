@@ -1,4 +1,4 @@
-"""What every platform server says to a client: JSON values, or a refusal."""
+"""JSON values as they travel between a platform server and a client, and the refusal of a call."""
 
 import json
 from typing import Any
@@ -6,9 +6,14 @@ from typing import Any
 Wire = dict[str, Any]
 
 
-class Refused(Exception):
-    """A platform's answer when it does not do what it was asked; each platform has its own words."""
+class ApiRefusal(Exception):
+    """A call that the platform refuses; each platform has its own fields and wording."""
 
 
 def to_json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
+
+
+def without(wire: Wire, *names: str) -> Wire:
+    """Return a copy that lacks these fields."""
+    return {key: value for key, value in wire.items() if key not in names}

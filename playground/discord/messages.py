@@ -1,78 +1,81 @@
-"""How a message comes to be in a channel, changes and goes, whoever wrote it, and what the bot hears of it."""
+"""How messages and threads come, change and go, whoever wrote them, and what the bot hears of it."""
 
 import re
 from collections.abc import Iterable
 
 from playground.discord import intents
-from playground.discord.wires import channel_wire, member_wire
-from playground.discord.world import DM, PRIVATE_THREAD, Channel, Guild, Post, User, World
+from playground.discord.rules import refusal
+from playground.discord.world import (
+    DM,
+    PUBLIC_THREAD,
+    TEXT,
+    DiscordChannel,
+    DiscordPost,
+    DiscordUser,
+    DiscordWorld,
+    Guild,
+    channel_wire,
+    member_wire,
+)
 from playground.wire import Wire
 
 _USER = re.compile(r"<@!?(\d+)>")
 _ROLE = re.compile(r"<@&(\d+)>")
-SUPPRESS_EMBEDS, HAS_THREAD, EPHEMERAL, LOADING, SUPPRESS_NOTIFICATIONS = 1 << 2, 1 << 5, 1 << 6, 1 << 7, 1 << 12
+SUPPRESS_EMBEDS, HAS_THREAD, EPHEMERAL, SUPPRESS_NOTIFICATIONS = 1 << 2, 1 << 5, 1 << 6, 1 << 12
 
 
-def compose(world: World, channel: Channel, author: User, content: str = "", **fields: object) -> Post:
-    """A message with a fresh id; not yet in the channel."""
+def compose(
+    world: DiscordWorld, channel: DiscordChannel, author: DiscordUser, content: str = "", **fields: object
+) -> DiscordPost:
+    """Return a message with a fresh id that is not yet in the channel."""
     number = world.snowflake()
     body: Wire = {"id": str(number), "channel_id": str(channel.id), "author": author.wire, "content": content}
-    body |= {"timestamp": world.stamp(), "edited_timestamp": None, "tts": False, "pinned": False, "type": 0}
+    body |= {"timestamp": world.timestamp(), "edited_timestamp": None, "tts": False, "pinned": False, "type": 0}
     body |= {"mention_everyone": False, "mentions": [], "mention_roles": [], "flags": 0}
     body |= {"attachments": [], "embeds": [], "components": [], **fields}
-    return Post(id=number, channel_id=channel.id, author=author, body=body)
+    by_bot = author is world.bot
+    return DiscordPost(id=number, channel_id=channel.id, author=author, body=body, by_bot=by_bot)
 
 
-def mentions_of(world: World, content: str, allowed: Wire | None, replied: User | None = None) -> Wire:
-    """Who is mentioned by the text or by the reply, as far as the sender lets it count."""
-    found = list(dict.fromkeys(int(number) for number in _USER.findall(content)))
-    users = [world.users[number] for number in found if number in world.users and _counts(allowed, "users", number)]
-    pings = True if allowed is None else bool(allowed.get("replied_user"))
-    if replied and pings and replied not in users:
+def find_mentions(world: DiscordWorld, content: str, allowed: Wire | None, replied: DiscordUser | None = None) -> Wire:
+    """Return who is mentioned by the text or by the reply, as far as the sender lets it count."""
+    parse = ["users", "roles", "everyone"] if allowed is None else allowed.get("parse") or []
+    named = [str(one) for one in (allowed or {}).get("users") or []]
+    found = [number for number in dict.fromkeys(_USER.findall(content)) if "users" in parse or number in named]
+    users = [world.users[int(number)] for number in found if int(number) in world.users]
+    if replied and replied not in users and (allowed is None or allowed.get("replied_user")):
         users.append(replied)
-    everyone = allowed is None or "everyone" in (allowed.get("parse") or [])
     return {
         "mentions": [user.wire for user in users],
-        "mention_roles": [number for number in _ROLE.findall(content) if _counts(allowed, "roles", int(number))],
-        "mention_everyone": everyone and bool(re.search(r"@everyone|@here", content)),
+        "mention_roles": _ROLE.findall(content) if "roles" in parse else [],
+        "mention_everyone": "everyone" in parse and bool(re.search(r"@everyone|@here", content)),
     }
 
 
-def _counts(allowed: Wire | None, kind: str, number: int) -> bool:
-    if allowed is None or kind in (allowed.get("parse") or []):
-        return True
-    return str(number) in [str(one) for one in allowed.get(kind) or []]
+def reply_fields(channel: DiscordChannel, replied: DiscordPost) -> Wire:
+    reference = {"type": 0, **_place(channel), "message_id": str(replied.id)}
+    return {"type": 19, "message_reference": reference}
 
 
-def add(world: World, channel: Channel, post: Post) -> Post:
-    """Put it into the channel and tell the bot, who hears of its own messages too."""
+def add(world: DiscordWorld, channel: DiscordChannel, post: DiscordPost) -> DiscordPost:
+    """Put a message into the channel and tell the bot, who hears of its own messages too."""
     channel.posts[post.id] = post
     channel.last_message_id = post.id
-    if channel.is_thread and channel.archived:
-        channel.archived = False
-        world.dispatch("THREAD_UPDATE", channel_wire(world, channel), intents=intents.GUILDS)
     _note(world, "message", post)
     _tell(world, channel, post, "MESSAGE_CREATE")
     return post
 
 
-def edit(world: World, post: Post, changes: Wire) -> None:
-    channel = world.channels[post.channel_id]
+def edit(world: DiscordWorld, post: DiscordPost, changes: Wire) -> None:
     if changes.get("content", post.words) != post.words:
         post.earlier.append(post.words)
-    post.body = {**post.body, **changes, "edited_timestamp": world.stamp()}
+    post.body = {**post.body, **changes, "edited_timestamp": world.timestamp()}
     _note(world, "edit", post)
-    _tell(world, channel, post, "MESSAGE_UPDATE")
-
-
-def refresh(world: World, post: Post, **fields: object) -> None:
-    """A change nobody made by editing, such as a thread that began here."""
-    post.body = {**post.body, **fields}
     _tell(world, world.channels[post.channel_id], post, "MESSAGE_UPDATE")
 
 
-def delete(world: World, posts: Iterable[Post]) -> None:
-    """Several at once are one event."""
+def delete(world: DiscordWorld, posts: Iterable[DiscordPost]) -> None:
+    """Delete messages of one channel; several at once are one event."""
     gone = list(posts)
     channel = world.channels[gone[0].channel_id]
     for post in gone:
@@ -80,7 +83,7 @@ def delete(world: World, posts: Iterable[Post]) -> None:
         _note(world, "delete", post)
     where = _place(channel)
     wanted = intents.DMS if channel.kind == DM else intents.GUILD_MESSAGES
-    if not hears(world, channel):
+    if "view" in world.denied(channel):
         return
     if len(gone) == 1:
         world.dispatch("MESSAGE_DELETE", {"id": str(gone[0].id), **where}, intents=wanted)
@@ -88,38 +91,35 @@ def delete(world: World, posts: Iterable[Post]) -> None:
         world.dispatch("MESSAGE_DELETE_BULK", {"ids": [str(post.id) for post in gone], **where}, intents=wanted)
 
 
-def react(world: World, post: Post, user: User, emoji: str, *, remove: bool = False) -> None:
-    """Doing it twice is no mistake, and no event."""
-    channel, who = world.channels[post.channel_id], post.reactions.setdefault(emoji, [])
-    if (user.id in who) != remove:
+def react(world: DiscordWorld, post: DiscordPost, user: DiscordUser, emoji: str, *, remove: bool = False) -> None:
+    """Add or remove a reaction; doing it twice is no error, and no event."""
+    channel, users = world.channels[post.channel_id], post.reactions.setdefault(emoji, [])
+    if (user.id in users) != remove:
         return
-    (who.remove if remove else who.append)(user.id)
-    if not who:
+    (users.remove if remove else users.append)(user.id)
+    if not users:
         del post.reactions[emoji]
-    world.events.note(
-        "reaction", channel_id=str(channel.id), message_id=str(post.id), user_id=str(user.id), emoji=emoji, gone=remove
-    )
-    wanted = intents.DM_REACTIONS if channel.kind == DM else intents.GUILD_REACTIONS
-    data = {"user_id": str(user.id), "message_id": str(post.id), "emoji": emoji_wire(emoji), "burst": False, "type": 0}
-    data |= _place(channel)
+    where = {"channel_id": str(channel.id), "message_id": str(post.id), "user_id": str(user.id)}
+    world.events.note("reaction", **where, emoji=emoji, gone=remove)
+    data: Wire = {**where, "emoji": {"id": None, "name": emoji}, "burst": False, "type": 0, **_place(channel)}
     if not remove:
         data["message_author_id"] = str(post.author.id)
         if channel.guild_id:
             data["member"] = member_wire(world.guilds[channel.guild_id], user)
-    if hears(world, channel):
+    if "view" not in world.denied(channel):
+        wanted = intents.DM_REACTIONS if channel.kind == DM else intents.GUILD_REACTIONS
         world.dispatch(f"MESSAGE_REACTION_{'REMOVE' if remove else 'ADD'}", data, intents=wanted)
 
 
-def emoji_wire(emoji: str) -> Wire:
-    name, _, number = emoji.partition(":")
-    return {"id": number or None, "name": name}
-
-
-def render(world: World, post: Post) -> Wire:
-    """The message as REST gives it now, with what it replies to and the reactions."""
+def render(world: DiscordWorld, post: DiscordPost) -> Wire:
+    """Return the message as REST gives it now, with the message it replies to and the reactions."""
     wire = dict(post.body)
     if post.reactions:
-        wire["reactions"] = [_reaction(world, emoji, who) for emoji, who in post.reactions.items()]
+        wire["reactions"] = [
+            {"emoji": {"id": None, "name": emoji}, "count": len(users), "me": world.bot.id in users}
+            | {"count_details": {"burst": 0, "normal": len(users)}, "me_burst": False, "burst_colors": []}
+            for emoji, users in post.reactions.items()
+        ]
     reference = wire.get("message_reference")
     if reference and wire["type"] in (19, 21):
         replied = world.channels[int(reference["channel_id"])].post(int(reference["message_id"]))
@@ -127,41 +127,8 @@ def render(world: World, post: Post) -> Wire:
     return wire
 
 
-def render_seen(world: World, post: Post) -> Wire:
-    """What the application may read over REST."""
-    wire = render(world, post)
-    return wire if world.privileged & intents.CONTENT else redact(world, wire)
-
-
-def _reaction(world: World, emoji: str, who: list[int]) -> Wire:
-    details = {"burst": 0, "normal": len(who)}
-    counts: Wire = {"count": len(who), "count_details": details, "me": world.bot.id in who, "me_burst": False}
-    return {"emoji": emoji_wire(emoji), **counts, "burst_colors": []}
-
-
-def redact(world: World, wire: Wire) -> Wire:
-    """Without the content intent a bot reads its own messages, direct ones and those that mention it."""
-    inner = wire.get("referenced_message")
-    if inner:
-        wire = {**wire, "referenced_message": redact(world, inner)}
-    me = str(world.bot.id)
-    channel = world.channels[int(wire["channel_id"])]
-    if channel.kind == DM or wire["author"]["id"] == me or any(one["id"] == me for one in wire["mentions"]):
-        return wire
-    return {**wire, "content": "", "embeds": [], "attachments": [], "components": []}
-
-
-def hears(world: World, channel: Channel) -> bool:
-    if not channel.guild_id:
-        return True
-    must_join = channel.kind == PRIVATE_THREAD or not world.hears_unjoined_threads
-    if channel.is_thread and must_join and world.bot.id not in channel.members:
-        return False
-    return world.guilds[channel.guild_id].bot_in and "view" not in world.denied(channel)
-
-
-def _tell(world: World, channel: Channel, post: Post, event: str) -> None:
-    if post.ephemeral or not hears(world, channel):
+def _tell(world: DiscordWorld, channel: DiscordChannel, post: DiscordPost, event: str) -> None:
+    if post.ephemeral or "view" in world.denied(channel):
         return
     wire = render(world, post)
     wire["channel_type"] = channel.kind
@@ -171,23 +138,56 @@ def _tell(world: World, channel: Channel, post: Post, event: str) -> None:
         wire["guild_id"] = str(guild.id)
         if post.author.id in guild.members:
             wire["member"] = member_wire(guild, post.author, with_user=False)
-        wire["mentions"] = [_with_member(world, guild, user) for user in wire["mentions"]]
-    world.dispatch(event, wire, intents=wanted, redacted=redact(world, wire))
+        wire["mentions"] = [_add_member(world, guild, user) for user in wire["mentions"]]
+    world.dispatch(event, wire, intents=wanted)
 
 
-def _with_member(world: World, guild: Guild, user: Wire) -> Wire:
+def _add_member(world: DiscordWorld, guild: Guild, user: Wire) -> Wire:
     number = int(user["id"])
     if number not in guild.members:
         return user
     return {**user, "member": member_wire(guild, world.users[number], with_user=False)}
 
 
-def _place(channel: Channel) -> Wire:
+def _place(channel: DiscordChannel) -> Wire:
     where = {"channel_id": str(channel.id)}
     return {**where, "guild_id": str(channel.guild_id)} if channel.guild_id else where
 
 
-def _note(world: World, kind: str, post: Post) -> None:
-    by_bot = post.author is world.bot
+def _note(world: DiscordWorld, kind: str, post: DiscordPost) -> None:
     where = {"channel_id": str(post.channel_id), "message_id": str(post.id)}
-    world.events.note(kind, **where, by_bot=by_bot, message=post.body)
+    world.events.note(kind, **where, by_bot=post.by_bot, message=post.body)
+
+
+def start_thread(
+    world: DiscordWorld, parent: DiscordChannel, by: DiscordUser, name: str, source: DiscordPost | None
+) -> DiscordChannel:
+    """Start a public thread; one that begins at a message has that message's id. Raises the server's refusal."""
+    if parent.kind != TEXT:
+        raise refusal(50024)
+    if source and source.id in world.channels:
+        raise refusal(160004)
+    thread = DiscordChannel(
+        id=source.id if source else world.snowflake(),
+        kind=PUBLIC_THREAD,
+        name=name,
+        guild_id=parent.guild_id,
+        parent_id=parent.id,
+        owner_id=by.id,
+        members={by.id},
+    )
+    world.channels[thread.id] = thread
+    world.events.note("thread", channel_id=str(thread.id), parent_id=str(parent.id), by_bot=by is world.bot)
+    created = {**channel_wire(world, thread), "newly_created": True}
+    world.dispatch("THREAD_CREATE", created, intents=intents.GUILDS)
+    # The channel and the new thread refer to each other.
+    if source:
+        flags, wire = source.body["flags"] | HAS_THREAD, channel_wire(world, thread)
+        source.body = {**source.body, "flags": flags, "thread": wire}
+        _tell(world, parent, source, "MESSAGE_UPDATE")
+        reference = {**_place(parent), "message_id": str(source.id), "type": 0}
+        add(world, thread, compose(world, thread, by, type=21, message_reference=reference))
+    else:
+        reference = {**_place(thread), "type": 0}
+        add(world, parent, compose(world, parent, by, thread.name, type=18, message_reference=reference))
+    return thread

@@ -1,290 +1,349 @@
 """The REST calls of a bot, as functions of the world, and the table of all."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+import mimetypes
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from playground.discord import interactions
+from aiohttp import web
+
 from playground.discord.intents import application_flags
-from playground.discord.messages import delete, react, render_seen
-from playground.discord.request import Ask
-from playground.discord.rules import check_commands, check_text, invalid, refused
-from playground.discord.sending import change, check_may_write, send
-from playground.discord.threads import enter_thread, set_archived, start_thread
-from playground.discord.wires import channel_wire, guild_wire, member_wire
-from playground.discord.world import PRIVATE_THREAD, Channel, Post, World, as_id
-from playground.wire import Wire
+from playground.discord.messages import (
+    EPHEMERAL,
+    SUPPRESS_EMBEDS,
+    SUPPRESS_NOTIFICATIONS,
+    add,
+    compose,
+    delete,
+    edit,
+    find_mentions,
+    react,
+    render,
+    reply_fields,
+    start_thread,
+)
+from playground.discord.rules import (
+    MAX_CONTENT,
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_NONCE,
+    check_allowed_mentions,
+    check_commands,
+    check_components,
+    check_list,
+    check_text,
+    invalid,
+    read_id,
+    refusal,
+)
+from playground.discord.world import DM, DiscordChannel, DiscordPost, DiscordWorld, channel_wire
+from playground.params import Upload, read_form
+from playground.wire import Wire, without
 
-Method = Callable[[World, Ask], Any]
+_NONCE_SECONDS = 180.0
+_ANSWER_SECONDS = 3.0
+_TOKEN_SECONDS = 15 * 60.0
+_MESSAGE_ANSWER, _NOTHING_ANSWER = 4, 6
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """`bucket` is what shares a rate limit; a call without a result is answered with 204."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestCall:
+    path: Mapping[str, str]
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    files: Mapping[str, Upload] = field(default_factory=dict)  # by the n of `files[n]`
 
-    verb: str
-    path: str
-    name: str
-    function: Method
-    bucket: str = ""
-    public: bool = False  # needs no token: the address holds one
+    @property
+    def fields(self) -> Wire:
+        """The body where it must be an object."""
+        return self.body if isinstance(self.body, dict) else {}
+
+    @property
+    def place(self) -> str:
+        return self.path.get("channel_id", "")
+
+    @property
+    def log_entry(self) -> Wire:
+        files = {f"files[{number}]": str(upload) for number, upload in self.files.items()}
+        return {**self.fields, **files, **self.query, **self.path}
 
 
-def get_current_user(world: World, ask: Ask) -> Wire:
+async def read_call(request: web.Request) -> RestCall:
+    path, query = dict(request.match_info), dict(request.query)
+    files: dict[str, Upload] = {}
+    content: str | bytes = b""
+    if request.content_type == "multipart/form-data":
+        fields, parts = await read_form(request)
+        content, files = fields.get("payload_json", "{}"), {name[6:-1]: upload for name, upload in parts.items()}
+    elif request.can_read_body:
+        content = await request.read()
+    if len(files) > MAX_FILES:
+        raise invalid("attachments", "BASE_TYPE_MAX_LENGTH", f"Must be {MAX_FILES} or fewer in length.")
+    if sum(len(upload.content) for upload in files.values()) > MAX_FILE_BYTES:
+        raise refusal(40005)
+    try:
+        body = json.loads(content) if content else None
+    except ValueError:
+        raise refusal(50109) from None
+    return RestCall(path=path, query=query, body=body, files=files)
+
+
+def get_current_user(world: DiscordWorld, call: RestCall) -> Wire:
     return world.bot.wire | {"verified": True, "mfa_enabled": False, "email": None, "flags": 0, "locale": "en-US"}
 
 
-def get_application(world: World, ask: Ask) -> Wire:
+def get_application(world: DiscordWorld, call: RestCall) -> Wire:
     wire: Wire = {"id": str(world.bot.id), "name": world.bot.username, "description": "", "icon": None}
     wire |= {"bot_public": True, "bot_require_code_grant": False, "verify_key": "0" * 64, "team": None}
     owner = {"id": "1", "username": "owner", "discriminator": "0", "avatar": None, "global_name": None}
     return wire | {"owner": owner, "flags": application_flags(world.privileged), "summary": ""}
 
 
-def get_user(world: World, ask: Ask) -> Wire:
-    user = world.users.get(as_id(ask.path["user_id"]))
-    if user is None:
-        raise refused(10013)
-    return user.wire
+def get_channel(world: DiscordWorld, call: RestCall) -> Wire:
+    return channel_wire(world, world.find_channel(call.place))
 
 
-def get_my_guilds(world: World, ask: Ask) -> list[Wire]:
-    return [guild_wire(world, guild) for guild in world.guilds.values() if guild.bot_in]
-
-
-def get_guild(world: World, ask: Ask) -> Wire:
-    guild = world.find_guild(ask.path["guild_id"])
-    counts = {"approximate_member_count": len(guild.members), "approximate_presence_count": 1}
-    return guild_wire(world, guild) | (counts if ask.query.get("with_counts") in ("1", "true") else {})
-
-
-def get_guild_channels(world: World, ask: Ask) -> list[Wire]:
-    guild = world.find_guild(ask.path["guild_id"])
-    channels = [one for one in world.channels.values() if one.guild_id == guild.id and not one.is_thread]
-    return [channel_wire(world, channel) for channel in channels]
-
-
-def get_active_threads(world: World, ask: Ask) -> Wire:
-    guild = world.find_guild(ask.path["guild_id"])
-    channels = [one for one in world.channels.values() if one.guild_id == guild.id]
-    threads = [channel_wire(world, one) for one in channels if one.is_thread and not one.archived]
-    return {"threads": threads, "members": [thread["member"] for thread in threads if "member" in thread]}
-
-
-def get_member(world: World, ask: Ask) -> Wire:
-    guild, number = world.find_guild(ask.path["guild_id"]), as_id(ask.path["user_id"])
-    if number not in world.users:
-        raise refused(10013)
-    if number not in guild.members:
-        raise refused(10007)
-    return member_wire(guild, world.users[number])
-
-
-def get_channel(world: World, ask: Ask) -> Wire:
-    return channel_wire(world, world.find_channel(ask.path["channel_id"]))
-
-
-def edit_channel(world: World, ask: Ask) -> Wire:
-    """Of a thread: its name, and whether it is archived or locked."""
-    channel = world.find_channel(ask.path["channel_id"])
-    channel.name = check_text("name", ask.fields.get("name"), 100) or channel.name
-    if channel.is_thread:
-        archived, locked = ask.fields.get("archived", channel.archived), ask.fields.get("locked", channel.locked)
-        set_archived(world, channel, archived=archived, locked=locked)
-    return channel_wire(world, channel)
-
-
-def create_dm(world: World, ask: Ask) -> Wire:
-    user = world.users.get(as_id(ask.fields.get("recipient_id")))
-    if user is None:
-        raise refused(10013)
-    if user is world.bot:
-        raise refused(50007)
-    return channel_wire(world, world.dm(user))
-
-
-def get_messages(world: World, ask: Ask) -> list[Wire]:
-    """Newest first, whichever part of the history was asked for."""
-    channel, query = world.find_channel(ask.path["channel_id"]), ask.query
-    limit = _limit(query.get("limit", "50"))
+def get_messages(world: DiscordWorld, call: RestCall) -> list[Wire]:
+    """Return a part of the history, newest first."""
+    channel, query = world.find_channel(call.place), call.query
+    limit = int(query.get("limit", 50))
+    if not 1 <= limit <= 100:
+        raise invalid("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100.")
     if "read_history" in world.denied(channel):
         return []
     posts = [post for post in channel.posts.values() if not post.deleted and not post.ephemeral]
     if "after" in query:
-        bound = as_id(query["after"])
-        chosen = [post for post in posts if post.id > bound][:limit]
-    elif "around" in query:
-        bound = as_id(query["around"])
-        older = [post for post in posts if post.id < bound][-(limit // 2) :]
-        chosen = (older + [post for post in posts if post.id >= bound])[:limit]
+        chosen = [post for post in posts if post.id > read_id(query["after"])][:limit]
     else:
-        bound = as_id(query["before"]) if "before" in query else 1 << 63
+        bound = read_id(query["before"]) if "before" in query else 1 << 63
         chosen = [post for post in posts if post.id < bound][-limit:]
-    return [_fetched(world, post) for post in reversed(chosen)]
+    # Discord tells the nonce when a message is sent, and never again.
+    return [without(render(world, post), "nonce") for post in reversed(chosen)]
 
 
-def _limit(given: str) -> int:
-    if not given.isdigit():
-        raise invalid("limit", "NUMBER_TYPE_COERCE", f'Value "{given}" is not int.')
-    if int(given) > 100:
-        raise invalid("limit", "NUMBER_TYPE_MAX", "int value should be less than or equal to 100.")
-    if int(given) < 1:
-        raise invalid("limit", "NUMBER_TYPE_MIN", "int value should be greater than or equal to 1.")
-    return int(given)
+def _find_post(world: DiscordWorld, call: RestCall) -> tuple[DiscordChannel, DiscordPost]:
+    channel = world.find_channel(call.place)
+    post = channel.post(read_id(call.path["message_id"]))
+    if post is None or post.ephemeral:
+        raise refusal(10008)
+    return channel, post
 
 
-def _post(world: World, ask: Ask) -> Post:
-    return world.find_post(ask.path["channel_id"], ask.path["message_id"])
+def create_message(world: DiscordWorld, call: RestCall) -> Wire:
+    """Send a message. The same enforced nonce within some minutes returns the earlier message again."""
+    channel, fields = world.find_channel(call.place), call.fields
+    _check_may_write(world, channel)
+    nonce = check_text("nonce", fields.get("nonce"), MAX_NONCE)
+    content = _check_content(world, channel, call)
+    allowed = check_allowed_mentions(fields.get("allowed_mentions"))
+    replied = _find_replied(world, channel, fields.get("message_reference"))
+    at, earlier = world.nonces.get(nonce, (0.0, None))
+    if fields.get("enforce_nonce") and earlier and not earlier.deleted and world.now() - at < _NONCE_SECONDS:
+        return render(world, earlier)
+    content["attachments"] = _store_files(world, channel, call)
+    flags = int(fields.get("flags") or 0) & (SUPPRESS_EMBEDS | SUPPRESS_NOTIFICATIONS)
+    reply = reply_fields(channel, replied) if replied else {}
+    post = compose(world, channel, world.bot, **content, **reply, flags=flags)
+    if nonce:
+        post.body["nonce"] = nonce
+        world.nonces[nonce] = (world.now(), post)
+    post.body |= find_mentions(world, post.words, allowed, replied.author if replied else None)
+    return render(world, add(world, channel, post))
 
 
-def get_message(world: World, ask: Ask) -> Wire:
-    return _fetched(world, _post(world, ask))
+def _check_may_write(world: DiscordWorld, channel: DiscordChannel) -> None:
+    if channel.kind == DM and not world.users[channel.recipient].dms_open:
+        raise refusal(50007)
+    if ("send_in_threads" if channel.is_thread else "send") in world.denied(channel):
+        raise refusal(50013)
 
 
-def _fetched(world: World, post: Post) -> Wire:
-    """Without its nonce, which Discord tells when a message is sent and never again."""
-    return {name: value for name, value in render_seen(world, post).items() if name != "nonce"}
+def _check_content(world: DiscordWorld, channel: DiscordChannel, call: RestCall) -> Wire:
+    content = {
+        "content": check_text("content", call.fields.get("content"), MAX_CONTENT).strip(),
+        "components": check_components(call.fields.get("components")),
+    }
+    if not any(content.values()) and not call.files:
+        raise refusal(50006)
+    if call.files and "attach_files" in world.denied(channel):
+        raise refusal(50013)
+    return content
 
 
-def create_message(world: World, ask: Ask) -> Wire:
-    return render_seen(world, send(world, world.find_channel(ask.path["channel_id"]), ask))
+def _store_files(world: DiscordWorld, channel: DiscordChannel, call: RestCall) -> list[Wire]:
+    """Keep the uploads under the names the body gives them, without spaces and special characters."""
+    given = {str(one.get("id")): one for one in check_list("attachments", call.fields.get("attachments"), MAX_FILES)}
+    attachments = []
+    for number, upload in call.files.items():
+        name = given.get(number, {}).get("filename") or upload.name
+        name = re.sub(r"[^A-Za-z0-9._-]", "", name.replace(" ", "_")) or "unknown"
+        kind = mimetypes.guess_type(name)[0] or ""
+        attachments.append(world.store_file(channel.id, name, upload.content, kind))
+    return attachments
 
 
-def edit_message(world: World, ask: Ask) -> Wire:
-    post = _post(world, ask)
-    if post.author is not world.bot:
-        raise refused(50005)
-    return render_seen(world, change(world, post, ask))
+def _find_replied(world: DiscordWorld, channel: DiscordChannel, given: object) -> DiscordPost | None:
+    if given is None:
+        return None
+    if not isinstance(given, dict) or "message_id" not in given:
+        raise invalid("message_reference.message_id", "BASE_TYPE_REQUIRED", "This field is required")
+    post = channel.post(read_id(given["message_id"]))
+    if post is None:
+        if given.get("fail_if_not_exists", True):
+            raise invalid("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
+        return None
+    if post.body["type"] not in (0, 19, 20):
+        message = "Cannot reply to a system message"
+        raise invalid("message_reference", "REPLIES_CANNOT_REPLY_TO_SYSTEM_MESSAGE", message)
+    if "read_history" in world.denied(channel):
+        raise refusal(160002)
+    return post
 
 
-def delete_message(world: World, ask: Ask) -> None:
-    post = _post(world, ask)
-    channel = world.channels[post.channel_id]
-    if post.author is not world.bot and (not channel.guild_id or "manage_messages" in world.denied(channel)):
-        raise refused(50013 if channel.guild_id else 50021)
+def edit_message(world: DiscordWorld, call: RestCall) -> Wire:
+    """Change the fields that are given; the same again is no error."""
+    (_, post), fields = _find_post(world, call), call.fields
+    if not post.by_bot:
+        raise refusal(50005)
+    changes: Wire = {}
+    if "content" in fields:
+        changes["content"] = check_text("content", fields["content"], MAX_CONTENT).strip()
+        changes |= find_mentions(world, changes["content"], check_allowed_mentions(fields.get("allowed_mentions")))
+    if "components" in fields:
+        changes["components"] = check_components(fields["components"])
+    if "flags" in fields:
+        changes["flags"] = post.body["flags"] & ~SUPPRESS_EMBEDS | int(fields["flags"] or 0) & SUPPRESS_EMBEDS
+    if not any((post.body | changes)[name] for name in ("content", "attachments", "components")):
+        raise refusal(50006)
+    edit(world, post, changes)
+    return render(world, post)
+
+
+def delete_message(world: DiscordWorld, call: RestCall) -> None:
+    channel, post = _find_post(world, call)
+    if not post.by_bot and (not channel.guild_id or "manage_messages" in world.denied(channel)):
+        raise refusal(50013 if channel.guild_id else 50021)
     delete(world, [post])
 
 
-def bulk_delete(world: World, ask: Ask) -> None:
-    channel, ids = world.find_channel(ask.path["channel_id"]), ask.fields.get("messages") or []
-    if not 2 <= len(ids) <= 100:
-        raise invalid("messages", "BASE_TYPE_BAD_LENGTH", "Must be between 2 and 100 in length.")
-    if posts := [post for number in ids if (post := channel.post(as_id(number)))]:
-        delete(world, posts)
-
-
-def typing(world: World, ask: Ask) -> None:
-    channel = world.find_channel(ask.path["channel_id"])
-    check_may_write(world, channel)
+def trigger_typing(world: DiscordWorld, call: RestCall) -> None:
+    channel = world.find_channel(call.place)
+    _check_may_write(world, channel)
     channel.typing += 1
     world.events.note("typing", channel_id=str(channel.id), by_bot=True)
 
 
-def create_reaction(world: World, ask: Ask) -> None:
-    post, emoji = _post(world, ask), unquote(ask.path["emoji"])
-    channel = world.channels[post.channel_id]
-    if emoji.isascii() and ":" not in emoji:
-        raise refused(10014)
+def create_reaction(world: DiscordWorld, call: RestCall) -> None:
+    (channel, post), emoji = _find_post(world, call), unquote(call.path["emoji"])
+    if emoji.isascii():
+        raise refusal(10014)
     if "add_reactions" in world.denied(channel):
-        raise refused(50013)
+        raise refusal(50013)
     react(world, post, world.bot, emoji)
 
 
-def delete_reaction(world: World, ask: Ask) -> None:
-    react(world, _post(world, ask), world.bot, unquote(ask.path["emoji"]), remove=True)
+def delete_reaction(world: DiscordWorld, call: RestCall) -> None:
+    react(world, _find_post(world, call)[1], world.bot, unquote(call.path["emoji"]), remove=True)
 
 
-def thread_from_message(world: World, ask: Ask) -> Wire:
-    parent, post = _thread_parent(world, ask), _post(world, ask)
-    name = check_text("name", ask.fields.get("name"), 100, required=True)
-    return channel_wire(world, start_thread(world, parent, world.bot, name, source=post, kind=0))
-
-
-def thread_without_message(world: World, ask: Ask) -> Wire:
-    parent = _thread_parent(world, ask)
-    name = check_text("name", ask.fields.get("name"), 100, required=True)
-    kind = int(ask.fields.get("type") or PRIVATE_THREAD)
-    return channel_wire(world, start_thread(world, parent, world.bot, name, source=None, kind=kind))
-
-
-def _thread_parent(world: World, ask: Ask) -> Channel:
-    parent = world.find_channel(ask.path["channel_id"])
+def start_thread_from_message(world: DiscordWorld, call: RestCall) -> Wire:
+    parent, post = _find_post(world, call)
     if "create_threads" in world.denied(parent):
-        raise refused(50013)
-    return parent
+        raise refusal(50013)
+    name = check_text("name", call.fields.get("name"), 100, required=True)
+    return channel_wire(world, start_thread(world, parent, world.bot, name, post))
 
 
-def join_thread(world: World, ask: Ask) -> None:
-    enter_thread(world, world.find_channel(ask.path["channel_id"]), world.bot)
+def get_commands(world: DiscordWorld, call: RestCall) -> list[Wire]:
+    return world.commands
 
 
-def get_commands(world: World, ask: Ask) -> list[Wire]:
-    return world.commands.get(as_id(ask.path.get("guild_id", 0)), [])
+def put_commands(world: DiscordWorld, call: RestCall) -> list[Wire]:
+    """Replace the whole list; a command that was there by name keeps its id."""
+    old, about = {one["name"]: one["id"] for one in world.commands}, {"application_id": str(world.bot.id)}
+    world.commands = [
+        {"options": [], "dm_permission": True, **given, "type": 1, "version": str(world.snowflake()), **about}
+        | {"id": old.get(given["name"]) or str(world.snowflake())}
+        for given in check_commands(call.body)
+    ]
+    world.events.note("commands", names=[command["name"] for command in world.commands])
+    return world.commands
 
 
-def put_commands(world: World, ask: Ask) -> list[Wire]:
-    """The whole list is replaced; a command that was there by name keeps its id."""
-    guild = as_id(ask.path.get("guild_id", 0))
-    old = {(one["type"], one["name"]): one["id"] for one in world.commands.get(guild, [])}
-    fresh = []
-    for given in check_commands(ask.body):
-        kind = given.get("type", 1)
-        number = old.get((kind, given["name"])) or str(world.snowflake())
-        wire = {"options": [], "description": "", "dm_permission": True, **given, "type": kind, "id": number}
-        wire |= {"application_id": str(world.bot.id), "version": str(world.snowflake())}
-        fresh.append(wire | {"guild_id": str(guild)} if guild else wire)
-    world.commands[guild] = fresh
-    world.events.note("commands", names=[command["name"] for command in fresh])
-    return fresh
+def answer_interaction(world: DiscordWorld, call: RestCall) -> Wire | None:
+    """Take the first answer. Raises 10062 when it is too late and 40060 for a second one."""
+    interaction = world.interactions.get(read_id(call.path["interaction_id"]))
+    if interaction is None or interaction.token != call.path["token"]:
+        raise refusal(10062)
+    if interaction.answer is not None:
+        raise refusal(40060)
+    if world.now() - interaction.born > _ANSWER_SECONDS:
+        raise refusal(10062)
+    kind, data = call.fields.get("type"), call.fields.get("data") or {}
+    if kind == _MESSAGE_ANSWER:
+        channel, user = world.channels[interaction.channel_id], world.users[interaction.user_id]
+        content = _check_content(world, channel, RestCall(path={}, body=data))
+        source = {"id": str(interaction.id), "type": interaction.body["type"], "user": user.wire}
+        source["authorizing_integration_owners"] = {}
+        flags = int(data.get("flags") or 0) & EPHEMERAL
+        post = compose(world, channel, world.bot, **content, type=20, flags=flags, interaction_metadata=source)
+        post.ephemeral = bool(flags)
+        interaction.original = add(world, channel, post)
+    elif kind != _NOTHING_ANSWER or not interaction.source:
+        raise invalid("type", "BASE_TYPE_CHOICES", "Value must be one of {4, 6}.")
+    interaction.answer = {"type": kind, "data": data}
+    world.events.note("answer", interaction_id=str(interaction.id), answer=interaction.answer)
+    about = {"id": str(interaction.id), "type": interaction.body["type"]}
+    return {"interaction": about} if call.query.get("with_response") in ("1", "true") else None
+
+
+def delete_answer(world: DiscordWorld, call: RestCall) -> None:
+    interaction = next((one for one in world.interactions.values() if one.token == call.path["token"]), None)
+    if interaction is None or interaction.answer is None:
+        raise refusal(10015)
+    if world.now() - interaction.born > _TOKEN_SECONDS:
+        raise refusal(50027)
+    if interaction.original is None or interaction.original.deleted:
+        raise refusal(10008)
+    delete(world, [interaction.original])
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A call without a result is answered with 204."""
+
+    verb: str
+    path: str
+    name: str
+    function: Callable[[DiscordWorld, RestCall], Any]
+    limit: tuple[int, float] = (50, 1.0)  # how many in how many seconds, for each channel
+    public: bool = False  # needs no token: the address holds one
 
 
 _CHANNEL = "/channels/{channel_id}"
 _MESSAGE = _CHANNEL + "/messages/{message_id}"
-_APP = "/applications/{application_id}"
+_REACTION = _MESSAGE + "/reactions/{emoji}/@me"
+_COMMANDS = "/applications/{application_id}/commands"
+_CALLBACK = "/interactions/{interaction_id}/{token}/callback"
+_ANSWER = "/webhooks/{application_id}/{token}/messages/@original"
 
 ROUTES = (
     Route("GET", "/users/@me", "getCurrentUser", get_current_user),
     Route("GET", "/oauth2/applications/@me", "getApplication", get_application),
-    Route("GET", "/applications/@me", "getApplication", get_application),
-    Route("GET", "/users/@me/guilds", "getMyGuilds", get_my_guilds),
-    Route("POST", "/users/@me/channels", "createDM", create_dm),
-    Route("GET", "/users/{user_id}", "getUser", get_user),
-    Route("GET", "/guilds/{guild_id}", "getGuild", get_guild),
-    Route("GET", "/guilds/{guild_id}/channels", "getGuildChannels", get_guild_channels),
-    Route("GET", "/guilds/{guild_id}/threads/active", "getActiveThreads", get_active_threads),
-    Route("GET", "/guilds/{guild_id}/members/{user_id}", "getMember", get_member),
     Route("GET", _CHANNEL, "getChannel", get_channel),
-    Route("PATCH", _CHANNEL, "editChannel", edit_channel),
     Route("GET", _CHANNEL + "/messages", "getMessages", get_messages),
-    Route("POST", _CHANNEL + "/messages", "createMessage", create_message, "messages"),
-    Route("POST", _CHANNEL + "/messages/bulk-delete", "bulkDelete", bulk_delete),
-    Route("GET", _MESSAGE, "getMessage", get_message),
-    Route("PATCH", _MESSAGE, "editMessage", edit_message, "edits"),
-    Route("DELETE", _MESSAGE, "deleteMessage", delete_message, "deletes"),
-    Route("POST", _CHANNEL + "/typing", "triggerTyping", typing),
-    Route("PUT", _MESSAGE + "/reactions/{emoji}/@me", "createReaction", create_reaction, "reactions"),
-    Route("DELETE", _MESSAGE + "/reactions/{emoji}/@me", "deleteReaction", delete_reaction, "reactions"),
-    Route("POST", _MESSAGE + "/threads", "startThreadFromMessage", thread_from_message),
-    Route("POST", _CHANNEL + "/threads", "startThread", thread_without_message),
-    Route("PUT", _CHANNEL + "/thread-members/@me", "joinThread", join_thread),
-    Route("GET", _APP + "/commands", "getCommands", get_commands),
-    Route("PUT", _APP + "/commands", "putCommands", put_commands),
-    Route("GET", _APP + "/guilds/{guild_id}/commands", "getGuildCommands", get_commands),
-    Route("PUT", _APP + "/guilds/{guild_id}/commands", "putGuildCommands", put_commands),
-    *(
-        Route(verb, path, name, function, public=True)
-        for verb, path, name, function in (
-            ("POST", "/interactions/{interaction_id}/{token}/callback", "interactionCallback", interactions.callback),
-            ("POST", "/webhooks/{application_id}/{token}", "createFollowup", interactions.follow_up),
-            ("GET", "/webhooks/{application_id}/{token}/messages/{which}", "getFollowup", interactions.get_answer),
-            ("PATCH", "/webhooks/{application_id}/{token}/messages/{which}", "editFollowup", interactions.edit_answer),
-            (
-                "DELETE",
-                "/webhooks/{application_id}/{token}/messages/{which}",
-                "deleteFollowup",
-                interactions.delete_answer,
-            ),
-        )
-    ),
+    Route("POST", _CHANNEL + "/messages", "createMessage", create_message, (5, 5.0)),
+    Route("PATCH", _MESSAGE, "editMessage", edit_message, (5, 5.0)),
+    Route("DELETE", _MESSAGE, "deleteMessage", delete_message, (5, 1.0)),
+    Route("POST", _CHANNEL + "/typing", "triggerTyping", trigger_typing),
+    Route("PUT", _REACTION, "createReaction", create_reaction, (1, 0.25)),
+    Route("DELETE", _REACTION, "deleteReaction", delete_reaction, (1, 0.25)),
+    Route("POST", _MESSAGE + "/threads", "startThreadFromMessage", start_thread_from_message),
+    Route("GET", _COMMANDS, "getCommands", get_commands),
+    Route("PUT", _COMMANDS, "putCommands", put_commands),
+    Route("POST", _CALLBACK, "interactionCallback", answer_interaction, public=True),
+    Route("DELETE", _ANSWER, "deleteFollowup", delete_answer, public=True),
 )

@@ -1,21 +1,20 @@
-"""Who and what there is: users, guilds, channels, messages, files, interactions. It decides little."""
+"""Users, guilds, channels, messages, files and interactions of Discord, and how they look on the wire."""
 
 import secrets
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
 from playground.discord import intents
-from playground.discord.rules import Refused, refused
+from playground.discord.rules import read_id, refusal
 from playground.events import EventLog
 from playground.wire import Wire
+from playground.world import Post, Room, StoredFile, World
 
-TEXT, DM, PUBLIC_THREAD, PRIVATE_THREAD = 0, 1, 11, 12
+TEXT, DM, PUBLIC_THREAD = 0, 1, 11
 EPOCH_MS = 1_420_070_400_000
-NONCE_SECONDS = 180.0
-# What the bot may do unless a channel denies it, by the bit of the permission.
+# Permissions of the bot unless a channel denies them, by the bit of the permission.
 PERMISSIONS = {
     "add_reactions": 1 << 6,
     "view": 1 << 10,
@@ -31,7 +30,7 @@ ALL_PERMISSIONS = sum(PERMISSIONS.values()) | 1 << 36 | 1 << 31
 
 
 @dataclass(slots=True, kw_only=True)
-class User:
+class DiscordUser:
     id: int
     username: str
     global_name: str | None = None
@@ -46,16 +45,13 @@ class User:
 
 
 @dataclass(slots=True, kw_only=True)
-class Post:
-    """A message and what became of it. `body` is what REST gives, but for what belongs to others (see `messages`)."""
+class DiscordPost(Post):
+    """`body` lacks reactions and the message replied to; `messages.render` adds them."""
 
     id: int
     channel_id: int
-    author: User
-    body: Wire
-    deleted: bool = False
+    author: DiscordUser
     ephemeral: bool = False
-    earlier: list[str] = field(default_factory=list)  # texts before edits
     reactions: dict[str, list[int]] = field(default_factory=dict)
 
     @property
@@ -65,7 +61,7 @@ class Post:
 
 
 @dataclass(slots=True, kw_only=True)
-class Channel:
+class DiscordChannel(Room[int, DiscordPost]):
     id: int
     kind: int
     name: str = ""
@@ -74,21 +70,13 @@ class Channel:
     owner_id: int = 0
     recipient: int = 0  # of a DM
     members: set[int] = field(default_factory=set)  # of a thread
-    posts: dict[int, Post] = field(default_factory=dict)
     denied: set[str] = field(default_factory=set)  # permissions the bot lacks here
-    archived: bool = False
-    locked: bool = False
     last_message_id: int = 0
     typing: int = 0  # how often the bot said that it types
 
     @property
     def is_thread(self) -> bool:
-        return self.kind in (PUBLIC_THREAD, PRIVATE_THREAD)
-
-    def post(self, message_id: int) -> Post | None:
-        """A message that is still there."""
-        post = self.posts.get(message_id)
-        return None if post is None or post.deleted else post
+        return self.kind == PUBLIC_THREAD
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,16 +85,11 @@ class Guild:
     name: str
     owner_id: int
     members: dict[int, str] = field(default_factory=dict)  # when they joined
-    bot_in: bool = True
-    unavailable: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
-class StoredFile:
+class DiscordFile(StoredFile):
     path: str
-    name: str
-    mime_type: str
-    content: bytes
     signature: str
     expired: bool = False
 
@@ -121,115 +104,137 @@ class Interaction:
     user_id: int
     channel_id: int
     born: float
-    source: Post | None = None  # the message whose button was pressed
-    answer: Wire | None = None  # what the bot said first
-    original: Post | None = None
-    followups: list[Post] = field(default_factory=list)
+    source: DiscordPost | None = None  # the message whose button was pressed
+    answer: Wire | None = None  # the first answer of the bot
+    original: DiscordPost | None = None
 
 
 class Dispatcher(Protocol):
-    """How the bot hears: an event for those sessions that asked for one of `intents`; 0 is always heard."""
+    """Sends an event to the sessions that asked for one of `intents`; 0 is for all."""
 
-    def __call__(self, event: str, data: Wire, *, intents: int = 0, redacted: Wire | None = None) -> None: ...
+    def __call__(self, event: str, data: Wire, *, intents: int = 0) -> None: ...
 
 
-class World:
-    """Everything the server remembers. Survives the bot, not the server."""
-
-    def __init__(self, *, bot: User, events: EventLog) -> None:
+class DiscordWorld(World):
+    def __init__(self, *, bot: DiscordUser) -> None:
+        super().__init__(EventLog())
         self.bot = bot
-        self.events = events
-        self.dispatch: Dispatcher = lambda event, data, *, intents=0, redacted=None: None
+        self.dispatch: Dispatcher = lambda event, data, *, intents=0: None
         self.privileged = intents.PRIVILEGED  # those switched on for the application
-        self.hears_unjoined_threads = True  # the documentation says so; some report that a bot must join first
         self.base_url: Callable[[], str] = lambda: ""
-        self.users: dict[int, User] = {bot.id: bot}
+        self.users: dict[int, DiscordUser] = {bot.id: bot}
         self.guilds: dict[int, Guild] = {}
-        self.channels: dict[int, Channel] = {}
-        self.dms: dict[int, Channel] = {}  # by user
-        self.files: dict[str, StoredFile] = {}
+        self.channels: dict[int, DiscordChannel] = {}
+        self.files: dict[str, DiscordFile] = {}  # by path
         self.interactions: dict[int, Interaction] = {}
-        self.tokens: dict[str, Interaction] = {}
-        self.commands: dict[int, list[Wire]] = {0: []}  # by guild; 0 is everywhere
-        self.nonces: dict[str, tuple[float, Post]] = {}
-        self.now: Callable[[], float] = time.time
+        self.commands: list[Wire] = []
+        self.nonces: dict[str, tuple[float, DiscordPost]] = {}
         self._last_id = 0
 
     def snowflake(self) -> int:
-        """Grows with time, and always."""
+        """Return an id that grows with time, and always."""
         fresh = (int(self.now() * 1000) - EPOCH_MS) << 22
         self._last_id = max(fresh, self._last_id + 1)
         return self._last_id
 
-    def stamp(self) -> str:
+    def timestamp(self) -> str:
         return datetime.fromtimestamp(self.now(), UTC).isoformat()
 
-    def find_channel(self, channel_id: object) -> Channel:
-        """A channel the bot can see. Raises what the server would say otherwise."""
-        channel = self.channels.get(as_id(channel_id))
+    def find_channel(self, channel_id: object) -> DiscordChannel:
+        """Return a channel the bot can see. Raises the server's refusal otherwise."""
+        channel = self.channels.get(read_id(channel_id))
         if channel is None:
-            raise refused(10003)
-        if channel.guild_id and not self.guilds[channel.guild_id].bot_in:
-            raise refused(50001)
+            raise refusal(10003)
         if "view" in self.denied(channel):
-            raise refused(50001)
+            raise refusal(50001)
         return channel
 
-    def denied(self, channel: Channel) -> set[str]:
-        """What the bot may not do there; threads follow their channel."""
+    def denied(self, channel: DiscordChannel) -> set[str]:
+        """Return the permissions the bot lacks there; threads follow their channel."""
         return self.channels[channel.parent_id].denied if channel.is_thread else channel.denied
 
-    def find_post(self, channel_id: object, message_id: object) -> Post:
-        post = self.find_channel(channel_id).post(as_id(message_id))
-        if post is None or post.ephemeral:
-            raise refused(10008)
-        return post
-
-    def find_guild(self, guild_id: object) -> Guild:
-        guild = self.guilds.get(as_id(guild_id))
-        if guild is None:
-            raise refused(10004)
-        if not guild.bot_in:
-            raise refused(50001)
-        return guild
-
-    def dm(self, user: User) -> Channel:
-        """The direct messages of the bot and this user; made when they are first asked for."""
-        if user.id not in self.dms:
-            channel = Channel(id=self.snowflake(), kind=DM, recipient=user.id)
-            self.dms[user.id] = self.channels[channel.id] = channel
-        return self.dms[user.id]
+    def dm(self, user: DiscordUser) -> DiscordChannel:
+        """Return the direct messages of the bot and this user, which are made when first asked for."""
+        for channel in self.channels.values():
+            if channel.recipient == user.id:
+                return channel
+        made = DiscordChannel(id=self.snowflake(), kind=DM, recipient=user.id)
+        self.channels[made.id] = made
+        return made
 
     def store_file(self, channel_id: int, name: str, content: bytes, mime_type: str = "") -> Wire:
-        """Keep a file; gives its attachment. The signature in its address is checked, as on the real CDN."""
-        number = self.snowflake()
-        path, signature = f"{channel_id}/{number}/{name}", secrets.token_hex(16)
-        self.files[path] = StoredFile(path=path, name=name, mime_type=mime_type, content=content, signature=signature)
+        """Keep a file and return its attachment. The signature in its address is checked, as on the real CDN."""
+        number, signature = str(self.snowflake()), secrets.token_hex(16)
+        path, size = f"{channel_id}/{number}/{name}", len(content)
+        self.files[path] = DiscordFile(
+            id=number, name=name, mime_type=mime_type, size=size, content=content, path=path, signature=signature
+        )
         url = f"{self.base_url()}/attachments/{path}?ex=ffffffff&is=0&hm={signature}&"
-        wire: Wire = {"id": str(number), "filename": name, "size": len(content), "url": url, "proxy_url": url}
+        wire: Wire = {"id": number, "filename": name, "size": size, "url": url, "proxy_url": url}
         return {**wire, "content_type": mime_type} if mime_type else wire
 
-    def show(self, channel_id: int, *, deleted: bool = False) -> list[Wire]:
-        """The channel as its people see it: messages in order, with what changed them."""
-        posts = self.channels[channel_id].posts.values()
-        return [self._shown(post) for post in posts if deleted or not post.deleted]
+    def posts_in(self, place: int | str) -> Iterable[DiscordPost]:
+        return self.channels[int(place)].posts.values()
 
-    def _shown(self, post: Post) -> Wire:
-        shown: Wire = {"by_bot": post.author is self.bot, "text": post.words, "message": dict(post.body)}
-        for name in ("deleted", "ephemeral", "earlier", "reactions"):
-            if value := getattr(post, name):
-                shown[name] = value
-        rows = [row.get("components", []) for row in post.body["components"]]
-        if buttons := [[part.get("label") for part in row if part.get("type") == 2] for row in rows]:
-            shown["buttons"] = buttons
+    def describe(self, post: DiscordPost) -> Wire:
+        shown: Wire = {name: value for name in ("ephemeral", "reactions") if (value := getattr(post, name))}
+        if rows := [row["components"] for row in post.body["components"]]:
+            shown["buttons"] = [[button.get("label") for button in row] for row in rows]
         return shown
 
 
-def as_id(value: object) -> int:
-    """Ids are numbers here and strings on the wire; what is no id is an Invalid Form Body."""
-    try:
-        return int(str(value))
-    except ValueError:
-        message = f'Value "{value}" is not snowflake.'
-        errors = {"_errors": [{"code": "NUMBER_TYPE_COERCE", "message": message}]}
-        raise Refused(400, 50035, "Invalid Form Body", errors) from None
+def member_wire(guild: Guild, user: DiscordUser, *, with_user: bool = True) -> Wire:
+    wire: Wire = {"nick": None, "avatar": None, "roles": [], "joined_at": guild.members.get(user.id), "flags": 0}
+    wire |= {"deaf": False, "mute": False, "pending": False, "premium_since": None}
+    return {**wire, "user": user.wire} if with_user else wire
+
+
+def channel_wire(world: DiscordWorld, channel: DiscordChannel) -> Wire:
+    last = str(channel.last_message_id) if channel.last_message_id else None
+    wire: Wire = {"id": str(channel.id), "type": channel.kind, "flags": 0, "last_message_id": last}
+    if channel.kind == DM:
+        return {**wire, "recipients": [world.users[channel.recipient].wire]}
+    wire |= {"guild_id": str(channel.guild_id), "name": channel.name, "rate_limit_per_user": 0}
+    if not channel.is_thread:
+        wire |= {"position": 0, "topic": None, "nsfw": False, "parent_id": None}
+        # A permission is denied to everyone, so that a client can work it out.
+        deny = sum(PERMISSIONS[name] for name in channel.denied)
+        denial = {"id": str(channel.guild_id), "type": 0, "allow": "0", "deny": str(deny)}
+        return {**wire, "permission_overwrites": [denial] if deny else []}
+    messages = sum(not post.deleted for post in channel.posts.values())
+    metadata: Wire = {"archived": False, "auto_archive_duration": 1440, "locked": False}
+    metadata["archive_timestamp"] = world.timestamp()
+    wire |= {"parent_id": str(channel.parent_id), "owner_id": str(channel.owner_id), "thread_metadata": metadata}
+    counts = {"message_count": messages, "total_message_sent": messages, "member_count": len(channel.members)}
+    if world.bot.id in channel.members:
+        joined = {"id": str(channel.id), "user_id": str(world.bot.id), "join_timestamp": world.timestamp(), "flags": 0}
+        wire["member"] = joined
+    return wire | counts
+
+
+def guild_wire(guild: Guild) -> Wire:
+    """Return a guild as REST gives it."""
+    everyone: Wire = {"id": str(guild.id), "name": "@everyone", "permissions": str(ALL_PERMISSIONS), "position": 0}
+    everyone |= {"color": 0, "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None}}
+    everyone |= {"hoist": False, "managed": False, "mentionable": False, "flags": 0}
+    wire: Wire = {"id": str(guild.id), "name": guild.name, "owner_id": str(guild.owner_id), "roles": [everyone]}
+    wire |= {"icon": None, "features": [], "emojis": [], "stickers": [], "preferred_locale": "en-US"}
+    wire |= {"verification_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0}
+    return wire | {"afk_timeout": 300, "mfa_level": 0, "nsfw_level": 0, "premium_tier": 0, "system_channel_id": None}
+
+
+def guild_create_wire(world: DiscordWorld, guild: Guild, *, all_members: bool) -> Wire:
+    """Return a guild as the gateway gives it."""
+    channels = [channel for channel in world.channels.values() if channel.guild_id == guild.id]
+    members = guild.members if all_members else [world.bot.id]
+    return guild_wire(guild) | {
+        "channels": [channel_wire(world, channel) for channel in channels if not channel.is_thread],
+        "threads": [channel_wire(world, channel) for channel in channels if channel.is_thread],
+        "members": [member_wire(guild, world.users[user]) for user in members],
+        "member_count": len(guild.members),
+        "joined_at": guild.members.get(world.bot.id),
+        "large": False,
+        "presences": [],
+        "voice_states": [],
+        "unavailable": False,
+    }

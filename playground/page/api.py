@@ -1,85 +1,97 @@
-"""What the page can do: play people, cut lines, and treat the gateway badly. JSON in, JSON out."""
+"""The HTTP side of the page: its files, and actions for people, connections and the gateway. JSON in, JSON out."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from importlib import resources
 
 from aiohttp import web
 
 from playground.page.gateway_child import GatewayChild
+from playground.page.live import LivePage
 from playground.page.phone import Phone, file_kind, picture_type, sound_type
-from playground.page.terminal import Terminal
-from playground.wire import Refused, Wire
+from playground.page.terminal import OwnerTerminal
+from playground.wire import ApiRefusal, Wire
 
 MAX_FILE_BYTES = 20_000_000
 _MAX_TEXT_CHARS = 20_000
 _TO_A_MESSAGE = ("edit", "delete", "react", "press")
 _SANDBOXED = {"Content-Security-Policy": "default-src 'none'; sandbox"}
+_STATIC_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Api:
-    def __init__(self, phones: Mapping[str, Phone], gateway: GatewayChild, terminal: Terminal) -> None:
+class PageApi:
+    def __init__(self, phones: Mapping[str, Phone], gateway: GatewayChild, terminal: OwnerTerminal) -> None:
         self._phones = phones
         self._gateway = gateway
         self._terminal = terminal
 
     def add_routes(self, app: web.Application) -> None:
-        app.router.add_post("/api/phones/{platform}/file", _told(self.send_file))
-        app.router.add_post("/api/phones/{platform}/line/{state}", _told(self.line))
-        app.router.add_post("/api/phones/{platform}/{action}", _told(self.act))
-        app.router.add_post("/api/gateway/{action}", _told(self.gateway))
-        app.router.add_post("/api/terminal", _told(self.run))
+        app.router.add_get("/", self.index)
+        app.router.add_get("/static/{name}", self.static)
+        app.router.add_get("/api/about", self.about)
+        app.router.add_get("/live", self.live)
         app.router.add_get("/media/{platform}/{file_id}", self.media)
+        app.router.add_post("/api/phones/{platform}/file", _explain_errors(self.send_file))
+        app.router.add_post("/api/phones/{platform}/line/{state}", _explain_errors(self.line))
+        app.router.add_post("/api/phones/{platform}/{action}", _explain_errors(self.act))
+        app.router.add_post("/api/gateway/{action}", _explain_errors(self.gateway))
+        app.router.add_post("/api/terminal", _explain_errors(self.run))
+
+    async def index(self, request: web.Request) -> web.Response:
+        return _static_file("index.html")
+
+    async def static(self, request: web.Request) -> web.Response:
+        return _static_file(request.match_info["name"])
+
+    async def about(self, request: web.Request) -> web.Response:
+        home = self._gateway.home
+        about = {"home": str(home.root), "temporary": home.temporary, "prefix": self._terminal.prefix}
+        return web.json_response({**about, "max_file_bytes": MAX_FILE_BYTES})
+
+    async def live(self, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(heartbeat=25.0, max_msg_size=10_000, compress=False)
+        await socket.prepare(request)
+        await LivePage(socket, self._phones, self._gateway).run()
+        return socket
 
     async def act(self, request: web.Request) -> web.Response:
-        """Somebody does something on their phone."""
-        phone, body = self._phone(request), await _body(request)
-        action = request.match_info["action"]
+        """Do something as a person on their phone."""
+        phone, body = self._phone(request), await _read_body(request)
+        action, told = request.match_info["action"], {}
         if action == "person":
-            told = {"person": phone.add_person(_text(body, "text"))}
+            told["person"] = phone.add_person(_read_text(body, "text"))
         else:
-            self._check_person(phone, _text(body, "person"))
-            _check_there(phone, action, body)
-            opened = _do(phone, action, body)
-            told = {"place": opened} if opened else {}
-        phone.changed()
+            _check_place(phone, _read_text(body, "person"), _read_text(body, "place"))
+            _check_message(phone, action, body)
+            if opened := _do(phone, action, body):
+                told["place"] = opened
+        phone.note_change()
         return web.json_response(told)
 
     async def send_file(self, request: web.Request) -> web.Response:
-        """The bytes are the body; who, where and what it is stand in the address."""
+        """Take the bytes from the body, and who, where and what it is from the address."""
         phone, about = self._phone(request), request.query
-        self._check_person(phone, about.get("person", ""))
-        _check_place(phone, about["person"], about.get("place", "dm"))
+        person, place = about.get("person", ""), about.get("place", "dm")
+        _check_place(phone, person, place)
         content = await request.read()
         if not content:
             raise ValueError("The file is empty.")
         mime_type = picture_type(content) or sound_type(content) or request.content_type
         kind = "voice" if about.get("voice") else file_kind(content, mime_type)
-        name = "".join(one for one in about.get("name", "") if one.isprintable() and one not in "/\\")[:120]
-        phone.send_file(
-            about["person"],
-            about.get("place", "dm"),
-            content,
-            name=name or "file",
-            mime_type=mime_type,
-            kind=kind,
-            caption=about.get("caption", "")[:_MAX_TEXT_CHARS],
-        )
-        phone.changed()
+        name = "".join(one for one in about.get("name", "") if one.isprintable() and one not in "/\\")[:120] or "file"
+        caption = about.get("caption", "")[:_MAX_TEXT_CHARS]
+        phone.send_file(person, place, content, name=name, mime_type=mime_type, kind=kind, caption=caption)
+        phone.note_change()
         return web.json_response({})
 
     async def line(self, request: web.Request) -> web.Response:
-        phone = self._phone(request)
-        match request.match_info["state"]:
-            case "down":
-                await phone.cut()
-            case "half_open":
-                await phone.freeze()
-            case "up":
-                await phone.mend()
-            case other:
-                raise ValueError(f"A line is up, down or half_open, not {other!r}.")
+        phone, state = self._phone(request), request.match_info["state"]
+        changes = {"down": phone.cut, "half_open": phone.freeze, "up": phone.restore}
+        if state not in changes:
+            raise ValueError(f"A connection is up, down or half_open, not {state!r}.")
+        await changes[state]()
         return web.json_response({"line": phone.line})
 
     async def gateway(self, request: web.Request) -> web.Response:
@@ -91,14 +103,14 @@ class Api:
             case "kill":
                 await self._gateway.kill()
             case other:
-                raise ValueError(f"A gateway can be started, stopped and killed; there is no {other!r}.")
+                raise ValueError(f"The gateway can start, stop and be killed; {other!r} is not possible.")
         return web.json_response({"state": self._gateway.state})
 
     async def run(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._terminal.run(await _body(request)))
+        return web.json_response(await self._terminal.run(await _read_body(request)))
 
     async def media(self, request: web.Request) -> web.Response:
-        """Pictures and sounds are shown for what is in them; everything else can only be saved."""
+        """Show pictures and sounds by their content; anything else can only be saved."""
         phone = self._phones.get(request.match_info["platform"])
         content = phone.file(request.match_info["file_id"]) if phone else None
         if content is None:
@@ -114,32 +126,27 @@ class Api:
             raise ValueError(f"There is no phone with {name!r} on it.")
         return self._phones[name]
 
-    def _check_person(self, phone: Phone, person: str) -> None:
-        if person not in [one.id for one in phone.people()]:
-            raise ValueError("There is no such person.")
-
 
 def _check_place(phone: Phone, person: str, place: str) -> None:
+    if person not in [one.id for one in phone.people()]:
+        raise ValueError("There is no such person.")
     if place not in [one.id for one in phone.places(person)]:
         raise ValueError("There is no such chat on this phone.")
 
 
-def _check_there(phone: Phone, action: str, body: Wire) -> None:
-    """The chat, and the messages in it that are named."""
-    person, place = _text(body, "person"), _text(body, "place")
-    _check_place(phone, person, place)
-    message, reply_to = _text(body, "message"), _text(body, "reply_to")
+def _check_message(phone: Phone, action: str, body: Wire) -> None:
+    person, place, message, reply_to = (_read_text(body, name) for name in ("person", "place", "message", "reply_to"))
     named = {one for one in (message, reply_to) if one} | ({message} if action in _TO_A_MESSAGE else set())
     if named and not named <= {one.id for one in phone.messages(person, place)}:
         raise ValueError("There is no such message in this chat.")
 
 
 def _do(phone: Phone, action: str, body: Wire) -> str:
-    """Gives the place that it opens, if it opens any."""
-    person, place, message, text = (_text(body, name) for name in ("person", "place", "message", "text"))
+    """Return the place that the action opens, if it opens one."""
+    person, place, message, text = (_read_text(body, name) for name in ("person", "place", "message", "text"))
     match action:
         case "say":
-            phone.say(person, place, text, _text(body, "reply_to"))
+            phone.say(person, place, text, _read_text(body, "reply_to"))
         case "edit":
             phone.edit(person, place, message, text)
         case "delete":
@@ -147,7 +154,7 @@ def _do(phone: Phone, action: str, body: Wire) -> str:
         case "react":
             phone.react(person, place, message, text)
         case "press":
-            phone.press(person, place, message, _text(body, "button"))
+            phone.press(person, place, message, _read_text(body, "button"))
         case "join":
             phone.join(person, place)
         case "thread":
@@ -157,21 +164,21 @@ def _do(phone: Phone, action: str, body: Wire) -> str:
     return ""
 
 
-def _told(handler: Handler) -> Handler:
-    """What cannot be done comes back as a sentence."""
+def _explain_errors(handler: Handler) -> Handler:
+    """Answer errors of the caller with a sentence."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
         except KeyError as error:
             return web.json_response({"problem": f"There is no {error}."}, status=404)
-        except (ValueError, Refused) as error:
+        except (ValueError, ApiRefusal) as error:
             return web.json_response({"problem": str(error)}, status=400)
 
     return answer
 
 
-async def _body(request: web.Request) -> Wire:
+async def _read_body(request: web.Request) -> Wire:
     if request.content_type != "application/json":
         raise ValueError("JSON is expected.")
     body = json.loads(await request.read() or b"{}")
@@ -180,8 +187,18 @@ async def _body(request: web.Request) -> Wire:
     return body
 
 
-def _text(body: Wire, name: str) -> str:
+def _read_text(body: Wire, name: str) -> str:
     value = body.get(name, "")
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
-        raise ValueError(f"{name} is a text of {_MAX_TEXT_CHARS:,} characters at most.")
+        raise ValueError(f"{name} must be a text of {_MAX_TEXT_CHARS:,} characters at most.")
     return value
+
+
+def _static_file(name: str) -> web.Response:
+    suffix = name[name.rfind(".") :]
+    file = resources.files("playground.page") / "static" / name
+    if "/" in name or suffix not in (*_STATIC_TYPES, ".ogg") or not file.is_file():
+        raise web.HTTPNotFound(text="There is no such page.")
+    if suffix == ".ogg":
+        return web.Response(body=file.read_bytes(), content_type="audio/ogg")
+    return web.Response(body=file.read_bytes(), content_type=_STATIC_TYPES[suffix], charset="utf-8")

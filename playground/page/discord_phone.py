@@ -2,33 +2,25 @@
 
 from datetime import datetime
 
-from playground.discord.messages import LOADING
 from playground.discord.server import DiscordServer
-from playground.discord.world import DM, TEXT, Channel, Guild, Post, StoredFile, User
-from playground.page.phone import Phone, checked_name, file_kind, mentioned, plainly
-from playground.page.shapes import (
-    Button,
-    Command,
-    File,
-    FileKind,
-    Message,
-    Person,
-    Place,
-    Quote,
-    Reaction,
-    Thread,
-    Words,
+from playground.discord.world import DM, TEXT, DiscordChannel, DiscordFile, DiscordPost, DiscordUser, Guild
+from playground.page.phone import (
+    Phone,
+    PhoneMessage,
+    PhonePlace,
+    PhoneUser,
+    check_name,
+    file_kind,
+    flatten,
+    make_handle,
 )
 from playground.wire import Wire
 
 OWNER = 1_200_000_000_000_000_001
-_GARDEN = "Garden club"
 _STYLES = {1: "primary", 3: "good", 4: "danger"}
 _VOICE_MESSAGE = 1 << 13
-_JOINED, _THREAD_START = 7, 21
-_REPLIES = (19, 20)  # to a message, and of a slash command
+_JOINED, _THREAD_START, _REPLY = 7, 21, 19
 _SERVICE = {
-    6: "{name} pinned a message",
     _JOINED: "{name} joined the server",
     18: "{name} started a thread: {content}",
     _THREAD_START: "The thread begins here",
@@ -46,7 +38,7 @@ class DiscordPhone(Phone):
         self.owner = str(people.make_user("you", global_name="You (owner)", id=OWNER)["id"])
         ada = people.make_user("ada", global_name="Ada", id=OWNER + 1)["id"]
         people.make_user("ben", global_name="Ben", id=OWNER + 2)
-        guild = people.make_guild(_GARDEN, members=[self.owner, ada])["id"]
+        guild = people.make_guild("Garden club", members=[self.owner, ada])["id"]
         for name in ("general", "roses"):
             people.make_channel(guild, name)
 
@@ -55,103 +47,94 @@ class DiscordPhone(Phone):
         return self._world.bot.username
 
     @property
-    def _mention(self) -> str:
+    def mention(self) -> str:
         return f"<@{self._world.bot.id}>"
 
     @property
     def _guild(self) -> Guild:
         return next(iter(self._world.guilds.values()))
 
-    def people(self) -> list[Person]:
+    def people(self) -> list[PhoneUser]:
         users = [user for user in self._world.users.values() if not user.bot]
-        return [Person(id=str(user.id), name=_name(user), owner=str(user.id) == self.owner) for user in users]
+        return [PhoneUser(id=str(user.id), name=_name(user), owner=str(user.id) == self.owner) for user in users]
 
-    def places(self, person: str) -> list[Place]:
-        found = [Place(id="dm", title=self._world.bot.username, kind="dm")]
-        joined = int(person) in self._guild.members
-        for channel in self._world.channels.values():
-            if channel.kind != TEXT:
-                continue
-            found.append(Place(id=str(channel.id), title=channel.name, kind="channel", joined=joined))
-            threads = [one for one in self._world.channels.values() if one.is_thread and one.parent_id == channel.id]
-            found += [
-                Place(id=str(one.id), title=one.name, kind="thread", parent=str(channel.id))
-                for one in threads
-                if joined
-            ]
+    def places(self, person: str) -> list[PhonePlace]:
+        found = [PhonePlace(id="dm", title=self._world.bot.username, kind="dm")]
+        joined, channels = int(person) in self._guild.members, self._world.channels.values()
+        for channel in channels:
+            if channel.kind == TEXT:
+                parent = str(channel.id)
+                found.append(PhonePlace(id=parent, title=channel.name, kind="channel", joined=joined))
+                threads = [one for one in channels if joined and one.parent_id == channel.id]
+                found += [PhonePlace(id=str(one.id), title=one.name, kind="thread", parent=parent) for one in threads]
         return found
 
-    def _channel(self, person: str, place: str) -> Channel:
+    def _channel(self, person: str, place: str) -> DiscordChannel:
         if place == "dm":
             return self._world.dm(self._world.users[int(person)])
-        channel = self._world.channels.get(int(place))
-        if channel is None or channel.kind == DM or int(person) not in self._guild.members:
+        channel = self._world.channels[int(place)]
+        if channel.kind == DM or int(person) not in self._guild.members:
             raise ValueError("They are not in this channel.")
         return channel
 
-    def messages(self, person: str, place: str) -> list[Message]:
+    def messages(self, person: str, place: str) -> list[PhoneMessage]:
         posts = self._channel(person, place).posts.values()
         return [self._message(post, person) for post in posts if not post.deleted and _is_for(post, person)]
 
-    def _message(self, post: Post, person: str) -> Message:
+    def _message(self, post: DiscordPost, person: str) -> PhoneMessage:
         body, author, name = post.body, post.author, _name(post.author)
-        return Message(
+        reactions = post.reactions.items()
+        return PhoneMessage(
             id=str(post.id),
             author=name,
             author_id=str(author.id),
-            by_bot=author is self._world.bot,
+            by_bot=post.by_bot,
             mine=str(author.id) == person,
             at_ms=int(datetime.fromisoformat(body["timestamp"]).timestamp() * 1000),
-            words=(Words(text=post.words, format="markdown"),) if post.words else (),
+            words=[{"text": post.words, "format": "markdown"}] if post.words else [],
             edited=bool(body["edited_timestamp"]),
             service=_SERVICE.get(body["type"], "").format(name=name, content=body["content"]),
             private=post.ephemeral,
-            waiting=bool(body["flags"] & LOADING),
             quote=self._quote(body),
-            buttons=_buttons(body),
-            reactions=tuple(
-                Reaction(emoji=emoji.partition(":")[0], count=len(by), mine=int(person) in by)
-                for emoji, by in post.reactions.items()
-            ),
-            files=tuple(self._file(one, body) for one in body["attachments"]),
+            buttons=[[_button(one) for one in row["components"]] for row in body["components"]],
+            reactions=[{"emoji": one, "count": len(by), "mine": int(person) in by} for one, by in reactions],
+            files=[self._file(one, body) for one in body["attachments"]],
             thread=self._thread(post),
         )
 
-    def _quote(self, body: Wire) -> Quote | None:
-        reference = body.get("message_reference")
-        if not reference or body["type"] not in _REPLIES:
+    def _quote(self, body: Wire) -> Wire | None:
+        if body["type"] != _REPLY:
             return None
+        reference = body["message_reference"]
         replied = self._world.channels[int(reference["channel_id"])].post(int(reference["message_id"]))
         if replied is None:
-            return Quote(author="", text="a message that was deleted")
-        text = plainly(replied.words, self.names())[:120] or "a file"
-        return Quote(author=_name(replied.author), text=text)
+            return {"author": "", "text": "a message that was deleted"}
+        return {"author": _name(replied.author), "text": flatten(replied.words, self.names())[:120] or "a file"}
 
-    def _file(self, wire: Wire, body: Wire) -> File:
+    def _file(self, wire: Wire, body: Wire) -> Wire:
         stored = self._stored(wire["id"])
         kind = file_kind(stored.content if stored else b"", wire.get("content_type", ""))
         if kind == "audio" and body["flags"] & _VOICE_MESSAGE:
             kind = "voice"
-        return File(name=wire["filename"], kind=kind, size_bytes=wire["size"], url=f"/media/discord/{wire['id']}")
+        about = {"name": wire["filename"], "kind": kind, "size_bytes": wire["size"]}
+        return {**about, "url": f"/media/discord/{wire['id']}"}
 
-    def _stored(self, number: str) -> StoredFile | None:
-        return next((one for path, one in self._world.files.items() if path.split("/")[1] == number), None)
+    def _stored(self, file_id: str) -> DiscordFile | None:
+        return next((one for one in self._world.files.values() if one.id == file_id), None)
 
-    def _thread(self, post: Post) -> Thread | None:
+    def _thread(self, post: DiscordPost) -> Wire | None:
         thread = self._world.channels.get(post.id)
-        if thread is None or not thread.is_thread:
+        if thread is None:
             return None
         replies = [one for one in thread.posts.values() if not one.deleted and one.body["type"] != _THREAD_START]
-        last = replies[-1] if replies else None
-        words = f"{_name(last.author)}: {plainly(last.words, self.names())[:80]}" if last else ""
-        return Thread(place=str(thread.id), replies=len(replies), last=words)
+        last = f"{_name(replies[-1].author)}: {flatten(replies[-1].words, self.names())[:80]}" if replies else ""
+        return {"place": str(thread.id), "replies": len(replies), "last": last}
 
     def names(self) -> dict[str, str]:
         return {str(user.id): _name(user) for user in self._world.users.values()}
 
-    def commands(self) -> list[Command]:
-        known = [one for one in self._world.commands[0] if one["type"] == 1]
-        return [Command(name=one["name"], description=one["description"]) for one in known]
+    def commands(self) -> list[Wire]:
+        return [{"name": one["name"], "description": one["description"]} for one in self._world.commands]
 
     def is_typing_event(self, event: Wire, person: str, place: str) -> bool | None:
         if event.get("channel_id") != str(self._channel(person, place).id):
@@ -165,83 +148,61 @@ class DiscordPhone(Phone):
         return stored.content if stored else None
 
     def add_person(self, name: str) -> str:
-        name = checked_name(name)
-        username = "".join(one for one in name.lower() if one.isascii() and one.isalnum()) or "someone"
-        return str(self._people.make_user(username, global_name=name)["id"])
+        name = check_name(name)
+        return str(self._people.make_user(make_handle(name), global_name=name)["id"])
 
     def say(self, person: str, place: str, text: str, reply_to: str = "") -> None:
         channel, (name, _, rest) = self._channel(person, place), text.strip().partition(" ")
-        if name.removeprefix("/") in [one.name for one in self.commands()] and name.startswith("/"):
+        if name.startswith("/") and name[1:] in [one["name"] for one in self.commands()]:
             options = {"text": rest.strip()} if rest.strip() else None
-            self._people.use_command(channel.id, int(person), name[1:], options)
-            return
-        said = mentioned(text, self.handle, self._mention)
-        self._people.send_text(channel.id, int(person), said, reply_to=int(reply_to or 0))
+            self._people.use_command(channel.id, person, name[1:], options)
+        else:
+            self._people.send_text(channel.id, person, self.put_mentions(text), reply_to=reply_to or 0)
 
     def send_file(
-        self, person: str, place: str, content: bytes, *, name: str, mime_type: str, kind: FileKind, caption: str = ""
+        self, person: str, place: str, content: bytes, *, name: str, mime_type: str, kind: str, caption: str = ""
     ) -> None:
         voice = kind == "voice"
         about: Wire = {"duration_secs": 2.0, "waveform": "AAAA"} if voice else {}
         self._people.send_text(
             self._channel(person, place).id,
-            int(person),
-            mentioned(caption, self.handle, self._mention),
+            person,
+            self.put_mentions(caption),
             files=[{"name": name, "content": content, "mime_type": mime_type, "extra": about}],
             extra={"flags": _VOICE_MESSAGE} if voice else None,
         )
 
-    def edit(self, person: str, place: str, message: str, text: str) -> None:
-        channel = self._own(person, place, message)
-        self._people.edit_text(channel.id, int(message), mentioned(text, self.handle, self._mention))
+    def _edit(self, person: str, place: str, message: str, text: str) -> None:
+        self._people.edit_text(self._channel(person, place).id, message, text)
 
-    def delete(self, person: str, place: str, message: str) -> None:
-        self._people.delete(self._own(person, place, message).id, [int(message)])
+    def _delete(self, person: str, place: str, message: str) -> None:
+        self._people.delete(self._channel(person, place).id, [message])
 
-    def _own(self, person: str, place: str, message: str) -> Channel:
-        channel = self._channel(person, place)
-        post = channel.post(int(message))
-        if post is None or str(post.author.id) != person:
-            raise ValueError("That is no message of theirs.")
-        return channel
-
-    def react(self, person: str, place: str, message: str, emoji: str) -> None:
-        channel = self._channel(person, place)
-        post = channel.post(int(message))
-        there = post is not None and int(person) in post.reactions.get(emoji, ())
-        self._people.react(channel.id, int(person), int(message), emoji, remove=there)
+    def _react(self, person: str, place: str, message: str, emoji: str, *, remove: bool) -> None:
+        self._people.react(self._channel(person, place).id, person, message, emoji, remove=remove)
 
     def press(self, person: str, place: str, message: str, button: str) -> None:
-        self._people.press(self._channel(person, place).id, int(person), int(message), custom_id=button)
+        self._people.press(self._channel(person, place).id, person, message, custom_id=button)
 
     def join(self, person: str, place: str) -> None:
-        self._people.join(self._guild.id, int(person))
+        self._people.join(self._guild.id, person)
         general = next(one for one in self._world.channels.values() if one.kind == TEXT)
-        self._people.send_system(general.id, int(person), _JOINED)
+        self._people.send_system(general.id, person, _JOINED)
 
     def open_thread(self, person: str, place: str, message: str, name: str) -> str:
         channel = self._channel(person, place)
-        made = self._people.make_thread(channel.id, int(person), checked_name(name), message_id=int(message or 0))
-        return str(made["id"])
+        return str(self._people.make_thread(channel.id, person, check_name(name), message_id=message or 0)["id"])
 
 
-def _is_for(post: Post, person: str) -> bool:
-    """What is shown to one person alone names them as the one who asked."""
+def _is_for(post: DiscordPost, person: str) -> bool:
+    """Tell whether this person sees the message; an ephemeral one names who asked for it."""
     about = post.body.get("interaction_metadata") or {}
     return not post.ephemeral or about.get("user", {}).get("id") == person
 
 
-def _name(user: User) -> str:
+def _name(user: DiscordUser) -> str:
     return user.global_name or user.username
 
 
-def _buttons(body: Wire) -> tuple[tuple[Button, ...], ...]:
-    rows = [row.get("components", ()) for row in body["components"]]
-    return tuple(
-        tuple(
-            Button(label=one.get("label", ""), key=one["custom_id"], style=_STYLES.get(one.get("style", 2), ""))
-            for one in row
-            if one.get("type") == 2 and "custom_id" in one and not one.get("disabled")
-        )
-        for row in rows
-    )
+def _button(one: Wire) -> Wire:
+    return {"label": one["label"], "key": one["custom_id"], "style": _STYLES.get(one.get("style", 2), "")}

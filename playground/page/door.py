@@ -1,4 +1,4 @@
-"""Who may use the page: asked of this machine, from the page itself, by somebody who has the link.
+"""Access to the page: from this machine, from the page itself, for somebody who has the link.
 
 The page can start processes and type for people, so another site open in the same browser must get nowhere.
 """
@@ -23,10 +23,10 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_NO_KEY = "This page needs its link. It stands in the terminal where `hermes playground` runs."
+_NO_KEY = "This page needs its link. It is in the terminal where `hermes playground` runs."
 
 
-class Door:
+class PageDoor:
     def __init__(self) -> None:
         self.port = 0  # known once the server listens
         self.token = secrets.token_urlsafe(24)
@@ -34,7 +34,6 @@ class Door:
 
     @property
     def link(self) -> str:
-        """Good for as long as the playground runs."""
         return f"http://127.0.0.1:{self.port}/?token={self.token}"
 
     @property
@@ -61,12 +60,12 @@ class Door:
         given = request.query.get("token", "")
         if request.path == "/" and given:
             return self._let_in(given)
-        if not _same(request.cookies.get(self.cookie_name, ""), self._cookie):
+        if not _equal(request.cookies.get(self.cookie_name, ""), self._cookie):
             raise web.HTTPUnauthorized(text=_NO_KEY)
         return await handler(request)
 
     def _let_in(self, given: str) -> web.Response:
-        if not _same(given, self.token):
+        if not _equal(given, self.token):
             raise web.HTTPUnauthorized(text=_NO_KEY)
         response = web.Response(status=303, headers={hdrs.LOCATION: "/"})
         response.set_cookie(self.cookie_name, self._cookie, httponly=True, samesite="Strict", path="/")
@@ -83,5 +82,5 @@ class Door:
         return request.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
 
 
-def _same(given: str, secret: str) -> bool:
+def _equal(given: str, secret: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode())

@@ -1,4 +1,4 @@
-"""A real gateway as a child process: started, stopped in order, killed, and watched in case it ends by itself."""
+"""A real gateway as a child process: start, stop, kill, and notice when it ends by itself."""
 
 import asyncio
 import json
@@ -20,18 +20,18 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _PADDING = re.compile(r"(?<=\S) {2,}")
 _TAIL_BYTES = 24_000
 _TAIL_LINES = 150
-# All that a child may know of the world it was started in: no token, no key and no setting is among them.
+# The variables that a child inherits: no token, no key and no setting is among them.
 _KEPT = frozenset(("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV"))
 
 
 def child_environment(given: Mapping[str, str], home: Path) -> dict[str, str]:
-    """What the gateway and the `hermes` beside it are started with; everything else stands in their home."""
+    """Return the environment of the gateway and of `hermes`; everything else is in their home."""
     kept = {name: value for name, value in given.items() if name in _KEPT or name.startswith("LC_")}
     return {**kept, "HERMES_HOME": str(home), "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
 
 
 class GatewayChild:
-    """`command` is how `hermes` is called, its first word a full path; `version` grows with every change of state."""
+    """`command` calls `hermes` by a full path; `version` grows with every change of state."""
 
     def __init__(
         self, home: PlaygroundHome, *, command: Sequence[str], environment: Mapping[str, str], cwd: Path
@@ -44,11 +44,11 @@ class GatewayChild:
         self._watching: asyncio.Task[None] | None = None
         self._is_starting = False
         self._ended = asyncio.Event()
-        self._wanted: State = "died"  # how it is called when it ends
+        self._wanted: State = "died"  # the state when it ends
         self._since = time.time()
         self._code: int | None = None
         self._facts: Wire = {}
-        self._looked_at: tuple[int, int, int] | None = None
+        self._last_mtimes: tuple[int, int, int] | None = None
 
     @property
     def state(self) -> State:
@@ -63,7 +63,7 @@ class GatewayChild:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        if self.is_alive or self._is_starting:  # one that nobody knows of any more could not be ended
+        if self.is_alive or self._is_starting:  # nobody could end one that is no longer known
             raise ValueError("The gateway is running already.")
         self._is_starting = True
         try:
@@ -94,7 +94,7 @@ class GatewayChild:
         self._ended.set()
 
     def stop(self) -> None:
-        """Asks it to end in order, which may take a while; `state` tells."""
+        """Ask it to end in order, which may take a while; see `state`."""
         self._signal(signal.SIGTERM, wanted="stopped")
         self._set("stopping")
 
@@ -111,7 +111,7 @@ class GatewayChild:
         self._process.send_signal(number)
 
     async def close(self, *, patience_seconds: float = 5.0) -> None:
-        """The playground ends, and its gateway with it."""
+        """End the gateway, by force if it takes too long."""
         if not self.is_alive:
             return
         with suppress(TimeoutError):
@@ -126,14 +126,14 @@ class GatewayChild:
         self.version += 1
 
     def look(self) -> Wire:
-        """How it is, for the page; blocks on two small files, which are read only when they were written."""
-        written = (self.version, _written(self.home.lock_file), _written(self.home.log_file))
-        if written != self._looked_at:
-            self._facts, self._looked_at = self._read(), written
+        """Return its state for the page. Blocks on two small files, which are read only when they were written."""
+        written = (self.version, _mtime_ns(self.home.lock_file), _mtime_ns(self.home.log_file))
+        if written != self._last_mtimes:
+            self._facts, self._last_mtimes = self._read(), written
         return self._facts
 
     def _read(self) -> Wire:
-        told = self._told()
+        told = self._read_lock()
         is_serving = self._state == "starting" and told.get("state") == "serving"
         return {
             "state": "running" if is_serving else self._state,
@@ -147,8 +147,8 @@ class GatewayChild:
             "log": self.tail(),
         }
 
-    def _told(self) -> Wire:
-        """What it wrote into its lock file; what another wrote before it does not count."""
+    def _read_lock(self) -> Wire:
+        """Read its lock file, unless another process wrote it."""
         try:
             told = json.loads(self.home.lock_file.read_bytes())
         except (OSError, ValueError):
@@ -156,7 +156,7 @@ class GatewayChild:
         return told if isinstance(told, dict) and told.get("pid") == self.pid != 0 else {}
 
     def tail(self) -> list[str]:
-        """The last lines it printed."""
+        """Return the last lines it printed."""
         try:
             with self.home.log_file.open("rb") as file:
                 file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
@@ -166,8 +166,8 @@ class GatewayChild:
         return [_PADDING.sub(" ", line) for line in _COLOURS.sub("", text).splitlines()[-_TAIL_LINES:]]
 
 
-def _written(file: Path) -> int:
-    """When it last was, in nanoseconds."""
+def _mtime_ns(file: Path) -> int:
+    """Return the time of the last write in nanoseconds."""
     try:
         return file.stat().st_mtime_ns
     except OSError:

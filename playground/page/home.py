@@ -1,4 +1,4 @@
-"""The home of the playground's gateway: a temporary one, or one that is kept; never one of the user's own."""
+"""The home of the playground's gateway: temporary or kept, and never one of the user's own."""
 
 import fcntl
 import json
@@ -22,7 +22,7 @@ CONFIG: Mapping[str, Any] = {
 
 
 class NotOurs(Exception):
-    """The directory that was named holds something else; says what to do."""
+    """The directory holds something else; the message says what to do."""
 
 
 class PlaygroundHome:
@@ -44,7 +44,7 @@ class PlaygroundHome:
         return self.root / "logs" / "gateway.log"
 
     def hold(self) -> None:
-        """Until `remove`: what another playground writes here would send this one's gateway to servers of its own."""
+        """Lock the home until `remove`: another playground would send this one's gateway to its own servers."""
         held = (self.log_file.parent / "playground.lock").open("ab")
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

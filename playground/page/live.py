@@ -1,4 +1,4 @@
-"""What a page is told while it is open: its three phones, the gateway, the rows; nothing is watched without a page."""
+"""Updates for an open page: its phones, the gateway, the rows. Without a page nothing is watched."""
 
 import asyncio
 import json
@@ -13,12 +13,12 @@ from playground.page.rows import Rows
 from playground.wire import Wire
 
 LOOKS_A_SECOND = 5
-_TOGETHER_SECONDS = 0.02  # what happens at once is drawn at once
+_TOGETHER_SECONDS = 0.02  # draw events together that come together
 _FOR_EVER_SECONDS = 86_400.0
 
 
 class LivePage:
-    """One open page. What it looks at (who, and where) is its own: two pages can be two people."""
+    """One open page with its own choice of person and chat, so that two pages can be two people."""
 
     def __init__(self, socket: web.WebSocketResponse, phones: Mapping[str, Phone], gateway: GatewayChild) -> None:
         self._socket = socket
@@ -26,10 +26,10 @@ class LivePage:
         self._gateway = gateway
         self._rows = Rows(gateway.home.database)
         self._looks: dict[str, tuple[str, str]] = dict.fromkeys(phones, ("", "dm"))
-        self._told: dict[str, str] = {}
+        self._last_sent: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Until the page is closed."""
+        """Serve the page until it is closed."""
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._follow(phone)) for phone in self._phones.values()]
@@ -50,10 +50,10 @@ class LivePage:
                 told = json.loads(message.data)
             except ValueError:
                 continue  # a page of ours sends JSON; from any other there is nothing to expect
-            await self._take(told)
+            await self._change_view(told)
 
-    async def _take(self, told: object) -> None:
-        """`{"look": "telegram", "person": …, "place": …}`: another person, or another chat."""
+    async def _change_view(self, told: object) -> None:
+        """Change to another person or chat: `{"look": "telegram", "person": …, "place": …}`."""
         name = told.get("look") if isinstance(told, dict) else None
         if not isinstance(told, dict) or not isinstance(name, str) or name not in self._phones:
             return
@@ -81,7 +81,7 @@ class LivePage:
         await self._tell("codes", {"type": "codes", "codes": codes})
 
     async def _watch_gateway(self) -> None:
-        """Its database tells of itself only to who asks, a few times a second."""
+        """Look at the gateway and its database a few times a second."""
         while True:
             facts = await asyncio.to_thread(self._gateway.look)
             await self._tell("gateway", {"type": "gateway", **facts})
@@ -90,10 +90,10 @@ class LivePage:
             await asyncio.sleep(1 / LOOKS_A_SECOND)
 
     async def _tell(self, what: str, news: Wire) -> None:
-        """Only what is not as it was."""
+        """Send only what has changed."""
         text = json.dumps(news, ensure_ascii=False, separators=(",", ":"))
-        if self._told.get(what) == text or self._socket.closed:
+        if self._last_sent.get(what) == text or self._socket.closed:
             return
-        self._told[what] = text
+        self._last_sent[what] = text
         with suppress(ConnectionError):  # the page is gone; reading ends too
             await self._socket.send_str(text)

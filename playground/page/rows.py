@@ -1,8 +1,7 @@
-"""Looks into the gateway's database and never writes: the newest rows, what changed in them, the trails."""
+"""Reads the gateway's database and never writes: the newest rows, their changes, the trails."""
 
 import sqlite3
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +23,8 @@ _MAX_CELL_CHARS = 2_000
 Cells = dict[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    columns: tuple[str, ...]
-    rows: tuple[Cells, ...]
-    changed: dict[str, list[str]]  # by row: the columns that are not as they were, all of a new one
-
-    @property
-    def wire(self) -> Wire:
-        return {"columns": self.columns, "rows": self.rows, "changed": self.changed}
-
-
 class Rows:
-    """One reader's memory of what it has seen; every page has its own."""
+    """Remembers the rows that one page has seen."""
 
     def __init__(self, database: Path) -> None:
         self._path = database
@@ -48,7 +36,7 @@ class Rows:
         self._is_over = False
 
     def look(self) -> Wire | None:
-        """What the page shows, or None while nothing was written since the last look. Blocks; not for the loop."""
+        """Return the rows to show, or None while nothing was written since the last look. Blocks; not for the loop."""
         with self._in_use:
             try:
                 return self._look()
@@ -58,7 +46,7 @@ class Rows:
                 return None
 
     def close(self) -> None:
-        """For good. Blocks while somebody looks: SQLite crashes when it is closed under a reader."""
+        """Close for good. Blocks while somebody looks: SQLite crashes when it is closed under a reader."""
         with self._in_use:
             self._let_go()
             self._is_over = True
@@ -67,7 +55,7 @@ class Rows:
         if self._is_over or not self._is_open() or not self._is_new():
             return None
         assert self._db
-        tables = {name: self._table(name, columns).wire for name, columns in TABLES.items()}
+        tables = {name: self._table(name, columns) for name, columns in TABLES.items()}
         return {"tables": tables, "trails": trails.read(self._db)}
 
     def _let_go(self) -> None:
@@ -96,7 +84,7 @@ class Rows:
         known, self._version = self._version, version
         return version != known
 
-    def _table(self, name: str, columns: tuple[str, ...]) -> Table:
+    def _table(self, name: str, columns: tuple[str, ...]) -> Wire:
         assert self._db
         query = f"SELECT * FROM {name} ORDER BY rowid DESC LIMIT {ROWS_SHOWN}"  # noqa: S608 - names of ours
         found = self._db.execute(query).fetchall()
@@ -106,11 +94,8 @@ class Rows:
         changed = {} if first_look else {key: _differences(before.get(key), row) for key, row in now.items()}
         self._seen[name] = now
         known = set(rows[0]) if rows else set(columns)
-        return Table(
-            columns=tuple(column for column in columns if column in known),
-            rows=rows,
-            changed={key: names for key, names in changed.items() if names},
-        )
+        changed = {key: names for key, names in changed.items() if names}  # by row; all columns of a new one
+        return {"columns": [column for column in columns if column in known], "rows": rows, "changed": changed}
 
 
 def _differences(before: Cells | None, now: Cells) -> list[str]:

@@ -1,30 +1,16 @@
 """A phone with Telegram on it."""
 
-from typing import Any
-
-from playground.page.phone import Phone, checked_name, file_kind, mentioned
-from playground.page.shapes import (
-    Button,
-    Command,
-    Draft,
-    File,
-    FileKind,
-    Message,
-    Person,
-    Place,
-    Quote,
-    Reaction,
-    Words,
-)
+from playground.page.phone import Phone, PhoneMessage, PhonePlace, PhoneUser, check_name, file_kind
+from playground.telegram.people import SendOptions
 from playground.telegram.server import TelegramServer
-from playground.telegram.world import DRAFT_SECONDS, Chat, Post
+from playground.telegram.world import DRAFT_SECONDS, TelegramChat, TelegramPost
 from playground.wire import Wire
 
 OWNER = 1001
 GROUP = -1001000000042
-_GARDEN = "Garden club"
 _MEDIA = ("photo", "document", "voice", "audio", "video", "animation", "sticker", "video_note")
-_FILE_KINDS: dict[str, FileKind] = {"photo": "image", "voice": "voice", "audio": "audio", "video": "video"}
+_FILE_KINDS = {"photo": "image", "voice": "voice", "audio": "audio", "video": "video"}
+_SENT_KINDS = {"image": "photo", "voice": "voice", "audio": "audio", "video": "video"}
 
 
 class TelegramPhone(Phone):
@@ -34,14 +20,11 @@ class TelegramPhone(Phone):
     def __init__(self, server: TelegramServer, *, first_message: int = 0) -> None:
         super().__init__(server)
         self._people, self._world = server.people, server.world
-        self._fill(first_message)
-
-    def _fill(self, first_message: int) -> None:
         people = self._people
         self.owner = str(people.make_user("You (owner)", id=OWNER, username="you")["id"])
         ada = people.make_user("Ada", id=1002, username="ada")["id"]
         people.make_user("Ben", id=1003, username="ben")
-        people.make_supergroup(_GARDEN, id=GROUP, members=[OWNER, ada], forum=True)
+        people.make_supergroup("Garden club", id=GROUP, members=[OWNER, ada], forum=True)
         if first_message:
             self._world.count_messages_from(first_message)
             self._world.chats[GROUP].last_id = first_message
@@ -51,83 +34,73 @@ class TelegramPhone(Phone):
     def handle(self) -> str:
         return self._world.bot.username
 
-    def people(self) -> list[Person]:
-        users = [user for user in self._world.users.values() if not user.is_bot]
-        return [Person(id=str(user.id), name=user.first_name, owner=str(user.id) == self.owner) for user in users]
+    @property
+    def mention(self) -> str:
+        return f"@{self.handle}"
 
-    def places(self, person: str) -> list[Place]:
-        found = [Place(id="dm", title=self._world.bot.first_name, kind="dm")]
+    def people(self) -> list[PhoneUser]:
+        users = [user for user in self._world.users.values() if not user.is_bot]
+        return [PhoneUser(id=str(user.id), name=user.first_name, owner=str(user.id) == self.owner) for user in users]
+
+    def places(self, person: str) -> list[PhonePlace]:
+        found = [PhonePlace(id="dm", title=self._world.bot.first_name, kind="dm")]
         for chat in self._world.chats.values():
-            if not chat.is_group:
-                continue
-            joined, group = chat.members.get(int(person), "left") not in ("left", "kicked"), str(chat.id)
-            found.append(Place(id=group, title=chat.title, kind="group", joined=joined))
-            for thread, topic in chat.topics.items() if joined else ():
-                found.append(Place(id=f"{group}:{thread}", title=topic["name"], kind="topic", parent=group))
+            if chat.is_group:
+                joined, group = int(person) in chat.members, str(chat.id)
+                found.append(PhonePlace(id=group, title=chat.title, kind="group", joined=joined))
+                for thread, topic in chat.topics.items() if joined else ():
+                    found.append(PhonePlace(id=f"{group}:{thread}", title=topic["name"], kind="topic", parent=group))
         return found
 
-    def _find(self, person: str, place: str) -> tuple[Chat, int]:
-        """The chat, and the topic in it."""
+    def _find(self, person: str, place: str) -> tuple[TelegramChat, int]:
+        """Return the chat and the topic in it."""
         if place == "dm":
             return self._world.chats[int(person)], 0
         group, _, thread = place.partition(":")
-        chat = self._world.chats.get(int(group))
-        if chat is None or not chat.is_group or chat.members.get(int(person), "left") == "left":
+        chat = self._world.chats[int(group)]
+        if int(person) not in chat.members:
             raise ValueError("They are not in this group.")
         return chat, int(thread or 0)
 
-    def messages(self, person: str, place: str) -> list[Message]:
+    def messages(self, person: str, place: str) -> list[PhoneMessage]:
         chat, thread = self._find(person, place)
         posts = [post for post in chat.posts.values() if not post.deleted and _topic(post.body) == thread]
         return [self._message(post, person) for post in posts]
 
-    def _message(self, post: Post, person: str) -> Message:
+    def _message(self, post: TelegramPost, person: str) -> PhoneMessage:
         body = post.body
         author = body.get("from") or {"id": 0, "first_name": "Somebody"}
-        field = "text" if "text" in body else "caption"
-        entities = body.get("entities" if field == "text" else "caption_entities", ())
-        words = (Words(text=body[field], format="entities", entities=tuple(entities)),) if body.get(field) else ()
-        return Message(
+        entities = body.get("entities") or body.get("caption_entities", ())
+        rows = body.get("reply_markup", {}).get("inline_keyboard", ())
+        return PhoneMessage(
             id=str(body["message_id"]),
             author=author["first_name"],
             author_id=str(author["id"]),
             by_bot=post.by_bot,
             mine=str(author["id"]) == person,
             at_ms=body["date"] * 1000,
-            words=words,
+            words=[{"text": post.words, "format": "entities", "entities": entities}] if post.words else [],
             edited="edit_date" in body,
             service=_service(body),
             quote=_quote(body),
-            buttons=_buttons(body),
-            reactions=self._reactions(post, person),
-            files=self._files(body),
+            buttons=[[{"label": one["text"], "key": one.get("callback_data", "")} for one in row] for row in rows],
+            reactions=_reactions(post, person),
+            files=[self._file(kind, body[kind]) for kind in _MEDIA if kind in body][:1],
         )
 
-    def _reactions(self, post: Post, person: str) -> tuple[Reaction, ...]:
-        by_emoji: dict[str, list[str]] = {}
-        for user, marks in post.reactions.items():
-            for mark in marks:
-                by_emoji.setdefault(mark.get("emoji", "?"), []).append(str(user))
-        return tuple(Reaction(emoji=emoji, count=len(by), mine=person in by) for emoji, by in by_emoji.items())
-
-    def _files(self, body: Wire) -> tuple[File, ...]:
-        for kind in _MEDIA:
-            if kind in body:
-                given: Any = body[kind][-1] if kind == "photo" else body[kind]
-                stored = self._world.files.get(given["file_id"])
-                content = stored.content if stored and stored.content else b""
-                shown = _FILE_KINDS.get(kind) or file_kind(content, given.get("mime_type", ""))
-                name = given.get("file_name") or (stored.path.rpartition("/")[2] if stored else kind)
-                size, url = given.get("file_size", 0), f"/media/telegram/{given['file_id']}"
-                return (File(name=name, kind=shown, size_bytes=size, url=url),)
-        return ()
+    def _file(self, kind: str, media: Wire | list[Wire]) -> Wire:
+        given = media[-1] if isinstance(media, list) else media
+        stored = self._world.files[given["file_id"]]
+        shown = _FILE_KINDS.get(kind) or file_kind(stored.content, stored.mime_type)
+        name = stored.name or stored.path.rpartition("/")[2]
+        return {"name": name, "kind": shown, "size_bytes": stored.size, "url": f"/media/telegram/{stored.id}"}
 
     def names(self) -> dict[str, str]:
         return {}  # mentions are written by name here
 
-    def commands(self) -> list[Command]:
+    def commands(self) -> list[Wire]:
         known = self._world.commands.get(("all_private_chats", "")) or self._world.commands.get(("default", ""), [])
-        return [Command(name=one["command"], description=one["description"]) for one in known]
+        return [{"name": one["command"], "description": one["description"]} for one in known]
 
     def is_typing_event(self, event: Wire, person: str, place: str) -> bool | None:
         chat, thread = self._find(person, place)
@@ -138,13 +111,13 @@ class TelegramPhone(Phone):
         spoke = event["kind"] == "message" and event["by_bot"] and _topic(event["message"]) == thread
         return False if spoke or event["kind"] == "draft" else None
 
-    def drafts(self, person: str, place: str) -> list[Draft]:
+    def drafts(self, person: str, place: str) -> list[Wire]:
         found = self._world.drafts(int(person)) if place == "dm" else []
         return [
-            Draft(
-                words=Words(text=one.get("text", ""), format="entities", entities=tuple(one.get("entities", ()))),
-                until_ms=int((one["at"] + DRAFT_SECONDS) * 1000),
-            )
+            {
+                "words": {"text": one.get("text", ""), "format": "entities", "entities": one.get("entities", ())},
+                "until_ms": int((one["at"] + DRAFT_SECONDS) * 1000),
+            }
             for one in found
         ]
 
@@ -153,94 +126,80 @@ class TelegramPhone(Phone):
         return stored.content if stored else None
 
     def add_person(self, name: str) -> str:
-        return str(self._people.make_user(checked_name(name))["id"])
+        return str(self._people.make_user(check_name(name))["id"])
 
     def say(self, person: str, place: str, text: str, reply_to: str = "") -> None:
-        chat, thread = self._find(person, place)
-        options: Any = {"thread": thread} if thread else {}
+        chat, options = self._options(person, place)
         if reply_to:
             options["reply_to"] = int(reply_to)
-        text = mentioned(text, "hermes", f"@{self.handle}")
-        self._people.send_text(chat.id, int(person), text, **options)
+        self._people.send_text(chat, int(person), self.put_mentions(text), **options)
+
+    def _options(self, person: str, place: str) -> tuple[int, SendOptions]:
+        chat, thread = self._find(person, place)
+        return chat.id, {"thread": thread} if thread else {}
 
     def send_file(
-        self, person: str, place: str, content: bytes, *, name: str, mime_type: str, kind: FileKind, caption: str = ""
+        self, person: str, place: str, content: bytes, *, name: str, mime_type: str, kind: str, caption: str = ""
     ) -> None:
-        chat, thread = self._find(person, place)
-        as_kind = {"image": "photo", "voice": "voice", "audio": "audio", "video": "video"}.get(kind, "document")
-        options: Any = {"thread": thread} if thread else {}
+        chat, options = self._options(person, place)
+        sent = _SENT_KINDS.get(kind, "document")
         details = {"duration": 2} if kind == "voice" else None
         self._people.send_media(
-            chat.id,
+            chat,
             int(person),
-            as_kind,
+            sent,
             content,
             name=name,
             mime_type=mime_type,
-            caption=caption,
+            caption=self.put_mentions(caption),
             details=details,
             **options,
         )
 
-    def edit(self, person: str, place: str, message: str, text: str) -> None:
-        chat, _ = self._own(person, place, message)
-        self._people.edit_text(chat.id, int(message), text)
+    def _edit(self, person: str, place: str, message: str, text: str) -> None:
+        self._people.edit_text(self._find(person, place)[0].id, int(message), text)
 
-    def delete(self, person: str, place: str, message: str) -> None:
-        chat, _ = self._own(person, place, message)
-        self._people.delete(chat.id, [int(message)])
+    def _delete(self, person: str, place: str, message: str) -> None:
+        self._people.delete(self._find(person, place)[0].id, [int(message)])
 
-    def _own(self, person: str, place: str, message: str) -> tuple[Chat, Post]:
-        chat, _ = self._find(person, place)
-        post = chat.post(int(message))
-        if post is None or str(post.body.get("from", {}).get("id")) != person:
-            raise ValueError("That is no message of theirs.")
-        return chat, post
-
-    def react(self, person: str, place: str, message: str, emoji: str) -> None:
-        chat, _ = self._find(person, place)
-        post = chat.post(int(message))
-        there = post is not None and any(mark.get("emoji") == emoji for mark in post.reactions.get(int(person), ()))
-        self._people.react(chat.id, int(person), int(message), "" if there else emoji)
+    def _react(self, person: str, place: str, message: str, emoji: str, *, remove: bool) -> None:
+        self._people.react(self._find(person, place)[0].id, int(person), int(message), "" if remove else emoji)
 
     def press(self, person: str, place: str, message: str, button: str) -> None:
-        chat, _ = self._find(person, place)
-        self._people.press(chat.id, int(person), int(message), data=button)
+        self._people.press(self._find(person, place)[0].id, int(person), int(message), data=button)
 
     def join(self, person: str, place: str) -> None:
-        chat = self._world.chats.get(int(place.partition(":")[0]))
-        if chat is None or not chat.is_group:
-            raise ValueError("There is no such group.")
-        self._people.join(chat.id, int(person))
+        self._people.join(int(place.partition(":")[0]), int(person))
 
     def open_thread(self, person: str, place: str, message: str, name: str) -> str:
         chat, _ = self._find(person, place)
-        return f"{chat.id}:{self._people.make_topic(chat.id, int(person), checked_name(name))}"
+        return f"{chat.id}:{self._people.make_topic(chat.id, int(person), check_name(name))}"
 
 
 def _topic(body: Wire) -> int:
-    """Replies outside of topics carry the number of a thread too, and are in none."""
+    """Return the topic of a message; replies outside of topics carry the number of a thread too."""
     return int(body["message_thread_id"]) if body.get("is_topic_message") else 0
 
 
-def _quote(body: Wire) -> Quote | None:
+def _quote(body: Wire) -> Wire | None:
     replied = body.get("reply_to_message")
     if not replied or "forum_topic_created" in replied:
         return None
     words = replied.get("text") or replied.get("caption") or "a file"
-    return Quote(author=replied.get("from", {}).get("first_name", ""), text=words[:120])
+    return {"author": replied.get("from", {}).get("first_name", ""), "text": words[:120]}
 
 
 def _service(body: Wire) -> str:
     if joined := body.get("new_chat_members"):
         return f"{', '.join(one['first_name'] for one in joined)} joined the group"
-    if left := body.get("left_chat_member"):
-        return f"{left['first_name']} left the group"
     if created := body.get("forum_topic_created"):
         return f"{body['from']['first_name']} created the topic “{created['name']}”"
     return ""
 
 
-def _buttons(body: Wire) -> tuple[tuple[Button, ...], ...]:
-    rows = body.get("reply_markup", {}).get("inline_keyboard", ())
-    return tuple(tuple(Button(label=one["text"], key=one.get("callback_data", "")) for one in row) for row in rows)
+def _reactions(post: TelegramPost, person: str) -> list[Wire]:
+    by_emoji: dict[str, list[str]] = {}
+    for user, marks in post.reactions.items():
+        for mark in marks:
+            by_emoji.setdefault(mark["emoji"], []).append(str(user))
+    return [{"emoji": emoji, "count": len(by), "mine": person in by} for emoji, by in by_emoji.items()]

@@ -1,4 +1,4 @@
-"""The owner's terminal: a fixed list of `hermes` commands that the page may run, and nothing else."""
+"""The owner's terminal: runs the `hermes` commands of a fixed list, and nothing else."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ _SECONDS = 30.0
 _MAX_OUTPUT_CHARS = 20_000
 
 
-class Terminal:
+class OwnerTerminal:
     def __init__(
         self, *, command: Sequence[str], environment: Mapping[str, str], cwd: Path, platforms: Sequence[str]
     ) -> None:
@@ -29,11 +29,11 @@ class Terminal:
 
     @property
     def prefix(self) -> str:
-        """What a command needs in front of it to work in a shell of one's own."""
+        """The variable that makes a command work in another shell."""
         return f"HERMES_HOME={shlex.quote(self._environment['HERMES_HOME'])}"
 
     def arguments(self, asked: Wire) -> list[str]:
-        """The command that is meant, word by word. Raises ValueError for anything that is not on the list."""
+        """Return the words of the command. Raises ValueError for anything that is not on the list."""
         name, platform = asked.get("command"), asked.get("platform")
         match name:
             case str() if name in _AS_THEY_ARE:
@@ -42,10 +42,10 @@ class Terminal:
                 return ["pairing", "approve", str(platform), str(asked["code"])]
             case "pairing revoke" if platform in self._platforms and _fits(_USER, asked.get("user")):
                 return ["pairing", "revoke", str(platform), str(asked["user"])]
-        raise ValueError("This is no command that the page may run.")
+        raise ValueError("The page may not run this command.")
 
     async def run(self, asked: Wire) -> Wire:
-        """Runs it for real, without a shell, and gives what it printed."""
+        """Run the command, without a shell, and return its output."""
         arguments = self.arguments(asked)
         began = time.monotonic()
         async with self._one_at_a_time:
@@ -62,7 +62,7 @@ class Terminal:
                 async with asyncio.timeout(_SECONDS):
                     printed, _ = await process.communicate()
             except TimeoutError:
-                printed = f"It took longer than {_SECONDS:.0f} seconds and was ended.".encode()
+                printed = f"Timed out after {_SECONDS:.0f} s.".encode()
             finally:
                 if process.returncode is None:
                     process.kill()

@@ -1,12 +1,11 @@
-"""What the Web API refuses, in its own words: texts, blocks, metadata."""
+"""Refusals of the Web API in its own words: texts, blocks, metadata, scopes."""
 
 import itertools
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from playground import wire
-from playground.wire import Wire
+from playground.wire import ApiRefusal, Wire
 
 MAX_TEXT_CHARS = 40_000
 MAX_UPDATE_BYTES = 4_000  # the text of chat.update; bytes, not characters as the documentation says
@@ -14,14 +13,38 @@ MAX_SECTION_CHARS = 3_000
 MAX_MARKDOWN_CHARS = 12_000  # of all markdown blocks of a message together
 MAX_BLOCKS = 50
 MAX_METADATA_CHARS = 16_000
-_BLOCK_TYPES = "actions context context_actions divider file header image input markdown rich_text section table video"
-BLOCK_TYPES = frozenset(_BLOCK_TYPES.split())
-_BUTTON_LIMITS = {"action_id": 255, "value": 2000, "url": 3000}
+_BUTTON_LIMITS = {"action_id": 255, "value": 2000}
 _THREAD_TS = re.compile(r"[1-9]\d{9,10}\.\d{1,6}")
 _ids = itertools.count(1)
 
+_READ = ("channels:read", "groups:read", "mpim:read", "im:read")
+_HISTORY = ("channels:history", "groups:history", "mpim:history", "im:history")
+_NEEDED: Mapping[str, tuple[str, ...]] = {  # one of those listed is enough
+    "assistant.threads.setStatus": ("assistant:write", "chat:write"),
+    "chat.delete": ("chat:write",),
+    "chat.postMessage": ("chat:write",),
+    "chat.update": ("chat:write",),
+    "conversations.history": _HISTORY,
+    "conversations.info": _READ,
+    "conversations.replies": _HISTORY,
+    "files.completeUploadExternal": ("files:write",),
+    "files.getUploadURLExternal": ("files:write",),
+    "files.info": ("files:read",),
+    "reactions.add": ("reactions:write",),
+    "reactions.remove": ("reactions:write",),
+    "users.conversations": _READ,
+    "users.info": ("users:read",),
+}
+_USUAL = (
+    "app_mentions:read assistant:write channels:history channels:read chat:write commands files:read files:write "
+    "groups:history groups:read im:history im:read im:write mpim:history mpim:read mpim:write reactions:read "
+    "reactions:write team:read users:read"
+)
+USUAL_SCOPES = frozenset(_USUAL.split())
+_PREFIXES = {"channel": "channels", "group": "groups", "mpim": "mpim", "im": "im"}
 
-class Refused(wire.Refused):
+
+class SlackRefusal(ApiRefusal):
     """`ok: false` and the error, with HTTP 200 as Slack does; `extra` goes beside the error."""
 
     def __init__(
@@ -38,136 +61,124 @@ class Refused(wire.Refused):
         return {"ok": False, "error": self.error, **self.extra}
 
 
-def explained(error: str, words: str) -> Refused:
-    """With the reason for people, as some methods give it."""
-    return Refused(error, errors=[words], response_metadata={"messages": [f"[ERROR] {words}"]})
+def _explain(error: str, words: str) -> SlackRefusal:
+    """Add the reason for people, as some methods do."""
+    return SlackRefusal(error, errors=[words], response_metadata={"messages": [f"[ERROR] {words}"]})
 
 
-def ratelimited(seconds: int) -> Refused:
-    return Refused("ratelimited", status=429, headers={"Retry-After": str(seconds)})
+def rate_limited(seconds: int) -> SlackRefusal:
+    return SlackRefusal("ratelimited", status=429, headers={"Retry-After": str(seconds)})
+
+
+def check_scope(method: str, provided: frozenset[str]) -> None:
+    needed = _NEEDED.get(method, ())
+    if needed and not provided.intersection(needed):
+        raise _missing_scope(needed, provided)
+
+
+def check_kind_scope(kind: str, right: str, provided: frozenset[str]) -> None:
+    """`right` is read or history, of this kind of channel."""
+    if (scope := f"{_PREFIXES[kind]}:{right}") not in provided:
+        raise _missing_scope((scope,), provided)
+
+
+def _missing_scope(needed: tuple[str, ...], provided: frozenset[str]) -> SlackRefusal:
+    return SlackRefusal("missing_scope", needed=",".join(needed), provided=",".join(sorted(provided)))
+
+
+def scope_headers(method: str, provided: frozenset[str]) -> dict[str, str]:
+    accepted = ",".join(_NEEDED.get(method, ()))
+    return {"x-oauth-scopes": ",".join(sorted(provided)), "x-accepted-oauth-scopes": accepted}
 
 
 def check_text(text: str) -> str:
     if len(text) > MAX_TEXT_CHARS:
-        raise Refused("msg_too_long")
+        raise SlackRefusal("msg_too_long")
     return text
 
 
 def check_updated_text(text: str) -> str:
     if len(text.encode("utf-8", "surrogatepass")) > MAX_UPDATE_BYTES:
-        raise Refused("msg_too_long")
+        raise SlackRefusal("msg_too_long")
     return text
 
 
 def check_thread(ts: str) -> str:
     if not _THREAD_TS.fullmatch(ts):
-        raise explained("invalid_thread_ts", f"{ts} is not a valid thread_ts")
+        raise _explain("invalid_thread_ts", f"{ts} is not a valid thread_ts")
     return ts
 
 
 def check_metadata(given: object) -> Wire | None:
     if given in (None, "", {}):
         return None
-    if not isinstance(given, dict):
-        raise Refused("invalid_metadata_format")
-    if not isinstance(given.get("event_type"), str) or not given["event_type"]:
-        raise Refused("invalid_metadata_schema")
-    if not isinstance(given.get("event_payload"), dict):
-        raise Refused("invalid_metadata_schema")
-    if len(str(given)) > MAX_METADATA_CHARS:
-        raise Refused("metadata_too_large")
-    return {"event_type": given["event_type"], "event_payload": given["event_payload"]}
+    match given:
+        case {"event_type": str(kind), "event_payload": dict(payload)} if kind:
+            if len(str(given)) > MAX_METADATA_CHARS:
+                raise SlackRefusal("metadata_too_large")
+            return {"event_type": kind, "event_payload": payload}
+    raise SlackRefusal("invalid_metadata_schema")
 
 
 def check_blocks(given: object) -> list[Wire]:
-    """The blocks as they are kept, each with an id."""
+    """Return the blocks as they are kept, each with an id; only the kinds that Hermes sends are played here."""
     if given in (None, ""):
         return []
     if not isinstance(given, list) or not all(isinstance(block, dict) for block in given):
-        raise Refused("invalid_blocks_format")
+        raise SlackRefusal("invalid_blocks_format")
     if len(given) > MAX_BLOCKS:
-        raise _bad("no more than 50 items allowed", "")
+        raise _bad_block("no more than 50 items allowed", "")
     for place, block in enumerate(given):
         _check_block(block, f"/{place}")
     kept = [{**block, "block_id": block.get("block_id") or f"b{next(_ids)}"} for block in given]
     if len({block["block_id"] for block in kept}) < len(kept):
-        raise _bad("block_id must be unique", "")
+        raise _bad_block("block_id must be unique", "")
     if sum(len(block["text"]) for block in kept if block["type"] == "markdown") > MAX_MARKDOWN_CHARS:
-        raise Refused("msg_blocks_too_long")
+        raise SlackRefusal("msg_blocks_too_long")
     return kept
 
 
-def _bad(words: str, pointer: str) -> Refused:
-    return explained("invalid_blocks", f"{words} [json-pointer:/blocks{pointer}]")
+def _bad_block(words: str, pointer: str) -> SlackRefusal:
+    return _explain("invalid_blocks", f"{words} [json-pointer:/blocks{pointer}]")
 
 
 def _check_block(block: Wire, pointer: str) -> None:
-    kind = block.get("type")
-    if kind not in BLOCK_TYPES:
-        raise _bad(f"unsupported type: {kind}", f"{pointer}/type")
-    if len(str(block.get("block_id") or "")) > 255:
-        raise _bad("must be less than 256 characters", f"{pointer}/block_id")
-    match kind:
+    match block.get("type"):
         case "section":
-            _check_section(block, pointer)
-        case "header":
-            _check_text_object(block.get("text"), f"{pointer}/text", 150, plain=True)
+            _check_text_object(block.get("text"), f"{pointer}/text", MAX_SECTION_CHARS)
         case "markdown":
             if not isinstance(block.get("text"), str) or not block["text"]:
-                raise _bad("missing required field: text", pointer)
-        case "context":
-            _check_elements(block, pointer, 10)
+                raise _bad_block("missing required field: text", pointer)
         case "actions":
-            _check_elements(block, pointer, 25)
-            _check_actions(block["elements"], f"{pointer}/elements")
-
-
-def _check_section(block: Wire, pointer: str) -> None:
-    fields = block.get("fields")
-    if fields is None and "text" not in block:
-        raise _bad("missing required field: text", pointer)
-    if "text" in block:
-        _check_text_object(block["text"], f"{pointer}/text", MAX_SECTION_CHARS)
-    if fields is not None:
-        if not isinstance(fields, list) or not 0 < len(fields) <= 10:
-            raise _bad("no more than 10 items allowed", f"{pointer}/fields")
-        for place, one in enumerate(fields):
-            _check_text_object(one, f"{pointer}/fields/{place}", 2000)
-    if "accessory" in block:
-        _check_actions([block["accessory"]], f"{pointer}/accessory")
+            elements = block.get("elements")
+            if not isinstance(elements, list) or not 0 < len(elements) <= 25:
+                raise _bad_block("no more than 25 items allowed", f"{pointer}/elements")
+            _check_buttons(elements, f"{pointer}/elements")
+        case kind:
+            raise _bad_block(f"unsupported type: {kind}", f"{pointer}/type")
 
 
 def _check_text_object(given: object, pointer: str, most: int, *, plain: bool = False) -> None:
-    if not isinstance(given, dict) or given.get("type") not in ("plain_text", "mrkdwn"):
-        raise _bad("failed to match all allowed schemas", pointer)
-    if plain and given["type"] != "plain_text":
-        raise _bad("must be plain_text", f"{pointer}/type")
+    if not isinstance(given, dict) or given.get("type") not in (("plain_text",) if plain else ("plain_text", "mrkdwn")):
+        raise _bad_block("failed to match all allowed schemas", pointer)
     text = given.get("text")
     if not isinstance(text, str) or not text:
-        raise _bad("must be more than 0 characters", f"{pointer}/text")
+        raise _bad_block("must be more than 0 characters", f"{pointer}/text")
     if len(text) > most:
-        raise _bad(f"must be less than {most + 1} characters", f"{pointer}/text")
+        raise _bad_block(f"must be less than {most + 1} characters", f"{pointer}/text")
 
 
-def _check_elements(block: Wire, pointer: str, most: int) -> None:
-    elements = block.get("elements")
-    if not isinstance(elements, list) or not elements or not all(isinstance(one, dict) for one in elements):
-        raise _bad("missing required field: elements", pointer)
-    if len(elements) > most:
-        raise _bad(f"no more than {most} items allowed", f"{pointer}/elements")
-
-
-def _check_actions(elements: list[Wire], pointer: str) -> None:
+def _check_buttons(elements: list[Wire], pointer: str) -> None:
     seen = set()
     for place, element in enumerate(elements):
         if element.get("type") != "button":
-            continue
+            raise _bad_block("unsupported type", f"{pointer}/{place}/type")
         _check_text_object(element.get("text"), f"{pointer}/{place}/text", 75, plain=True)
         for name, most in _BUTTON_LIMITS.items():
             if len(str(element.get(name) or "")) > most:
-                raise _bad(f"must be less than {most + 1} characters", f"{pointer}/{place}/{name}")
+                raise _bad_block(f"must be less than {most + 1} characters", f"{pointer}/{place}/{name}")
         if element.get("style") not in (None, "primary", "danger"):
-            raise _bad("must be a valid enum value", f"{pointer}/{place}/style")
+            raise _bad_block("must be a valid enum value", f"{pointer}/{place}/style")
         if (action := element.setdefault("action_id", f"a{next(_ids)}")) in seen:
-            raise _bad(f"action_id {action} already exists", f"{pointer}/{place}/action_id")
+            raise _bad_block(f"action_id {action} already exists", f"{pointer}/{place}/action_id")
         seen.add(action)

@@ -1,62 +1,58 @@
-"""Who and what there is: the workspace, its users, channels, messages and files. It decides nothing."""
+"""The workspace of Slack: its users, channels, messages and files."""
 
 import itertools
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from playground.events import EventLog
-from playground.slack.text import as_read, blocks_text
+from playground.slack.rules import USUAL_SCOPES, SlackRefusal
+from playground.slack.text import blocks_text, unescape
 from playground.wire import Wire
+from playground.world import Post, Room, StoredFile, World
 
 ChannelKind = Literal["channel", "group", "mpim", "im"]  # as events name them in `channel_type`
 
 SLACKBOT = "USLACKBOT"
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_CREATED = 1_700_000_000
 
 
 @dataclass(slots=True, kw_only=True)
-class User:
+class SlackUser:
     id: str
     name: str
     real_name: str = ""
     display_name: str = ""  # empty: the name
-    tz: str = "Europe/Amsterdam"
     is_bot: bool = False
     bot_id: str = ""
     app_id: str = ""
-    deleted: bool = False
     team_id: str = ""
 
     @property
     def wire(self) -> Wire:
         real_name = self.real_name or self.name
-        shown = self.display_name or self.name
-        profile: Wire = {"real_name": real_name, "display_name": shown, "team": self.team_id, "status_text": ""}
+        profile: Wire = {"real_name": real_name, "display_name": self.display_name or self.name, "status_text": ""}
+        profile |= {"team": self.team_id}
         if self.is_bot:
             profile |= {"bot_id": self.bot_id, "api_app_id": self.app_id}
-        wire: Wire = {"id": self.id, "team_id": self.team_id, "name": self.name, "deleted": self.deleted}
-        wire |= {"real_name": real_name, "tz": self.tz, "tz_label": "Local Time", "tz_offset": 3600}
-        wire |= {"profile": profile, "is_bot": self.is_bot, "is_app_user": False, "updated": 1_700_000_000}
+        wire: Wire = {"id": self.id, "team_id": self.team_id, "name": self.name, "deleted": False}
+        wire |= {"real_name": real_name, "tz": "Europe/Amsterdam", "tz_label": "Local Time", "tz_offset": 3600}
+        wire |= {"profile": profile, "is_bot": self.is_bot, "is_app_user": False, "updated": _CREATED}
         flags = ("is_admin", "is_owner", "is_primary_owner", "is_restricted", "is_ultra_restricted")
         return wire | dict.fromkeys(flags, False)
 
     @property
     def bot_profile(self) -> Wire:
         wire = {"id": self.bot_id, "app_id": self.app_id, "user_id": self.id, "name": self.real_name or self.name}
-        return {**wire, "icons": {}, "deleted": False, "updated": 1_700_000_000, "team_id": self.team_id}
+        return {**wire, "icons": {}, "deleted": False, "updated": _CREATED, "team_id": self.team_id}
 
 
 @dataclass(slots=True, kw_only=True)
-class Post:
-    """A message and what became of it. `body` is the message as the history gives it, metadata included."""
+class SlackPost(Post):
+    """`body` is the message as the history gives it, metadata included."""
 
-    body: Wire
-    by_bot: bool = False  # by the bot that is connected here
-    deleted: bool = False
     for_user: str = ""  # an ephemeral message: seen by this user alone, and in no history
-    earlier: list[str] = field(default_factory=list)  # what it said before edits
 
     @property
     def ts(self) -> str:
@@ -65,7 +61,7 @@ class Post:
 
     @property
     def thread_ts(self) -> str:
-        """Of the thread it is in, as parent or reply; empty outside of threads."""
+        """The thread it is in, as parent or reply; empty outside of threads."""
         ts: str = self.body.get("thread_ts", "")
         return ts
 
@@ -75,31 +71,24 @@ class Post:
 
     @property
     def words(self) -> str:
-        """What people read: the blocks, or without any the text."""
-        blocks = self.body.get("blocks")
-        own = [block for block in blocks if block["type"] != "rich_text"] if blocks else []
-        return as_read(blocks_text(own) or self.body.get("text", ""))
+        """The text of the blocks, or without any the text."""
+        own = [block for block in self.body.get("blocks") or () if block["type"] != "rich_text"]
+        return unescape(blocks_text(own) or self.body.get("text", ""))
 
 
 @dataclass(slots=True, kw_only=True)
-class Channel:
+class SlackChannel(Room[str, SlackPost]):
     id: str
     kind: ChannelKind
     name: str = ""
     user_id: str = ""  # the other side of an im
-    created: int = 1_700_000_000
+    created: int = _CREATED
     archived: bool = False
     restricted: bool = False  # only admins may post
     members: list[str] = field(default_factory=list)
-    posts: dict[str, Post] = field(default_factory=dict)
-    threads: dict[str, list[Post]] = field(default_factory=dict)  # replies by the parent's ts
-    ephemeral: list[Post] = field(default_factory=list)
-    statuses: dict[str, str] = field(default_factory=dict)  # what the assistant says it is doing, by thread
-
-    def post(self, ts: str) -> Post | None:
-        """A message that is still there."""
-        post = self.posts.get(ts)
-        return None if post is None or post.deleted else post
+    threads: dict[str, list[SlackPost]] = field(default_factory=dict)  # replies by the parent's ts
+    ephemeral: list[SlackPost] = field(default_factory=list)
+    statuses: dict[str, str] = field(default_factory=dict)  # how the bot says it is busy, by thread
 
     @property
     def wire(self) -> Wire:
@@ -117,42 +106,33 @@ class Channel:
 
 
 @dataclass(slots=True, kw_only=True)
-class StoredFile:
-    id: str
-    name: str
-    title: str
+class SlackFile(StoredFile):
     user_id: str
-    size: int
-    mime_type: str
     created: int
-    content: bytes | None = None  # None: nothing was uploaded yet
     shared: bool = False
     channels: list[str] = field(default_factory=list)
 
 
-class World:
-    """Everything the server remembers. Survives the bot, not the server."""
-
-    def __init__(self, *, bot_name: str, events: EventLog, root: Callable[[], str]) -> None:
-        self.events = events
+class SlackWorld(World):
+    def __init__(self, *, bot_name: str, root: Callable[[], str]) -> None:
+        super().__init__(EventLog())
         self.root = root  # the address that links begin with, once it is known
         self.team_id, self.app_id = "T0PLAYGRND1", "A0PLAYGRND1"
         self.team_name, self.team_domain = "Playground", "playground"
-        self.bot = User(id="U0PLAYBOT01", name=bot_name, is_bot=True, bot_id="B0PLAYBOT01", app_id=self.app_id)
+        self.bot = SlackUser(id="U0PLAYBOT01", name=bot_name, is_bot=True, bot_id="B0PLAYBOT01", app_id=self.app_id)
         self.bot.team_id = self.team_id
-        self.users: dict[str, User] = {self.bot.id: self.bot}
-        self.users[SLACKBOT] = User(id=SLACKBOT, name="slackbot", team_id=self.team_id)
-        self.channels: dict[str, Channel] = {}
-        self.files: dict[str, StoredFile] = {}
-        self.now: Callable[[], float] = time.time
+        self.users: dict[str, SlackUser] = {self.bot.id: self.bot}
+        self.users[SLACKBOT] = SlackUser(id=SLACKBOT, name="slackbot", team_id=self.team_id)
+        self.channels: dict[str, SlackChannel] = {}
+        self.files: dict[str, SlackFile] = {}
         self.edit_window_seconds: float | None = None
-        self.scopes: frozenset[str] = frozenset()  # of the bot's token
+        self.scopes = USUAL_SCOPES  # of the bot's token
         self.emit: Callable[[str, Wire], None] = lambda subscription, event: None
         self._ids = itertools.count(1)
         self._last_ts = 0
 
     def new_id(self, prefix: str) -> str:
-        """An id not given before, that looks like Slack's."""
+        """Return an id not given before, that looks like Slack's."""
         number, digits = next(self._ids) * 7919, ""
         while number:
             number, rest = divmod(number, 36)
@@ -160,51 +140,61 @@ class World:
         return f"{prefix}0P{digits.rjust(8, '0')}"
 
     def next_ts(self) -> str:
-        """Unique and growing, over all channels."""
+        """Return a ts that is unique and growing, over all channels."""
         self._last_ts = max(int(self.now() * 1_000_000), self._last_ts + 1)
         return f"{self._last_ts // 1_000_000}.{self._last_ts % 1_000_000:06d}"
 
-    def im_with(self, user_id: str) -> Channel:
-        """The direct channel of the bot and this user, made when first asked for."""
+    def im_with(self, user_id: str) -> SlackChannel:
+        """Return the direct channel of the bot and this user, which is made when first asked for."""
         for channel in self.channels.values():
             if channel.kind == "im" and channel.user_id == user_id:
                 return channel
-        made = Channel(id=self.new_id("D"), kind="im", user_id=user_id, members=[user_id, self.bot.id])
+        made = SlackChannel(id=self.new_id("D"), kind="im", user_id=user_id, members=[user_id, self.bot.id])
         self.channels[made.id] = made
         return made
 
-    def hears(self, channel: Channel) -> bool:
+    def hears(self, channel: SlackChannel) -> bool:
         return self.bot.id in channel.members
 
-    def show(self, channel_id: str, *, deleted: bool = False, thread: str = "") -> list[Wire]:
-        """The channel as its people see it, in order; replies carry their thread, `thread` gives one alone."""
-        channel = self.channels[channel_id]
-        posts = sorted([*channel.posts.values(), *channel.ephemeral], key=lambda post: post.ts)
-        return [
-            _shown(channel, post)
-            for post in posts
-            if (deleted or not post.deleted) and (not thread or thread in (post.ts, post.thread_ts))
-        ]
+    def find_channel(self, channel_id: str) -> SlackChannel:
+        """Return a channel by id. A private channel the bot is not in does not exist for it."""
+        channel = self.channels.get(channel_id)
+        if channel is None or (channel.kind != "channel" and not self.hears(channel)):
+            raise SlackRefusal("channel_not_found")
+        return channel
+
+    def readable_channel(self, channel_id: str) -> SlackChannel:
+        """Return a channel that the bot is in."""
+        channel = self.find_channel(channel_id)
+        if not self.hears(channel):
+            raise SlackRefusal("not_in_channel")
+        return channel
+
+    def writable_channel(self, channel_id: str) -> SlackChannel:
+        """Return a channel the bot may write to now."""
+        channel = self.find_channel(channel_id)
+        if channel.archived:
+            raise SlackRefusal("is_archived")
+        if not self.hears(channel):
+            raise SlackRefusal("not_in_channel")
+        if channel.restricted:
+            raise SlackRefusal("restricted_action")
+        return channel
+
+    def posts_in(self, place: str) -> Iterable[SlackPost]:
+        channel = self.channels[place]
+        return sorted([*channel.posts.values(), *channel.ephemeral], key=lambda post: post.ts)
+
+    def describe(self, post: SlackPost) -> Wire:
+        shown: Wire = {"ts": post.ts} | ({"for_user": post.for_user} if post.for_user else {})
+        if post.is_reply:
+            shown["thread"] = post.thread_ts
+        if buttons := [button["text"]["text"] for button in find_buttons(post)]:
+            shown["buttons"] = buttons
+        return shown
 
 
-def _shown(channel: Channel, post: Post) -> Wire:
-    shown: Wire = {"by_bot": post.by_bot, "message": dict(post.body), "text": post.words, "ts": post.ts}
-    for name in ("deleted", "earlier", "for_user"):
-        if value := getattr(post, name):
-            shown[name] = value
-    if post.is_reply:
-        shown["thread"] = post.thread_ts
-        if post.thread_ts not in channel.posts:
-            shown["orphan"] = True  # answers a message that never was: nobody sees it
-    if buttons := [button["text"]["text"] for button in buttons_of(post)]:
-        shown["buttons"] = buttons
-    return shown
-
-
-def buttons_of(post: Post) -> list[Wire]:
-    """With the id of their block."""
-    found = []
-    for block in post.body.get("blocks", ()):
-        elements = block.get("elements", ()) if block["type"] == "actions" else [block.get("accessory") or {}]
-        found += [{**one, "block_id": block["block_id"]} for one in elements if one.get("type") == "button"]
-    return found
+def find_buttons(post: SlackPost) -> list[Wire]:
+    """Return the buttons of a message with the ids of their blocks."""
+    blocks = [block for block in post.body.get("blocks") or () if block["type"] == "actions"]
+    return [{**one, "block_id": block["block_id"]} for block in blocks for one in block["elements"]]

@@ -1,27 +1,43 @@
-"""How a message comes to be in a chat, from people and bots alike, and whether the bot hears of it."""
+"""How a message gets into a chat, from people and bots alike, and whether the bot is told of it."""
 
 import re
 from typing import Any
 
-from playground.telegram.rules import Wire, utf16_length
-from playground.telegram.world import Chat, Post, User, World, without_reply
+from playground.telegram.rules import bad_request
+from playground.telegram.world import TelegramChat, TelegramFile, TelegramPost, TelegramUser, TelegramWorld
+from playground.wire import Wire, without
 
 _COMMAND = re.compile(r"/\w+(?:@(\w+))?")
+_SERVICE = frozenset(
+    (
+        *("new_chat_members", "left_chat_member", "migrate_to_chat_id", "migrate_from_chat_id"),
+        *("forum_topic_created", "forum_topic_closed"),
+    )
+)
+_FOLDERS = {"photo": "photos", "voice": "voice", "audio": "music", "video": "videos", "sticker": "stickers"}
+_ENDINGS = {"photo": "jpg", "voice": "oga", "audio": "mp3", "video": "mp4", "sticker": "webp", "video_note": "mp4"}
+_MIME_TYPES = {"voice": "audio/ogg", "audio": "audio/mpeg", "video": "video/mp4", "animation": "video/mp4"}
+_REQUIRED: dict[str, Wire] = {
+    "voice": {"duration": 1},
+    "audio": {"duration": 1},
+    "video": {"width": 640, "height": 360, "duration": 1},
+    "animation": {"width": 320, "height": 240, "duration": 1},
+    "video_note": {"length": 240, "duration": 1},
+    "sticker": {"type": "regular", "width": 512, "height": 512, "is_animated": False, "is_video": False},
+}
 
 
 def compose(
-    world: World,
-    chat: Chat,
+    world: TelegramWorld,
+    chat: TelegramChat,
     content: Wire,
     *,
-    sender: User | None,
-    sender_chat: Chat | None = None,
+    sender: TelegramUser | None,
+    sender_chat: TelegramChat | None = None,
     thread: int = 0,
-    reply_to: Post | None = None,
-    quote: str = "",
-    date: int = 0,
+    reply_to: TelegramPost | None = None,
 ) -> Wire:
-    """A Message with a fresh id; not yet in the chat."""
+    """Return a Message with a fresh id that is not yet in the chat."""
     body: Wire = {"message_id": world.next_message_id(chat)}
     if thread:
         body["message_thread_id"] = thread
@@ -29,8 +45,7 @@ def compose(
         body["from"] = sender.wire
     if sender_chat:
         body["sender_chat"] = sender_chat.wire
-    body["chat"] = chat.wire
-    body["date"] = date or int(world.now())
+    body |= {"chat": chat.wire, "date": int(world.now())}
     if thread:
         body["is_topic_message"] = True
         # Real clients reply to the message that opened the topic unless told otherwise.
@@ -39,97 +54,107 @@ def compose(
         # Replies outside of forums belong to a thread too, one that bots cannot send to.
         body["message_thread_id"] = reply_to.body.get("message_thread_id", reply_to.body["message_id"])
     if reply_to:
-        body["reply_to_message"] = without_reply(reply_to.body)
-        if quote:
-            position = utf16_length(reply_to.words.partition(quote)[0])
-            body["quote"] = {"text": quote, "position": position, "is_manual": True}
+        body["reply_to_message"] = without(reply_to.body, "reply_to_message")
     return body | content
 
 
-def add(world: World, chat: Chat, body: Wire, *, by_bot: bool) -> Post:
-    """Put it into the chat."""
-    post = Post(body=body, by_bot=by_bot)
+def add(world: TelegramWorld, chat: TelegramChat, body: Wire, *, by_bot: bool) -> TelegramPost:
+    """Put a message into the chat."""
+    post = TelegramPost(body=body, by_bot=by_bot)
     chat.posts[body["message_id"]] = post
-    sender = body.get("from")
-    if chat.is_group and sender and sender["is_bot"] and "sender_chat" not in body:
-        chat.last_bot = sender["id"]
     world.events.note("message", chat_id=chat.id, message_id=body["message_id"], by_bot=by_bot, message=body)
     return post
 
 
-def tell_bot(world: World, chat: Chat, post: Post, *, force: bool | None = None, edited: bool = False) -> None:
-    """Tell the bot, if it may hear this; `force` decides instead where it is not None."""
-    if not (hears(world, chat, post) if force is None else force):
+def tell_bot(
+    world: TelegramWorld, chat: TelegramChat, post: TelegramPost, *, force: bool | None = None, edited: bool = False
+) -> None:
+    """Tell the bot of a message if it may hear it; `force` decides instead where it is not None."""
+    if not (_hears(world, chat, post) if force is None else force):
         return
     post.heard = True
     kind = "channel_post" if chat.kind == "channel" else "message"
     world.updates.push(f"edited_{kind}" if edited else kind, post.body)
 
 
-def hears(world: World, chat: Chat, post: Post) -> bool:
-    """Privacy mode as documented: commands and replies meant for this bot, and service messages; mentions do not count.
+def _hears(world: TelegramWorld, chat: TelegramChat, post: TelegramPost) -> bool:
+    """Apply privacy mode: the bot hears commands and replies meant for it and service messages, but no mentions.
 
     No bot hears another bot, and admins hear everything.
     """
-    body, sender = post.body, post.body.get("from", {})
+    body = post.body
     if chat.kind == "private":
         return True
     if chat.bot_status in ("left", "kicked"):
         return False
     if chat.kind == "channel" or _is_service(body):
         return True
-    if sender.get("is_bot") and "sender_chat" not in body:
+    if body.get("from", {}).get("is_bot") and "sender_chat" not in body:
         return False
     if world.reads_all or chat.bot_is_admin:
         return True
-    return _is_meant_for_bot(world, chat, body)
-
-
-def _is_meant_for_bot(world: World, chat: Chat, body: Wire) -> bool:
     replied = chat.post(body.get("reply_to_message", {}).get("message_id", 0))
-    if replied and not _is_service(replied.body):
-        if replied.by_bot or replied.heard:
-            return True
-        if replied.body.get("from", {}).get("is_bot"):
-            return False  # a reply to another bot is that bot's alone
-    words = body.get("text") or body.get("caption", "")
-    if match := _COMMAND.match(words):
-        if match[1]:
-            return match[1].lower() == world.bot.username.lower()
-        return chat.last_bot in (0, world.bot.id)
-    return world.hears_mentions and f"@{world.bot.username}".lower() in words.lower()
-
-
-_SERVICE_FIELDS = (
-    "new_chat_members left_chat_member new_chat_title migrate_to_chat_id migrate_from_chat_id pinned_message "
-    "forum_topic_created forum_topic_closed forum_topic_reopened group_chat_created"
-)
-_SERVICE = frozenset(_SERVICE_FIELDS.split())
+    if replied and not _is_service(replied.body) and (replied.by_bot or replied.heard):
+        return True
+    command = _COMMAND.match(post.words)
+    return command is not None and (command[1] or world.bot.username).lower() == world.bot.username.lower()
 
 
 def _is_service(body: Wire) -> bool:
     return not _SERVICE.isdisjoint(body)
 
 
-def service(world: World, chat: Chat, sender: User, *, thread: int = 0, **content: Any) -> Post:
-    """A message nobody wrote: someone joined, a topic opened, the group moved."""
-    post = add(world, chat, compose(world, chat, content, sender=sender, thread=thread), by_bot=sender is world.bot)
-    if sender is not world.bot:
-        tell_bot(world, chat, post)
-    return post
+def add_service(
+    world: TelegramWorld, chat: TelegramChat, sender: TelegramUser, *, thread: int = 0, **content: Any
+) -> None:
+    """Add a message nobody wrote: someone joined, a topic was closed, the group moved."""
+    post = add(world, chat, compose(world, chat, content, sender=sender, thread=thread), by_bot=False)
+    tell_bot(world, chat, post)
 
 
-def member_wire(user: User, status: str) -> Wire:
-    wire: Wire = {"user": user.wire, "status": status}
-    if status == "creator":
-        return {**wire, "is_anonymous": False}
-    if status == "kicked":
-        return {**wire, "until_date": 0}
-    if status != "administrator":
-        return wire
-    rights = (
-        "can_manage_chat can_delete_messages can_manage_video_chats can_restrict_members can_change_info "
-        "can_invite_users can_post_stories can_edit_stories can_delete_stories can_pin_messages can_manage_topics"
+def store_file(
+    world: TelegramWorld,
+    kind: str,
+    content: bytes,
+    *,
+    name: str = "",
+    mime_type: str = "",
+    size: int | None = None,
+) -> TelegramFile:
+    """Keep a file; with `size` it claims that size, whatever its content."""
+    number = world.number()
+    ending = _ENDINGS.get(kind) or (name.rsplit(".", 1)[-1] if "." in name else "bin")
+    stored = TelegramFile(
+        id=f"AgACAgIAAxkBAAI{number:08d}{kind[:3]}AQAD",
+        path=f"{_FOLDERS.get(kind, 'documents')}/file_{number}.{ending}",
+        size=len(content) if size is None else size,
+        name=name,
+        mime_type=mime_type or _MIME_TYPES.get(kind, ""),
+        content=content,
+        kind=kind,
     )
-    never = ("can_be_edited", "is_anonymous", "can_promote_members")
-    return {**wire, **dict.fromkeys(never, False), **dict.fromkeys(rights.split(), True)}
+    world.files[stored.id] = stored
+    return stored
+
+
+def find_file(world: TelegramWorld, file_id: str) -> TelegramFile:
+    if file_id not in world.files:
+        raise bad_request("invalid file_id")
+    return world.files[file_id]
+
+
+def media_fields(world: TelegramWorld, kind: str, stored: TelegramFile, details: Wire) -> Wire:
+    """Return the part of a Message that shows this file; `details` are the sender's sizes, durations and titles."""
+    file = stored.wire
+    if kind == "photo":
+        small = store_file(world, "photo", stored.content, size=min(stored.size, 1000))
+        size = {"width": details.get("width", 1280), "height": details.get("height", 720)}
+        return {"photo": [{**small.wire, "width": 90, "height": 51}, {**file, **size}]}
+    if stored.mime_type and kind not in ("sticker", "video_note"):
+        file["mime_type"] = stored.mime_type
+    if stored.name and kind in ("document", "audio", "video", "animation"):
+        file["file_name"] = stored.name
+    fields = {kind: {**file, **_REQUIRED.get(kind, {}), **details}}
+    if kind == "animation":
+        fields["document"] = file  # for clients older than animations
+    return fields

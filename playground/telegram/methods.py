@@ -1,31 +1,28 @@
-"""The bot's other methods: changing messages, answering buttons, asking about chats and files; and the table of all."""
+"""The bot's methods: sending, changing messages, answering buttons, commands and files."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from playground.telegram.media import find_file
-from playground.telegram.messages import member_wire
-from playground.telegram.places import open_topic
-from playground.telegram.request import Params
+from playground.params import NotJson, Params
+from playground.telegram.messages import add, compose, find_file, media_fields, store_file
 from playground.telegram.rules import (
+    ACTIONS,
+    MAX_CAPTION_UNITS,
     MAX_DOWNLOAD_BYTES,
-    Wire,
+    MAX_TEXT_UNITS,
     bad_request,
     check_commands,
+    check_keyboard,
+    check_photo,
     check_reactions,
-    check_reply_markup,
+    utf16_length,
 )
-from playground.telegram.sending import (
-    SENDING,
-    caption_fields,
-    given_text,
-    send_chat_action,
-    send_message_draft,
-    text_fields,
-)
-from playground.telegram.world import Chat, Post, World
+from playground.telegram.text import MarkedText, finish, read_entities
+from playground.telegram.world import TelegramChat, TelegramFile, TelegramPost, TelegramWorld
+from playground.wire import Wire, without
 
-Method = Callable[[World, Params], Any]
+Method = Callable[[TelegramWorld, Params], Any]
 
 _NOT_MODIFIED = (
     "message is not modified: specified new message content and reply markup are exactly the same as a current "
@@ -33,21 +30,145 @@ _NOT_MODIFIED = (
 )
 _TOO_OLD = "query is too old and response timeout expired or query ID is invalid"
 _DELETABLE_SECONDS = 48 * 3600
+_MAX_RAW_BYTES = 1 << 15
+_GENERAL = 1  # the topic every forum has: actions may name it, messages must not
+_DETAILS = ("duration", "width", "height", "performer", "title")
+_KINDS = ("photo", "document", "voice", "audio", "video", "animation")
 
 
-def get_me(world: World, params: Params) -> Wire:
-    return {
-        **world.bot.wire,
-        "can_join_groups": True,
-        "can_read_all_group_messages": world.reads_all,
-        "supports_inline_queries": False,
-        "can_connect_to_business": False,
-        "has_main_web_app": False,
-        "has_topics_enabled": False,
-    }
+def get_me(world: TelegramWorld, params: Params) -> Wire:
+    wire = {**world.bot.wire, "can_join_groups": True, "can_read_all_group_messages": world.reads_all}
+    never = ("supports_inline_queries", "can_connect_to_business", "has_main_web_app", "has_topics_enabled")
+    return wire | dict.fromkeys(never, False)
 
 
-def _find(world: World, params: Params, what: str) -> tuple[Chat, Post]:
+def _read_text(params: Params, field: str) -> MarkedText:
+    """Read the text as given, before anything is known of the chat, as on the real server."""
+    text = params.text(field)
+    if len(text.encode("utf-8", "surrogatepass")) > _MAX_RAW_BYTES:
+        raise bad_request("text is too long")
+    if params.text("parse_mode"):
+        raise bad_request("unsupported parse_mode")  # Hermes sends entities; no parse mode is played here
+    try:
+        entities = params.data("entities" if field == "text" else "caption_entities")
+    except NotJson:
+        entities = None  # entities that are no JSON are ignored
+    return MarkedText(text, read_entities(entities))
+
+
+def _check_text(marked: MarkedText) -> Wire:
+    finished = finish(marked)
+    if not finished.text:
+        raise bad_request("text must be non-empty" if marked.text else "message text is empty")
+    if utf16_length(finished.text) > MAX_TEXT_UNITS:
+        raise bad_request("message is too long")
+    return finished.fields("text")
+
+
+def send_message(world: TelegramWorld, params: Params) -> Wire:
+    marked = _read_text(params, "text")
+    keyboard = check_keyboard(params.data("reply_markup"))
+    chat = world.writable_chat(params.text("chat_id"))
+    content = _check_text(marked)
+    if preview := params.data("link_preview_options"):
+        content["link_preview_options"] = preview
+    return _put(world, params, chat, content, keyboard)
+
+
+def _put(world: TelegramWorld, params: Params, chat: TelegramChat, content: Wire, keyboard: Wire | None) -> Wire:
+    replied = _find_replied(chat, params)
+    thread = _check_thread(chat, params, replied)
+    if keyboard:
+        content["reply_markup"] = keyboard
+    sender, sender_chat = (None, chat) if chat.kind == "channel" else (world.bot, None)
+    body = compose(world, chat, content, sender=sender, sender_chat=sender_chat, thread=thread, reply_to=replied)
+    chat.drafts.clear()
+    chat.last_action = ""
+    add(world, chat, body, by_bot=True)
+    return body
+
+
+def _find_replied(chat: TelegramChat, params: Params) -> TelegramPost | None:
+    given = params.data("reply_parameters")
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise bad_request("object expected as reply parameters")
+    post = chat.post(Params(given).integer("message_id"))
+    if post is None and not given.get("allow_sending_without_reply"):
+        raise bad_request("message to be replied not found")
+    return post
+
+
+def _check_thread(chat: TelegramChat, params: Params, replied: TelegramPost | None) -> int:
+    thread = params.integer("message_thread_id")
+    if not thread:
+        return replied.body.get("message_thread_id", 0) if replied and chat.is_forum else 0
+    if thread not in chat.topics:
+        raise bad_request("message thread not found")  # the General topic included
+    if chat.topics[thread]["closed"] and not chat.bot_is_admin:
+        raise bad_request("TOPIC_CLOSED")
+    return thread
+
+
+def send_media(world: TelegramWorld, params: Params, kind: str) -> Wire:
+    marked = _read_text(params, "caption")
+    keyboard = check_keyboard(params.data("reply_markup"))
+    chat = world.writable_chat(params.text("chat_id"))
+    stored = _store_upload(world, params, kind)
+    details = {name: params.integer(name) or params.text(name) for name in _DETAILS if params.text(name)}
+    content = media_fields(world, kind, stored, {} if kind == "document" else details)
+    caption = finish(marked)
+    if utf16_length(caption.text) > MAX_CAPTION_UNITS:
+        raise bad_request("message caption is too long")
+    if caption.text:
+        content |= caption.fields("caption")
+    return _put(world, params, chat, content, keyboard)
+
+
+def _store_upload(world: TelegramWorld, params: Params, kind: str) -> TelegramFile:
+    """Only uploads of this request are taken: Hermes sends no file by its id or address."""
+    upload = params.files.get(params.text(kind).removeprefix("attach://") or kind)
+    if upload is None:
+        raise bad_request("wrong file identifier/HTTP URL specified")
+    if not upload.content:
+        raise bad_request("file must be non-empty")
+    if kind == "photo":
+        check_photo(upload.content)
+    return store_file(world, kind, upload.content, name=upload.name, mime_type=upload.mime_type)
+
+
+def send_message_draft(world: TelegramWorld, params: Params) -> bool:
+    """Show a preview in a private chat for half a minute or until the message comes; empty text is allowed."""
+    marked = finish(_read_text(params, "text"))
+    if utf16_length(marked.text) > MAX_TEXT_UNITS:
+        raise bad_request("message is too long")
+    chat = world.writable_chat(params.text("chat_id"))
+    draft_id = params.integer("draft_id")
+    if chat.kind != "private":
+        raise bad_request("TEXTDRAFT_PEER_INVALID")
+    if not draft_id:
+        raise bad_request("RANDOM_ID_INVALID")
+    draft = {"draft_id": draft_id, "at": world.now(), **marked.fields("text")}
+    chat.drafts = {draft_id: draft}
+    world.events.note("draft", chat_id=chat.id, draft=draft)
+    return True
+
+
+def send_chat_action(world: TelegramWorld, params: Params) -> bool:
+    action = params.text("action")
+    if action not in ACTIONS:
+        raise bad_request("wrong parameter action in request")
+    chat = world.writable_chat(params.text("chat_id"))
+    thread = params.integer("message_thread_id")
+    if thread and thread not in chat.topics and not (chat.is_forum and thread == _GENERAL):
+        raise bad_request("message thread not found")
+    chat.last_action = "" if action == "cancel" else action
+    world.events.note("action", chat_id=chat.id, action=action, thread=thread)
+    return True
+
+
+def _find(world: TelegramWorld, params: Params, what: str) -> tuple[TelegramChat, TelegramPost]:
     chat = world.writable_chat(params.text("chat_id"))
     post = chat.post(params.integer("message_id"))
     if post is None:
@@ -55,80 +176,47 @@ def _find(world: World, params: Params, what: str) -> tuple[Chat, Post]:
     return chat, post
 
 
-def _editable(world: World, params: Params) -> tuple[Chat, Post]:
-    if not params.has("chat_id") and not params.has("message_id"):
-        raise bad_request("message identifier is not specified")  # inline messages are not played here
+def edit_message_text(world: TelegramWorld, params: Params) -> Wire:
+    return _edit(world, params, _read_text(params, "text"))
+
+
+def edit_message_reply_markup(world: TelegramWorld, params: Params) -> Wire:
+    return _edit(world, params, None)
+
+
+def _edit(world: TelegramWorld, params: Params, marked: MarkedText | None) -> Wire:
+    """Replace the text, if one is given; a keyboard that is not given again is gone."""
+    keyboard = check_keyboard(params.data("reply_markup"))
     chat, post = _find(world, params, "message to edit")
     if not post.by_bot:
         raise bad_request("message can't be edited")
-    return chat, post
-
-
-def edit_message_text(world: World, params: Params) -> Wire:
-    formatted = given_text(params, "text", "entities")
-    markup = check_reply_markup(params.data("reply_markup"), inline_only=True)
-    chat, post = _editable(world, params)
-    if "text" not in post.body:
+    if marked and "text" not in post.body:
         raise bad_request("there is no text in the message to edit")
-    return _edit(world, chat, post, text_fields(world, formatted), markup, ("text", "entities"))
-
-
-def edit_message_caption(world: World, params: Params) -> Wire:
-    formatted = given_text(params, "caption", "caption_entities")
-    markup = check_reply_markup(params.data("reply_markup"), inline_only=True)
-    chat, post = _editable(world, params)
-    if "text" in post.body:
-        raise bad_request("there is no caption in the message to edit")
-    return _edit(world, chat, post, caption_fields(world, formatted), markup, ("caption", "caption_entities"))
-
-
-def edit_message_reply_markup(world: World, params: Params) -> Wire:
-    markup = check_reply_markup(params.data("reply_markup"), inline_only=True)
-    chat, post = _editable(world, params)
-    return _edit(world, chat, post, {}, markup, ())
-
-
-def _edit(world: World, chat: Chat, post: Post, new: Wire, markup: Wire | None, fields: tuple[str, ...]) -> Wire:
-    """The fields named are replaced by what is new; a keyboard that is not given again is gone."""
+    fields = ("text", "entities") if marked else ()
+    new = _check_text(marked) if marked else {}
     old = {field: post.body[field] for field in fields if field in post.body}
-    if old == new and post.body.get("reply_markup") == markup:
+    if old == new and post.body.get("reply_markup") == keyboard:
         raise bad_request(_NOT_MODIFIED)
-    if fields and old != new:
-        post.earlier.append(old.get(fields[0], ""))
-    gone = {*fields, "reply_markup"}
-    kept = {key: value for key, value in post.body.items() if key not in gone}
-    post.body = {**kept, "edit_date": int(world.now()), **new, **({"reply_markup": markup} if markup else {})}
+    if old != new:
+        post.earlier.append(old["text"])
+    kept = without(post.body, *fields, "reply_markup")
+    post.body = {**kept, "edit_date": int(world.now()), **new, **({"reply_markup": keyboard} if keyboard else {})}
     world.events.note("edit", chat_id=chat.id, message_id=post.body["message_id"], by_bot=True, message=post.body)
     return post.body
 
 
-def delete_message(world: World, params: Params) -> bool:
+def delete_message(world: TelegramWorld, params: Params) -> bool:
     chat, post = _find(world, params, "message to delete")
-    _delete(world, chat, post)
-    return True
-
-
-def delete_messages(world: World, params: Params) -> bool:
-    chat = world.writable_chat(params.text("chat_id"))
-    ids = params.data("message_ids")
-    if not isinstance(ids, list) or not ids or not all(str(one).isdigit() for one in ids):
-        raise bad_request("message identifiers are not specified")
-    for message_id in ids:
-        if post := chat.post(int(message_id)):
-            _delete(world, chat, post)
-    return True
-
-
-def _delete(world: World, chat: Chat, post: Post) -> None:
     if chat.kind != "private" and not post.by_bot and not chat.bot_is_admin:
         raise bad_request("message can't be deleted")
     if not chat.bot_is_admin and world.now() - post.body["date"] > _DELETABLE_SECONDS:
         raise bad_request("message can't be deleted for everyone")
     post.deleted = True
     world.events.note("delete", chat_id=chat.id, message_id=post.body["message_id"], by_bot=True)
+    return True
 
 
-def set_message_reaction(world: World, params: Params) -> bool:
+def set_message_reaction(world: TelegramWorld, params: Params) -> bool:
     reactions = check_reactions(params.data("reaction"))
     chat, post = _find(world, params, "message to react")
     post.reactions[world.bot.id] = reactions
@@ -138,141 +226,71 @@ def set_message_reaction(world: World, params: Params) -> bool:
     return True
 
 
-def answer_callback_query(world: World, params: Params) -> bool:
+def answer_callback_query(world: TelegramWorld, params: Params) -> bool:
     query = world.queries.get(params.text("callback_query_id"))
-    if query is None or query.answer is not None or query.expired:
+    if query is None or query.answer is not None:
         raise bad_request(_TOO_OLD)
     if len(params.text("text")) > 200:
         raise bad_request("MESSAGE_TOO_LONG")
-    query.answer = {
-        "text": params.text("text"),
-        "show_alert": params.boolean("show_alert"),
-        "url": params.text("url"),
-        "cache_time": params.integer("cache_time"),
-    }
+    query.answer = {"text": params.text("text"), "show_alert": params.boolean("show_alert")}
     world.events.note("answer", query_id=query.id, answer=query.answer)
     return True
 
 
-def _scope(params: Params) -> tuple[str, str]:
+def _read_scope(params: Params) -> tuple[str, str]:
     scope = params.data("scope") or {"type": "default"}
-    if not isinstance(scope, dict):
-        raise bad_request("can't parse BotCommandScope: object expected as bot command scope")
     return ":".join(str(value) for value in scope.values()), params.text("language_code")
 
 
-def set_my_commands(world: World, params: Params) -> bool:
-    world.commands[_scope(params)] = check_commands(params.data("commands"))
+def set_my_commands(world: TelegramWorld, params: Params) -> bool:
+    world.commands[_read_scope(params)] = check_commands(params.data("commands"))
     world.events.note("commands")
     return True
 
 
-def get_my_commands(world: World, params: Params) -> list[Wire]:
-    return world.commands.get(_scope(params), [])
+def get_my_commands(world: TelegramWorld, params: Params) -> list[Wire]:
+    return world.commands.get(_read_scope(params), [])
 
 
-def delete_my_commands(world: World, params: Params) -> bool:
-    world.commands.pop(_scope(params), None)
-    return True
-
-
-def get_file(world: World, params: Params) -> Wire:
-    if not params.has("file_id"):
-        raise bad_request("file_id not specified")
+def get_file(world: TelegramWorld, params: Params) -> Wire:
     stored = find_file(world, params.text("file_id"))
     if stored.size > MAX_DOWNLOAD_BYTES:
         raise bad_request("file is too big")
-    file = {"file_id": stored.id, "file_unique_id": stored.unique_id, "file_size": stored.size}
-    return {**file, "file_path": stored.path}
+    return {**stored.wire, "file_path": stored.path}
 
 
-def get_chat(world: World, params: Params) -> Wire:
-    chat = world.find_chat(params.text("chat_id"))
-    if chat.kind != "private":
-        world.writable_chat(chat.id)
-    gifts = dict.fromkeys(
-        ["unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription", "gifts_from_channels"], False
-    )
-    return {**chat.wire, "accent_color_id": 0, "max_reaction_count": 11, "accepted_gift_types": gifts}
-
-
-def get_chat_member(world: World, params: Params) -> Wire:
-    chat = world.writable_chat(params.text("chat_id"))
-    user = world.users.get(params.integer("user_id"))
-    if user is None:
-        raise bad_request("PARTICIPANT_ID_INVALID")
-    if user is world.bot:
-        return member_wire(user, chat.bot_status)
-    return member_wire(user, chat.members.get(user.id, "left"))
-
-
-def leave_chat(world: World, params: Params) -> bool:
-    chat = world.writable_chat(params.text("chat_id"))
-    if chat.kind == "private":
-        raise bad_request("chat member status can't be changed in private chats")
-    chat.bot_status = "left"
-    world.events.note("member", chat_id=chat.id, status="left")
-    return True
-
-
-def create_forum_topic(world: World, params: Params) -> Wire:
-    chat = world.writable_chat(params.text("chat_id"))
-    name = params.text("name").strip()
-    if not chat.is_forum:
-        raise bad_request("the chat is not a forum")
-    if not chat.bot_is_admin:
-        raise bad_request("not enough rights to create a topic")
-    if not name:
-        raise bad_request("TOPIC_TITLE_EMPTY")
-    return open_topic(world, chat, world.bot, name)
-
-
-def set_webhook(world: World, params: Params) -> bool:
-    url = params.text("url")
-    if url and not url.startswith("https://"):
-        raise bad_request("bad webhook: An HTTPS URL must be provided for webhook")
+def delete_webhook(world: TelegramWorld, params: Params) -> bool:
     if params.boolean("drop_pending_updates"):
-        world.updates.drop()
-    world.updates.set_webhook(url)
-    return True
-
-
-def delete_webhook(world: World, params: Params) -> bool:
-    if params.boolean("drop_pending_updates"):
-        world.updates.drop()
+        world.updates.restart_ids(world.updates.next_id)
     world.updates.set_webhook("")
     return True
 
 
-def get_webhook_info(world: World, params: Params) -> Wire:
+def get_webhook_info(world: TelegramWorld, params: Params) -> Wire:
     updates = world.updates
     info: Wire = {"url": updates.webhook_url, "has_custom_certificate": False, "pending_update_count": updates.count}
     return info | ({"allowed_updates": updates.asked} if updates.asked else {})
 
 
+_SENDING: dict[str, Method] = {
+    "sendmessage": send_message,
+    **{f"send{kind}": partial(send_media, kind=kind) for kind in _KINDS},
+}
 METHODS: dict[str, Method] = {
     "getme": get_me,
-    **SENDING,
+    **_SENDING,
     "sendmessagedraft": send_message_draft,
     "sendchataction": send_chat_action,
     "editmessagetext": edit_message_text,
-    "editmessagecaption": edit_message_caption,
     "editmessagereplymarkup": edit_message_reply_markup,
     "deletemessage": delete_message,
-    "deletemessages": delete_messages,
     "setmessagereaction": set_message_reaction,
     "answercallbackquery": answer_callback_query,
     "setmycommands": set_my_commands,
     "getmycommands": get_my_commands,
-    "deletemycommands": delete_my_commands,
     "getfile": get_file,
-    "getchat": get_chat,
-    "getchatmember": get_chat_member,
-    "leavechat": leave_chat,
-    "createforumtopic": create_forum_topic,
-    "setwebhook": set_webhook,
     "deletewebhook": delete_webhook,
     "getwebhookinfo": get_webhook_info,
 }
-# What counts against the limits on messages.
-LIMITED = frozenset((*SENDING, "editmessagetext", "editmessagecaption", "editmessagereplymarkup"))
+# Methods that count against the limits on messages.
+LIMITED = frozenset((*_SENDING, "editmessagetext", "editmessagereplymarkup"))

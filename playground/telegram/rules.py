@@ -1,11 +1,10 @@
-"""What the Bot API refuses, in its own words: lengths, keyboards, commands, reactions, chat actions."""
+"""Refusals of the Bot API in its own words: keyboards, commands, reactions, chat actions, photos."""
 
 import re
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Mapping
 
-from playground import wire
-from playground.wire import Wire as Wire
-from playground.wire import to_json as to_json
+from playground.wire import ApiRefusal, Wire, to_json
 
 MAX_TEXT_UNITS = 4096
 MAX_CAPTION_UNITS = 1024
@@ -26,22 +25,14 @@ _REACTIONS = (
 )
 REACTIONS = frozenset(_REACTIONS.split())
 _COMMAND = re.compile(r"[a-z0-9_]{1,32}")
-# One of these makes a button of an inline keyboard; without one it is a button of the other kind of keyboard.
-_BUTTON_KINDS = (
-    "url",
-    "callback_data",
-    "web_app",
-    "login_url",
-    "switch_inline_query",
-    "switch_inline_query_current_chat",
-    "switch_inline_query_chosen_chat",
-    "copy_text",
-    "callback_game",
-    "pay",
-)
+_MAX_PHOTO_BYTES = 10 * 1024 * 1024
+_MAX_SIDES = 10_000
+_MAX_RATIO = 20
+_PNG = b"\x89PNG\r\n\x1a\n"
+_PICTURES = (_PNG, b"\xff\xd8\xff", b"GIF8", b"BM", b"RIFF")
 
 
-class Refused(wire.Refused):
+class TelegramRefusal(ApiRefusal):
     """An answer with `ok: false`; `parameters` go beside the description."""
 
     def __init__(self, code: int, description: str, **parameters: int) -> None:
@@ -56,74 +47,52 @@ class Refused(wire.Refused):
         return to_json(body | ({"parameters": self.parameters} if self.parameters else {}))
 
 
-def bad_request(words: str) -> Refused:
-    """The server writes its reason with a small letter, except where it is a CODE."""
+def bad_request(words: str) -> TelegramRefusal:
+    """Write the reason with a lower-case letter, except where it is a CODE, as the server does."""
     if words[1:2].isupper() or words[1:2] == "_":
-        return Refused(400, f"Bad Request: {words}")
-    return Refused(400, f"Bad Request: {words[:1].lower()}{words[1:]}")
+        return TelegramRefusal(400, f"Bad Request: {words}")
+    return TelegramRefusal(400, f"Bad Request: {words[:1].lower()}{words[1:]}")
 
 
-def forbidden(words: str) -> Refused:
-    return Refused(403, f"Forbidden: {words}")
+def forbidden(words: str) -> TelegramRefusal:
+    return TelegramRefusal(403, f"Forbidden: {words}")
 
 
-def too_many_requests(seconds: int) -> Refused:
-    return Refused(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
+def too_many_requests(seconds: int) -> TelegramRefusal:
+    return TelegramRefusal(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
 
 
 def utf16_length(text: str) -> int:
-    """Telegram counts in UTF-16 units: most emoji are two."""
+    """Count UTF-16 units, as Telegram does: most emoji are two."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def check_reply_markup(markup: object, *, inline_only: bool = False) -> Wire | None:
-    """The keyboard as it is kept, or None for none. Only inline keyboards stay with a message."""
-    if markup is None or markup == "":
-        return None
-    if not isinstance(markup, dict):
+def check_keyboard(markup: object) -> Wire | None:
+    """Return the inline keyboard as it is kept, or None; no other keyboard stays with a message."""
+    if not isinstance(markup, dict | None):
         raise bad_request("object expected as reply markup")
-    if "inline_keyboard" in markup:
-        return _inline_keyboard(markup["inline_keyboard"])
-    if inline_only and markup:
-        raise bad_request("inline keyboard expected")
-    if "keyboard" in markup and not _is_rows(markup["keyboard"]):
-        raise bad_request('field "keyboard" of the ReplyKeyboardMarkup must be an Array of Arrays')
-    return None
-
-
-def _inline_keyboard(rows: object) -> Wire | None:
-    if not _is_rows(rows):
+    if not markup or "inline_keyboard" not in markup:
+        return None
+    rows = markup["inline_keyboard"]
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise bad_request('field "inline_keyboard" of the InlineKeyboardMarkup must be an Array of Arrays')
-    assert isinstance(rows, list)
-    kept = [[_button(button) for button in row] for row in rows if row]
+    kept = [[_check_button(button) for button in row] for row in rows if row]
     return {"inline_keyboard": kept} if kept else None
 
 
-def _is_rows(rows: object) -> bool:
-    return isinstance(rows, list) and all(isinstance(row, list) for row in rows)
-
-
-def _button(button: object) -> Wire:
+def _check_button(button: object) -> Wire:
     if not isinstance(button, dict):
         raise bad_request("can't parse inline keyboard button: InlineKeyboardButton must be an Object")
     text = button.get("text")
-    if not isinstance(text, str):
-        raise bad_request("can't parse inline keyboard button: Can't find field \"text\"")
-    if not text:
+    if not isinstance(text, str) or not text:
         raise bad_request('can\'t parse inline keyboard button: Field "text" must be non-empty')
-    if not any(kind in button for kind in _BUTTON_KINDS):
+    if "callback_data" not in button and "url" not in button:
         raise bad_request("can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard")
     if "callback_data" in button:
         data = button["callback_data"]
         if not isinstance(data, str) or not 1 <= len(data.encode("utf-8", "surrogatepass")) <= MAX_DATA_BYTES:
             raise bad_request("BUTTON_DATA_INVALID")
-    if "url" in button and not _is_link(button["url"]):
-        raise bad_request(f"inline keyboard button URL '{button['url']}' is invalid: Wrong HTTP URL")
     return dict(button)
-
-
-def _is_link(url: object) -> bool:
-    return isinstance(url, str) and re.fullmatch(r"(?:(?:https?|tg|ton)://)?[^\s/]+\S*", url) is not None
 
 
 def check_commands(commands: object) -> list[Wire]:
@@ -131,17 +100,13 @@ def check_commands(commands: object) -> list[Wire]:
         raise bad_request("expected an Array of BotCommand")
     if len(commands) > MAX_COMMANDS:
         raise bad_request("BOT_COMMANDS_TOO_MUCH")
-    return [_command(command) for command in commands]
+    return [_check_command(command) for command in commands]
 
 
-def _command(command: object) -> Wire:
+def _check_command(command: object) -> Wire:
     if not isinstance(command, dict) or not isinstance(command.get("command"), str):
         raise bad_request("can't parse BotCommand: Can't find field \"command\"")
     name, words = command["command"].strip().removeprefix("/"), str(command.get("description") or "").strip()
-    if not name:
-        raise bad_request("command must be non-empty")
-    if len(name) > 32:
-        raise bad_request("command length must not exceed 32")
     if not _COMMAND.fullmatch(name):
         raise bad_request("BOT_COMMAND_INVALID")
     if not words:
@@ -152,13 +117,27 @@ def _command(command: object) -> Wire:
 
 
 def check_reactions(reactions: object) -> list[Wire]:
-    if reactions is None or reactions == "":
+    if not reactions:
         return []
-    if not isinstance(reactions, Sequence) or not all(isinstance(one, Mapping) for one in reactions):
+    if not isinstance(reactions, list) or not all(isinstance(one, Mapping) for one in reactions):
         raise bad_request("can't parse reaction types JSON object")
     if len(reactions) > 1:
         raise bad_request("REACTIONS_TOO_MANY")  # one per bot and message
-    for one in reactions:
-        if one.get("type") != "emoji" or str(one.get("emoji")) not in REACTIONS:
-            raise bad_request("REACTION_INVALID")
+    if any(one.get("type") != "emoji" or str(one.get("emoji")) not in REACTIONS for one in reactions):
+        raise bad_request("REACTION_INVALID")
     return [dict(one) for one in reactions]
+
+
+def check_photo(content: bytes) -> None:
+    """Raises the refusal of a file that is no picture, or has bad dimensions, which are only read from a PNG."""
+    if len(content) > _MAX_PHOTO_BYTES:
+        raise bad_request("too big for a photo")
+    if not content.startswith(_PICTURES):
+        raise bad_request("IMAGE_PROCESS_FAILED")
+    if content.startswith(_PNG):
+        try:
+            width, height = struct.unpack_from(">II", content, 16)
+        except struct.error:
+            raise bad_request("IMAGE_PROCESS_FAILED") from None
+        if not 0 < width + height <= _MAX_SIDES or max(width, height) > _MAX_RATIO * min(width, height):
+            raise bad_request("PHOTO_INVALID_DIMENSIONS")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from playground import stage as playground
 from playground.model_script import Call, ask_for, say
+from playground.server import ApiCall
 from tests.journeys.live_stage import KINDS, Chat, Kind, chat
 
 # The calls that change what is seen of an answer, with what the platform takes of them: so many in so many seconds.
@@ -88,7 +88,7 @@ async def _until_answered(on: Chat, seconds: float) -> None:
     await on.at_rest()
 
 
-def _changes(kind: Kind, calls: Sequence[playground.Call]) -> tuple[float, ...]:
+def _changes(kind: Kind, calls: Sequence[ApiCall]) -> tuple[float, ...]:
     counted = CHANGES[kind.partition(" ")[0]]
     return tuple(call.at for call in calls if call.method in counted)
 

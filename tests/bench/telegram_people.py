@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
-from playground.telegram.events import EventLog
+from playground.events import EventLog
 from playground.telegram.server import TelegramServer
 from tests.bench.relay_sides import TEXT, Answers
 

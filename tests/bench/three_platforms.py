@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from playground.discord.server import DiscordServer
+from playground.server import PlatformServer
 from playground.slack.server import SlackServer
-from playground.stage import Stage
 from playground.telegram.server import TelegramServer
 
 Event = Mapping[str, Any]
@@ -16,7 +16,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    server: Stage
+    server: PlatformServer
     variables: Callable[[], dict[str, str]]  # by which a gateway finds it, once it is served
     send_method: str
     open_chat: Callable[[], tuple[str, Say]]  # with somebody new: what answers there are known by, and how to speak

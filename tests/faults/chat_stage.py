@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from playground import stage as playground
+from playground.server import PlatformServer
 from playground.wire import Wire
 from tests.faults import aftermath
 from tests.faults.ledger import Arrival, Sent, Verdict
@@ -63,7 +63,7 @@ def read_tag(tag: str) -> Wire:
 class ChatStage(Stage):
     """`dropped` counts second copies that the platform itself did not let through."""
 
-    server: playground.Stage
+    server: PlatformServer
 
     def __init__(self, folder: Path, platform: str, settings: Mapping[str, str], broken: str) -> None:
         self.notices: Counter[str] = Counter()  # how often each came

@@ -1,14 +1,13 @@
 """The stage with Discord on it: direct messages, a channel and a thread, each known to the gateway from the start."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from playground.discord.methods import Route
-from playground.discord.request import Ask
+from playground.discord.methods import RestCall, Route
 from playground.discord.server import DiscordServer
-from playground.stage import Answer
+from playground.server import ApiAnswer
 from playground.wire import Wire
 from tests.faults.chat_inside import TAG
 from tests.faults.chat_stage import LookupStage, Place, Taken, read_tag
@@ -26,18 +25,13 @@ class WatchedServer(DiscordServer):
         self._tell_taken = taken
         self._tell_answered = answered
 
-    def _work(self, route: Route, ask: Ask) -> Callable[[], Awaitable[Answer]]:
-        work = super()._work(route, ask)
-
-        async def watched() -> Answer:
-            answer = await work()
-            if tag := ask.fields.get(TAG) if answer.status == 200 else "":
-                self._tell_taken(tag, json.loads(answer.body))
-            if route.name == "interactionCallback" and answer.status in (200, 204):
-                self._tell_answered(ask.path["interaction_id"])
-            return answer
-
-        return watched
+    async def _run(self, route: Route, call: RestCall) -> ApiAnswer:
+        answer = await super()._run(route, call)
+        if tag := call.fields.get(TAG) if answer.status == 200 else "":
+            self._tell_taken(tag, json.loads(answer.body))
+        if route.name == "interactionCallback":
+            self._tell_answered(call.path["interaction_id"])
+        return answer
 
 
 class DiscordStage(LookupStage):

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from playground.slack.request import Params
+from playground.params import Params
 from playground.slack.server import SlackServer
-from playground.slack.sockets import Delivery
-from playground.slack.world import Post
+from playground.slack.sockets import Envelope
+from playground.slack.world import SlackPost
 from playground.wire import Wire
 from tests.faults.chat_inside import TAG
 from tests.faults.chat_stage import LookupStage, Place, Taken, place_name, read_tag
@@ -24,7 +24,7 @@ _LATE = ("late", "missed", "cut_socket")  # faults by which an envelope may come
 class WatchedServer(SlackServer):
     """Tells of each tagged message that it takes."""
 
-    def __init__(self, *, taken: Callable[[str, str, Post], None]) -> None:
+    def __init__(self, *, taken: Callable[[str, str, SlackPost], None]) -> None:
         super().__init__()
         self._tell_taken = taken
         self.sockets.retry_seconds = (0.5, 1.0, 2.0)
@@ -93,7 +93,7 @@ class SlackStage(LookupStage):
 
     # What the server sees.
 
-    def took(self, tag: str, channel: str, post: Post) -> None:
+    def took(self, tag: str, channel: str, post: SlackPost) -> None:
         files = [self.server.world.files[one["id"]] for one in post.body.get("files", ())]
         self.taken(
             Taken(
@@ -101,14 +101,14 @@ class SlackStage(LookupStage):
                 chat=channel,
                 thread=post.thread_ts,
                 message_id=post.ts,
-                text=(files[0].content or b"").decode() if files else post.words,
+                text=files[0].content.decode() if files else post.words,
                 is_whole=bool(files),
                 more_names=tuple(one.id for one in files),
             )
         )
 
-    def _watch(self, delivery: Delivery, what: str) -> None:
-        event = delivery.payload.get("event", delivery.payload)
+    def _watch(self, envelope: Envelope, what: str) -> None:
+        event = envelope.payload.get("event", envelope.payload)
         channel = event.get("channel") or event.get("channel_id")
         id_ = self._ids.get((channel, event.get("ts") or event.get("trigger_id")))
         message = self.ledger.messages[id_] if id_ is not None else self._sending

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from playground.telegram.request import Params
-from playground.telegram.rules import Wire
+from playground.params import Params
 from playground.telegram.server import TelegramServer
-from playground.telegram.world import Post
+from playground.telegram.world import TelegramPost
+from playground.wire import Wire
 from tests.faults import aftermath
 from tests.faults.chat_inside import TAG
 from tests.faults.chat_stage import ChatStage, Place, Taken, read_tag
@@ -77,19 +77,19 @@ class TelegramStage(ChatStage):
         sent.instead = expect
         self.server.people.edit_text(*self._sent[sent.id], text)
 
-    def press(self, place: Place, notice: Post, *, by: str = "") -> None:
+    def press(self, place: Place, notice: TelegramPost, *, by: str = "") -> None:
         """The one button below a notice of doubt."""
         # Each counts, also a second one below the same message: the answer may be in doubt again by then.
         self._presses[_resend_key(notice)] += 1
         who = int(by or place.people[0])
         self.server.people.press(int(place.chat), who, notice.body["message_id"], text=AGAIN)
 
-    def notices_of_doubt(self, place: Place) -> list[Post]:
+    def notices_of_doubt(self, place: Place) -> list[TelegramPost]:
         """Those whose button can still be pressed."""
         posts = self.server.world.chats[int(place.chat)].posts.values()
         return [post for post in posts if _resend_key(post) and _thread_of(post.body) == place.thread]
 
-    async def notice_of_doubt(self, place: Place) -> Post:
+    async def notice_of_doubt(self, place: Place) -> TelegramPost:
         """The first, as soon as there is one."""
         return (await self.server.wait_for(lambda: self.notices_of_doubt(place), seconds=40))[0]
 
@@ -104,7 +104,7 @@ class TelegramStage(ChatStage):
         """Presses below each notice of doubt, once, until cancelled."""
         pressed: set[tuple[str, int]] = set()
 
-        def fresh() -> list[tuple[Place, Post]]:
+        def fresh() -> list[tuple[Place, TelegramPost]]:
             found = [(place, notice) for place in places for notice in self.notices_of_doubt(place)]
             return [one for one in found if (one[0].chat, one[1].body["message_id"]) not in pressed]
 
@@ -131,7 +131,7 @@ class TelegramStage(ChatStage):
         self.taken(Taken(**read_tag(tag), chat=chat, thread=thread, message_id=message_id, text=text, is_whole=is_file))
 
     def _content_of(self, file_id: str) -> str:
-        return (self.server.world.files[file_id].content or b"").decode()
+        return self.server.world.files[file_id].content.decode()
 
     # The end.
 
@@ -188,7 +188,7 @@ async def on_telegram_stage(
                 await stage.process.kill()
 
 
-def _resend_key(post: Post) -> str:
+def _resend_key(post: TelegramPost) -> str:
     """The key of the answer that the message offers to send again; empty when it offers nothing of the kind."""
     rows = post.body.get("reply_markup", {}).get("inline_keyboard", [])
     actions = [button.get("callback_data", "") for row in rows for button in row]

@@ -10,8 +10,8 @@ from typing import Any
 
 from gateway.store import approvals
 from gateway.store.database import open_database
-from playground import stage as playground
 from playground.model_script import Answer, Call, Step, ask_for
+from playground.server import PlatformServer
 from tests.journeys import discord_stage, slack_stage, telegram_stage
 from tests.journeys.stage import PATIENCE_SECONDS, Home, RunningGateway, WatchedModel, merged, until
 
@@ -78,7 +78,7 @@ class Post:
 class Place:
     """A chat, and the one person who writes there unless another is named."""
 
-    server: playground.Stage
+    server: PlatformServer
     home: Home
     model: WatchedModel
     gateway: Callable[[], AbstractAsyncContextManager[RunningGateway]]

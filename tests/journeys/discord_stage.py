@@ -41,7 +41,7 @@ class Stage:
         async with self.home.gateway(module=module) as running:
             try:
                 await events.wait_for(
-                    lambda: world.commands[0] and any(one["kind"] == "ready" for one in events.after(seen)), seconds=60
+                    lambda: world.commands and any(one["kind"] == "ready" for one in events.after(seen)), seconds=60
                 )
             except TimeoutError:
                 raise AssertionError(f"it does not listen: {running.printed[-3000:]}") from None

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from aiohttp import web
 
 from gateway.platforms.discord.sent import DRAFT_MARK
-from playground import stage as playground
 from playground.discord.server import DiscordServer
 from playground.model_script import Answer, Refusal, Step
+from playground.server import PlatformServer
 from playground.slack.server import SlackServer
 from playground.telegram.server import TelegramServer
 from tests.journeys import discord_stage, slack_stage, telegram_stage
@@ -65,7 +65,7 @@ class Chat:
     """Where somebody asks, and what they see there."""
 
     kind: Kind
-    server: playground.Stage
+    server: PlatformServer
     model: HeldModel
     home: Home
     gateway: Callable[[], AbstractAsyncContextManager[RunningGateway]]

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import ClientSession, web
 
 from playground.model_script import Step
-from playground.slack.people import People
+from playground.slack.people import SlackPeople
 from playground.slack.server import SlackServer
 from playground.wire import Wire
 from tests.journeys.stage import PATIENCE_SECONDS, Home, RunningGateway, WatchedModel, make_home, merged, until
@@ -24,7 +24,7 @@ class Stage:
     home: Home
 
     @property
-    def people(self) -> People:
+    def people(self) -> SlackPeople:
         return self.slack.people
 
     @property

@@ -13,8 +13,9 @@ from typing import Any
 from aiohttp import ClientSession, web
 
 from playground.model_script import Step
-from playground.telegram.rules import Wire
-from playground.telegram.server import Call, TelegramServer
+from playground.server import ApiCall
+from playground.telegram.server import TelegramServer
+from playground.wire import Wire
 from tests.journeys.stage import PATIENCE_SECONDS, Home, RunningGateway, WatchedModel, make_home, merged
 
 OWNER = 1001  # who owns every home here
@@ -78,7 +79,7 @@ class Stage:
             seconds=PATIENCE_SECONDS,
         )
 
-    def refused_calls(self, status: int) -> list[Call]:
+    def refused_calls(self, status: int) -> list[ApiCall]:
         return [call for call in self.telegram.calls if call.status == status]
 
 

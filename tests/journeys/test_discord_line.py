@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from playground.discord.gateway import Gateway
+from playground.discord.gateway import DiscordGateway
 from playground.discord.server import DiscordServer
 from tests.journeys.discord_stage import Stage, stage
 
@@ -33,18 +33,18 @@ async def test_a_line_that_ends_is_resumed_and_what_was_missed_is_heard(tmp_path
         assert line.identifies == 1
 
 
-def _invalidate(gateway: Gateway) -> None:
+def _invalidate(gateway: DiscordGateway) -> None:
     gateway.invalidate()
 
 
-def _forget(gateway: Gateway) -> None:
+def _forget(gateway: DiscordGateway) -> None:
     gateway.sessions.clear()
     gateway.cut()
 
 
 @pytest.mark.parametrize("disturb", [_invalidate, _forget], ids=["told so", "found out"])
 async def test_a_session_that_is_no_more_is_begun_anew_and_what_was_missed_is_read(
-    tmp_path: Path, disturb: Callable[[Gateway], None]
+    tmp_path: Path, disturb: Callable[[DiscordGateway], None]
 ) -> None:
     async with stage(tmp_path, demo=True) as on:
         async with on.gateway() as running:

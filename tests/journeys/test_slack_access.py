@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from playground.slack.chat import say
-from playground.slack.messages import add, person_fields
+from playground.slack.messages import add, bot_fields, person_fields
 from tests.journeys.slack_stage import OWNER, Stage, stage
 from tests.journeys.stage import code_in, tokens_in
 
@@ -77,7 +76,7 @@ class Cast:
         world = self.on.slack.world
         button: dict[str, Any] = {"type": "button", "action_id": "again", "value": "resend:none"}
         button |= {"text": {"type": "plain_text", "text": "Again"}}
-        blocks = [
+        blocks: list[dict[str, Any]] = [
             {"type": "section", "block_id": "words", "text": {"type": "mrkdwn", "text": LEFT_FROM_EARLIER}},
             {"type": "actions", "block_id": "buttons", "elements": [button]},
         ]
@@ -87,8 +86,8 @@ class Cast:
             self.chats[who, "open channel"] = OPEN[who]
             self.on.people.make_channel(f"{who}-open", members=[id_, self.machine], id=OPEN[who])
         for chat in self.chats.values():
-            fields = {"text": LEFT_FROM_EARLIER, "blocks": blocks}
-            self.with_button[chat] = say(world, world.channels[chat], fields).ts
+            fields = bot_fields(world, world.bot, LEFT_FROM_EARLIER, blocks)
+            self.with_button[chat] = add(world, world.channels[chat], fields, by_bot=True).ts
 
     async def let_in(self) -> None:
         printed = await asyncio.gather(

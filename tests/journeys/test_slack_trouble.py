@@ -7,7 +7,7 @@ import pytest
 
 from playground.model_script import say
 from playground.slack.server import SlackServer
-from playground.slack.sockets import Kind
+from playground.slack.sockets import SlackFault
 from tests.gateway.platforms.client import connect
 from tests.journeys.slack_stage import OWNER, stage
 from tests.journeys.stage import until
@@ -97,7 +97,7 @@ async def test_a_long_answer_whose_line_breaks_again_and_again_arrives_once(tmp_
 
 
 async def test_an_envelope_that_comes_twice_or_late_or_not_at_all_is_answered_once(tmp_path: Path) -> None:
-    faults: tuple[Kind, ...] = ("duplicate", "duplicate_new_id", "missed", "cut_socket_after", "cut_socket")
+    faults: tuple[SlackFault, ...] = ("duplicate", "duplicate_new_id", "missed", "cut_socket_after", "cut_socket")
     async with stage(tmp_path, otherwise=say("The answer."), config={"access": {"allow_all_users": True}}) as on:
         on.slack.sockets.retry_seconds = QUICKLY
         ada, _ = on.person("ada", id=OWNER)

@@ -7,9 +7,7 @@ import aiohttp
 import discord
 import pytest
 
-from playground.discord.faults import Kind
-from playground.discord.limits import Limits
-from playground.discord.server import DiscordServer
+from playground.discord.server import DiscordFault, DiscordServer
 from tests.playground.discord.scene import Scene
 
 
@@ -53,7 +51,7 @@ async def test_a_rate_limit_without_discord_behind_it_is_an_error(scene: Scene) 
 
 
 @pytest.mark.parametrize(("kind", "done"), [("hang", False), ("hang_after", True), ("cut", False), ("cut_after", True)])
-async def test_an_answer_is_lost_before_or_after_the_work(scene: Scene, kind: Kind, done: bool) -> None:
+async def test_an_answer_is_lost_before_or_after_the_work(scene: Scene, kind: DiscordFault, done: bool) -> None:
     await scene.channel.send("first")
     scene.server.faults.add(kind, "createMessage")
     error = TimeoutError if kind.startswith("hang") else aiohttp.ClientError
@@ -86,24 +84,6 @@ async def test_an_event_may_come_twice_or_not_at_all(scene: Scene) -> None:
     await scene.bot.until("message", 3)
     assert scene.bot.texts() == ["twice", "twice", "once"]
     assert len({message.id for message in scene.bot.all("message")}) == 2
-
-
-async def test_an_event_may_be_late_and_holds_up_those_after_it(scene: Scene) -> None:
-    scene.server.faults.add("delay", "MESSAGE_CREATE", seconds=0.1)
-    scene.say("late")
-    scene.say("later")
-    assert (await scene.channel.fetch_message(scene.say("last"))).content == "last"
-    assert scene.bot.texts() == []
-    await scene.bot.until("message", 3)
-    assert scene.bot.texts() == ["late", "later", "last"]
-
-
-async def test_the_gateway_is_closed_in_place_of_an_event_which_comes_after_all(scene: Scene) -> None:
-    scene.server.faults.add("close_gateway", "MESSAGE_CREATE", status=4000)
-    scene.say("hello")
-    await scene.bot.until("resumed")
-    await scene.bot.until("message")
-    assert scene.bot.texts() == ["hello"]
 
 
 async def test_the_server_goes_down_and_comes_back_on_its_port(scene: Scene) -> None:
@@ -151,18 +131,6 @@ async def test_every_answer_tells_its_limit_and_real_ones_refuse(scene: Scene) -
             assert (answer.status, body["global"], answer.headers["X-RateLimit-Scope"]) == (429, False, "user")
             assert 0 < body["retry_after"] <= 5
             assert answer.headers["Via"]
-
-
-def test_limits_come_back_with_time() -> None:
-    now = [1000.0]
-    limits = Limits(on=True, clock=lambda: now[0])
-    waits = [limits.spend("createMessage", "messages", "1").retry_after for _ in range(6)]
-    assert waits == [0, 0, 0, 0, 0, 5.0]
-    assert not limits.spend("createMessage", "messages", "2").retry_after
-    now[0] += 5.1
-    assert not limits.spend("createMessage", "messages", "1").retry_after
-    many = [limits.spend("getMessage", "", str(place)) for place in range(60)]
-    assert many[-1].everywhere
 
 
 def test_a_fault_that_does_not_exist_is_refused(server: DiscordServer) -> None:

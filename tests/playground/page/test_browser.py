@@ -84,7 +84,7 @@ async def running() -> AsyncIterator[Playground]:
 async def table(running: Playground, browser: Browser) -> AsyncIterator[Table]:
     """A page on a running gateway. Nothing may have gone wrong on it by the end of the test."""
     for phone in running.phones.values():  # whatever the test before has left
-        await phone.mend()
+        await phone.restore()
     if not running.gateway.is_alive:
         await running.gateway.start()
     page = await browser.new_page()
@@ -247,7 +247,7 @@ async def test_what_people_type_is_never_markup(table: Table) -> None:
         phone = table.on.phones[platform]
         person = phone.add_person("<b onclick=alert(5)>Eve</b>")
         phone.say(person, "dm", hostile)
-        phone.changed()
+        phone.note_change()
         await table.page.wait_for(
             f"[...document.querySelectorAll('.{platform} .person option')].some((one) => one.value === '{person}')"
         )

@@ -12,7 +12,7 @@ def heard(on: Scene, platform: str, words: str) -> list[str]:
     """What the bot has said to the owner that holds these words."""
     phone = on.on.phones[platform]
     messages = phone.messages(phone.owner, "dm")
-    said = ["".join(one.text for one in message.words) for message in messages if message.by_bot]
+    said = ["".join(one["text"] for one in message.words) for message in messages if message.by_bot]
     return [text for text in said if words in text]
 
 

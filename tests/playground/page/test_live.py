@@ -90,7 +90,7 @@ async def test_a_button_is_shown_and_pressed(on: Scene) -> None:
     keyboard = {"inline_keyboard": [[{"text": "Again", "callback_data": "again:7"}]]}
     sent = await bot(on, "sendMessage", chat_id=1001, text="Well?", reply_markup=keyboard)
     pressed = {"person": "1001", "place": "dm", "message": str(sent["message_id"]), "button": "again:7"}
-    assert on.telegram.messages("1001", "dm")[0].buttons[0][0].label == "Again"
+    assert on.telegram.messages("1001", "dm")[0].buttons[0][0]["label"] == "Again"
     await on.post("api/phones/telegram/press", pressed)
     update = (await bot(on, "getUpdates"))[-1]
     assert update["callback_query"]["data"] == "again:7"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from playground.page.terminal import Terminal
+from playground.page.terminal import OwnerTerminal
 from tests.playground.page.scene import Scene
 
-TERMINAL = Terminal(command=(), environment={}, cwd=Path(), platforms=("telegram", "discord", "slack"))
+TERMINAL = OwnerTerminal(command=(), environment={}, cwd=Path(), platforms=("telegram", "discord", "slack"))
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ async def test_a_command_is_run_for_real(on: Scene) -> None:
     ],
 )
 def test_anything_else_is_no_command(asked: Any) -> None:
-    with pytest.raises(ValueError, match="This is no command that the page may run"):
+    with pytest.raises(ValueError, match="The page may not run this command"):
         TERMINAL.arguments(asked)
 
 
 async def test_what_is_refused_starts_nothing(on: Scene) -> None:
     told = await on.post("api/terminal", {"command": "status; id"}, status=400)
-    assert told["problem"] == "This is no command that the page may run."
+    assert told["problem"] == "The page may not run this command."
     await on.post("api/terminal", {"command": "status"})
     assert [call["arguments"] for call in on.calls() if call["arguments"] != ["gateway", "run"]] == [["status"]]
 

@@ -59,15 +59,6 @@ async def test_ts_grow_and_are_unique(client: AsyncWebClient, general: str) -> N
     assert ts == sorted(set(ts))
 
 
-async def test_a_user_id_or_a_name_stands_for_a_channel(
-    server: SlackServer, client: AsyncWebClient, ada: str, dm: str, general: str
-) -> None:
-    assert (await client.chat_postMessage(channel=ada, text="x"))["channel"] == dm
-    assert (await client.chat_postMessage(channel="#general", text="x"))["channel"] == general
-    helper = server.people.make_bot()["id"]
-    assert await refusal(client.chat_postMessage(channel=helper, text="x")) == "cannot_dm_bot"
-
-
 async def test_long_texts_are_refused(client: AsyncWebClient, general: str) -> None:
     await client.chat_postMessage(channel=general, text="x" * 40_000)
     assert await refusal(client.chat_postMessage(channel=general, text="x" * 40_001)) == "msg_too_long"
@@ -81,19 +72,13 @@ async def test_an_update_takes_only_4000_bytes(client: AsyncWebClient, general: 
     assert await refusal(client.chat_update(**where, text="é" * 2001)) == "msg_too_long"
 
 
-async def test_markdown_blocks_take_12000_characters_together(
-    server: SlackServer, client: AsyncWebClient, general: str
-) -> None:
+async def test_markdown_blocks_take_12000_characters_together(client: AsyncWebClient, general: str) -> None:
     block = {"type": "markdown", "text": "x" * 6000}
     await client.chat_postMessage(channel=general, text="x", blocks=[block, block])
     more = {"type": "markdown", "text": "x" * 6001}
     assert (
         await refusal(client.chat_postMessage(channel=general, text="x", blocks=[block, more])) == "msg_blocks_too_long"
     )
-    await client.chat_postMessage(channel=general, markdown_text="**hi**")
-    assert server.texts(general)[-1] == "**hi**"
-    both = client.chat_postMessage(channel=general, text="x", markdown_text="y")
-    assert await refusal(both) == "markdown_text_conflict"
 
 
 async def test_bad_blocks_are_refused_with_the_place(client: AsyncWebClient, general: str) -> None:
@@ -112,10 +97,6 @@ async def test_bad_blocks_are_refused_with_the_place(client: AsyncWebClient, gen
         [{"type": "sektion"}],
         [{"type": "section"}],
         [section("")],
-        [{"type": "section", "fields": [{"type": "mrkdwn", "text": "x" * 2001}]}],
-        [{"type": "header", "text": {"type": "mrkdwn", "text": "x"}}],
-        [{"type": "header", "text": {"type": "plain_text", "text": "x" * 151}}],
-        [{"type": "context", "elements": []}],
         [{"type": "markdown"}],
         [buttons(*"abcdefghijklmnopqrstuvwxyz")],
         [buttons("a", "a")],
@@ -129,8 +110,8 @@ async def test_what_is_no_block_is_refused(client: AsyncWebClient, general: str,
 
 
 async def test_blocks_must_be_a_list(client: AsyncWebClient, general: str) -> None:
-    call = client.chat_postMessage(channel=general, text="x", blocks="{")
-    assert await refusal(call) == "invalid_blocks_format"
+    for blocks, error in (("{", "invalid_arguments"), ("{}", "invalid_blocks_format")):
+        assert await refusal(client.chat_postMessage(channel=general, text="x", blocks=blocks)) == error
 
 
 async def test_an_update_without_blocks_leaves_what_people_read(
@@ -162,24 +143,21 @@ async def test_only_own_messages_are_changed_and_deleted(
     assert server.texts(general) == []
 
 
-async def test_threads_and_broadcasts(server: SlackServer, client: AsyncWebClient, ada: str, general: str) -> None:
+async def test_threads(server: SlackServer, client: AsyncWebClient, ada: str, general: str) -> None:
     parent = server.people.send_text(general, ada, "question")["ts"]
     await client.chat_postMessage(channel=general, text="a", thread_ts=parent)
-    await client.chat_postMessage(channel=general, text="b", thread_ts=parent, reply_broadcast=True)
+    await client.chat_postMessage(channel=general, text="b", thread_ts=parent)
     thread = (await client.conversations_replies(channel=general, ts=parent))["messages"]
     assert [message["text"] for message in thread] == ["question", "a", "b"]
     assert (thread[0]["reply_count"], thread[0]["latest_reply"]) == (2, thread[2]["ts"])
-    assert (thread[2]["subtype"], thread[2]["parent_user_id"]) == ("thread_broadcast", ada)
+    assert thread[2]["parent_user_id"] == ada
     seen = (await client.conversations_history(channel=general))["messages"]
-    assert [message["text"] for message in seen] == ["b", "question"]
+    assert [message["text"] for message in seen] == ["question"]
     assert server.texts(general, thread=parent) == ["a", "b"]
 
 
-async def test_an_answer_to_nothing_is_taken_and_seen_by_nobody(
-    server: SlackServer, client: AsyncWebClient, general: str
-) -> None:
+async def test_an_answer_to_nothing_is_taken_and_seen_by_nobody(client: AsyncWebClient, general: str) -> None:
     await client.chat_postMessage(channel=general, text="x", thread_ts=_TS)
-    assert server.show(general)[0]["orphan"]
     assert (await client.conversations_history(channel=general))["messages"] == []
     assert await refusal(client.chat_postMessage(channel=general, text="x", thread_ts="0")) == "invalid_thread_ts"
 
@@ -203,20 +181,11 @@ async def test_metadata_is_kept_and_given_when_asked_for(client: AsyncWebClient,
     [
         ({"event_type": "x"}, "invalid_metadata_schema"),
         ({"event_payload": {}}, "invalid_metadata_schema"),
-        ("nonsense", "invalid_metadata_format"),
         ({"event_type": "x", "event_payload": {"a": "x" * 20_000}}, "metadata_too_large"),
     ],
 )
 async def test_bad_metadata_is_refused(client: AsyncWebClient, general: str, metadata: Any, error: str) -> None:
     assert await refusal(client.chat_postMessage(channel=general, text="x", metadata=metadata)) == error
-
-
-async def test_whispers_are_seen_by_one(server: SlackServer, client: AsyncWebClient, ada: str, general: str) -> None:
-    bob = server.people.make_user("bob")["id"]
-    await client.chat_postEphemeral(channel=general, user=ada, text="psst")
-    assert server.show(general)[0]["for_user"] == ada
-    assert (await client.conversations_history(channel=general))["messages"] == []
-    assert await refusal(client.chat_postEphemeral(channel=general, user=bob, text="x")) == "user_not_in_channel"
 
 
 async def test_reactions(server: SlackServer, client: AsyncWebClient, ada: str, general: str) -> None:
@@ -249,8 +218,6 @@ async def test_where_the_bot_may_not_write(server: SlackServer, client: AsyncWeb
     assert await refusal(client.chat_postMessage(channel=general, text="x")) == "restricted_action"
     server.people.archive(general, ada)
     assert await refusal(client.chat_postMessage(channel=general, text="x")) == "is_archived"
-    server.world.scopes |= {"chat:write.public"}
-    await client.chat_postMessage(channel=outside, text="x")
 
 
 async def test_refusals_come_with_http_200(server: SlackServer) -> None:

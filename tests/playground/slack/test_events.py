@@ -3,10 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-import aiohttp
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
-from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from playground.slack.server import SlackServer
 from tests.playground.slack.conftest import Listener
@@ -82,24 +80,21 @@ async def test_the_bot_hears_nothing_where_it_is_not(server: SlackServer, bot: L
 async def test_threads(server: SlackServer, bot: Listener, ada: str, general: str) -> None:
     parent = server.people.send_text(general, ada, "parent")["ts"]
     server.people.send_text(general, ada, "reply", thread=parent)
-    server.people.send_text(general, ada, "for all", thread=parent, broadcast=True)
-    await bot.wait(3)
-    reply, shared = sorted(bot.events, key=lambda event: str(event["ts"]))[1:]
+    await bot.wait(2)
+    (reply,) = [event for event in bot.events if event["text"] == "reply"]
     assert (reply["thread_ts"], reply["parent_user_id"]) == (parent, ada)
-    assert (shared["subtype"], shared["root"]["text"]) == ("thread_broadcast", "parent")
 
 
 async def test_edits_and_deletions(server: SlackServer, bot: Listener, ada: str, general: str, mention: str) -> None:
     ts = server.people.send_text(general, ada, "hi")["ts"]
     server.people.edit_text(general, ts, f"{mention} hi")
     server.people.delete(general, ts)
-    await bot.wait(4)
+    await bot.wait(3)
     by_kind = {event.get("subtype", event["type"]): event for event in bot.events}
     changed, deleted = by_kind["message_changed"], by_kind["message_deleted"]
     assert (changed["message"]["text"], changed["previous_message"]["text"]) == (f"{mention} hi", "hi")
     assert changed["message"]["edited"]["user"] == ada
     assert changed["hidden"]
-    assert by_kind["app_mention"]["edited"]["user"] == ada
     assert (deleted["deleted_ts"], deleted["previous_message"]["user"]) == (ts, ada)
     assert server.show(general) == []
     (gone,) = server.show(general, deleted=True)
@@ -142,13 +137,11 @@ async def test_joining_leaving_archiving(server: SlackServer, bot: Listener, ada
     server.people.invite_bot(place, ada)
     bob = server.people.make_user("bob")["id"]
     server.people.join(place, bob)
-    server.people.leave(place, bob)
     server.people.archive(place, ada)
-    await bot.wait(5)
+    await bot.wait(4)
     joined = {event["user"]: event for event in bot.heard("member_joined_channel")}
     assert joined[server.world.bot.id]["inviter"] == ada
     assert joined[bob]["channel_type"] == "C"
-    assert [event["user"] for event in bot.heard("member_left_channel")] == [bob]
     assert [event.get("subtype") for event in bot.heard("message")] == ["channel_join"]
     assert bot.heard("channel_archive")
     with pytest.raises(ValueError, match="archived"):
@@ -161,38 +154,19 @@ async def test_the_home_of_the_app(server: SlackServer, bot: Listener, ada: str,
     assert (event["type"], event["channel"], event["tab"]) == ("app_home_opened", dm, "messages")
 
 
-async def test_a_command_is_answered_by_its_ack_and_by_its_address(
-    server: SlackServer, bot: Listener, ada: str, general: str
-) -> None:
+async def test_a_command_is_answered_by_its_ack(server: SlackServer, bot: Listener, ada: str, general: str) -> None:
     heard: list[dict[str, Any]] = []
 
     @bot.app.command("/hermes")
-    async def answer(ack: Any, command: dict[str, Any], respond: Any) -> None:
+    async def answer(ack: Any, command: dict[str, Any]) -> None:
         heard.append(command)
         await ack("taken")
-        await respond("for all", response_type="in_channel")
 
     assert await server.people.command_and_wait(general, ada, "/hermes", "status now") == {"text": "taken"}
     await server.wait_for_text(general, "taken")
-    assert {shown["text"]: shown.get("for_user") for shown in server.show(general)} == {"for all": None, "taken": ada}
+    assert {shown["text"]: shown.get("for_user") for shown in server.show(general)} == {"taken": ada}
     assert (heard[0]["command"], heard[0]["text"], heard[0]["user_id"]) == ("/hermes", "status now", ada)
     assert heard[0]["trigger_id"]
-
-
-async def test_a_whisper_with_buttons_can_be_replaced_and_taken_back(
-    server: SlackServer, client: AsyncWebClient, ada: str, general: str
-) -> None:
-    element = {"type": "button", "text": {"type": "plain_text", "text": "Yes"}, "action_id": "yes"}
-    blocks = [{"type": "actions", "elements": [element]}]
-    ts = (await client.chat_postEphemeral(channel=general, user=ada, text="Sure?", blocks=blocks))["message_ts"]
-    body = server.people.press(general, ada, ts, action_id="yes")
-    assert body["container"]["is_ephemeral"]
-    assert "message" not in body
-    respond = AsyncWebhookClient(body["response_url"])
-    await respond.send(text="Sure.", replace_original=True)
-    assert [(one["text"], "buttons" in one) for one in server.show(general)] == [("Sure.", False)]
-    await respond.send(delete_original=True)
-    assert server.show(general) == []
 
 
 @pytest.mark.usefixtures("hurried")
@@ -201,46 +175,28 @@ async def test_a_command_nobody_answers_times_out(server: SlackServer, ada: str,
         await server.people.command_and_wait(general, ada, "/hermes")
 
 
-async def test_a_button_is_pressed_and_its_message_replaced(
+async def test_a_button_is_pressed(
     server: SlackServer, bot: Listener, client: AsyncWebClient, ada: str, general: str
 ) -> None:
     bodies: list[dict[str, Any]] = []
 
     @bot.app.action("yes")
-    async def pressed(ack: Any, body: dict[str, Any], respond: Any) -> None:
+    async def pressed(ack: Any, body: dict[str, Any]) -> None:
         await ack()
         bodies.append(body)
-        await respond(text="done", blocks=[], replace_original=True)
 
     element = {"type": "button", "text": {"type": "plain_text", "text": "Yes"}, "action_id": "yes", "value": "42"}
     blocks = [{"type": "actions", "block_id": "choice", "elements": [element]}]
     ts = (await client.chat_postMessage(channel=general, text="Sure?", blocks=blocks))["ts"]
     assert server.show(general)[0]["buttons"] == ["Yes"]
     await server.people.press_and_wait(general, ada, ts, text="Yes")
-    await server.wait_for_text(general, "done")
     (body,) = bodies
     (action,) = body["actions"]
     assert (action["action_id"], action["value"], action["block_id"]) == ("yes", "42", "choice")
     assert body["container"] == {"type": "message", "message_ts": ts, "channel_id": general, "is_ephemeral": False}
     assert (body["user"]["id"], body["message"]["text"]) == (ada, "Sure?")
     with pytest.raises(ValueError, match="no button"):
-        server.people.press(general, ada, ts, text="Yes")
-
-
-async def test_an_address_works_five_times_in_half_an_hour(
-    server: SlackServer, client: AsyncWebClient, ada: str, general: str
-) -> None:
-    url = server.people.command(general, ada, "/hermes")["response_url"]
-
-    async def respond(url: str) -> int:
-        async with aiohttp.ClientSession() as http, http.post(url, json={"text": "x"}) as answer:
-            return answer.status
-
-    assert [await respond(url) for _ in range(6)] == [200] * 5 + [404]
-    late = server.people.command(general, ada, "/hermes")["response_url"]
-    before = server.world.now
-    server.world.now = lambda: before() + 1801
-    assert await respond(late) == 404
+        server.people.press(general, ada, ts, text="No")
 
 
 def test_people_cannot_do_what_no_client_would(server: SlackServer, ada: str, general: str) -> None:
@@ -250,8 +206,6 @@ def test_people_cannot_do_what_no_client_would(server: SlackServer, ada: str, ge
         lambda: server.people.send_text(general, ada, " "),
         lambda: server.people.send_text("C0", ada, "nowhere"),
         lambda: server.people.edit_text(general, "1.0", "nothing"),
-        lambda: server.people.send_as_bot(general, ada, "beep"),
-        lambda: server.people.make_channel("general"),
         lambda: server.people.command(general, ada, "hermes"),
     ]
     for attempt in attempts:

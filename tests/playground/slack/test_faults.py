@@ -8,7 +8,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from playground.slack.server import SlackServer
-from playground.slack.sockets import Kind
+from playground.slack.sockets import SlackFault
 from tests.playground.slack.conftest import Listener
 from tests.playground.slack.test_chat import refusal
 
@@ -55,7 +55,7 @@ async def test_other_methods_and_channels_are_spared(
     ("kind", "done"), [("hang", False), ("hang_after", True), ("cut", False), ("cut_after", True), ("garbage", True)]
 )
 async def test_an_answer_is_lost_before_or_after_the_work(
-    server: SlackServer, general: str, kind: Kind, done: bool
+    server: SlackServer, general: str, kind: SlackFault, done: bool
 ) -> None:
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=0.2)) as http:
         client = AsyncWebClient(token=server.bot_token, base_url=server.api_url, session=http, retry_handlers=[])
@@ -142,7 +142,7 @@ async def test_an_envelope_may_be_missed(server: SlackServer, bot: Listener, ada
 
 @pytest.mark.parametrize(("kind", "times"), [("cut_socket", 1), ("cut_socket_after", 2)])
 async def test_a_socket_may_break_at_an_envelope(
-    server: SlackServer, bot: Listener, ada: str, general: str, kind: Kind, times: int
+    server: SlackServer, bot: Listener, ada: str, general: str, kind: SlackFault, times: int
 ) -> None:
     server.sockets.retry_seconds = (0.5, 0.5, 0.5)
     server.faults.add(kind, "message")

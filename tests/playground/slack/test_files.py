@@ -66,12 +66,13 @@ async def test_a_missing_scope_gives_the_page_to_sign_in(server: SlackServer, ad
         assert answer.content_type == "text/html"
 
 
-async def test_several_files_and_stubs(
+async def test_a_stub_must_be_asked_for(
     server: SlackServer, client: AsyncWebClient, bot: Listener, ada: str, dm: str
 ) -> None:
-    server.people.send_files(dm, ada, [{"name": "a.png"}, {"name": "b.pdf", "size": 10**9}], stub=True)
+    server.people.send_file(dm, ada, name="b.pdf", size=10**9, stub=True)
     (event,) = await bot.wait()
-    assert [file["file_access"] for file in event["files"]] == ["check_file_info"] * 2
-    files = [(await client.files_info(file=file["id"]))["file"] for file in event["files"]]
-    assert [(file["mimetype"], file["size"]) for file in files] == [("image/png", 5), ("application/pdf", 10**9)]
+    (stub,) = event["files"]
+    assert stub["file_access"] == "check_file_info"
+    file = (await client.files_info(file=stub["id"]))["file"]
+    assert (file["mimetype"], file["size"]) == ("application/pdf", 10**9)
     assert await refusal(client.files_info(file="F0")) == "file_not_found"

@@ -10,8 +10,7 @@ from telegram import Bot
 from telegram.error import BadRequest, Forbidden, NetworkError, RetryAfter, TelegramError, TimedOut
 from telegram.request import HTTPXRequest
 
-from playground.telegram.faults import Kind
-from playground.telegram.server import TelegramServer
+from playground.telegram.server import TelegramFault, TelegramServer
 
 _PLAIN_HTTP = {"verify": False, "trust_env": False}
 
@@ -93,7 +92,7 @@ async def test_a_fault_can_let_some_pass_first(server: TelegramServer, bot: Bot,
     ("kind", "done"), [("hang", False), ("hang_after", True), ("cut", False), ("cut_after", True), ("garbage", True)]
 )
 async def test_an_answer_is_lost_before_or_after_the_work(
-    server: TelegramServer, bot: Bot, ada: int, kind: Kind, done: bool
+    server: TelegramServer, bot: Bot, ada: int, kind: TelegramFault, done: bool
 ) -> None:
     server.faults.add(kind, "sendMessage")
     hangs = kind.startswith("hang")

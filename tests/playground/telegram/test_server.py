@@ -15,8 +15,6 @@ from telegram import (
     ForceReply,
     InlineKeyboardButton,
     InlineKeyboardMarkup,
-    InputMediaDocument,
-    InputMediaPhoto,
     MessageEntity,
     ReplyParameters,
 )
@@ -126,7 +124,8 @@ async def test_a_body_that_is_no_json_is_refused(server: TelegramServer) -> None
 
 
 async def test_a_message_comes_back_as_it_was_sent(server: TelegramServer, bot: Bot, ada: int) -> None:
-    sent = await bot.send_message(ada, "*hi* there\\.", parse_mode="MarkdownV2", reply_markup=keyboard("yes"))
+    bold = [MessageEntity("bold", 0, 2)]
+    sent = await bot.send_message(ada, "hi there.", entities=bold, reply_markup=keyboard("yes"))
     assert (sent.text, sent.chat.id, sent.from_user and sent.from_user.id) == ("hi there.", ada, 77)
     assert [(one.type, one.offset, one.length) for one in sent.entities] == [("bold", 0, 2)]
     (shown,) = server.show(ada)
@@ -139,19 +138,12 @@ async def test_entities_given_as_a_list_are_kept_and_links_found(bot: Bot, ada: 
     assert [(one.type, one.offset, one.length) for one in sent.entities] == [("bold", 0, 2), ("url", 3, 13)]
 
 
-async def test_mentions_by_id_name_known_users_only(bot: Bot, ada: int) -> None:
-    text = f'<a href="tg://user?id={ada}">you</a> <a href="tg://user?id=999">who</a>'
-    (entity,) = (await bot.send_message(ada, text, parse_mode="HTML")).entities
-    assert entity.user
-    assert (entity.type, entity.user.first_name) == ("text_mention", "Ada")
-
-
 async def test_text_is_trimmed(bot: Bot, ada: int) -> None:
     assert (await bot.send_message(ada, " \n hi \n")).text == "hi"
 
 
 async def test_the_longest_text_and_caption_still_pass(bot: Bot, ada: int) -> None:
-    sent = await bot.send_message(ada, "<b>" + "😀" * 2048 + "</b>", parse_mode="HTML")
+    sent = await bot.send_message(ada, "😀" * 2048)
     assert len(sent.text or "") == 2048
     photo = await bot.send_photo(ada, JPEG, caption="x" * 1024)
     assert len(photo.caption or "") == 1024
@@ -167,8 +159,12 @@ Refusal = Callable[[Bot, int], Awaitable[Any]]
         (lambda bot, ada: bot.send_message(ada, " \n "), "Text must be non-empty"),
         (lambda bot, ada: bot.send_message(ada, "😀" * 2049), "Message is too long"),
         (lambda bot, ada: bot.send_message(ada, "x" * 40_000), "Text is too long"),
-        (lambda bot, ada: bot.send_message(ada, "a.b", parse_mode="MarkdownV2"), "Can't parse entities: Character '.'"),
-        (lambda bot, ada: bot.send_message(ada, "<b>", parse_mode="HTML"), "Can't parse entities: Can't find end tag"),
+        (lambda bot, ada: bot.send_message(ada, "hi", parse_mode="HTML"), "Unsupported parse_mode"),
+        (
+            lambda bot, ada: bot.send_message(ada, "😀", entities=[MessageEntity("bold", 0, 1)]),
+            "Entity beginning at UTF-16 offset 0 ends in a middle of a UTF-16 symbol at UTF-16 offset 1",
+        ),
+        (lambda bot, ada: bot.send_message(ada, "hi", entities=[MessageEntity("loud", 0, 1)]), "Unsupported type"),
         (
             lambda bot, ada: bot.send_message(ada, "hi", entities=[MessageEntity("bold", 1, 5)]),
             "Entity beginning at UTF-16 offset 1 ends after the end of the text at UTF-16 offset 6",
@@ -192,12 +188,10 @@ Refusal = Callable[[Bot, int], Awaitable[Any]]
         (lambda bot, ada: bot.get_file("nonsense"), "Invalid file_id"),
         (lambda bot, ada: bot.send_document(ada, "nonsense"), "Wrong file identifier/http url specified"),
         (lambda bot, ada: bot.set_my_commands([("Bad", "x")]), "Bot_command_invalid"),
-        (lambda bot, ada: bot.set_my_commands([("a" * 33, "x")]), "Command length must not exceed 32"),
+        (lambda bot, ada: bot.set_my_commands([("a" * 33, "x")]), "Bot_command_invalid"),
         (lambda bot, ada: bot.set_my_commands([("ok", " ")]), "Command description must be non-empty"),
         (lambda bot, ada: bot.set_my_commands([("ok", "x" * 257)]), "Command description length must not exceed 256"),
         (lambda bot, ada: bot.send_message_draft(ada, 0, "hi"), "Random_id_invalid"),
-        (lambda bot, ada: bot.set_webhook("http://x.org"), "Bad webhook"),
-        (lambda bot, ada: bot.leave_chat(ada), "Chat member status can't be changed in private chats"),
     ],
 )
 async def test_what_telegram_refuses_is_refused(bot: Bot, ada: int, call: Refusal, words: str) -> None:
@@ -216,30 +210,10 @@ async def test_refusals_are_in_the_very_words_of_the_server(server: TelegramServ
 
 
 @pytest.mark.parametrize(
-    ("state", "words"),
-    [
-        ("blocked", "Forbidden: bot was blocked by the user"),
-        ("deactivated", "Forbidden: user is deactivated"),
-        ("stranger", "Forbidden: bot can't initiate conversation with a user"),
-    ],
-)
-async def test_users_out_of_reach_are_forbidden(
-    server: TelegramServer, bot: Bot, ada: int, state: str, words: str
-) -> None:
-    user = server.world.users[ada]
-    user.blocked, user.deactivated, user.started = state == "blocked", state == "deactivated", state != "stranger"
-    with pytest.raises(Forbidden) as caught:
-        await bot.send_message(ada, "hi")
-    assert caught.value.message == words
-
-
-@pytest.mark.parametrize(
     ("kind", "status", "words"),
     [
         ("group", "kicked", "Forbidden: bot was kicked from the group chat"),
         ("supergroup", "kicked", "Forbidden: bot was kicked from the supergroup chat"),
-        ("channel", "kicked", "Forbidden: bot was kicked from the channel chat"),
-        ("supergroup", "left", "Forbidden: bot is not a member of the supergroup chat"),
     ],
 )
 async def test_chats_the_bot_is_not_in_are_forbidden(
@@ -267,10 +241,9 @@ async def test_an_upgraded_group_says_where_it_went(server: TelegramServer, bot:
 
 async def test_a_reply_shows_what_it_replies_to(server: TelegramServer, bot: Bot, ada: int) -> None:
     asked = server.people.send_text(ada, ada, "how are you?")
-    sent = await bot.send_message(ada, "fine", reply_parameters=ReplyParameters(asked["message_id"], quote="you"))
+    sent = await bot.send_message(ada, "fine", reply_parameters=ReplyParameters(asked["message_id"]))
     assert sent.reply_to_message
-    assert sent.quote
-    assert (sent.reply_to_message.text, sent.quote.text) == ("how are you?", "you")
+    assert sent.reply_to_message.text == "how are you?"
 
 
 async def test_a_missing_message_need_not_stop_a_reply(bot: Bot, ada: int) -> None:
@@ -282,13 +255,6 @@ async def test_bots_do_not_write_to_bots(server: TelegramServer, bot: Bot) -> No
     other = server.people.make_user("Other", is_bot=True)["id"]
     with pytest.raises(Forbidden, match="bot can't send messages to bots"):
         await bot.send_message(other, "hi")
-
-
-async def test_a_public_chat_may_be_named(server: TelegramServer, bot: Bot) -> None:
-    server.people.make_channel("News", username="our_news")
-    sent = await bot.send_message("@Our_News", "hi")
-    assert sent.sender_chat
-    assert (sent.sender_chat.title, sent.from_user) == ("News", None)
 
 
 async def test_message_ids_count_per_supergroup_and_together_elsewhere(
@@ -309,14 +275,14 @@ async def test_other_keyboards_do_not_stay_with_the_message(bot: Bot, ada: int) 
 
 async def test_messages_go_to_topics_that_exist(server: TelegramServer, bot: Bot, ada: int) -> None:
     forum = server.people.make_supergroup("Forum", forum=True, bot="administrator")["id"]
-    topic = await bot.create_forum_topic(forum, "Plans")
-    sent = await bot.send_message(forum, "hi", message_thread_id=topic.message_thread_id)
-    assert (sent.is_topic_message, sent.message_thread_id) == (True, topic.message_thread_id)
+    topic = server.people.make_topic(forum, ada, "Plans")
+    sent = await bot.send_message(forum, "hi", message_thread_id=topic)
+    assert (sent.is_topic_message, sent.message_thread_id) == (True, topic)
     with pytest.raises(BadRequest, match="Message thread not found"):
         await bot.send_message(forum, "hi", message_thread_id=1)
-    asked = server.people.send_text(forum, ada, "?", thread=topic.message_thread_id)
+    asked = server.people.send_text(forum, ada, "?", thread=topic)
     answer = await bot.send_message(forum, "!", reply_parameters=ReplyParameters(asked["message_id"]))
-    assert answer.message_thread_id == topic.message_thread_id
+    assert answer.message_thread_id == topic
 
 
 async def test_the_general_topic_is_named_in_actions_only(server: TelegramServer, bot: Bot) -> None:
@@ -339,13 +305,6 @@ async def test_replies_outside_of_forums_have_a_thread_nobody_can_send_to(
     assert (reply.message_thread_id, reply.is_topic_message) == (first["message_id"], None)
     with pytest.raises(BadRequest, match="Message thread not found"):
         await bot.send_message(club, "hi", message_thread_id=reply.message_thread_id)
-
-
-async def test_topics_need_a_forum_and_the_right(server: TelegramServer, bot: Bot) -> None:
-    with pytest.raises(BadRequest, match="The chat is not a forum"):
-        await bot.create_forum_topic(server.people.make_supergroup("Club")["id"], "Plans")
-    with pytest.raises(BadRequest, match="Not enough rights to create a topic"):
-        await bot.create_forum_topic(server.people.make_supergroup("Forum", forum=True)["id"], "Plans")
 
 
 async def test_a_closed_topic_takes_no_messages(server: TelegramServer, bot: Bot, ada: int) -> None:
@@ -390,8 +349,6 @@ async def test_only_text_of_the_bots_own_can_be_edited(server: TelegramServer, b
     photo = await bot.send_photo(ada, JPEG)
     with pytest.raises(BadRequest, match="There is no text in the message to edit"):
         await bot.edit_message_text("text", ada, photo.message_id)
-    await bot.edit_message_caption(ada, photo.message_id, caption="seen")
-    assert server.texts(ada) == ["seen"]
 
 
 async def test_deleted_messages_are_gone(server: TelegramServer, bot: Bot, ada: int) -> None:
@@ -408,7 +365,8 @@ async def test_what_others_wrote_or_is_old_cannot_be_deleted(server: TelegramSer
     theirs = server.people.send_text(club, ada, "mine")
     with pytest.raises(BadRequest, match="Message can't be deleted"):
         await bot.delete_message(club, theirs["message_id"])
-    old = server.people.send_text(ada, ada, "old", date=1)
+    old = server.people.send_text(ada, ada, "old")
+    server.world.chats[ada].posts[old["message_id"]].body["date"] = 1
     with pytest.raises(BadRequest, match="Message can't be deleted for everyone"):
         await bot.delete_message(ada, old["message_id"])
 
@@ -455,12 +413,9 @@ async def test_files_go_up_and_come_down(server: TelegramServer, bot: Bot, ada: 
     assert (sent.document.file_name, sent.document.file_size, sent.caption) == ("notes.txt", 7, "my notes")
     file = await bot.get_file(sent.document.file_id)
     assert await file.download_as_bytearray() == b"content"
-    again = await bot.send_document(ada, sent.document.file_id)
-    assert again.document
-    assert again.document.file_unique_id == sent.document.file_unique_id
 
 
-@pytest.mark.parametrize("kind", ["photo", "voice", "video", "audio", "animation", "sticker", "video_note"])
+@pytest.mark.parametrize("kind", ["photo", "voice", "video", "audio", "animation"])
 async def test_every_kind_of_file_can_be_sent(bot: Bot, ada: int, kind: str) -> None:
     sent = await getattr(bot, f"send_{kind}")(ada, JPEG)
     media = getattr(sent, kind)
@@ -487,23 +442,8 @@ async def test_a_photo_is_a_picture_of_reasonable_size(bot: Bot, ada: int, conte
     await bot.send_photo(ada, png(2_000, 100))
 
 
-async def test_a_file_is_sent_as_what_it_is(bot: Bot, ada: int) -> None:
-    sent = await bot.send_document(ada, b"bytes", filename="a.txt")
-    assert sent.document
-    with pytest.raises(BadRequest, match="Can't use file of type document as photo"):
-        await bot.send_photo(ada, sent.document.file_id)
-
-
-async def test_albums_are_sent_together(bot: Bot, ada: int) -> None:
-    sent = await bot.send_media_group(ada, [InputMediaPhoto(JPEG, caption="first"), InputMediaPhoto(JPEG)])
-    assert len({one.media_group_id for one in sent}) == 1
-    assert [one.caption for one in sent] == ["first", None]
-    with pytest.raises(BadRequest, match="Too many messages"):
-        await bot.send_media_group(ada, [InputMediaDocument(b"x") for _ in range(11)])
-
-
 async def test_files_above_twenty_megabytes_cannot_be_fetched(server: TelegramServer, bot: Bot, ada: int) -> None:
-    sent = server.people.send_media(ada, ada, "document", None, name="big.iso", size=20 * 1024 * 1024 + 1)
+    sent = server.people.send_media(ada, ada, "document", b"", name="big.iso", size=20 * 1024 * 1024 + 1)
     with pytest.raises(BadRequest, match="File is too big"):
         await bot.get_file(sent["document"]["file_id"])
 
@@ -516,17 +456,6 @@ async def test_a_file_needs_the_token_and_a_path_that_exists(server: TelegramSer
 
 
 # Chats
-
-
-async def test_chats_and_members_can_be_asked_for(server: TelegramServer, bot: Bot, ada: int) -> None:
-    club = server.people.make_supergroup("Club", members=[ada], bot="administrator")["id"]
-    assert (await bot.get_chat(club)).title == "Club"
-    assert [(await bot.get_chat_member(club, who)).status for who in (ada, 77)] == ["member", "administrator"]
-    stranger = server.people.make_user("Eve")["id"]
-    assert (await bot.get_chat_member(club, stranger)).status == "left"
-    await bot.leave_chat(club)
-    with pytest.raises(Forbidden, match="bot is not a member of the supergroup chat"):
-        await bot.send_message(club, "hi")
 
 
 # Limits
@@ -562,15 +491,3 @@ async def test_a_text_of_the_bot_can_be_waited_for(server: TelegramServer, bot: 
     assert (await waiting)["message_id"] == sent.message_id
     with pytest.raises(TimeoutError):
         await server.wait_for_text(ada, "moment", seconds=0.01)
-
-
-async def test_the_log_of_calls_is_bounded() -> None:
-    async with TelegramServer(keep_calls=5) as server, bot_of(server) as bot:
-        for _ in range(8):
-            await bot.get_me()
-        assert len(server.calls) == 5
-
-
-async def test_a_token_that_is_none_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="123:abc"):
-        TelegramServer(token="nonsense")

@@ -11,7 +11,7 @@ from gateway import clock
 from gateway.errors import GatewayStopping, PlatformAuthFailed, PlatformUnavailable, StoreUnavailable
 from gateway.platforms.discord import channels, line
 from playground.discord import intents
-from playground.discord.connection import Connection
+from playground.discord.gateway import GatewayConnection
 from tests.gateway.platforms.discord.scene import Scene, a_scene, ending_of, listening
 from tests.gateway.scene import soon
 
@@ -90,7 +90,7 @@ async def test_a_pressed_button_is_answered_once_it_is_taken(scene: Scene) -> No
 
 async def test_a_slash_command_is_heard_as_if_it_were_typed(scene: Scene) -> None:
     async with listening(scene):
-        await scene.server.wait_for(lambda: scene.server.world.commands[0])
+        await scene.server.wait_for(lambda: scene.server.world.commands)
         await scene.people.use_command_and_wait(scene.channel, scene.ada, "stop", {"text": "all of it"})
         [message] = await scene.heard(1)
         await scene.server.wait_for(lambda: scene.calls("deleteFollowup"))
@@ -101,9 +101,9 @@ async def test_a_slash_command_is_heard_as_if_it_were_typed(scene: Scene) -> Non
 async def test_slash_commands_are_set_only_when_they_differ(scene: Scene) -> None:
     for _ in range(2):
         async with listening(scene):
-            await scene.server.wait_for(lambda: scene.server.world.commands[0])
+            await scene.server.wait_for(lambda: scene.server.world.commands)
             await scene.server.wait_for(lambda: scene.calls("getCommands"))
-    assert [command["name"] for command in scene.server.world.commands[0]] == ["help", "stop"]
+    assert [command["name"] for command in scene.server.world.commands] == ["help", "stop"]
     assert len(scene.calls("putCommands")) == 1
 
 
@@ -557,16 +557,16 @@ async def test_whatever_else_fails_is_tried_again(scene: Scene, method: str, fau
 async def test_a_gateway_that_hangs_up_without_a_greeting_is_tried_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hang_up(connection: Connection) -> None:
+    async def hang_up(connection: GatewayConnection) -> None:
         await connection._socket.close(code=1011)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Connection, "run", hang_up)
+        patched.setattr(GatewayConnection, "run", hang_up)
         async with listening(scene) as task:
             assert isinstance(await ending_of(task), PlatformUnavailable)
     async with listening(scene) as task:
         with monkeypatch.context() as patched:
-            patched.setattr(Connection, "run", hang_up)
+            patched.setattr(GatewayConnection, "run", hang_up)
             scene.server.gateway.cut()
             assert isinstance(await ending_of(task), PlatformUnavailable)
     async with listening(scene):

@@ -10,10 +10,8 @@ import pytest
 from gateway.messages import InboundMessage, Media, Quote, Sender, SessionKey, Text
 from gateway.platforms.discord.line import Line
 from gateway.platforms.discord.updates import Me, edited, ms_of, said, snowflake_at, thread_name
-from playground.discord.people import People
-from playground.discord.wires import guild_create_wire
-from playground.discord.world import User, World
-from playground.events import EventLog
+from playground.discord.people import DiscordPeople
+from playground.discord.world import DiscordUser, DiscordWorld, guild_create_wire
 
 BOT = 1_100_000_000_000_000_001
 BOT_ROLE = 1_100_000_000_000_000_002
@@ -26,8 +24,8 @@ class Desk:
     """A world without a server, read by discord.py without a connection."""
 
     def __init__(self, line: Line) -> None:
-        self.world = World(bot=User(id=BOT, username="hermes", bot=True), events=EventLog())
-        self.people = People(self.world)
+        self.world = DiscordWorld(bot=DiscordUser(id=BOT, username="hermes", bot=True))
+        self.people = DiscordPeople(self.world)
         self.ada = self.people.make_user("ada", global_name="Ada")["id"]
         self.bob = self.people.make_user("bob")["id"]
         self.guild = self.people.make_guild("Engines", members=[self.ada, self.bob])["id"]

@@ -11,7 +11,7 @@ from gateway.errors import StoreUnavailable
 from gateway.platforms.slack import catching_up, listener
 from gateway.platforms.slack.rooms import Room, Rooms, just_before
 from playground.slack.server import SlackServer
-from playground.slack.subscriptions import EVERYTHING
+from playground.slack.sockets import EVERYTHING
 from tests.gateway.platforms.slack.scene import Gate, bot_of, listening, outbound
 
 

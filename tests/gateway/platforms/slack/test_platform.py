@@ -10,7 +10,7 @@ from gateway.errors import GatewayStopping, PlatformAuthFailed, PlatformUnavaila
 from gateway.messages import Quote, Text
 from gateway.platforms.slack import sockets
 from playground.slack.server import SlackServer
-from playground.slack.sockets import Delivery
+from playground.slack.sockets import Envelope
 from tests.gateway.platforms.slack.scene import Gate, bot_of, listening, outbound
 from tests.gateway.scene import soon
 
@@ -274,7 +274,7 @@ async def test_an_envelope_without_sense_is_acknowledged(
     async with listening(bot_of(server), gate, server) as task:
         kinds: list[Any] = ["events_api", "interactive", "slash_commands"]
         for kind in kinds:
-            server.sockets.push(Delivery(type=kind, payload={"type": "event_callback", **body}, name="x"))
+            server.sockets.push(Envelope(type=kind, payload={"type": "event_callback", **body}, name="x"))
         await server.wait_for(lambda: acked(server))
         assert not task.done()
     assert gate.taken == []
