@@ -1,4 +1,4 @@
-"""What the strictest providers refuse in a chat request, as pure checks on the JSON."""
+"""Checks of a chat request as the strictest providers make them, on the JSON alone."""
 
 import json
 import re
@@ -6,23 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-_REQUEST_FIELDS = {
-    "model",
-    "messages",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "stream",
-    "stream_options",
-    "temperature",
-    "top_p",
-    "max_tokens",
-    "max_completion_tokens",
-    "stop",
-    "seed",
-    "user",
-    "reasoning_effort",
-}
+_REQUEST_FIELDS = frozenset(
+    (
+        *(
+            "model",
+            "messages",
+            "tools",
+            "tool_choice",
+            "parallel_tool_calls",
+            "stream",
+            "stream_options",
+            "temperature",
+        ),
+        *("top_p", "max_tokens", "max_completion_tokens", "stop", "seed", "user", "reasoning_effort"),
+    )
+)
 _MESSAGE_FIELDS = {
     "system": {"role", "content"},
     "user": {"role", "content"},
@@ -34,12 +32,12 @@ _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _IMAGE_URL = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 
 
-def complaint(
+def find_problem(
     body: object, *, strict_alternation: bool = True, extra_fields: Collection[str] = (), sees_images: bool = True
 ) -> str:
-    """Why this request is refused, in a sentence; empty when it is fine.
+    """Return why this request is refused, in a sentence; empty when it is fine.
 
-    `extra_fields` are allowed in the request and in assistant messages, for dialects that know more words.
+    `extra_fields` are allowed in the request and in assistant messages, for dialects that know more fields.
     """
     if not isinstance(body, dict):
         return "The body must be a JSON object."
@@ -49,16 +47,14 @@ def complaint(
     if not isinstance(body.get("model"), str) or not isinstance(messages, list) or not messages:
         return "A model and at least one message are required."
     for position, message in enumerate(messages):
-        if problem := _message_problem(message, extra_fields, sees_images):
+        if problem := _check_message(message, extra_fields, sees_images):
             return f"Invalid 'messages[{position}]': {problem}"
     return (
-        _order_problem(messages, strict_alternation=strict_alternation)
-        or _pairing_problem(messages)
-        or _tools_problem(body)
+        _check_order(messages, strict_alternation=strict_alternation) or _check_pairing(messages) or _check_tools(body)
     )
 
 
-def _message_problem(message: object, extra_fields: Collection[str], sees_images: bool) -> str:
+def _check_message(message: object, extra_fields: Collection[str], sees_images: bool) -> str:
     if not isinstance(message, dict) or message.get("role") not in _MESSAGE_FIELDS:
         return "must be an object with a role of system, user, assistant or tool."
     role = message["role"]
@@ -68,11 +64,11 @@ def _message_problem(message: object, extra_fields: Collection[str], sees_images
     if role == "assistant" and "tool_calls" in message:
         if message.get("content") is not None and _is_blank(message["content"]):
             return "content must be null or hold text."
-        return _calls_problem(message["tool_calls"], extra_fields)
-    return _content_problem(message.get("content"), role, sees_images)
+        return _check_calls(message["tool_calls"], extra_fields)
+    return _check_content(message.get("content"), role, sees_images)
 
 
-def _content_problem(content: object, role: str, sees_images: bool) -> str:
+def _check_content(content: object, role: str, sees_images: bool) -> str:
     if isinstance(content, str):
         return "content must not be empty." if _is_blank(content) else ""
     if not isinstance(content, list) or not content:
@@ -90,7 +86,7 @@ def _content_problem(content: object, role: str, sees_images: bool) -> str:
     return ""
 
 
-def _calls_problem(calls: object, extra_fields: Collection[str]) -> str:
+def _check_calls(calls: object, extra_fields: Collection[str]) -> str:
     if not isinstance(calls, list) or not calls:
         return "tool_calls must be a list that is not empty."
     for call in calls:
@@ -109,7 +105,7 @@ def _calls_problem(calls: object, extra_fields: Collection[str]) -> str:
     return ""
 
 
-def _order_problem(messages: Sequence[Mapping[str, Any]], *, strict_alternation: bool) -> str:
+def _check_order(messages: Sequence[Mapping[str, Any]], *, strict_alternation: bool) -> str:
     roles = [message["role"] for message in messages]
     if "system" in roles[1:]:
         return "System message must be at the beginning, and there may be only one."
@@ -124,7 +120,7 @@ def _order_problem(messages: Sequence[Mapping[str, Any]], *, strict_alternation:
     return ""
 
 
-def _pairing_problem(messages: Sequence[Mapping[str, Any]]) -> str:
+def _check_pairing(messages: Sequence[Mapping[str, Any]]) -> str:
     seen: set[str] = set()
     waiting: list[str] = []
     for message in messages:
@@ -144,7 +140,7 @@ def _pairing_problem(messages: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _tools_problem(body: Mapping[str, Any]) -> str:
+def _check_tools(body: Mapping[str, Any]) -> str:
     if "stream_options" in body and not body.get("stream"):
         return "stream_options is only allowed when stream is enabled."
     if "tools" not in body and any(message.get("tool_calls") for message in body["messages"]):

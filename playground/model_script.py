@@ -1,4 +1,4 @@
-"""What the model server is told to say: answers, refusals and faults, and their bytes on the wire."""
+"""The script of the model server: answers, refusals and faults, and their bytes on the wire."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ USAGE: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A tool call as the model writes it: nothing here needs to be valid."""
+    """A tool call as the model writes it; it need not be valid."""
 
     name: str
     arguments: str = "{}"
@@ -29,7 +29,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A reply. With `stops_before` or `stops_after_bytes` only its beginning is sent before the `ending`."""
+    """A reply; `stops_before` or `stops_after_bytes` cut it off before the `ending`."""
 
     text: tuple[str, ...] = ()  # one delta each
     calls: tuple[Call, ...] = ()
@@ -50,7 +50,7 @@ class Answer:
         return self.finish if self.finish != "" else ("tool_calls" if self.calls else "stop")
 
     def frames(self, model: str) -> list[bytes]:
-        """The stream, one event each; all of it."""
+        """Return the whole stream, one event each."""
         chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model}
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         if self.reasoning:
@@ -70,7 +70,7 @@ class Answer:
         return [b"data: " + _json(event) + b"\n\n" for event in events] + [b"data: [DONE]\n\n"]
 
     def whole(self, model: str) -> bytes:
-        """The same reply without a stream."""
+        """Return the same reply without a stream."""
         message: dict[str, Any] = {"role": "assistant", "content": "".join(self.text) or None}
         if self.reasoning:
             message |= self._reasoning(self.reasoning, 0)
@@ -83,7 +83,7 @@ class Answer:
         return _json(body | {"choices": [choice]} | ({} if self.usage is None else {"usage": dict(self.usage)}))
 
     def sent_part(self, wire: bytes) -> bytes:
-        """As much of the bytes as is sent before the fault."""
+        """Return the bytes that are sent before the fault."""
         if self.stops_after_bytes is not None:
             return wire[: self.stops_after_bytes]
         return wire[: wire.index(self.stops_before.encode())] if self.stops_before else wire
@@ -97,7 +97,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An error status with a body as some provider words it."""
+    """An error status with the body of some provider."""
 
     status: int
     message: str = "refused"
@@ -121,12 +121,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """The request is read and nothing is ever said, until the client leaves."""
+    """Read the request and never answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangUp:
-    """The connection is closed before a status line."""
+    """Close the connection before a status line."""
 
 
 Step = Answer | Refusal | Silence | HangUp

@@ -1,4 +1,4 @@
-"""A strict OpenAI-compatible model server on loopback that says what it was told to say.
+"""A strict OpenAI-compatible model server on loopback that follows a script.
 
 It refuses what the strictest provider refuses, remembers every request, and can fail at any byte.
 """
@@ -14,13 +14,13 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from playground.model_rules import complaint
+from playground.model_rules import find_problem
 from playground.model_script import Answer, HangUp, Refusal, Silence, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """One request as it came in; `refused` says why the rules turned it down, if they did."""
+class ModelRequest:
+    """One request as it came in; `refused` is the rule that it broke, if any."""
 
     body: Any
     headers: Mapping[str, str]
@@ -29,7 +29,7 @@ class Asked:
 
 
 class ModelServer:
-    """Speaks at `url` while the `with` block runs. Replies are taken from the script in order, then `otherwise`."""
+    """Serves at `url` while the `with` block runs. Replies come from the script in order, then `otherwise`."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class ModelServer:
         port: int = 0,
     ) -> None:
         self.api_key = api_key
-        self.open_to_all = False  # as servers at home are
+        self.open_to_all = False  # accepts any key, as servers at home do
         self.models = tuple(models)
-        self.requests: list[Asked] = []
+        self.requests: list[ModelRequest] = []
         self._rules: dict[str, Any] = {
             "strict_alternation": strict_alternation,
             "extra_fields": extra_fields,
@@ -58,7 +58,7 @@ class ModelServer:
         self._closing = asyncio.Event()
 
     def script(self, *steps: Step) -> None:
-        """What to reply to the next requests; requests against the rules use none of it up."""
+        """Add replies to the next requests; requests against the rules use up none."""
         self._steps.extend(steps)
 
     @property
@@ -71,7 +71,7 @@ class ModelServer:
 
     @property
     def refusals(self) -> list[str]:
-        """What was against the rules, for tests that must not see any."""
+        """The rules that requests broke, for tests that must not see any."""
         return [asked.refused for asked in self.requests if asked.refused]
 
     @property
@@ -109,7 +109,7 @@ class ModelServer:
             body = json.loads(await request.read())
         except ValueError:
             body = None
-        problem = complaint(body, **self._rules)
+        problem = find_problem(body, **self._rules)
         self._remember(request, body, problem)
         if problem:
             return _refuse(Refusal(status=400, message=problem))
@@ -120,7 +120,7 @@ class ModelServer:
 
     def _remember(self, request: web.Request, body: object, refused: str) -> None:
         port = request.transport.get_extra_info("peername")[1] if request.transport else 0
-        self.requests.append(Asked(body=body, headers=dict(request.headers), connection=port, refused=refused))
+        self.requests.append(ModelRequest(body=body, headers=dict(request.headers), connection=port, refused=refused))
 
     def _next(self) -> Step:
         if self._steps:
@@ -140,7 +140,7 @@ class ModelServer:
             case Refusal():
                 return _refuse(step)
             case Silence():
-                await self._wait_for_the_end()
+                await self._closing.wait()
                 return web.Response(status=503)
             case HangUp():
                 _close(request)
@@ -176,14 +176,10 @@ class ModelServer:
         if step.ending == "cut":
             _close(request)
         elif step.ending == "hang":
-            await self._wait_for_the_end()
+            await self._closing.wait()
         else:
             await response.write_eof()
         return response
-
-    async def _wait_for_the_end(self) -> None:
-        """Until the server closes; a client that leaves earlier cancels its handler, or is simply forgotten."""
-        await self._closing.wait()
 
 
 def _refuse(step: Refusal) -> web.Response:

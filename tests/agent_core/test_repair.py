@@ -10,7 +10,7 @@ from agent_core.conversation import Message, ToolCall, assistant, tool_result, u
 from agent_core.openai_request import build_request, encode
 from agent_core.providers import Endpoint
 from agent_core.repair import EMPTY, GO_ON, LEFT_OUT, NO_OUTPUT, repair
-from playground.model_rules import complaint
+from playground.model_rules import find_problem
 from tests.agent_core.scripted import answering, call
 from tools.parts import Location, Media, Text
 
@@ -57,8 +57,8 @@ def request(history: list[Message], **options: Any) -> Any:
 @given(st.lists(messages, max_size=8))
 @settings(max_examples=200, deadline=None)
 def test_any_history_at_all_becomes_one_that_the_strictest_server_accepts(history: list[Message]) -> None:
-    assert complaint(request(history)) == ""
-    assert complaint(request(history, tools=[])) == ""
+    assert find_problem(request(history)) == ""
+    assert find_problem(request(history, tools=[])) == ""
 
 
 @given(st.lists(messages, max_size=8))
@@ -74,7 +74,7 @@ def test_it_is_still_accepted_with_every_extra_on(history: list[Message]) -> Non
         signs_calls=True,
     )
     allowed = ["reasoning", "reasoning_details", "extra_content"]
-    assert complaint(request(history, endpoint=rich), extra_fields=allowed) == ""
+    assert find_problem(request(history, endpoint=rich), extra_fields=allowed) == ""
 
 
 @given(st.lists(messages, max_size=8))

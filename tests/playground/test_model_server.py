@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from playground.model_rules import complaint
+from playground.model_rules import find_problem
 from playground.model_script import Call, HangUp, Refusal, ask_for, say
 from playground.model_server import ModelServer
 
@@ -37,7 +37,7 @@ def _body(*messages: Any, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_good_requests_pass(body: Any) -> None:
-    assert complaint(body) == ""
+    assert find_problem(body) == ""
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_good_requests_pass(body: Any) -> None:
     ],
 )
 def test_bad_requests_are_refused_by_name(body: Any, words: str) -> None:
-    assert words in complaint(body)
+    assert words in find_problem(body)
 
 
 def test_lenient_servers_can_be_played_too() -> None:
-    assert complaint(_body(USER, USER), strict_alternation=False) == ""
-    assert complaint(_body(USER, ASKED | {"reasoning": "hm"}, RESULT, tools=[TOOL]), extra_fields=["reasoning"]) == ""
-    assert "not allowed" in complaint(_body(USER | {"content": [IMAGE]}), sees_images=False)
+    assert find_problem(_body(USER, USER), strict_alternation=False) == ""
+    assert find_problem(_body(USER, ASKED | {"reasoning": "hm"}, RESULT, tools=[TOOL]), extra_fields=["reasoning"]) == ""
+    assert "not allowed" in find_problem(_body(USER | {"content": [IMAGE]}), sees_images=False)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ export async function post(path, body, headers = { "Content-Type": "application/
     const answer = await fetch(path, { method: "POST", headers, body: isBytes ? body : JSON.stringify(body ?? {}) });
     const told = await answer.json().catch(() => ({ problem: `The playground answered with ${answer.status}.` }));
     if (answer.ok) return told;
-    toast(told.problem ?? "That did not work.");
+    toast(told.problem ?? "The request failed.");
   } catch {
     toast("The playground does not answer.");
   }

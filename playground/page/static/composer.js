@@ -92,7 +92,7 @@ export class Composer {
     this.about = { kind, message };
     const said = message.words.map((words) => words.text).join("\n");
     const label = kind === "edit" ? "Edit message" : `Reply to ${message.author}`;
-    const cancel = iconButton("close", "Never mind", { class: "quiet", onclick: () => this.end() });
+    const cancel = iconButton("close", "Cancel", { class: "quiet", onclick: () => this.end() });
     this.banner.replaceChildren(el("span", {}, el("b", {}, label), el("small", {}, said.slice(0, 80))), cancel);
     this.banner.hidden = false;
     if (kind === "edit") this.text.value = said;

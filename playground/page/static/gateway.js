@@ -5,11 +5,11 @@ import { byId } from "./dom.js";
 
 const WORDS = {
   starting: "Gateway is starting",
-  running: "Gateway runs",
-  stopping: "Gateway finishes its turns",
-  stopped: "Gateway was stopped",
-  killed: "Gateway was killed",
-  died: "Gateway ended by itself",
+  running: "Gateway is running",
+  stopping: "Gateway is finishing its turns",
+  stopped: "Gateway stopped",
+  killed: "Gateway killed",
+  died: "Gateway exited by itself",
 };
 
 export class Gateway {

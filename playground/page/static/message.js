@@ -17,8 +17,7 @@ export function messageElement(message, { names, follows, act }) {
   if (message.quote) body.append(quoteOf(message.quote));
   for (const file of message.files) body.append(fileElement(file));
   for (const words of message.words)
-    body.append(el("div", { class: words.small ? "words small" : "words", dir: "auto" }, wordsToNodes(words, names)));
-  if (message.waiting) body.append(el("div", { class: "words waiting" }, "Thinking…"));
+    body.append(el("div", { class: "words", dir: "auto" }, wordsToNodes(words, names)));
   body.append(footer(message));
   const column = el("div", { class: "column" }, el("div", { class: "bubble" }, body, menuButton(message, act)));
   if (message.buttons.some((row) => row.length)) column.append(buttonsOf(message, act));
@@ -128,7 +127,7 @@ function threadOf(thread, act) {
 }
 
 function menuButton(message, act) {
-  const button = iconButton("more", "What can be done with this message", { class: "more", "aria-haspopup": "menu" });
+  const button = iconButton("more", "Message actions", { class: "more", "aria-haspopup": "menu" });
   button.addEventListener("click", () => act("menu", message, { button }));
   return button;
 }

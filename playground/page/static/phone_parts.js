@@ -1,4 +1,4 @@
-// The smaller parts of a phone: the switch of its line, its list of chats, and what stands at the end of a chat.
+// Smaller parts of a phone: the connection switch, the list of chats, and the end of a chat.
 
 import { el } from "./dom.js";
 import { avatar } from "./message.js";
@@ -6,7 +6,7 @@ import { wordsToNodes } from "./text.js";
 
 const LINES = {
   up: ["Up", "The gateway and the platform reach each other"],
-  half_open: ["Half-open", "Connections stay open and nothing comes through"],
+  half_open: ["Half-open", "Connections stay open, but nothing comes through"],
   down: ["Cut", "The platform's server is down"],
 };
 const EXAMPLES = ["what is 17 * 23?", "todo: water the plants", "what time is it in Asia/Tokyo?"];
@@ -16,7 +16,7 @@ export function lineSwitch(app, onChoose) {
   const buttons = Object.entries(LINES).map(([state, [label, help]]) =>
     el("button", { type: "button", "data-line": state, title: help, onclick: () => onChoose(state) }, label),
   );
-  const label = `The line between the gateway and ${app}`;
+  const label = `The connection between the gateway and ${app}`;
   return el("div", { class: "switch line", role: "group", "aria-label": label }, buttons);
 }
 
@@ -67,20 +67,20 @@ export const joinOffer = (onJoin) =>
   el(
     "div",
     { class: "join" },
-    el("p", {}, "They are not in here yet."),
+    el("p", {}, "This person has not joined yet."),
     el("button", { type: "button", class: "press primary", onclick: onJoin }, "Join"),
   );
 
-/** What an empty chat says, with something to begin with. */
+/** The text of an empty chat, with examples to start from. */
 export function invitation(view, here, onSay) {
   const isOwner = view.people.find((one) => one.id === view.person)?.owner;
   let words = "The bot does not know this person yet.";
   let examples = ["Hello!"];
   if (here.kind !== "dm") {
-    words = "In company the bot answers when it is mentioned.";
+    words = "In a group, the bot answers when it is mentioned.";
     examples = [`@${view.handle} what is 6 * 7?`];
   } else if (isOwner) {
-    words = "This bot is yours. Ask it something.";
+    words = "You own this bot. Ask it something.";
     examples = EXAMPLES;
   }
   const buttons = examples.map((text) =>

@@ -97,7 +97,7 @@ export class Terminal {
       button.textContent = "Copied";
       setTimeout(() => (button.textContent = "Copy"), 1500);
     } catch {
-      toast("Copying is not allowed here. Select it by hand.");
+      toast("The browser does not allow copying here. Select the text by hand.");
     }
   }
 
@@ -111,7 +111,7 @@ export class Terminal {
     while (box.children.length > KEPT_OUTPUTS) box.firstChild.remove();
     box.scrollTop = box.scrollHeight;
     const told = await post("/api/terminal", command.ask);
-    printed.textContent = told ? told.output.trimEnd() || "(nothing was printed)" : "It was not run.";
+    printed.textContent = told ? told.output.trimEnd() || "(no output)" : "The command was not run.";
     output.classList.toggle("failed", told?.code !== 0);
     box.scrollTop = box.scrollHeight;
     button.disabled = false;
