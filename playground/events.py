@@ -16,22 +16,18 @@ class EventLog:
 
     def __init__(self, *, keep: int = 5000) -> None:
         self._events: deque[Wire] = deque(maxlen=keep)
-        self._last = 0
+        self.last = 0  # seq of the newest
         self._changed = asyncio.Event()
 
-    @property
-    def last(self) -> int:
-        return self._last
-
     def note(self, kind: str, **fields: object) -> None:
-        self._last += 1
-        self._events.append({"seq": self._last, "at": time.time(), "kind": kind, **fields})
+        self.last += 1
+        self._events.append({"seq": self.last, "at": time.time(), "kind": kind, **fields})
         self._changed.set()
         self._changed = asyncio.Event()
 
     def after(self, seq: int) -> list[Wire]:
         """Return the newer events, as far as they are still kept."""
-        newer = min(self._last - seq, len(self._events))
+        newer = min(self.last - seq, len(self._events))
         return [self._events[index] for index in range(-newer, 0)]
 
     async def wait_for(self, condition: Callable[[], T], *, seconds: float = 5.0) -> T:

@@ -6,21 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-_REQUEST_FIELDS = frozenset(
-    (
-        *(
-            "model",
-            "messages",
-            "tools",
-            "tool_choice",
-            "parallel_tool_calls",
-            "stream",
-            "stream_options",
-            "temperature",
-        ),
-        *("top_p", "max_tokens", "max_completion_tokens", "stop", "seed", "user", "reasoning_effort"),
-    )
+_FIELDS = (
+    "model messages tools tool_choice parallel_tool_calls stream stream_options temperature top_p max_tokens "
+    "max_completion_tokens stop seed user reasoning_effort"
 )
+_REQUEST_FIELDS = frozenset(_FIELDS.split())
 _MESSAGE_FIELDS = {
     "system": {"role", "content"},
     "user": {"role", "content"},

@@ -3,7 +3,7 @@
 A platform derives from `PlatformServer` and gives it its `world`, the `people` that tests play, and `Faults`. It adds
 its routes in `add_routes` and says in `refuse` and `fail` how it words a refusal. A handler is:
 
-    call = IncomingCall("sendMessage", params, place=channel_id)
+    call = ApiCall("sendMessage", params, place=channel_id)
     return await self.serve(request, call, work)  # `work` is awaited for an `ApiAnswer` unless a fault comes first
 
 `serve` takes the fault for (method, place), applies it, and logs the call.
@@ -31,25 +31,16 @@ _HTML: Mapping[str, str] = {"Content-Type": "text/html"}
 _CALLS_KEPT = 20_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiCall:
-    """One method call as it was answered; `status` 0 means that no answer was given."""
-
-    method: str
-    params: Wire
-    at: float
-    status: int
-    description: str = ""
-
-
 @dataclass(slots=True)
-class IncomingCall:
-    """A call that is being served; `place` is the chat or channel, for faults of that alone."""
+class ApiCall:
+    """One call; `status` 0 means that no answer was given. `place` is the chat or channel, for faults of that alone."""
 
     method: str
     params: Wire = field(default_factory=dict)
     place: str = ""
     at: float = field(default_factory=time.time)
+    status: int = 0
+    description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +70,7 @@ class PlatformServer(ABC):
     def add_routes(self, app: web.Application) -> None: ...
 
     @abstractmethod
-    def refuse(self, refusal: Any, call: IncomingCall) -> ApiAnswer:
+    def refuse(self, refusal: Any, call: ApiCall) -> ApiAnswer:
         """Return a refusal in the words of the platform."""
 
     @abstractmethod
@@ -168,7 +159,7 @@ class PlatformServer(ABC):
         return newest
 
     async def serve(
-        self, request: web.Request, call: IncomingCall, work: Callable[[], Awaitable[ApiAnswer]]
+        self, request: web.Request, call: ApiCall, work: Callable[[], Awaitable[ApiAnswer]]
     ) -> web.StreamResponse:
         """Do the work and answer, unless a fault prevents it."""
         fault = self.faults.take(call.method.lower(), call.place)
@@ -186,7 +177,7 @@ class PlatformServer(ABC):
             answer = ApiAnswer(fault.status, fault.body.encode(), "garbage", _HTML)
         return self.tell(call, answer)
 
-    async def hinder(self, request: web.Request, call: IncomingCall, fault: Fault | None) -> web.StreamResponse | None:
+    async def hinder(self, request: web.Request, call: ApiCall, fault: Fault | None) -> web.StreamResponse | None:
         """Apply a fault that comes before the work: end the call, delay it, or do nothing."""
         if fault and fault.kind == "fail":
             return self.tell(call, self.fail(fault))
@@ -196,12 +187,12 @@ class PlatformServer(ABC):
             await asyncio.sleep(fault.seconds)
         return None
 
-    def tell(self, call: IncomingCall, answer: ApiAnswer) -> web.Response:
+    def tell(self, call: ApiCall, answer: ApiAnswer) -> web.Response:
         """Log the call and answer it."""
         self.log(call, answer.status, answer.description)
         return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
 
-    async def _lose(self, request: web.Request, call: IncomingCall, how: str) -> web.StreamResponse:
+    async def _lose(self, request: web.Request, call: ApiCall, how: str) -> web.StreamResponse:
         """End the call so that the client never learns its result."""
         self.log(call, 0, how)
         return cut(request) if how.startswith("cut") else await self._never(request)
@@ -220,14 +211,13 @@ class PlatformServer(ABC):
     ) -> web.StreamResponse:
         return await self._never(request) if self.link_dead else await handler(request)
 
-    def log(self, call: IncomingCall, status: int, description: str = "") -> None:
-        self.calls.append(
-            ApiCall(method=call.method, params=call.params, at=call.at, status=status, description=description)
-        )
+    def log(self, call: ApiCall, status: int, description: str = "") -> None:
+        call.status, call.description = status, description
+        self.calls.append(call)
         self.events.note("call", method=call.method, status=status, description=description)
 
     async def serve_file(
-        self, request: web.Request, call: IncomingCall, content: bytes, mime_type: str
+        self, request: web.Request, call: ApiCall, content: bytes, mime_type: str
     ) -> web.StreamResponse:
         """Serve a download; faults of calls apply to it, and `cut_after` breaks it in the middle."""
         fault = self.faults.take(call.method.lower(), call.place)

@@ -10,35 +10,8 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from playground.discord import messages, rules
 from playground.discord.intents import application_flags
-from playground.discord.messages import (
-    EPHEMERAL,
-    SUPPRESS_EMBEDS,
-    SUPPRESS_NOTIFICATIONS,
-    add,
-    compose,
-    delete,
-    edit,
-    find_mentions,
-    react,
-    render,
-    reply_fields,
-    start_thread,
-)
-from playground.discord.rules import (
-    MAX_CONTENT,
-    MAX_FILE_BYTES,
-    MAX_FILES,
-    MAX_NONCE,
-    check_allowed_mentions,
-    check_commands,
-    check_components,
-    check_list,
-    check_text,
-    invalid,
-    read_id,
-    refusal,
-)
 from playground.discord.world import DM, DiscordChannel, DiscordPost, DiscordWorld, channel_wire
 from playground.params import Upload, read_form
 from playground.wire import Wire, without
@@ -80,14 +53,14 @@ async def read_call(request: web.Request) -> RestCall:
         content, files = fields.get("payload_json", "{}"), {name[6:-1]: upload for name, upload in parts.items()}
     elif request.can_read_body:
         content = await request.read()
-    if len(files) > MAX_FILES:
-        raise invalid("attachments", "BASE_TYPE_MAX_LENGTH", f"Must be {MAX_FILES} or fewer in length.")
-    if sum(len(upload.content) for upload in files.values()) > MAX_FILE_BYTES:
-        raise refusal(40005)
+    if len(files) > rules.MAX_FILES:
+        raise rules.invalid("attachments", "BASE_TYPE_MAX_LENGTH", f"Must be {rules.MAX_FILES} or fewer in length.")
+    if sum(len(upload.content) for upload in files.values()) > rules.MAX_FILE_BYTES:
+        raise rules.refusal(40005)
     try:
         body = json.loads(content) if content else None
     except ValueError:
-        raise refusal(50109) from None
+        raise rules.refusal(50109) from None
     return RestCall(path=path, query=query, body=body, files=files)
 
 
@@ -111,24 +84,24 @@ def get_messages(world: DiscordWorld, call: RestCall) -> list[Wire]:
     channel, query = world.find_channel(call.place), call.query
     limit = int(query.get("limit", 50))
     if not 1 <= limit <= 100:
-        raise invalid("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100.")
+        raise rules.invalid("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100.")
     if "read_history" in world.denied(channel):
         return []
     posts = [post for post in channel.posts.values() if not post.deleted and not post.ephemeral]
     if "after" in query:
-        chosen = [post for post in posts if post.id > read_id(query["after"])][:limit]
+        chosen = [post for post in posts if post.id > rules.read_id(query["after"])][:limit]
     else:
-        bound = read_id(query["before"]) if "before" in query else 1 << 63
+        bound = rules.read_id(query["before"]) if "before" in query else 1 << 63
         chosen = [post for post in posts if post.id < bound][-limit:]
     # Discord tells the nonce when a message is sent, and never again.
-    return [without(render(world, post), "nonce") for post in reversed(chosen)]
+    return [without(messages.render(world, post), "nonce") for post in reversed(chosen)]
 
 
 def _find_post(world: DiscordWorld, call: RestCall) -> tuple[DiscordChannel, DiscordPost]:
     channel = world.find_channel(call.place)
-    post = channel.post(read_id(call.path["message_id"]))
+    post = channel.post(rules.read_id(call.path["message_id"]))
     if post is None or post.ephemeral:
-        raise refusal(10008)
+        raise rules.refusal(10008)
     return channel, post
 
 
@@ -136,46 +109,49 @@ def create_message(world: DiscordWorld, call: RestCall) -> Wire:
     """Send a message. The same enforced nonce within some minutes returns the earlier message again."""
     channel, fields = world.find_channel(call.place), call.fields
     _check_may_write(world, channel)
-    nonce = check_text("nonce", fields.get("nonce"), MAX_NONCE)
+    nonce = rules.check_text("nonce", fields.get("nonce"), rules.MAX_NONCE)
     content = _check_content(world, channel, call)
-    allowed = check_allowed_mentions(fields.get("allowed_mentions"))
+    allowed = rules.check_allowed_mentions(fields.get("allowed_mentions"))
     replied = _find_replied(world, channel, fields.get("message_reference"))
     at, earlier = world.nonces.get(nonce, (0.0, None))
     if fields.get("enforce_nonce") and earlier and not earlier.deleted and world.now() - at < _NONCE_SECONDS:
-        return render(world, earlier)
+        return messages.render(world, earlier)
     content["attachments"] = _store_files(world, channel, call)
-    flags = int(fields.get("flags") or 0) & (SUPPRESS_EMBEDS | SUPPRESS_NOTIFICATIONS)
-    reply = reply_fields(channel, replied) if replied else {}
-    post = compose(world, channel, world.bot, **content, **reply, flags=flags)
+    flags = int(fields.get("flags") or 0) & (messages.SUPPRESS_EMBEDS | messages.SUPPRESS_NOTIFICATIONS)
+    reply = messages.reply_fields(channel, replied) if replied else {}
+    post = messages.compose(world, channel, world.bot, **content, **reply, flags=flags)
     if nonce:
         post.body["nonce"] = nonce
         world.nonces[nonce] = (world.now(), post)
-    post.body |= find_mentions(world, post.words, allowed, replied.author if replied else None)
-    return render(world, add(world, channel, post))
+    post.body |= messages.find_mentions(world, post.words, allowed, replied.author if replied else None)
+    return messages.render(world, messages.add(world, channel, post))
 
 
 def _check_may_write(world: DiscordWorld, channel: DiscordChannel) -> None:
     if channel.kind == DM and not world.users[channel.recipient].dms_open:
-        raise refusal(50007)
+        raise rules.refusal(50007)
     if ("send_in_threads" if channel.is_thread else "send") in world.denied(channel):
-        raise refusal(50013)
+        raise rules.refusal(50013)
 
 
 def _check_content(world: DiscordWorld, channel: DiscordChannel, call: RestCall) -> Wire:
     content = {
-        "content": check_text("content", call.fields.get("content"), MAX_CONTENT).strip(),
-        "components": check_components(call.fields.get("components")),
+        "content": rules.check_text("content", call.fields.get("content"), rules.MAX_CONTENT).strip(),
+        "components": rules.check_components(call.fields.get("components")),
     }
     if not any(content.values()) and not call.files:
-        raise refusal(50006)
+        raise rules.refusal(50006)
     if call.files and "attach_files" in world.denied(channel):
-        raise refusal(50013)
+        raise rules.refusal(50013)
     return content
 
 
 def _store_files(world: DiscordWorld, channel: DiscordChannel, call: RestCall) -> list[Wire]:
     """Keep the uploads under the names the body gives them, without spaces and special characters."""
-    given = {str(one.get("id")): one for one in check_list("attachments", call.fields.get("attachments"), MAX_FILES)}
+    given = {
+        str(one.get("id")): one
+        for one in rules.check_list("attachments", call.fields.get("attachments"), rules.MAX_FILES)
+    }
     attachments = []
     for number, upload in call.files.items():
         name = given.get(number, {}).get("filename") or upload.name
@@ -189,17 +165,17 @@ def _find_replied(world: DiscordWorld, channel: DiscordChannel, given: object) -
     if given is None:
         return None
     if not isinstance(given, dict) or "message_id" not in given:
-        raise invalid("message_reference.message_id", "BASE_TYPE_REQUIRED", "This field is required")
-    post = channel.post(read_id(given["message_id"]))
+        raise rules.invalid("message_reference.message_id", "BASE_TYPE_REQUIRED", "This field is required")
+    post = channel.post(rules.read_id(given["message_id"]))
     if post is None:
         if given.get("fail_if_not_exists", True):
-            raise invalid("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
+            raise rules.invalid("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
         return None
     if post.body["type"] not in (0, 19, 20):
         message = "Cannot reply to a system message"
-        raise invalid("message_reference", "REPLIES_CANNOT_REPLY_TO_SYSTEM_MESSAGE", message)
+        raise rules.invalid("message_reference", "REPLIES_CANNOT_REPLY_TO_SYSTEM_MESSAGE", message)
     if "read_history" in world.denied(channel):
-        raise refusal(160002)
+        raise rules.refusal(160002)
     return post
 
 
@@ -207,26 +183,29 @@ def edit_message(world: DiscordWorld, call: RestCall) -> Wire:
     """Change the fields that are given; the same again is no error."""
     (_, post), fields = _find_post(world, call), call.fields
     if not post.by_bot:
-        raise refusal(50005)
+        raise rules.refusal(50005)
     changes: Wire = {}
     if "content" in fields:
-        changes["content"] = check_text("content", fields["content"], MAX_CONTENT).strip()
-        changes |= find_mentions(world, changes["content"], check_allowed_mentions(fields.get("allowed_mentions")))
+        changes["content"] = rules.check_text("content", fields["content"], rules.MAX_CONTENT).strip()
+        changes |= messages.find_mentions(
+            world, changes["content"], rules.check_allowed_mentions(fields.get("allowed_mentions"))
+        )
     if "components" in fields:
-        changes["components"] = check_components(fields["components"])
+        changes["components"] = rules.check_components(fields["components"])
     if "flags" in fields:
-        changes["flags"] = post.body["flags"] & ~SUPPRESS_EMBEDS | int(fields["flags"] or 0) & SUPPRESS_EMBEDS
+        hide = messages.SUPPRESS_EMBEDS
+        changes["flags"] = post.body["flags"] & ~hide | int(fields["flags"] or 0) & hide
     if not any((post.body | changes)[name] for name in ("content", "attachments", "components")):
-        raise refusal(50006)
-    edit(world, post, changes)
-    return render(world, post)
+        raise rules.refusal(50006)
+    messages.edit(world, post, changes)
+    return messages.render(world, post)
 
 
 def delete_message(world: DiscordWorld, call: RestCall) -> None:
     channel, post = _find_post(world, call)
     if not post.by_bot and (not channel.guild_id or "manage_messages" in world.denied(channel)):
-        raise refusal(50013 if channel.guild_id else 50021)
-    delete(world, [post])
+        raise rules.refusal(50013 if channel.guild_id else 50021)
+    messages.delete(world, [post])
 
 
 def trigger_typing(world: DiscordWorld, call: RestCall) -> None:
@@ -239,22 +218,22 @@ def trigger_typing(world: DiscordWorld, call: RestCall) -> None:
 def create_reaction(world: DiscordWorld, call: RestCall) -> None:
     (channel, post), emoji = _find_post(world, call), unquote(call.path["emoji"])
     if emoji.isascii():
-        raise refusal(10014)
+        raise rules.refusal(10014)
     if "add_reactions" in world.denied(channel):
-        raise refusal(50013)
-    react(world, post, world.bot, emoji)
+        raise rules.refusal(50013)
+    messages.react(world, post, world.bot, emoji)
 
 
 def delete_reaction(world: DiscordWorld, call: RestCall) -> None:
-    react(world, _find_post(world, call)[1], world.bot, unquote(call.path["emoji"]), remove=True)
+    messages.react(world, _find_post(world, call)[1], world.bot, unquote(call.path["emoji"]), remove=True)
 
 
 def start_thread_from_message(world: DiscordWorld, call: RestCall) -> Wire:
     parent, post = _find_post(world, call)
     if "create_threads" in world.denied(parent):
-        raise refusal(50013)
-    name = check_text("name", call.fields.get("name"), 100, required=True)
-    return channel_wire(world, start_thread(world, parent, world.bot, name, post))
+        raise rules.refusal(50013)
+    name = rules.check_text("name", call.fields.get("name"), 100, required=True)
+    return channel_wire(world, messages.start_thread(world, parent, world.bot, name, post))
 
 
 def get_commands(world: DiscordWorld, call: RestCall) -> list[Wire]:
@@ -267,7 +246,7 @@ def put_commands(world: DiscordWorld, call: RestCall) -> list[Wire]:
     world.commands = [
         {"options": [], "dm_permission": True, **given, "type": 1, "version": str(world.snowflake()), **about}
         | {"id": old.get(given["name"]) or str(world.snowflake())}
-        for given in check_commands(call.body)
+        for given in rules.check_commands(call.body)
     ]
     world.events.note("commands", names=[command["name"] for command in world.commands])
     return world.commands
@@ -275,25 +254,25 @@ def put_commands(world: DiscordWorld, call: RestCall) -> list[Wire]:
 
 def answer_interaction(world: DiscordWorld, call: RestCall) -> Wire | None:
     """Take the first answer. Raises 10062 when it is too late and 40060 for a second one."""
-    interaction = world.interactions.get(read_id(call.path["interaction_id"]))
+    interaction = world.interactions.get(rules.read_id(call.path["interaction_id"]))
     if interaction is None or interaction.token != call.path["token"]:
-        raise refusal(10062)
+        raise rules.refusal(10062)
     if interaction.answer is not None:
-        raise refusal(40060)
+        raise rules.refusal(40060)
     if world.now() - interaction.born > _ANSWER_SECONDS:
-        raise refusal(10062)
+        raise rules.refusal(10062)
     kind, data = call.fields.get("type"), call.fields.get("data") or {}
     if kind == _MESSAGE_ANSWER:
         channel, user = world.channels[interaction.channel_id], world.users[interaction.user_id]
         content = _check_content(world, channel, RestCall(path={}, body=data))
         source = {"id": str(interaction.id), "type": interaction.body["type"], "user": user.wire}
         source["authorizing_integration_owners"] = {}
-        flags = int(data.get("flags") or 0) & EPHEMERAL
-        post = compose(world, channel, world.bot, **content, type=20, flags=flags, interaction_metadata=source)
+        flags = int(data.get("flags") or 0) & messages.EPHEMERAL
+        post = messages.compose(world, channel, world.bot, **content, type=20, flags=flags, interaction_metadata=source)
         post.ephemeral = bool(flags)
-        interaction.original = add(world, channel, post)
+        interaction.original = messages.add(world, channel, post)
     elif kind != _NOTHING_ANSWER or not interaction.source:
-        raise invalid("type", "BASE_TYPE_CHOICES", "Value must be one of {4, 6}.")
+        raise rules.invalid("type", "BASE_TYPE_CHOICES", "Value must be one of {4, 6}.")
     interaction.answer = {"type": kind, "data": data}
     world.events.note("answer", interaction_id=str(interaction.id), answer=interaction.answer)
     about = {"id": str(interaction.id), "type": interaction.body["type"]}
@@ -303,12 +282,12 @@ def answer_interaction(world: DiscordWorld, call: RestCall) -> Wire | None:
 def delete_answer(world: DiscordWorld, call: RestCall) -> None:
     interaction = next((one for one in world.interactions.values() if one.token == call.path["token"]), None)
     if interaction is None or interaction.answer is None:
-        raise refusal(10015)
+        raise rules.refusal(10015)
     if world.now() - interaction.born > _TOKEN_SECONDS:
-        raise refusal(50027)
+        raise rules.refusal(50027)
     if interaction.original is None or interaction.original.deleted:
-        raise refusal(10008)
-    delete(world, [interaction.original])
+        raise rules.refusal(10008)
+    messages.delete(world, [interaction.original])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,7 @@ import secrets
 from collections.abc import Sequence
 from typing import TypedDict
 
-from playground.discord import intents
-from playground.discord.messages import (
-    add,
-    compose,
-    delete,
-    edit,
-    find_mentions,
-    react,
-    render,
-    reply_fields,
-    start_thread,
-)
+from playground.discord import intents, messages
 from playground.discord.rules import MAX_CONTENT
 from playground.discord.world import (
     ALL_PERMISSIONS,
@@ -104,7 +93,7 @@ class DiscordPeople:
     def make_thread(self, channel_id: Id, user_id: Id, name: str = "thread", *, message_id: Id = 0) -> Wire:
         """Start a thread from a message, or without one."""
         source = self._post(channel_id, message_id) if message_id else None
-        thread = start_thread(self.world, self._channel(channel_id), self._user(user_id), name, source)
+        thread = messages.start_thread(self.world, self._channel(channel_id), self._user(user_id), name, source)
         return channel_wire(self.world, thread)
 
     def open_dm(self, user_id: Id) -> Wire:
@@ -163,17 +152,17 @@ class DiscordPeople:
         if len(text) > MAX_CONTENT or not (text.strip() or files or extra):
             raise ValueError(f"a text has 1 to {MAX_CONTENT} characters")
         replied = self._post(channel_id, reply_to) if reply_to else None
-        fields: Wire = {**(reply_fields(channel, replied) if replied else {}), **(extra or {})}
+        fields: Wire = {**(messages.reply_fields(channel, replied) if replied else {}), **(extra or {})}
         fields["attachments"] = [self._attach(channel, file) for file in files]
-        post = compose(self.world, channel, user, text.strip(), **fields)
-        post.body |= find_mentions(self.world, post.words, None, replied.author if replied and ping else None)
-        return render(self.world, add(self.world, channel, post))
+        post = messages.compose(self.world, channel, user, text.strip(), **fields)
+        post.body |= messages.find_mentions(self.world, post.words, None, replied.author if replied and ping else None)
+        return messages.render(self.world, messages.add(self.world, channel, post))
 
     def send_system(self, channel_id: Id, user_id: Id, kind: int, text: str = "") -> Wire:
         """Send a message nobody wrote: someone joined (7), pinned (6), boosted (8)…"""
         channel = self._channel(channel_id)
-        post = compose(self.world, channel, self._user(user_id), text, type=kind)
-        return render(self.world, add(self.world, channel, post))
+        post = messages.compose(self.world, channel, self._user(user_id), text, type=kind)
+        return messages.render(self.world, messages.add(self.world, channel, post))
 
     def _check_member(self, channel: DiscordChannel, user: DiscordUser) -> None:
         members = (channel.recipient,) if channel.kind == DM else self.world.guilds[channel.guild_id].members
@@ -192,15 +181,15 @@ class DiscordPeople:
         post = self._post(channel_id, message_id)
         if post.by_bot:
             raise ValueError("people cannot edit what the bot wrote")
-        edit(self.world, post, {"content": text, **find_mentions(self.world, text, None)})
-        return render(self.world, post)
+        messages.edit(self.world, post, {"content": text, **messages.find_mentions(self.world, text, None)})
+        return messages.render(self.world, post)
 
     def delete(self, channel_id: Id, message_ids: Sequence[Id]) -> None:
         """Delete messages; several at once are one event."""
-        delete(self.world, [self._post(channel_id, message_id) for message_id in message_ids])
+        messages.delete(self.world, [self._post(channel_id, message_id) for message_id in message_ids])
 
     def react(self, channel_id: Id, user_id: Id, message_id: Id, emoji: str = "👍", *, remove: bool = False) -> None:
-        react(self.world, self._post(channel_id, message_id), self._user(user_id), emoji, remove=remove)
+        messages.react(self.world, self._post(channel_id, message_id), self._user(user_id), emoji, remove=remove)
 
     def use_command(self, channel_id: Id, user_id: Id, name: str, options: Wire | None = None) -> Wire:
         """Use a slash command and return the interaction. Raises ValueError if the bot has not set it."""
@@ -255,7 +244,7 @@ class DiscordPeople:
             body |= {"member": member, "guild_id": partial["id"], "guild": partial, "guild_locale": "en-US"}
             body["context"] = 0
         if source:
-            body["message"] = render(world, source)
+            body["message"] = messages.render(world, source)
         world.interactions[number] = Interaction(
             id=number, token=token, body=body, user_id=user.id, channel_id=channel.id, born=world.now(), source=source
         )

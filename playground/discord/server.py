@@ -18,7 +18,7 @@ from playground.discord.rules import DiscordRefusal
 from playground.discord.world import DiscordUser, DiscordWorld
 from playground.faults import CallKind, Fault, Faults
 from playground.limits import RateLimit, RateLimits
-from playground.server import JSON, ApiAnswer, IncomingCall, PlatformServer
+from playground.server import JSON, ApiAnswer, ApiCall, PlatformServer
 from playground.wire import Wire, to_json
 
 EventKind = Literal[
@@ -87,13 +87,13 @@ class DiscordServer(PlatformServer):
     def _find_gateway(self, world: DiscordWorld, call: RestCall) -> Wire:
         return {"url": self.gateway_url, "shards": 1, "session_start_limit": self.gateway.start_limit}
 
-    def refuse(self, refusal: DiscordRefusal, call: IncomingCall) -> ApiAnswer:
+    def refuse(self, refusal: DiscordRefusal, call: ApiCall) -> ApiAnswer:
         headers = {**JSON, **_VIA, **refusal.headers}
         return ApiAnswer(refusal.status, to_json(refusal.body), str(refusal), headers)
 
     def fail(self, fault: Fault) -> ApiAnswer:
         """`extra` may hold `code`, `errors` and `global`."""
-        status, extra, call = fault.failure_status, fault.extra, IncomingCall(fault.method)
+        status, extra, call = fault.failure_status, fault.extra, ApiCall(fault.method)
         if status == 429:
             return self.refuse(_rate_limited(fault.retry_after, "global" if extra.get("global") else "shared"), call)
         words = {401: "Unauthorized", 404: "Not Found", 502: "Bad Gateway", 503: "Service Unavailable"}
@@ -102,7 +102,7 @@ class DiscordServer(PlatformServer):
 
     def _make_handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
-            incoming = IncomingCall(route.name)
+            incoming = ApiCall(route.name)
             try:
                 if not route.public:
                     self._check_token(request)
@@ -134,7 +134,7 @@ class DiscordServer(PlatformServer):
         return ApiAnswer(200, to_json(result), "", {**JSON, **headers})
 
     async def _serve_file(self, request: web.Request) -> web.StreamResponse:
-        call = IncomingCall("file", {"path": request.match_info["path"]})
+        call = ApiCall("file", {"path": request.match_info["path"]})
         stored = self.world.files.get(request.match_info["path"])
         if stored is None or stored.expired or request.query.get("hm") != stored.signature:
             gone = b"This content is no longer available."
@@ -144,7 +144,7 @@ class DiscordServer(PlatformServer):
 
     async def _serve_gateway(self, request: web.Request) -> web.StreamResponse:
         """Apply faults of calls to connecting, as those of a method `gateway`."""
-        call = IncomingCall("gateway", dict(request.query))
+        call = ApiCall("gateway", dict(request.query))
         fault = self.faults.take(call.method)
         if (stopped := await self.hinder(request, call, fault)) is not None:
             return stopped

@@ -56,8 +56,7 @@ class DiscordPost(Post):
 
     @property
     def words(self) -> str:
-        words: str = self.body["content"]
-        return words
+        return str(self.body["content"])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,19 +4,12 @@ import base64
 import mimetypes
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from playground.params import Params
+from playground.slack import rules
 from playground.slack.messages import add, bot_fields, change, react, remove
-from playground.slack.rules import (
-    SlackRefusal,
-    check_blocks,
-    check_kind_scope,
-    check_metadata,
-    check_text,
-    check_thread,
-    check_updated_text,
-)
 from playground.slack.text import escape
 from playground.slack.world import ChannelKind, SlackChannel, SlackFile, SlackPost, SlackWorld
 from playground.wire import Wire, without
@@ -30,10 +23,10 @@ _STUB: Wire = {"mode": "file_access", "file_access": "check_file_info"}
 
 
 def post_message(world: SlackWorld, params: Params) -> Wire:
-    text, blocks = check_text(params.text("text")), check_blocks(params.data("blocks"))
+    text, blocks = rules.check_text(params.text("text")), rules.check_blocks(params.data("blocks"))
     if not text.strip() and not blocks:
-        raise SlackRefusal("no_text")
-    metadata = check_metadata(params.data("metadata"))
+        raise rules.SlackRefusal("no_text")
+    metadata = rules.check_metadata(params.data("metadata"))
     thread = _read_thread(params)
     channel = world.writable_channel(params.text("channel"))
     fields = bot_fields(world, world.bot, text, blocks) | ({"metadata": metadata} if metadata else {})
@@ -44,7 +37,7 @@ def post_message(world: SlackWorld, params: Params) -> Wire:
 
 def _read_thread(params: Params) -> str:
     thread = params.text("thread_ts")
-    return check_thread(thread) if thread else ""
+    return rules.check_thread(thread) if thread else ""
 
 
 def add_ephemeral(world: SlackWorld, channel: SlackChannel, user_id: str, text: str, blocks: list[Wire]) -> None:
@@ -59,28 +52,30 @@ def _find_own(world: SlackWorld, params: Params, error: str) -> tuple[SlackChann
     channel = world.find_channel(params.text("channel"))
     post = channel.post(params.text("ts"))
     if post is None:
-        raise SlackRefusal("message_not_found")
+        raise rules.SlackRefusal("message_not_found")
     if not post.by_bot:
-        raise SlackRefusal(error)
+        raise rules.SlackRefusal(error)
     if channel.archived:
-        raise SlackRefusal("is_archived")
+        raise rules.SlackRefusal("is_archived")
     return channel, post
 
 
 def update(world: SlackWorld, params: Params) -> Wire:
     """Change a message. Blocks that are not given stay, and people go on reading them; an empty list removes them."""
-    text = check_updated_text(params.text("text"))
+    text = params.text("text")
+    if len(text.encode("utf-8", "surrogatepass")) > rules.MAX_UPDATE_BYTES:
+        raise rules.SlackRefusal("msg_too_long")
     fields: Wire = {"text": escape(text)}
     if params.has("blocks"):
-        fields["blocks"] = check_blocks(params.data("blocks")) or None
+        fields["blocks"] = rules.check_blocks(params.data("blocks")) or None
     if not text.strip() and not fields.get("blocks"):
-        raise SlackRefusal("no_text")
+        raise rules.SlackRefusal("no_text")
     if params.has("metadata"):
-        fields["metadata"] = check_metadata(params.data("metadata"))
+        fields["metadata"] = rules.check_metadata(params.data("metadata"))
     channel, post = _find_own(world, params, "cant_update_message")
     window = world.edit_window_seconds
     if window is not None and world.now() - float(post.ts) > window:
-        raise SlackRefusal("edit_window_closed")
+        raise rules.SlackRefusal("edit_window_closed")
     change(world, channel, post, fields, by=world.bot.id)
     message = without(post.body, "metadata")
     return {"channel": channel.id, "ts": post.ts, "text": post.body["text"], "message": message}
@@ -92,31 +87,23 @@ def delete(world: SlackWorld, params: Params) -> Wire:
     return {"channel": channel.id, "ts": post.ts}
 
 
-def add_reaction(world: SlackWorld, params: Params) -> Wire:
-    return _react(world, params, added=True, error="already_reacted")
-
-
-def remove_reaction(world: SlackWorld, params: Params) -> Wire:
-    return _react(world, params, added=False, error="no_reaction")
-
-
-def _react(world: SlackWorld, params: Params, *, added: bool, error: str) -> Wire:
+def change_reaction(world: SlackWorld, params: Params, *, added: bool) -> Wire:
     name = params.text("name").strip(":")
     if not _EMOJI.fullmatch(name):
-        raise SlackRefusal("invalid_name")
+        raise rules.SlackRefusal("invalid_name")
     channel = world.writable_channel(params.text("channel"))
     post = channel.post(params.text("timestamp"))
     if post is None:
-        raise SlackRefusal("message_not_found")
+        raise rules.SlackRefusal("message_not_found")
     if not react(world, channel, post, world.bot.id, name, added=added):
-        raise SlackRefusal(error)
+        raise rules.SlackRefusal("already_reacted" if added else "no_reaction")
     return {}
 
 
 def set_status(world: SlackWorld, params: Params) -> Wire:
     """Show in the thread that the bot is busy, until it posts there or the status is empty."""
     channel = world.writable_channel(params.text("channel_id"))
-    thread, status = check_thread(params.text("thread_ts")), params.text("status")
+    thread, status = rules.check_thread(params.text("thread_ts")), params.text("status")
     if status:
         channel.statuses[thread] = status
     else:
@@ -133,13 +120,13 @@ def auth_test(world: SlackWorld, params: Params) -> Wire:
 def users_info(world: SlackWorld, params: Params) -> Wire:
     user = world.users.get(params.text("user"))
     if user is None:
-        raise SlackRefusal("user_not_found")
+        raise rules.SlackRefusal("user_not_found")
     return {"user": user.wire}
 
 
 def channel_info(world: SlackWorld, params: Params) -> Wire:
     channel = world.find_channel(params.text("channel"))
-    check_kind_scope(channel.kind, "read", world.scopes)
+    rules.check_kind_scope(channel.kind, "read", world.scopes)
     return {"channel": _channel_wire(world, channel)}
 
 
@@ -151,10 +138,10 @@ def list_own_channels(world: SlackWorld, params: Params) -> Wire:
     """List the channels that the bot is in, public ones unless other kinds are asked for."""
     types = [name.strip() for name in (params.text("types") or "public_channel").split(",")]
     if any(name not in _TYPES for name in types):
-        raise SlackRefusal("invalid_types")
+        raise rules.SlackRefusal("invalid_types")
     kinds = [_TYPES[name] for name in types]
     for kind in kinds:
-        check_kind_scope(kind, "read", world.scopes)
+        rules.check_kind_scope(kind, "read", world.scopes)
     found = [
         _channel_wire(world, channel)
         for channel in world.channels.values()
@@ -171,7 +158,7 @@ def list_own_channels(world: SlackWorld, params: Params) -> Wire:
 def history(world: SlackWorld, params: Params) -> Wire:
     """Return a part of the history, newest first and without replies in threads."""
     channel = world.readable_channel(params.text("channel"))
-    check_kind_scope(channel.kind, "history", world.scopes)
+    rules.check_kind_scope(channel.kind, "history", world.scopes)
     between = _read_bounds(params)
     posts = [post for post in reversed(channel.posts.values()) if not post.is_reply]
     return _make_page([post for post in posts if not post.deleted and between(post.ts)], params, newest_first=True)
@@ -180,11 +167,11 @@ def history(world: SlackWorld, params: Params) -> Wire:
 def replies(world: SlackWorld, params: Params) -> Wire:
     """Return the parent, always, and its replies, oldest first."""
     channel = world.readable_channel(params.text("channel"))
-    check_kind_scope(channel.kind, "history", world.scopes)
+    rules.check_kind_scope(channel.kind, "history", world.scopes)
     post = channel.posts.get(params.text("ts"))
     parent = channel.post(post.thread_ts or post.ts) if post else None
     if parent is None:
-        raise SlackRefusal("thread_not_found")
+        raise rules.SlackRefusal("thread_not_found")
     between = _read_bounds(params)
     found = [one for one in channel.threads.get(parent.ts, ()) if not one.deleted and between(one.ts)]
     return _make_page([parent, *found], params, newest_first=False)
@@ -204,7 +191,7 @@ def _read_ts(given: str, error: str) -> str:
         return ""
     seconds, _, rest = given.partition(".")
     if not seconds.isdigit() or (rest and not rest.isdigit()):
-        raise SlackRefusal(error)
+        raise rules.SlackRefusal(error)
     return f"{seconds.rjust(10, '0')}.{rest.ljust(6, '0')}"
 
 
@@ -223,7 +210,7 @@ def _make_page(posts: Sequence[SlackPost], params: Params, *, newest_first: bool
 def _read_limit(params: Params) -> int:
     limit = params.integer("limit", 100) or 100
     if not 0 < limit <= _MOST:
-        raise SlackRefusal("invalid_limit")
+        raise rules.SlackRefusal("invalid_limit")
     return limit
 
 
@@ -239,7 +226,7 @@ def _read_cursor(params: Params) -> str:
     except ValueError:
         words = ""
     if not words.startswith("next:"):
-        raise SlackRefusal("invalid_cursor")
+        raise rules.SlackRefusal("invalid_cursor")
     return words.removeprefix("next:")
 
 
@@ -274,7 +261,7 @@ def _file_wire(world: SlackWorld, stored: SlackFile) -> Wire:
 def get_upload_url(world: SlackWorld, params: Params) -> Wire:
     name, length = params.text("filename"), params.integer("length", -1)
     if not name or length <= 0:
-        raise SlackRefusal("invalid_arguments")
+        raise rules.SlackRefusal("invalid_arguments")
     stored = store_file(world, world.bot.id, name, size=length)
     return {"upload_url": f"{world.root()}/upload/v1/{stored.id}", "file_id": stored.id}
 
@@ -283,10 +270,10 @@ def complete_upload(world: SlackWorld, params: Params) -> Wire:
     """Share uploads in a channel; the answer does not say under which ts, `files.info` does."""
     items = params.data("files")
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
-        raise SlackRefusal("invalid_arguments")
+        raise rules.SlackRefusal("invalid_arguments")
     uploaded = [stored for item in items if (stored := world.files.get(str(item.get("id"))))]
     if len(uploaded) < len(items) or any(stored.shared or not stored.content for stored in uploaded):
-        raise SlackRefusal("file_not_found")
+        raise rules.SlackRefusal("file_not_found")
     channel, thread = world.writable_channel(params.text("channel_id")), _read_thread(params)
     fields = bot_fields(world, world.bot, params.text("initial_comment"))
     share_files(world, channel, uploaded, fields, thread=thread, by_bot=True)
@@ -315,7 +302,7 @@ def share_files(
 def files_info(world: SlackWorld, params: Params) -> Wire:
     stored = world.files.get(params.text("file"))
     if stored is None or not stored.content:
-        raise SlackRefusal("file_not_found")
+        raise rules.SlackRefusal("file_not_found")
     shares: Wire = {}
     for channel in (world.channels[channel_id] for channel_id in stored.channels):
         kind = "public" if channel.kind == "channel" else "private"
@@ -330,8 +317,8 @@ METHODS: dict[str, Callable[[SlackWorld, Params], Wire]] = {
     "chat.postMessage": post_message,
     "chat.update": update,
     "chat.delete": delete,
-    "reactions.add": add_reaction,
-    "reactions.remove": remove_reaction,
+    "reactions.add": partial(change_reaction, added=True),
+    "reactions.remove": partial(change_reaction, added=False),
     "assistant.threads.setStatus": set_status,
     "auth.test": auth_test,
     "users.info": users_info,

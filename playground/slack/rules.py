@@ -97,12 +97,6 @@ def check_text(text: str) -> str:
     return text
 
 
-def check_updated_text(text: str) -> str:
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_UPDATE_BYTES:
-        raise SlackRefusal("msg_too_long")
-    return text
-
-
 def check_thread(ts: str) -> str:
     if not _THREAD_TS.fullmatch(ts):
         raise _explain("invalid_thread_ts", f"{ts} is not a valid thread_ts")

@@ -12,7 +12,7 @@ from aiohttp import web
 from playground.faults import Fault, Faults
 from playground.limits import RateLimit, RateLimits
 from playground.params import NotJson, Params, read_form, read_params
-from playground.server import ApiAnswer, IncomingCall, PlatformServer
+from playground.server import ApiAnswer, ApiCall, PlatformServer
 from playground.slack.methods import METHODS
 from playground.slack.people import SlackPeople
 from playground.slack.rules import SlackRefusal, check_scope, rate_limited, scope_headers
@@ -77,13 +77,13 @@ class SlackServer(PlatformServer):
         self.sockets.thaw()
         await super().resume()
 
-    def refuse(self, refusal: SlackRefusal, call: IncomingCall) -> ApiAnswer:
+    def refuse(self, refusal: SlackRefusal, call: ApiCall) -> ApiAnswer:
         headers = {**self._headers(call.method), **refusal.headers}
         return ApiAnswer(refusal.status, to_json(refusal.wire), refusal.error, headers)
 
     def fail(self, fault: Fault) -> ApiAnswer:
         """`description` is the error; a status of 500 without one is a broken server."""
-        status, call = fault.failure_status, IncomingCall(fault.method)
+        status, call = fault.failure_status, ApiCall(fault.method)
         if fault.retry_after:
             return self.refuse(rate_limited(max(1, round(fault.retry_after))), call)
         if fault.description:
@@ -96,7 +96,7 @@ class SlackServer(PlatformServer):
         await self.wait_for(lambda: len(self.sockets.open) >= count, seconds=seconds)
 
     async def _serve_method(self, request: web.Request) -> web.StreamResponse:
-        call = IncomingCall(request.match_info["method"])
+        call = ApiCall(request.match_info["method"])
         try:
             params = await read_params(request)
             call.params, call.place = params.log_entry, params.text("channel") or params.text("channel_id")
@@ -152,7 +152,7 @@ class SlackServer(PlatformServer):
             content = next(iter((await read_form(request))[1].values())).content
         else:
             content = await request.read()
-        call = IncomingCall("upload", {"file_id": request.match_info["file_id"], "bytes": len(content)})
+        call = ApiCall("upload", {"file_id": request.match_info["file_id"], "bytes": len(content)})
 
         async def work() -> ApiAnswer:
             if stored is None or stored.shared or stored.size != len(content):
@@ -166,7 +166,7 @@ class SlackServer(PlatformServer):
         """Serve the bytes for the bot's token; send anyone else to the page to sign in, as in reality."""
         name = request.match_info["name"]
         stored = self.world.files.get(name.partition("/")[0].rpartition("-")[2])
-        call = IncomingCall("file", {"name": name})
+        call = ApiCall("file", {"name": name})
         try:
             self._check_token("file", request)
             check_scope("files.info", self.world.scopes)

@@ -27,13 +27,12 @@ EnvelopeFault = Literal[
 SlackFault = CallKind | EnvelopeFault
 ENVELOPE_FAULTS: tuple[str, ...] = get_args(EnvelopeFault)
 EnvelopeType = Literal["events_api", "slash_commands", "interactive"]
-EVERYTHING = frozenset(
-    (
-        *("message.channels", "message.groups", "message.im", "message.mpim", "app_mention", "app_home_opened"),
-        *("reaction_added", "reaction_removed", "member_joined_channel", "member_left_channel"),
-        *("channel_archive", "channel_unarchive", "group_archive", "group_unarchive"),
-    )
+_EVENTS = (
+    "message.channels message.groups message.im message.mpim app_mention app_home_opened reaction_added "
+    "reaction_removed member_joined_channel member_left_channel channel_archive channel_unarchive group_archive "
+    "group_unarchive"
 )
+EVERYTHING = frozenset(_EVENTS.split())
 _HOST = "applink-playground-1"
 
 

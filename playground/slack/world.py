@@ -56,14 +56,12 @@ class SlackPost(Post):
 
     @property
     def ts(self) -> str:
-        ts: str = self.body["ts"]
-        return ts
+        return str(self.body["ts"])
 
     @property
     def thread_ts(self) -> str:
         """The thread it is in, as parent or reply; empty outside of threads."""
-        ts: str = self.body.get("thread_ts", "")
-        return ts
+        return str(self.body.get("thread_ts", ""))
 
     @property
     def is_reply(self) -> bool:

@@ -3,17 +3,12 @@
 import re
 from typing import Any
 
-from playground.telegram.rules import bad_request
 from playground.telegram.world import TelegramChat, TelegramFile, TelegramPost, TelegramUser, TelegramWorld
 from playground.wire import Wire, without
 
 _COMMAND = re.compile(r"/\w+(?:@(\w+))?")
-_SERVICE = frozenset(
-    (
-        *("new_chat_members", "left_chat_member", "migrate_to_chat_id", "migrate_from_chat_id"),
-        *("forum_topic_created", "forum_topic_closed"),
-    )
-)
+_SERVICE_FIELDS = "new_chat_members migrate_to_chat_id migrate_from_chat_id forum_topic_created forum_topic_closed"
+_SERVICE = frozenset(_SERVICE_FIELDS.split())
 _FOLDERS = {"photo": "photos", "voice": "voice", "audio": "music", "video": "videos", "sticker": "stickers"}
 _ENDINGS = {"photo": "jpg", "voice": "oga", "audio": "mp3", "video": "mp4", "sticker": "webp", "video_note": "mp4"}
 _MIME_TYPES = {"voice": "audio/ogg", "audio": "audio/mpeg", "video": "video/mp4", "animation": "video/mp4"}
@@ -135,12 +130,6 @@ def store_file(
     )
     world.files[stored.id] = stored
     return stored
-
-
-def find_file(world: TelegramWorld, file_id: str) -> TelegramFile:
-    if file_id not in world.files:
-        raise bad_request("invalid file_id")
-    return world.files[file_id]
 
 
 def media_fields(world: TelegramWorld, kind: str, stored: TelegramFile, details: Wire) -> Wire:

@@ -5,19 +5,8 @@ from functools import partial
 from typing import Any
 
 from playground.params import NotJson, Params
-from playground.telegram.messages import add, compose, find_file, media_fields, store_file
-from playground.telegram.rules import (
-    ACTIONS,
-    MAX_CAPTION_UNITS,
-    MAX_DOWNLOAD_BYTES,
-    MAX_TEXT_UNITS,
-    bad_request,
-    check_commands,
-    check_keyboard,
-    check_photo,
-    check_reactions,
-    utf16_length,
-)
+from playground.telegram import rules
+from playground.telegram.messages import add, compose, media_fields, store_file
 from playground.telegram.text import MarkedText, finish, read_entities
 from playground.telegram.world import TelegramChat, TelegramFile, TelegramPost, TelegramWorld
 from playground.wire import Wire, without
@@ -46,9 +35,9 @@ def _read_text(params: Params, field: str) -> MarkedText:
     """Read the text as given, before anything is known of the chat, as on the real server."""
     text = params.text(field)
     if len(text.encode("utf-8", "surrogatepass")) > _MAX_RAW_BYTES:
-        raise bad_request("text is too long")
+        raise rules.bad_request("text is too long")
     if params.text("parse_mode"):
-        raise bad_request("unsupported parse_mode")  # Hermes sends entities; no parse mode is played here
+        raise rules.bad_request("unsupported parse_mode")  # Hermes sends entities; no parse mode is played here
     try:
         entities = params.data("entities" if field == "text" else "caption_entities")
     except NotJson:
@@ -59,15 +48,15 @@ def _read_text(params: Params, field: str) -> MarkedText:
 def _check_text(marked: MarkedText) -> Wire:
     finished = finish(marked)
     if not finished.text:
-        raise bad_request("text must be non-empty" if marked.text else "message text is empty")
-    if utf16_length(finished.text) > MAX_TEXT_UNITS:
-        raise bad_request("message is too long")
+        raise rules.bad_request("text must be non-empty" if marked.text else "message text is empty")
+    if rules.utf16_length(finished.text) > rules.MAX_TEXT_UNITS:
+        raise rules.bad_request("message is too long")
     return finished.fields("text")
 
 
 def send_message(world: TelegramWorld, params: Params) -> Wire:
     marked = _read_text(params, "text")
-    keyboard = check_keyboard(params.data("reply_markup"))
+    keyboard = rules.check_keyboard(params.data("reply_markup"))
     chat = world.writable_chat(params.text("chat_id"))
     content = _check_text(marked)
     if preview := params.data("link_preview_options"):
@@ -93,10 +82,10 @@ def _find_replied(chat: TelegramChat, params: Params) -> TelegramPost | None:
     if given is None:
         return None
     if not isinstance(given, dict):
-        raise bad_request("object expected as reply parameters")
+        raise rules.bad_request("object expected as reply parameters")
     post = chat.post(Params(given).integer("message_id"))
     if post is None and not given.get("allow_sending_without_reply"):
-        raise bad_request("message to be replied not found")
+        raise rules.bad_request("message to be replied not found")
     return post
 
 
@@ -105,22 +94,22 @@ def _check_thread(chat: TelegramChat, params: Params, replied: TelegramPost | No
     if not thread:
         return replied.body.get("message_thread_id", 0) if replied and chat.is_forum else 0
     if thread not in chat.topics:
-        raise bad_request("message thread not found")  # the General topic included
+        raise rules.bad_request("message thread not found")  # the General topic included
     if chat.topics[thread]["closed"] and not chat.bot_is_admin:
-        raise bad_request("TOPIC_CLOSED")
+        raise rules.bad_request("TOPIC_CLOSED")
     return thread
 
 
 def send_media(world: TelegramWorld, params: Params, kind: str) -> Wire:
     marked = _read_text(params, "caption")
-    keyboard = check_keyboard(params.data("reply_markup"))
+    keyboard = rules.check_keyboard(params.data("reply_markup"))
     chat = world.writable_chat(params.text("chat_id"))
     stored = _store_upload(world, params, kind)
     details = {name: params.integer(name) or params.text(name) for name in _DETAILS if params.text(name)}
     content = media_fields(world, kind, stored, {} if kind == "document" else details)
     caption = finish(marked)
-    if utf16_length(caption.text) > MAX_CAPTION_UNITS:
-        raise bad_request("message caption is too long")
+    if rules.utf16_length(caption.text) > rules.MAX_CAPTION_UNITS:
+        raise rules.bad_request("message caption is too long")
     if caption.text:
         content |= caption.fields("caption")
     return _put(world, params, chat, content, keyboard)
@@ -130,25 +119,25 @@ def _store_upload(world: TelegramWorld, params: Params, kind: str) -> TelegramFi
     """Only uploads of this request are taken: Hermes sends no file by its id or address."""
     upload = params.files.get(params.text(kind).removeprefix("attach://") or kind)
     if upload is None:
-        raise bad_request("wrong file identifier/HTTP URL specified")
+        raise rules.bad_request("wrong file identifier/HTTP URL specified")
     if not upload.content:
-        raise bad_request("file must be non-empty")
+        raise rules.bad_request("file must be non-empty")
     if kind == "photo":
-        check_photo(upload.content)
+        rules.check_photo(upload.content)
     return store_file(world, kind, upload.content, name=upload.name, mime_type=upload.mime_type)
 
 
 def send_message_draft(world: TelegramWorld, params: Params) -> bool:
     """Show a preview in a private chat for half a minute or until the message comes; empty text is allowed."""
     marked = finish(_read_text(params, "text"))
-    if utf16_length(marked.text) > MAX_TEXT_UNITS:
-        raise bad_request("message is too long")
+    if rules.utf16_length(marked.text) > rules.MAX_TEXT_UNITS:
+        raise rules.bad_request("message is too long")
     chat = world.writable_chat(params.text("chat_id"))
     draft_id = params.integer("draft_id")
     if chat.kind != "private":
-        raise bad_request("TEXTDRAFT_PEER_INVALID")
+        raise rules.bad_request("TEXTDRAFT_PEER_INVALID")
     if not draft_id:
-        raise bad_request("RANDOM_ID_INVALID")
+        raise rules.bad_request("RANDOM_ID_INVALID")
     draft = {"draft_id": draft_id, "at": world.now(), **marked.fields("text")}
     chat.drafts = {draft_id: draft}
     world.events.note("draft", chat_id=chat.id, draft=draft)
@@ -157,12 +146,12 @@ def send_message_draft(world: TelegramWorld, params: Params) -> bool:
 
 def send_chat_action(world: TelegramWorld, params: Params) -> bool:
     action = params.text("action")
-    if action not in ACTIONS:
-        raise bad_request("wrong parameter action in request")
+    if action not in rules.ACTIONS:
+        raise rules.bad_request("wrong parameter action in request")
     chat = world.writable_chat(params.text("chat_id"))
     thread = params.integer("message_thread_id")
     if thread and thread not in chat.topics and not (chat.is_forum and thread == _GENERAL):
-        raise bad_request("message thread not found")
+        raise rules.bad_request("message thread not found")
     chat.last_action = "" if action == "cancel" else action
     world.events.note("action", chat_id=chat.id, action=action, thread=thread)
     return True
@@ -172,31 +161,24 @@ def _find(world: TelegramWorld, params: Params, what: str) -> tuple[TelegramChat
     chat = world.writable_chat(params.text("chat_id"))
     post = chat.post(params.integer("message_id"))
     if post is None:
-        raise bad_request(f"{what} not found")
+        raise rules.bad_request(f"{what} not found")
     return chat, post
 
 
-def edit_message_text(world: TelegramWorld, params: Params) -> Wire:
-    return _edit(world, params, _read_text(params, "text"))
-
-
-def edit_message_reply_markup(world: TelegramWorld, params: Params) -> Wire:
-    return _edit(world, params, None)
-
-
-def _edit(world: TelegramWorld, params: Params, marked: MarkedText | None) -> Wire:
-    """Replace the text, if one is given; a keyboard that is not given again is gone."""
-    keyboard = check_keyboard(params.data("reply_markup"))
+def edit_message(world: TelegramWorld, params: Params, *, with_text: bool) -> Wire:
+    """Replace the keyboard, and the text if asked to; a keyboard that is not given again is gone."""
+    marked = _read_text(params, "text") if with_text else None
+    keyboard = rules.check_keyboard(params.data("reply_markup"))
     chat, post = _find(world, params, "message to edit")
     if not post.by_bot:
-        raise bad_request("message can't be edited")
+        raise rules.bad_request("message can't be edited")
     if marked and "text" not in post.body:
-        raise bad_request("there is no text in the message to edit")
+        raise rules.bad_request("there is no text in the message to edit")
     fields = ("text", "entities") if marked else ()
     new = _check_text(marked) if marked else {}
     old = {field: post.body[field] for field in fields if field in post.body}
     if old == new and post.body.get("reply_markup") == keyboard:
-        raise bad_request(_NOT_MODIFIED)
+        raise rules.bad_request(_NOT_MODIFIED)
     if old != new:
         post.earlier.append(old["text"])
     kept = without(post.body, *fields, "reply_markup")
@@ -208,16 +190,16 @@ def _edit(world: TelegramWorld, params: Params, marked: MarkedText | None) -> Wi
 def delete_message(world: TelegramWorld, params: Params) -> bool:
     chat, post = _find(world, params, "message to delete")
     if chat.kind != "private" and not post.by_bot and not chat.bot_is_admin:
-        raise bad_request("message can't be deleted")
+        raise rules.bad_request("message can't be deleted")
     if not chat.bot_is_admin and world.now() - post.body["date"] > _DELETABLE_SECONDS:
-        raise bad_request("message can't be deleted for everyone")
+        raise rules.bad_request("message can't be deleted for everyone")
     post.deleted = True
     world.events.note("delete", chat_id=chat.id, message_id=post.body["message_id"], by_bot=True)
     return True
 
 
 def set_message_reaction(world: TelegramWorld, params: Params) -> bool:
-    reactions = check_reactions(params.data("reaction"))
+    reactions = rules.check_reactions(params.data("reaction"))
     chat, post = _find(world, params, "message to react")
     post.reactions[world.bot.id] = reactions
     emoji = reactions[0]["emoji"] if reactions else ""
@@ -229,9 +211,9 @@ def set_message_reaction(world: TelegramWorld, params: Params) -> bool:
 def answer_callback_query(world: TelegramWorld, params: Params) -> bool:
     query = world.queries.get(params.text("callback_query_id"))
     if query is None or query.answer is not None:
-        raise bad_request(_TOO_OLD)
+        raise rules.bad_request(_TOO_OLD)
     if len(params.text("text")) > 200:
-        raise bad_request("MESSAGE_TOO_LONG")
+        raise rules.bad_request("MESSAGE_TOO_LONG")
     query.answer = {"text": params.text("text"), "show_alert": params.boolean("show_alert")}
     world.events.note("answer", query_id=query.id, answer=query.answer)
     return True
@@ -243,7 +225,7 @@ def _read_scope(params: Params) -> tuple[str, str]:
 
 
 def set_my_commands(world: TelegramWorld, params: Params) -> bool:
-    world.commands[_read_scope(params)] = check_commands(params.data("commands"))
+    world.commands[_read_scope(params)] = rules.check_commands(params.data("commands"))
     world.events.note("commands")
     return True
 
@@ -253,9 +235,11 @@ def get_my_commands(world: TelegramWorld, params: Params) -> list[Wire]:
 
 
 def get_file(world: TelegramWorld, params: Params) -> Wire:
-    stored = find_file(world, params.text("file_id"))
-    if stored.size > MAX_DOWNLOAD_BYTES:
-        raise bad_request("file is too big")
+    stored = world.files.get(params.text("file_id"))
+    if stored is None:
+        raise rules.bad_request("invalid file_id")
+    if stored.size > rules.MAX_DOWNLOAD_BYTES:
+        raise rules.bad_request("file is too big")
     return {**stored.wire, "file_path": stored.path}
 
 
@@ -281,8 +265,8 @@ METHODS: dict[str, Method] = {
     **_SENDING,
     "sendmessagedraft": send_message_draft,
     "sendchataction": send_chat_action,
-    "editmessagetext": edit_message_text,
-    "editmessagereplymarkup": edit_message_reply_markup,
+    "editmessagetext": partial(edit_message, with_text=True),
+    "editmessagereplymarkup": partial(edit_message, with_text=False),
     "deletemessage": delete_message,
     "setmessagereaction": set_message_reaction,
     "answercallbackquery": answer_callback_query,

@@ -10,7 +10,6 @@ from playground.telegram.world import (
     ANONYMOUS_ADMIN,
     CHANNEL_BOT,
     ButtonQuery,
-    ChatKind,
     MemberStatus,
     TelegramChat,
     TelegramPost,
@@ -54,7 +53,8 @@ class TelegramPeople:
         ).wire
 
     def make_group(self, title: str = "Group", *, members: Sequence[int] = (), bot: MemberStatus = "member") -> Wire:
-        return self._make("group", title, -(4_000_000 + self.world.number()), members, bot)
+        number = -(4_000_000 + self.world.number())
+        return self._add(TelegramChat(id=number, kind="group", title=title, bot_status=bot), members)
 
     def make_supergroup(
         self,
@@ -65,26 +65,17 @@ class TelegramPeople:
         bot: MemberStatus = "member",
         forum: bool = False,
     ) -> Wire:
-        chat_id = id or -(1_001_000_000_000 + self.world.number())
-        return self._make("supergroup", title, chat_id, members, bot, is_forum=forum)
+        number = id or -(1_001_000_000_000 + self.world.number())
+        chat = TelegramChat(id=number, kind="supergroup", title=title, is_forum=forum, bot_status=bot)
+        return self._add(chat, members)
 
     def make_channel(self, title: str = "Channel", *, id: int) -> Wire:  # noqa: A002
-        return self._make("channel", title, id, (), "administrator")
+        return self._add(TelegramChat(id=id, kind="channel", title=title, bot_status="administrator"))
 
-    def _make(
-        self,
-        kind: ChatKind,
-        title: str,
-        chat_id: int,
-        members: Sequence[int],
-        bot: MemberStatus,
-        *,
-        is_forum: bool = False,
-    ) -> Wire:
-        chat = TelegramChat(id=chat_id, kind=kind, title=title, is_forum=is_forum, bot_status=bot)
+    def _add(self, chat: TelegramChat, members: Sequence[int] = ()) -> Wire:
         chat.members = dict.fromkeys(members, "member")
         self.world.chats[chat.id] = chat
-        self.world.events.note("chat", chat_id=chat_id)
+        self.world.events.note("chat", chat_id=chat.id)
         return chat.wire
 
     def make_topic(self, chat_id: int, user_id: int, name: str) -> int:

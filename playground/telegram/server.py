@@ -13,7 +13,7 @@ from aiohttp import web
 from playground.faults import CallKind, Fault, Faults
 from playground.limits import RateLimit, RateLimits
 from playground.params import NotJson, Params, read_params
-from playground.server import JSON, ApiAnswer, IncomingCall, PlatformServer
+from playground.server import JSON, ApiAnswer, ApiCall, PlatformServer
 from playground.telegram.methods import LIMITED, METHODS
 from playground.telegram.people import TelegramPeople
 from playground.telegram.rules import MAX_UPLOAD_BYTES, TelegramRefusal, bad_request, too_many_requests
@@ -61,7 +61,7 @@ class TelegramServer(PlatformServer):
         app.router.add_route("*", "/bot{token:[^/]+}/{method:[^/]*}", self._serve_method)
         app.router.add_get("/file/bot{token:[^/]+}/{path:.+}", self._serve_file)
 
-    def refuse(self, refusal: TelegramRefusal, call: IncomingCall) -> ApiAnswer:
+    def refuse(self, refusal: TelegramRefusal, call: ApiCall) -> ApiAnswer:
         seconds = refusal.parameters.get("retry_after")
         headers = {**JSON, "Retry-After": str(seconds)} if seconds else JSON
         return ApiAnswer(refusal.code, refusal.wire, refusal.description, headers)
@@ -71,10 +71,10 @@ class TelegramServer(PlatformServer):
         words = {429: f"Too Many Requests: retry after {seconds}", 502: "Bad Gateway"}
         description = fault.description or words.get(status, "Internal Server Error")
         parameters = ({"retry_after": seconds} if seconds else {}) | fault.extra
-        return self.refuse(TelegramRefusal(status, description, **parameters), IncomingCall(fault.method))
+        return self.refuse(TelegramRefusal(status, description, **parameters), ApiCall(fault.method))
 
     async def _serve_method(self, request: web.Request) -> web.StreamResponse:
-        call = IncomingCall(request.match_info["method"])
+        call = ApiCall(request.match_info["method"])
         try:
             self._check_token(request)
             if (request.content_length or 0) > MAX_UPLOAD_BYTES + 1024 * 1024:
@@ -126,7 +126,7 @@ class TelegramServer(PlatformServer):
 
     async def _serve_file(self, request: web.Request) -> web.StreamResponse:
         path = request.match_info["path"]
-        call = IncomingCall("file", {"path": path})
+        call = ApiCall("file", {"path": path})
         stored = next((one for one in self.world.files.values() if one.path == path), None)
         try:
             self._check_token(request)

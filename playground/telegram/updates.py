@@ -36,7 +36,7 @@ class UpdateQueue:
     """Updates wait as bytes. One that a poll was given stays until a higher offset confirms it."""
 
     def __init__(self, *, first_id: int = 711_000_000) -> None:
-        self._next_id = first_id
+        self.next_id = first_id
         self._pending: deque[_Pending] = deque()
         self._again: list[_Pending] = []  # sent once more, whatever the offset
         self._repeat_later: dict[int, _Pending] = {}
@@ -50,10 +50,6 @@ class UpdateQueue:
     @property
     def count(self) -> int:
         return len(self._pending)
-
-    @property
-    def next_id(self) -> int:
-        return self._next_id
 
     @property
     def polling(self) -> bool:
@@ -77,8 +73,8 @@ class UpdateQueue:
         return made.update_id
 
     def _append(self, body: bytes) -> _Pending:
-        made = _Pending(self._next_id, body)
-        self._next_id += 1
+        made = _Pending(self.next_id, body)
+        self.next_id += 1
         self._pending.append(made)
         return made
 
@@ -120,7 +116,7 @@ class UpdateQueue:
         if offset < 0:
             while len(self._pending) > -offset:
                 self._pending.popleft()
-        elif offset <= self._next_id + _FUTURE:
+        elif offset <= self.next_id + _FUTURE:
             while self._pending and self._pending[0].update_id < offset:
                 confirmed = self._pending.popleft()
                 if self._repeat_later.pop(confirmed.update_id, None):
@@ -132,7 +128,7 @@ class UpdateQueue:
     def restart_ids(self, at: int) -> None:
         """Empty the queue and continue with other ids, as Telegram does after a week of silence."""
         self._pending.clear()
-        self._next_id = at
+        self.next_id = at
 
     def set_webhook(self, url: str) -> None:
         self.webhook_url = url

@@ -40,8 +40,7 @@ class TelegramPost(Post):
 
     @property
     def words(self) -> str:
-        words: str = self.body.get("text") or self.body.get("caption", "")
-        return words
+        return str(self.body.get("text") or self.body.get("caption", ""))
 
 
 @dataclass(slots=True, kw_only=True)
