@@ -40,7 +40,7 @@ P = TypeVar("P", bound=Post)
 
 
 @dataclass(slots=True, kw_only=True)
-class Room(Generic[K, P]):
+class ChatRoom(Generic[K, P]):
     """A chat or channel with its messages."""
 
     posts: dict[K, P] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from playground.discord import intents
 from playground.discord.rules import read_id, refusal
 from playground.events import EventLog
 from playground.wire import Wire
-from playground.world import Post, Room, StoredFile, World
+from playground.world import Post, ChatRoom, StoredFile, World
 
 TEXT, DM, PUBLIC_THREAD = 0, 1, 11
 EPOCH_MS = 1_420_070_400_000
@@ -60,7 +60,7 @@ class DiscordPost(Post):
 
 
 @dataclass(slots=True, kw_only=True)
-class DiscordChannel(Room[int, DiscordPost]):
+class DiscordChannel(ChatRoom[int, DiscordPost]):
     id: int
     kind: int
     name: str = ""

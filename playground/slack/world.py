@@ -9,7 +9,7 @@ from playground.events import EventLog
 from playground.slack.rules import USUAL_SCOPES, SlackRefusal
 from playground.slack.text import blocks_text, unescape
 from playground.wire import Wire
-from playground.world import Post, Room, StoredFile, World
+from playground.world import Post, ChatRoom, StoredFile, World
 
 ChannelKind = Literal["channel", "group", "mpim", "im"]  # as events name them in `channel_type`
 
@@ -75,7 +75,7 @@ class SlackPost(Post):
 
 
 @dataclass(slots=True, kw_only=True)
-class SlackChannel(Room[str, SlackPost]):
+class SlackChannel(ChatRoom[str, SlackPost]):
     id: str
     kind: ChannelKind
     name: str = ""
