@@ -17,7 +17,7 @@ USAGE: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ScriptedCall:
     """A tool call as the model writes it; it need not be valid."""
 
     name: str
@@ -28,11 +28,11 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ModelAnswer:
     """A reply; `stops_before` or `stops_after_bytes` cut it off before the `ending`."""
 
     text: tuple[str, ...] = ()  # one delta each
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScriptedCall, ...] = ()
     reasoning: str = ""
     reasoning_field: ReasoningField = "reasoning_content"
     refusal: str = ""
@@ -96,7 +96,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class ModelRefusal:
     """An error status with the body of some provider."""
 
     status: int
@@ -129,24 +129,24 @@ class HangUp:
     """Close the connection before a status line."""
 
 
-Step = Answer | Refusal | Silence | HangUp
+Step = ModelAnswer | ModelRefusal | Silence | HangUp
 
 
-def say(*pieces: str, **details: Any) -> Answer:
-    return Answer(text=pieces, **details)
+def say(*pieces: str, **details: Any) -> ModelAnswer:
+    return ModelAnswer(text=pieces, **details)
 
 
-def ask_for(*calls: Call, **details: Any) -> Answer:
-    return Answer(calls=calls, **details)
+def ask_for(*calls: ScriptedCall, **details: Any) -> ModelAnswer:
+    return ModelAnswer(calls=calls, **details)
 
 
-def _call_deltas(index: int, call: Call) -> list[dict[str, Any]]:
+def _call_deltas(index: int, call: ScriptedCall) -> list[dict[str, Any]]:
     first = {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
     rest = [{"index": index, "function": {"arguments": piece}} for piece in _split(call.arguments, call.pieces)]
     return [{"tool_calls": [delta]} for delta in (first | dict(call.extra), *rest)]
 
 
-def _whole_call(call: Call) -> dict[str, Any]:
+def _whole_call(call: ScriptedCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": "function", "function": function} | dict(call.extra)
 

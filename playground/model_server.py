@@ -15,7 +15,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from playground.model_rules import find_problem
-from playground.model_script import Answer, HangUp, Refusal, Silence, Step
+from playground.model_script import HangUp, ModelAnswer, ModelRefusal, Silence, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +112,10 @@ class ModelServer:
         problem = find_problem(body, **self._rules)
         self._remember(request, body, problem)
         if problem:
-            return _refuse(Refusal(status=400, message=problem))
+            return _refuse(ModelRefusal(status=400, message=problem))
         if body["model"] not in self.models:
             message = f"The model `{body['model']}` does not exist or you do not have access to it."
-            return _refuse(Refusal(status=404, message=message, code="model_not_found"))
+            return _refuse(ModelRefusal(status=404, message=message, code="model_not_found"))
         return await self._play(self._next(), request, body)
 
     def _remember(self, request: web.Request, body: object, refused: str) -> None:
@@ -125,7 +125,9 @@ class ModelServer:
     def _next(self) -> Step:
         if self._steps:
             return self._steps.popleft()
-        return self._otherwise or Refusal(status=400, message="The script has come to its end.", code="script_ended")
+        return self._otherwise or ModelRefusal(
+            status=400, message="The script has come to its end.", code="script_ended"
+        )
 
     def _check_key(self, request: web.Request) -> web.Response | None:
         if self.open_to_all or hmac.compare_digest(
@@ -133,11 +135,11 @@ class ModelServer:
         ):
             return None
         words = "Incorrect API key provided. You can find your API key in the settings."
-        return _refuse(Refusal(status=401, message=words, code="invalid_api_key"))
+        return _refuse(ModelRefusal(status=401, message=words, code="invalid_api_key"))
 
     async def _play(self, step: Step, request: web.Request, body: Mapping[str, Any]) -> web.StreamResponse:
         match step:
-            case Refusal():
+            case ModelRefusal():
                 return _refuse(step)
             case Silence():
                 await self._closing.wait()
@@ -149,7 +151,7 @@ class ModelServer:
             return await self._stream(step, request, body["model"])
         return await self._send_whole(step, request, body["model"])
 
-    async def _stream(self, step: Answer, request: web.Request, model: str) -> web.StreamResponse:
+    async def _stream(self, step: ModelAnswer, request: web.Request, model: str) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": step.content_type or "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         frames = [step.raw] if step.raw is not None else step.frames(model)
@@ -162,7 +164,7 @@ class ModelServer:
             left -= len(frame)
         return await self._end(step, request, response)
 
-    async def _send_whole(self, step: Answer, request: web.Request, model: str) -> web.StreamResponse:
+    async def _send_whole(self, step: ModelAnswer, request: web.Request, model: str) -> web.StreamResponse:
         wire = step.raw if step.raw is not None else step.whole(model)
         response = web.StreamResponse(headers={"Content-Type": step.content_type or "application/json"})
         response.content_length = len(wire)
@@ -172,7 +174,7 @@ class ModelServer:
         await response.write(step.sent_part(wire))
         return await self._end(step, request, response)
 
-    async def _end(self, step: Answer, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    async def _end(self, step: ModelAnswer, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
         if step.ending == "cut":
             _close(request)
         elif step.ending == "hang":
@@ -182,7 +184,7 @@ class ModelServer:
         return response
 
 
-def _refuse(step: Refusal) -> web.Response:
+def _refuse(step: ModelRefusal) -> web.Response:
     return web.Response(
         status=step.status, body=step.wire, headers={"Content-Type": "application/json", **dict(step.headers)}
     )

@@ -10,7 +10,7 @@ from playground.discord import intents
 from playground.discord.rules import read_id, refusal
 from playground.events import EventLog
 from playground.wire import Wire
-from playground.world import Post, ChatRoom, StoredFile, World
+from playground.world import ChatRoom, Post, StoredFile, World
 
 TEXT, DM, PUBLIC_THREAD = 0, 1, 11
 EPOCH_MS = 1_420_070_400_000

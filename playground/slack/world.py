@@ -9,7 +9,7 @@ from playground.events import EventLog
 from playground.slack.rules import USUAL_SCOPES, SlackRefusal
 from playground.slack.text import blocks_text, unescape
 from playground.wire import Wire
-from playground.world import Post, ChatRoom, StoredFile, World
+from playground.world import ChatRoom, Post, StoredFile, World
 
 ChannelKind = Literal["channel", "group", "mpim", "im"]  # as events name them in `channel_type`
 

@@ -9,7 +9,7 @@ from playground.events import EventLog
 from playground.telegram.rules import bad_request, forbidden
 from playground.telegram.updates import UpdateQueue
 from playground.wire import Wire
-from playground.world import Post, ChatRoom, StoredFile, World
+from playground.world import ChatRoom, Post, StoredFile, World
 
 ChatKind = Literal["private", "group", "supergroup", "channel"]
 MemberStatus = Literal["creator", "administrator", "member", "left", "kicked"]

@@ -22,7 +22,7 @@ from agent_core.model_errors import (
     RequestRefused,
     Unreachable,
 )
-from playground.model_script import Refusal, say
+from playground.model_script import ModelRefusal, say
 from playground.model_server import ModelServer
 from tests.agent_core.served import chatting, endpoint
 from tools.base import Tool
@@ -134,7 +134,7 @@ async def test_nothing_is_taken_back_when_nothing_was_told() -> None:
 async def test_a_chain_of_real_clients_tells_one_answer() -> None:
     async with ModelServer() as first, ModelServer() as second:
         cut = say("Hel", "lo", stops_before="lo", ending="cut")
-        first.script(cut, cut, cut, Refusal(status=503))
+        first.script(cut, cut, cut, ModelRefusal(status=503))
         second.script(say("Good ", "day"))
         async with chatting(first) as chat, chatting(second, at=endpoint(second)) as other:
             chain = FallbackModel([chat.model, other.model])

@@ -9,7 +9,7 @@ import pytest
 
 from agent_core.conversation import Message, assistant, user
 from agent_core.events import Usage
-from playground.model_script import Call, ask_for, say
+from playground.model_script import ScriptedCall, ask_for, say
 from playground.model_server import ModelServer
 from tests.agent_core.scripted import answering, raising
 from tests.agent_core.served import Chat, chatting, endpoint
@@ -51,8 +51,8 @@ async def test_missing_usage_is_no_usage(server: ModelServer, stream: bool) -> N
 async def test_parallel_tool_calls_in_split_pieces(server: ModelServer, stream: bool) -> None:
     server.script(
         ask_for(
-            Call(name="look", arguments='{"where": "hére"}', id="call_a", pieces=5),
-            Call(name="hear", arguments='{"what": 1}', id="call_b"),
+            ScriptedCall(name="look", arguments='{"where": "hére"}', id="call_a", pieces=5),
+            ScriptedCall(name="hear", arguments='{"what": 1}', id="call_b"),
             text=("Let me see.",),
         ),
         say("Both done"),
@@ -74,17 +74,17 @@ async def test_parallel_tool_calls_in_split_pieces(server: ModelServer, stream: 
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (Call(name="look", arguments='{"where": '), "broke"),
-        (Call(name="look", arguments='["no object"]'), "broke"),
-        (Call(name="look", arguments=""), "broke"),
-        (Call(name="functions.look at/that!", id="functions.look:0"), "There is no tool named"),
-        (Call(name="", id=""), "There is no tool named"),
-        (Call(name="fail", id="x" * 100), "not today"),
+        (ScriptedCall(name="look", arguments='{"where": '), "broke"),
+        (ScriptedCall(name="look", arguments='["no object"]'), "broke"),
+        (ScriptedCall(name="look", arguments=""), "broke"),
+        (ScriptedCall(name="functions.look at/that!", id="functions.look:0"), "There is no tool named"),
+        (ScriptedCall(name="", id=""), "There is no tool named"),
+        (ScriptedCall(name="fail", id="x" * 100), "not today"),
     ],
     ids=["cut JSON", "no object", "empty", "unknown tool", "no name", "failing"],
 )
 async def test_a_bad_call_becomes_an_error_that_the_model_reads(
-    server: ModelServer, stream: bool, call: Call, told: str
+    server: ModelServer, stream: bool, call: ScriptedCall, told: str
 ) -> None:
     server.script(ask_for(call), say("I see"), say("Fine"))
     tools = [raising("look", ValueError("bad")), raising("fail", ToolFailed("not today"))]
@@ -114,7 +114,9 @@ async def test_calls_that_share_one_index_stay_apart(server: ModelServer) -> Non
 async def test_thoughts_are_kept_and_passed_back_in_the_providers_spelling(stream: bool, spelling: Any) -> None:
     async with ModelServer(extra_fields=[spelling]) as server:
         server.script(
-            ask_for(Call(name="look"), reasoning="I must look.", reasoning_field=spelling), say("Done"), say("Yes")
+            ask_for(ScriptedCall(name="look"), reasoning="I must look.", reasoning_field=spelling),
+            say("Done"),
+            say("Yes"),
         )
         at = endpoint(server, reasoning=spelling)
         async with chatting(server, stream=stream, tools=[answering("look")], at=at) as chat:
@@ -142,7 +144,7 @@ async def test_thoughts_are_not_passed_to_a_provider_that_refuses_them(server: M
 async def test_signed_calls_come_back_with_their_signature(stream: bool) -> None:
     signed = {"extra_content": {"google": {"thought_signature": "abc"}}}
     async with ModelServer(extra_fields=["extra_content"]) as server:
-        server.script(ask_for(Call(name="look", extra=signed)), say("Done"), say("Again"), say("Again"))
+        server.script(ask_for(ScriptedCall(name="look", extra=signed)), say("Done"), say("Again"), say("Again"))
         at = endpoint(server, signs_calls=True)
         async with chatting(server, stream=stream, tools=[answering("look")], at=at) as chat:
             await chat.say("go")
@@ -207,7 +209,7 @@ async def test_a_model_that_sees_is_shown_the_image(server: ModelServer) -> None
 
 
 async def test_an_image_from_a_tool_is_shown_behind_its_result(server: ModelServer) -> None:
-    server.script(ask_for(Call(name="draw")), say("Nice"))
+    server.script(ask_for(ScriptedCall(name="draw")), say("Nice"))
     tools = [answering("draw", (Text(text="drawn"), IMAGE))]
     at = endpoint(server, sees_images=True)
     async with chatting(server, at=at, tools=tools, load_media=lambda part: b"png") as chat:
@@ -270,7 +272,7 @@ async def test_a_refusal_is_an_answer(server: ModelServer, stream: bool) -> None
 
 
 async def test_at_the_end_of_the_budget_the_tools_are_shown_and_may_not_be_called(server: ModelServer) -> None:
-    server.script(ask_for(Call(name="look")), say("So far so good"))
+    server.script(ask_for(ScriptedCall(name="look")), say("So far so good"))
     async with chatting(server, tools=[answering("look")]) as chat:
         chat.max_iterations = 1
         assert (await chat.say("go")).final.text == "So far so good"
@@ -279,7 +281,7 @@ async def test_at_the_end_of_the_budget_the_tools_are_shown_and_may_not_be_calle
 
 
 async def test_calls_of_tools_that_are_switched_off_by_now_are_still_taken(server: ModelServer) -> None:
-    server.script(ask_for(Call(name="look")), say("Seen"), say("Fine"))
+    server.script(ask_for(ScriptedCall(name="look")), say("Seen"), say("Fine"))
     async with chatting(server, tools=[answering("look")]) as chat:
         await chat.say("go")
         chat.tools = ()

@@ -11,7 +11,7 @@ from agent_core import model_errors, openai_model, sse
 from agent_core.assembly import CUT_SHORT
 from agent_core.model_errors import ProviderError
 from agent_core.retries import Patience, Retries
-from playground.model_script import Answer, Call, HangUp, Refusal, Silence, Step, ask_for, say
+from playground.model_script import HangUp, ModelAnswer, ModelRefusal, ScriptedCall, Silence, Step, ask_for, say
 from playground.model_server import ModelServer
 from tests.agent_core.scripted import answering
 from tests.agent_core.served import QUIET, SLOW, STALLING, chatting, endpoint
@@ -28,50 +28,50 @@ async def server() -> AsyncGenerator[ModelServer]:
         assert not running.left
 
 
-def _context(message: str, **details: str) -> Refusal:
-    return Refusal(status=400, message=message, **details)  # type: ignore[arg-type]
+def _context(message: str, **details: str) -> ModelRefusal:
+    return ModelRefusal(status=400, message=message, **details)  # type: ignore[arg-type]
 
 
-REFUSED: dict[str, tuple[Refusal, type[ProviderError], str]] = {
-    "401": (Refusal(status=401, code="invalid_api_key"), model_errors.KeyRefused, "OPENAI_API_KEY"),
+REFUSED: dict[str, tuple[ModelRefusal, type[ProviderError], str]] = {
+    "401": (ModelRefusal(status=401, code="invalid_api_key"), model_errors.KeyRefused, "OPENAI_API_KEY"),
     "403 about the key": (
-        Refusal(status=403, message="API key expired. Please renew it."),
+        ModelRefusal(status=403, message="API key expired. Please renew it."),
         model_errors.KeyRefused,
         "OPENAI_API_KEY",
     ),
     "403 about the country": (
-        Refusal(status=403, message="Country, region, or territory not supported."),
+        ModelRefusal(status=403, message="Country, region, or territory not supported."),
         model_errors.ModelUnknown,
         "does not let this account use playground (403): Country, region, or territory not supported. Ask",
     ),
     "403 about the model": (
-        Refusal(status=403, message="Project p does not have access to model m.", code="model_not_found"),
+        ModelRefusal(status=403, message="Project p does not have access to model m.", code="model_not_found"),
         model_errors.ModelUnknown,
         "does not let this account use playground",
     ),
-    "403 without a word": (Refusal(status=403, body=b""), model_errors.ModelUnknown, "playground (403). Ask"),
+    "403 without a word": (ModelRefusal(status=403, body=b""), model_errors.ModelUnknown, "playground (403). Ask"),
     "Gemini's wrong key": (
-        Refusal(
+        ModelRefusal(
             status=400, body=b'[{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}]'
         ),
         model_errors.KeyRefused,
         "OPENAI_API_KEY",
     ),
-    "402": (Refusal(status=402, message="Insufficient credits"), model_errors.NoCredit, "no credit left"),
-    "OpenAI's quota": (Refusal(status=429, code="insufficient_quota"), model_errors.NoCredit, "Top it up"),
+    "402": (ModelRefusal(status=402, message="Insufficient credits"), model_errors.NoCredit, "no credit left"),
+    "OpenAI's quota": (ModelRefusal(status=429, code="insufficient_quota"), model_errors.NoCredit, "Top it up"),
     "Anthropic's credit": (
-        Refusal(status=400, message="Your credit balance is too low to access the API"),
+        ModelRefusal(status=400, message="Your credit balance is too low to access the API"),
         model_errors.NoCredit,
         "Top it up",
     ),
-    "404": (Refusal(status=404, code="model_not_found"), model_errors.ModelUnknown, "playground"),
+    "404": (ModelRefusal(status=404, code="model_not_found"), model_errors.ModelUnknown, "playground"),
     "404 of a web server": (
-        Refusal(status=404, body=b"404 page not found"),
+        ModelRefusal(status=404, body=b"404 page not found"),
         model_errors.ModelUnknown,
         "correct the address",
     ),
     "OpenRouter's unknown model": (
-        Refusal(status=400, message="foo/bar is not a valid model ID"),
+        ModelRefusal(status=400, message="foo/bar is not a valid model ID"),
         model_errors.ModelUnknown,
         "hermes config set model.name",
     ),
@@ -95,19 +95,19 @@ REFUSED: dict[str, tuple[Refusal, type[ProviderError], str]] = {
         model_errors.ContextTooLong,
         "/new",
     ),
-    "413": (Refusal(status=413, body=b"<html>"), model_errors.ContextTooLong, "/new"),
+    "413": (ModelRefusal(status=413, body=b"<html>"), model_errors.ContextTooLong, "/new"),
     "moderation": (
-        Refusal(status=403, message="Your input was flagged by moderation"),
+        ModelRefusal(status=403, message="Your input was flagged by moderation"),
         model_errors.Filtered,
         "differently",
     ),
     "something else": (
-        Refusal(status=400, message="temperature must be\n at most 2; key sk-playground"),
+        ModelRefusal(status=400, message="temperature must be\n at most 2; key sk-playground"),
         model_errors.RequestRefused,
         "temperature must be at most 2; key …",
     ),
     "no tools": (
-        Refusal(status=404, message="No endpoints found that support tool use."),
+        ModelRefusal(status=404, message="No endpoints found that support tool use."),
         model_errors.RequestRefused,
         "tool use",
     ),
@@ -135,11 +135,11 @@ async def test_without_a_key_the_error_says_so(server: ModelServer) -> None:
 
 
 BUSY: dict[str, Step] = {
-    "429": Refusal(status=429, message="Rate limit reached", code="rate_limit_exceeded"),
-    "Gemini's 429": Refusal(status=429, message="You exceeded your current quota", kind="RESOURCE_EXHAUSTED"),
-    "500": Refusal(status=500, body=b"<html>oops</html>"),
-    "503": Refusal(status=503, message="The engine is currently overloaded"),
-    "529": Refusal(status=529, kind="overloaded_error"),
+    "429": ModelRefusal(status=429, message="Rate limit reached", code="rate_limit_exceeded"),
+    "Gemini's 429": ModelRefusal(status=429, message="You exceeded your current quota", kind="RESOURCE_EXHAUSTED"),
+    "500": ModelRefusal(status=500, body=b"<html>oops</html>"),
+    "503": ModelRefusal(status=503, message="The engine is currently overloaded"),
+    "529": ModelRefusal(status=529, kind="overloaded_error"),
     "hang up": HangUp(),
     "empty": say(),
     "blank": say(" \n"),
@@ -183,14 +183,14 @@ async def test_a_lasting_fault_is_an_error_in_the_end(server: ModelServer, strea
 async def test_the_provider_says_when_to_come_back(
     server: ModelServer, headers: dict[str, str], expected: float
 ) -> None:
-    server.script(Refusal(status=429, headers=headers), say("Hello"))
+    server.script(ModelRefusal(status=429, headers=headers), say("Hello"))
     async with chatting(server) as chat:
         await chat.say("hi")
         assert expected <= chat.waits[0] <= expected + 0.1
 
 
 async def test_nobody_waits_for_an_hour(server: ModelServer) -> None:
-    server.script(Refusal(status=429, headers={"Retry-After": "3600"}))
+    server.script(ModelRefusal(status=429, headers={"Retry-After": "3600"}))
     async with chatting(server) as chat:
         with pytest.raises(model_errors.Overloaded, match="in 60 minutes") as caught:
             await chat.say("hi")
@@ -199,7 +199,7 @@ async def test_nobody_waits_for_an_hour(server: ModelServer) -> None:
 
 
 async def test_retries_end_when_their_time_is_up(server: ModelServer) -> None:
-    server.script(Refusal(status=503))
+    server.script(ModelRefusal(status=503))
     async with chatting(server, retries=Retries(give_up_after_seconds=0.5)) as chat:
         with pytest.raises(model_errors.Overloaded):
             await chat.say("hi")
@@ -251,12 +251,12 @@ async def test_nobody_is_there(server: ModelServer) -> None:
         assert len(chat.waits) == 3
 
 
-LOOK = Call(name="look", arguments='{"where": "there"}')
-CUT: dict[str, Answer] = {
+LOOK = ScriptedCall(name="look", arguments='{"where": "there"}')
+CUT: dict[str, ModelAnswer] = {
     "after the headers": say("Hello", stops_after_bytes=0, ending="cut"),
     "mid-token": say("Hel", "lo wörld", stops_before="ö", ending="cut"),
     "mid tool call": ask_for(LOOK, stops_before="there", ending="cut"),
-    "between tool calls": ask_for(LOOK, Call(name="hear", id="call_2"), stops_before="call_2", ending="cut"),
+    "between tool calls": ask_for(LOOK, ScriptedCall(name="hear", id="call_2"), stops_before="call_2", ending="cut"),
     "before the end": say("Hello", finish=None, usage=None, stops_before="[DONE]", ending="cut"),
     "a stream that simply ends": say("Hel", "lo", finish=None, usage=None, stops_before="data: [DONE]"),
 }
@@ -275,12 +275,12 @@ async def test_a_cut_stream_is_asked_for_again_without_doubling(server: ModelSer
 @STREAMED
 @pytest.mark.parametrize("step", a_few_of([41, 13], 1))
 async def test_cut_at_any_byte_there_is_one_whole_answer(server: ModelServer, stream: bool, step: int) -> None:
-    calls = (LOOK, Call(name="hear", id="call_2"))
-    reply = Answer(text=("Hel", "lo wörld"), calls=calls, reasoning="Hm.")
+    calls = (LOOK, ScriptedCall(name="hear", id="call_2"))
+    reply = ModelAnswer(text=("Hel", "lo wörld"), calls=calls, reasoning="Hm.")
     wire = b"".join(reply.frames("playground")) if stream else reply.whole("playground")
     async with chatting(server, stream=stream, tools=[answering("look"), answering("hear")]) as chat:
         for cut in range(0, len(wire), step):
-            cut_reply = Answer(text=reply.text, calls=calls, reasoning="Hm.", stops_after_bytes=cut, ending="cut")
+            cut_reply = ModelAnswer(text=reply.text, calls=calls, reasoning="Hm.", stops_after_bytes=cut, ending="cut")
             server.script(cut_reply)
             told_finish = stream and b'"finish_reason": "tool_calls"}]}\n\n' in wire[:cut]
             server.script(*([] if told_finish else [reply]), say("Done"))
@@ -317,7 +317,7 @@ async def test_a_connection_left_open_after_the_end_holds_nobody_up(server: Mode
     ],
     ids=["cut JSON", "no object", "too deep", "no event", "no text"],
 )
-async def test_nonsense_is_asked_for_again(server: ModelServer, stream: bool, step: Answer) -> None:
+async def test_nonsense_is_asked_for_again(server: ModelServer, stream: bool, step: ModelAnswer) -> None:
     server.script(step, say("Sense"))
     async with chatting(server, stream=stream) as chat:
         assert (await chat.say("hi")).final.text == "Sense"
@@ -377,7 +377,9 @@ async def test_an_error_inside_a_stream_is_read(server: ModelServer) -> None:
 
 
 async def test_a_server_that_cannot_count_is_asked_not_to(server: ModelServer) -> None:
-    server.script(Refusal(status=422, message="stream_options: extra inputs are not permitted"), say("Hi"), say("Ho"))
+    server.script(
+        ModelRefusal(status=422, message="stream_options: extra inputs are not permitted"), say("Hi"), say("Ho")
+    )
     async with chatting(server) as chat:
         assert (await chat.say("hi")).final.text == "Hi"
         await chat.say("ho")

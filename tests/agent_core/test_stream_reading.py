@@ -13,7 +13,7 @@ from agent_core import sse
 from agent_core.assembly import Assembly, ErrorInStream
 from agent_core.events import Event, Usage, ignore
 from agent_core.sse import EventReader, EventTooLarge
-from playground.model_script import Answer, Call
+from playground.model_script import ModelAnswer, ScriptedCall
 
 STREAM = (
     b': hello\r\n\r\ndata: {"a": 1}\r\n\r\nevent: x\ndata:two\ndata: lines\nid: 7\n\ndata: [DONE]\n\ndata: unfinished'
@@ -49,9 +49,9 @@ def _delta(**delta: Any) -> dict[str, Any]:
 
 
 def test_streamed_and_whole_replies_come_to_the_same() -> None:
-    reply = Answer(
+    reply = ModelAnswer(
         text=("a", "b"),
-        calls=(Call(name="look", arguments='{"x": [1, 2]}'), Call(name="hear", id="call_2")),
+        calls=(ScriptedCall(name="look", arguments='{"x": [1, 2]}'), ScriptedCall(name="hear", id="call_2")),
         reasoning="because",
         reasoning_field="reasoning",
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from playground.model_script import Call, ask_for, say
+from playground.model_script import ScriptedCall, ask_for, say
 from playground.server import ApiCall
 from tests.journeys.live_stage import KINDS, Chat, Kind, chat
 
@@ -62,7 +62,7 @@ async def record(kind: Kind, seconds: float, folder: Path) -> Traffic:
     config = {"display": {"draft_after_seconds": 2, "watching_seconds": 10 if seconds > 20 else 0}}
     words = [f"w{number} " for number in range(max(int(seconds / _WORD_SECONDS), 1))]
     async with chat(folder, kind, config=config, limits=True) as on, on.gateway():
-        on.model.script(ask_for(Call(name="clock")), say(*words, "the end.", delay_seconds=_WORD_SECONDS))
+        on.model.script(ask_for(ScriptedCall(name="clock")), say(*words, "the end.", delay_seconds=_WORD_SECONDS))
         before = len(on.server.calls)
         on.ask()
         await _until_answered(on, 2 * seconds + 60)

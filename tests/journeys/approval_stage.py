@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.store import approvals
 from gateway.store.database import open_database
-from playground.model_script import Answer, Call, Step, ask_for
+from playground.model_script import ModelAnswer, ScriptedCall, Step, ask_for
 from playground.server import PlatformServer
 from tests.journeys import discord_stage, slack_stage, telegram_stage
 from tests.journeys.stage import PATIENCE_SECONDS, Home, RunningGateway, WatchedModel, merged, until
@@ -56,10 +56,10 @@ async def move_card(card: str) -> str:
 CONFIG: Mapping[str, Any] = {"agent": {"enabled_toolsets": ["core", "wreck"]}}
 
 
-def wreck(*folders: str, **more: object) -> Answer:
+def wreck(*folders: str, **more: object) -> ModelAnswer:
     """The model wants these done, all at once."""
     calls = [
-        Call(name="wreck", id=f"call_{number}", arguments=json.dumps({"folder": folder, **more}))
+        ScriptedCall(name="wreck", id=f"call_{number}", arguments=json.dumps({"folder": folder, **more}))
         for number, folder in enumerate(folders)
     ]
     return ask_for(*calls)

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from gateway.platforms.discord.sent import DRAFT_MARK
 from playground.discord.server import DiscordServer
-from playground.model_script import Answer, Refusal, Step
+from playground.model_script import ModelAnswer, ModelRefusal, Step
 from playground.server import PlatformServer
 from playground.slack.server import SlackServer
 from playground.telegram.server import TelegramServer
@@ -43,11 +43,11 @@ class HeldModel(WatchedModel):
         return self._held.setdefault(words, asyncio.Event())
 
     async def _play(self, step: Step, request: web.Request, body: Mapping[str, Any]) -> web.StreamResponse:
-        if isinstance(step, Refusal) and step.message in self._held:
+        if isinstance(step, ModelRefusal) and step.message in self._held:
             await self._held[step.message].wait()
         return await super()._play(step, request, body)
 
-    async def _stream(self, step: Answer, request: web.Request, model: str) -> web.StreamResponse:
+    async def _stream(self, step: ModelAnswer, request: web.Request, model: str) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         for frame in step.frames(model):

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from playground.model_script import Answer, Call, Step, ask_for, say
+from playground.model_script import ModelAnswer, ScriptedCall, Step, ask_for, say
 from playground.model_server import ModelServer
 
 _ORDER = re.compile(r"@@RUN ([^@]+)@@|@@DO ([A-Za-z0-9_=-]+)@@")
@@ -46,7 +46,7 @@ class ObedientModel(ModelServer):
         return await super()._play(_next_step(body), request, body)
 
 
-def _next_step(body: Mapping[str, Any]) -> Answer:
+def _next_step(body: Mapping[str, Any]) -> ModelAnswer:
     done = {call["id"] for message in body["messages"] for call in message.get("tool_calls") or ()}
     offered = {tool["function"]["name"] for tool in body.get("tools", ())}
     for text in _texts([*body["messages"], *body.get("tools", ())]):
@@ -54,7 +54,7 @@ def _next_step(body: Mapping[str, Any]) -> Answer:
             for number, (name, arguments) in enumerate(_calls(found)):
                 call_id = f"call_{hashlib.sha256(found[0].encode()).hexdigest()[:12]}_{number}"
                 if call_id not in done and name in offered:
-                    return ask_for(Call(id=call_id, name=name, arguments=json.dumps(arguments)))
+                    return ask_for(ScriptedCall(id=call_id, name=name, arguments=json.dumps(arguments)))
     return say("Done.")
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from playground.model_script import Answer, Call, ask_for, say
+from playground.model_script import ModelAnswer, ScriptedCall, ask_for, say
 from tests.journeys.stage import PATIENCE_SECONDS, code_in
 from tests.journeys.telegram_stage import OWNER, Stage, stage
 
@@ -36,8 +36,8 @@ async def _let_in(on: Stage, *people: int) -> None:
         await on.ask(person, f"/start {code_in(invite)}", "You are in, as a member")
 
 
-def _todo(action: str, **arguments: str) -> Answer:
-    return ask_for(Call(name="todo", arguments=json.dumps({"action": action, **arguments})))
+def _todo(action: str, **arguments: str) -> ModelAnswer:
+    return ask_for(ScriptedCall(name="todo", arguments=json.dumps({"action": action, **arguments})))
 
 
 async def _conversation_and_todos(on: Stage, ada: int, bob: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from playground.discord.server import DiscordServer
-from playground.model_script import Answer, Call, ask_for, say
+from playground.model_script import ModelAnswer, ScriptedCall, ask_for, say
 from tests.journeys.approval_stage import (
     BUTTONS,
     STAGES,
@@ -252,7 +252,7 @@ async def test_killed_right_after_the_press_it_runs_once(tmp_path: Path) -> None
     async with on_telegram(tmp_path) as on:
         async with on.gateway() as gateway:
             question = await asked(on, wreck(FOLDER))
-            slowly = Answer(text=("All tidy.",), delay_seconds=5)  # or the kill may come while it is sent
+            slowly = ModelAnswer(text=("All tidy.",), delay_seconds=5)  # or the kill may come while it is sent
             on.model.script(slowly, say("All tidy."))
             on.press(question.id, "Once")
             await until(lambda: on.states != ["waiting"])
@@ -454,7 +454,7 @@ async def test_the_operator_can_have_nobody_asked(mode: str, ran: list[str], tmp
 
 async def test_a_tool_of_ones_own_can_be_marked_as_one_that_asks(tmp_path: Path) -> None:
     async with on_telegram(tmp_path) as on, on.gateway():
-        call = Call(name="move_card", id="call_1", arguments='{"card": "launch"}')
+        call = ScriptedCall(name="move_card", id="call_1", arguments='{"card": "launch"}')
         on.model.script(ask_for(call), say("It is moved."))
         on.say("move the card")
         question = await on.sees("May I do this?")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from playground.model_script import Answer, Call, ask_for, say
+from playground.model_script import ModelAnswer, ScriptedCall, ask_for, say
 from tests.journeys.live_stage import Chat, Kind, chat
 from tests.journeys.stage import until
 from tests.thorough import a_few_of
@@ -19,8 +19,10 @@ DIRECT: tuple[Kind, ...] = ("telegram dm", "discord dm", "slack dm")
 LINES = 200
 
 
-def in_background(command: str, **arguments: object) -> Answer:
-    return ask_for(Call(name="terminal", arguments=json.dumps({"command": command, "background": True, **arguments})))
+def in_background(command: str, **arguments: object) -> ModelAnswer:
+    return ask_for(
+        ScriptedCall(name="terminal", arguments=json.dumps({"command": command, "background": True, **arguments}))
+    )
 
 
 def counting(folder: Path) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from playground.model_script import Call, Refusal, ask_for, say
+from playground.model_script import ModelRefusal, ScriptedCall, ask_for, say
 from tests.journeys.live_stage import GROUPS, KINDS, Chat, Kind, chat
 from tests.thorough import a_few_of
 
 pytestmark = pytest.mark.slow
 
-CLOCK = ask_for(Call(name="clock", arguments='{"timezone": "Europe/Berlin"}'))
+CLOCK = ask_for(ScriptedCall(name="clock", arguments='{"timezone": "Europe/Berlin"}'))
 TOLD = "clock: Europe/Berlin"
 ANSWER = "It is late. Much later than you think."
 PIECES = ("It is late.", " Much later", " than you think.")
@@ -86,7 +86,7 @@ async def test_stop_takes_the_draft_away(kind: Kind, tmp_path: Path) -> None:
 async def test_what_failed_is_told_in_place_of_the_draft(kind: Kind, config: dict[str, object], tmp_path: Path) -> None:
     async with chat(tmp_path, kind, config=config) as on, on.gateway():
         may_fail = on.model.hold("no such key")
-        on.model.script(CLOCK, Refusal(status=401, message="no such key", code="invalid_api_key"))
+        on.model.script(CLOCK, ModelRefusal(status=401, message="no such key", code="invalid_api_key"))
         question = on.ask()
         await on.sees("Thinking…" if kind in GROUPS else "clock")
         may_fail.set()

@@ -10,25 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from playground.model_script import Answer, Call, HangUp, Refusal, Silence, Step, ask_for, say
+from playground.model_script import HangUp, ModelAnswer, ModelRefusal, ScriptedCall, Silence, Step, ask_for, say
 from playground.model_server import ModelServer
 from tests.gateway.platforms.client import Client, connect
 from tests.journeys.gateway_process import gateway, make_home
 
-CLOCK = Call(name="clock", arguments='{"timezone": "UTC"}')
-TODO = Call(name="todo", arguments='{"action": "list"}', id="call_2")
+CLOCK = ScriptedCall(name="clock", arguments='{"timezone": "UTC"}')
+TODO = ScriptedCall(name="todo", arguments='{"action": "list"}', id="call_2")
 
 # What the server does, and what the chat says in the end.
 STORIES: dict[str, tuple[list[Step], str]] = {
     "a tool call": ([ask_for(CLOCK), say("It is", " late.")], "It is late."),
     "parallel tool calls": ([ask_for(CLOCK, TODO), say("Both done.")], "Both done."),
-    "broken arguments": ([ask_for(Call(name="clock", arguments='{"timezone": ')), say("Sorry.")], "Sorry."),
-    "an unknown tool": ([ask_for(Call(name="warp_drive")), say("No warp.")], "No warp."),
-    "a wrong key": ([Refusal(status=401, message="Incorrect API key")], "OPENAI_API_KEY"),
-    "no credit": ([Refusal(status=402, message="Insufficient credits")], "credit"),
-    "an unknown model": ([Refusal(status=404, message="no such model", code="model_not_found")], "model.name"),
-    "a rate limit": ([Refusal(status=429, message="slow down", headers={"Retry-After": "0"}), say("There.")], "There."),
-    "a broken server": ([Refusal(status=500), Refusal(status=503), say("Back.")], "Back."),
+    "broken arguments": ([ask_for(ScriptedCall(name="clock", arguments='{"timezone": ')), say("Sorry.")], "Sorry."),
+    "an unknown tool": ([ask_for(ScriptedCall(name="warp_drive")), say("No warp.")], "No warp."),
+    "a wrong key": ([ModelRefusal(status=401, message="Incorrect API key")], "OPENAI_API_KEY"),
+    "no credit": ([ModelRefusal(status=402, message="Insufficient credits")], "credit"),
+    "an unknown model": ([ModelRefusal(status=404, message="no such model", code="model_not_found")], "model.name"),
+    "a rate limit": (
+        [ModelRefusal(status=429, message="slow down", headers={"Retry-After": "0"}), say("There.")],
+        "There.",
+    ),
+    "a broken server": ([ModelRefusal(status=500), ModelRefusal(status=503), say("Back.")], "Back."),
     "silence before the answer": ([Silence(), say("Here now.")], "Here now."),
     "silence in the answer": (
         [say("Half ", "an answer", stops_before="an answer", ending="hang"), say("Whole.")],
@@ -37,9 +40,9 @@ STORIES: dict[str, tuple[list[Step], str]] = {
     "a cut in a word": ([say("Half ", "an answer", stops_before="an answer", ending="cut"), say("Whole.")], "Whole."),
     "a cut in a tool call": ([ask_for(CLOCK, stops_before="timezone", ending="cut"), say("Whole.")], "Whole."),
     "a cut before anything": ([HangUp(), say("Whole.")], "Whole."),
-    "an empty answer": ([Answer(), say("Something.")], "Something."),
+    "an empty answer": ([ModelAnswer(), say("Something.")], "Something."),
     "a conversation that is too long": (
-        [Refusal(status=400, message="maximum context length is 8192 tokens", code="context_length_exceeded")],
+        [ModelRefusal(status=400, message="maximum context length is 8192 tokens", code="context_length_exceeded")],
         "too long",
     ),
     "no usage": ([say("Fine.", usage=None)], "Fine."),

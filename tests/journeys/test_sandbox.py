@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from playground.model_script import Call, ask_for, say
+from playground.model_script import ScriptedCall, ask_for, say
 from tests.journeys.stage import until
 from tests.journeys.telegram_stage import OWNER, Stage, stage
 from tools.backends.bubblewrap import BubblewrapBackend
@@ -52,7 +52,7 @@ async def members(tmp_path: Path) -> AsyncIterator[Stage]:
 async def use(on: Stage, who: int, *calls: tuple[str, Mapping[str, object]]) -> list[Any]:
     """What the tools say, called in one reply of the model's."""
     asked = [
-        Call(name=name, arguments=json.dumps(arguments), id=f"call_{number}")
+        ScriptedCall(name=name, arguments=json.dumps(arguments), id=f"call_{number}")
         for number, (name, arguments) in enumerate(calls)
     ]
     said = f"Done, {len(on.model.requests)}."
@@ -144,7 +144,9 @@ async def test_a_bomb_and_a_hog_keep_nobody_from_being_answered(tmp_path: Path) 
         if not BubblewrapBackend(workspace=tmp_path / "any", private=tmp_path / "private").bounds_processes:
             pytest.skip("nothing bounds the processes of root here")
         calls = [
-            Call(name="terminal", arguments=json.dumps({"command": command, "timeout": 60}), id=f"call_{number}")
+            ScriptedCall(
+                name="terminal", arguments=json.dumps({"command": command, "timeout": 60}), id=f"call_{number}"
+            )
             for number, command in enumerate((BOMB, HOG))
         ]
         on.model.script(ask_for(*calls))

@@ -16,7 +16,7 @@ from gateway.messages import Text
 from gateway.store.timeline import Replied, ToolUse
 from gateway.web.server import _item
 from hermes_config.redaction import HIDDEN, NOTE, Redactor
-from playground.model_script import Call, ask_for, say
+from playground.model_script import ScriptedCall, ask_for, say
 from tests.journeys.live_stage import Chat, chat
 
 pytestmark = pytest.mark.slow
@@ -73,7 +73,7 @@ async def test_no_secret_is_heard_in_the_chat_the_log_or_an_export(tmp_path: Pat
                 keys = f"{encoded(secret)}, or {encoded(f'key={secret}')}"
                 may_end = on.model.hold(f"end {number}")
                 on.model.script(
-                    ask_for(Call(name="leak", arguments=json.dumps({"what": secret}))),
+                    ask_for(ScriptedCall(name="leak", arguments=json.dumps({"what": secret}))),
                     say(f"Answer {number}: ", *secret, f", or {secret}, or {keys}; ", f"end {number}"),
                 )
                 on.ask(f"what is it, {number}?")

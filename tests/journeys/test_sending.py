@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from playground.discord.server import DiscordServer
-from playground.model_script import Call, ask_for, say
+from playground.model_script import ScriptedCall, ask_for, say
 from tests.journeys.stage import until
 from tests.journeys.telegram_stage import OWNER, stage
 
@@ -24,7 +24,7 @@ async def test_what_an_owner_has_told_to_another_platform_arrives_there_once_thr
         tokens = {"DISCORD_BOT_TOKEN": discord.token, "DISCORD_API_URL": discord.api_url}
         async with stage(tmp_path, config=config, environment=tokens, otherwise=say("It is on its way.")) as on:
             owner = on.person("Olga", id=OWNER)
-            call = Call(name="send_message", arguments=json.dumps({"text": DINNER, "to": "discord"}))
+            call = ScriptedCall(name="send_message", arguments=json.dumps({"text": DINNER, "to": "discord"}))
             async with on.gateway():
                 await on.home.until_platform("connected", account="discord")
                 discord.people.send_text(roses, olga, f"<@{discord.world.bot.id}> /sethome")

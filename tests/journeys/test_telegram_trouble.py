@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from playground.model_script import Answer, say
+from playground.model_script import ModelAnswer, say
 from tests.gateway.platforms.client import connect
 from tests.journeys.stage import until
 from tests.journeys.telegram_stage import OWNER, UNHURRIED, Stage, stage
@@ -187,7 +187,7 @@ async def test_one_chat_in_a_burst_holds_up_no_other_and_typing_goes_first(tmp_p
     others = range(3000, 3010)
     listed = {"TELEGRAM_ALLOWED_USERS": ",".join(map(str, others))}
     config = {"platforms": {"telegram": UNHURRIED}}
-    slow = Answer(text=("Noted.",), delay_seconds=0.4)  # long enough for "typing"
+    slow = ModelAnswer(text=("Noted.",), delay_seconds=0.4)  # long enough for "typing"
     async with stage(tmp_path, limits=True, config=config, environment=listed, otherwise=slow) as on:
         ada = on.person("Ada", id=OWNER)
         for other in others:

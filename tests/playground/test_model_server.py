@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from playground.model_rules import find_problem
-from playground.model_script import Call, HangUp, Refusal, ask_for, say
+from playground.model_script import HangUp, ModelRefusal, ScriptedCall, ask_for, say
 from playground.model_server import ModelServer
 
 USER = {"role": "user", "content": "hi"}
@@ -106,7 +106,9 @@ async def http(server: ModelServer) -> AsyncGenerator[aiohttp.ClientSession]:
 async def test_the_script_is_played_in_order_and_requests_are_remembered(
     server: ModelServer, http: aiohttp.ClientSession
 ) -> None:
-    server.script(say("Hello"), Refusal(status=429, headers={"Retry-After": "3"}), ask_for(Call(name="look")))
+    server.script(
+        say("Hello"), ModelRefusal(status=429, headers={"Retry-After": "3"}), ask_for(ScriptedCall(name="look"))
+    )
     url = f"{server.url}/chat/completions"
     async with http.post(url, json=_body(USER)) as answer:
         assert (await answer.json())["choices"][0]["message"]["content"] == "Hello"
