@@ -54,6 +54,8 @@ class ChatRoom(Generic[K, P]):
 class World(ABC):
     """Everything a server remembers. It survives the bot, not the server."""
 
+    files: Mapping[str, StoredFile]
+
     def __init__(self, events: EventLog) -> None:
         self.events = events
         self.now: Callable[[], float] = time.time

@@ -1,1 +1,1 @@
-"""One page with three phones, a gateway to play with, and everything that happens inside it."""
+"""The page of `hermes playground`: three phones, a gateway, and a view of its state."""

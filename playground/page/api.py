@@ -95,15 +95,11 @@ class PageApi:
         return web.json_response({"line": phone.line})
 
     async def gateway(self, request: web.Request) -> web.Response:
-        match request.match_info["action"]:
-            case "start":
-                await self._gateway.start()
-            case "stop":
-                self._gateway.stop()
-            case "kill":
-                await self._gateway.kill()
-            case other:
-                raise ValueError(f"The gateway can start, stop and be killed; {other!r} is not possible.")
+        action, gateway = request.match_info["action"], self._gateway
+        actions = {"start": gateway.start, "stop": gateway.stop, "kill": gateway.kill}
+        if action not in actions:
+            raise ValueError(f"The gateway can start, stop and be killed; {action!r} is not possible.")
+        await actions[action]()
         return web.json_response({"state": self._gateway.state})
 
     async def run(self, request: web.Request) -> web.Response:
@@ -144,24 +140,16 @@ def _check_message(phone: Phone, action: str, body: Wire) -> None:
 def _do(phone: Phone, action: str, body: Wire) -> str:
     """Return the place that the action opens, if it opens one."""
     person, place, message, text = (_read_text(body, name) for name in ("person", "place", "message", "text"))
-    match action:
-        case "say":
-            phone.say(person, place, text, _read_text(body, "reply_to"))
-        case "edit":
-            phone.edit(person, place, message, text)
-        case "delete":
-            phone.delete(person, place, message)
-        case "react":
-            phone.react(person, place, message, text)
-        case "press":
-            phone.press(person, place, message, _read_text(body, "button"))
-        case "join":
-            phone.join(person, place)
-        case "thread":
-            return phone.open_thread(person, place, message, text)
-        case _:
-            raise KeyError(action)
-    return ""
+    actions: dict[str, Callable[[], str | None]] = {
+        "say": lambda: phone.say(person, place, text, _read_text(body, "reply_to")),
+        "edit": lambda: phone.edit(person, place, message, text),
+        "delete": lambda: phone.delete(person, place, message),
+        "react": lambda: phone.react(person, place, message, text),
+        "press": lambda: phone.press(person, place, message, _read_text(body, "button")),
+        "join": lambda: phone.join(person, place),
+        "thread": lambda: phone.open_thread(person, place, message, text),
+    }
+    return actions[action]() or ""
 
 
 def _explain_errors(handler: Handler) -> Handler:

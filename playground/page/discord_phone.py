@@ -3,17 +3,8 @@
 from datetime import datetime
 
 from playground.discord.server import DiscordServer
-from playground.discord.world import DM, TEXT, DiscordChannel, DiscordFile, DiscordPost, DiscordUser, Guild
-from playground.page.phone import (
-    Phone,
-    PhoneMessage,
-    PhonePlace,
-    PhoneUser,
-    check_name,
-    file_kind,
-    flatten,
-    make_handle,
-)
+from playground.discord.world import DM, TEXT, DiscordChannel, DiscordPost, DiscordUser, Guild
+from playground.page.phone import Phone, PhoneMessage, PhonePlace, PhoneUser, check_name, flatten, to_handle
 from playground.wire import Wire
 
 OWNER = 1_200_000_000_000_000_001
@@ -83,7 +74,7 @@ class DiscordPhone(Phone):
 
     def _message(self, post: DiscordPost, person: str) -> PhoneMessage:
         body, author, name = post.body, post.author, _name(post.author)
-        reactions = post.reactions.items()
+        reactions, voice = post.reactions.items(), "voice" if body["flags"] & _VOICE_MESSAGE else ""
         return PhoneMessage(
             id=str(post.id),
             author=name,
@@ -98,7 +89,7 @@ class DiscordPhone(Phone):
             quote=self._quote(body),
             buttons=[[_button(one) for one in row["components"]] for row in body["components"]],
             reactions=[{"emoji": one, "count": len(by), "mine": int(person) in by} for one, by in reactions],
-            files=[self._file(one, body) for one in body["attachments"]],
+            files=[self.show_file(one["id"], voice) for one in body["attachments"]],
             thread=self._thread(post),
         )
 
@@ -110,17 +101,6 @@ class DiscordPhone(Phone):
         if replied is None:
             return {"author": "", "text": "a message that was deleted"}
         return {"author": _name(replied.author), "text": flatten(replied.words, self.names())[:120] or "a file"}
-
-    def _file(self, wire: Wire, body: Wire) -> Wire:
-        stored = self._stored(wire["id"])
-        kind = file_kind(stored.content if stored else b"", wire.get("content_type", ""))
-        if kind == "audio" and body["flags"] & _VOICE_MESSAGE:
-            kind = "voice"
-        about = {"name": wire["filename"], "kind": kind, "size_bytes": wire["size"]}
-        return {**about, "url": f"/media/discord/{wire['id']}"}
-
-    def _stored(self, file_id: str) -> DiscordFile | None:
-        return next((one for one in self._world.files.values() if one.id == file_id), None)
 
     def _thread(self, post: DiscordPost) -> Wire | None:
         thread = self._world.channels.get(post.id)
@@ -143,13 +123,9 @@ class DiscordPhone(Phone):
             return True
         return False if event["kind"] == "message" and event["by_bot"] else None
 
-    def file(self, file_id: str) -> bytes | None:
-        stored = self._stored(file_id)
-        return stored.content if stored else None
-
     def add_person(self, name: str) -> str:
         name = check_name(name)
-        return str(self._people.make_user(make_handle(name), global_name=name)["id"])
+        return str(self._people.make_user(to_handle(name), global_name=name)["id"])
 
     def say(self, person: str, place: str, text: str, reply_to: str = "") -> None:
         channel, (name, _, rest) = self._channel(person, place), text.strip().partition(" ")

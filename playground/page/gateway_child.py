@@ -38,21 +38,16 @@ class GatewayChild:
     ) -> None:
         self.home = home
         self.version = 0
-        self._state: State = "stopped"
+        self.state: State = "stopped"
         self._command, self._environment, self._cwd = tuple(command), dict(environment), cwd
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._is_starting = False
         self._ended = asyncio.Event()
         self._wanted: State = "died"  # the state when it ends
         self._since = time.time()
         self._code: int | None = None
         self._facts: Wire = {}
         self._last_mtimes: tuple[int, int, int] | None = None
-
-    @property
-    def state(self) -> State:
-        return self._state
 
     @property
     def pid(self) -> int:
@@ -63,15 +58,11 @@ class GatewayChild:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        if self.is_alive or self._is_starting:  # nobody could end one that is no longer known
+        if self.state in ("starting", "stopping"):  # a second one would leave the first with nobody to end it
             raise ValueError("The gateway is running already.")
-        self._is_starting = True
-        try:
-            await self._start()
-        finally:
-            self._is_starting = False
-
-    async def _start(self) -> None:
+        self._set("starting")
+        self._wanted, self._code = "died", None
+        self._ended.clear()
         with self.home.log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "playground.page.leash", str(os.getpid())),
@@ -83,9 +74,6 @@ class GatewayChild:
                 env=self._environment,
                 start_new_session=True,  # Ctrl-C is for us, who then stop it in order
             )
-        self._wanted, self._code = "died", None
-        self._ended.clear()
-        self._set("starting")
         self._watching = asyncio.create_task(self._watch(self._process))
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:
@@ -93,7 +81,7 @@ class GatewayChild:
         self._set(self._wanted)
         self._ended.set()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Ask it to end in order, which may take a while; see `state`."""
         self._signal(signal.SIGTERM, wanted="stopped")
         self._set("stopping")
@@ -116,13 +104,13 @@ class GatewayChild:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(patience_seconds):
-                self.stop()
+                await self.stop()
                 await self._ended.wait()
         if self.is_alive:
             await self.kill()
 
     def _set(self, state: State) -> None:
-        self._state, self._since = state, time.time()
+        self.state, self._since = state, time.time()
         self.version += 1
 
     def look(self) -> Wire:
@@ -134,9 +122,9 @@ class GatewayChild:
 
     def _read(self) -> Wire:
         told = self._read_lock()
-        is_serving = self._state == "starting" and told.get("state") == "serving"
+        is_serving = self.state == "starting" and told.get("state") == "serving"
         return {
-            "state": "running" if is_serving else self._state,
+            "state": "running" if is_serving else self.state,
             "pid": self.pid,
             "since_ms": int(self._since * 1000),
             "code": self._code,

@@ -100,9 +100,6 @@ class Phone(ABC):
     def is_typing_event(self, event: Wire, person: str, place: str) -> bool | None:
         """Return True if the bot types there, False if it has finished, None for anything else."""
 
-    @abstractmethod
-    def file(self, file_id: str) -> bytes | None: ...
-
     def drafts(self, person: str, place: str) -> list[Wire]:
         """Return the drafts that the bot is writing: words, until_ms."""
         return []
@@ -139,6 +136,16 @@ class Phone(ABC):
     def _react(self, person: str, place: str, message: str, emoji: str, *, remove: bool) -> None: ...
 
     # The same on every platform
+
+    def file(self, file_id: str) -> bytes | None:
+        return next((one.content for one in self.stage.world.files.values() if one.id == file_id), None)
+
+    def show_file(self, file_id: str, kind: str = "") -> Wire:
+        """Return a file as the page shows it; `kind` is told by the content unless given."""
+        stored = next(one for one in self.stage.world.files.values() if one.id == file_id)
+        kind = kind or file_kind(stored.content, stored.mime_type)
+        about = {"name": stored.name or kind, "kind": kind, "size_bytes": stored.size}
+        return {**about, "url": f"/media/{self.platform}/{file_id}"}
 
     def edit(self, person: str, place: str, message: str, text: str) -> None:
         self._check_author(person, place, message)
@@ -243,7 +250,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def make_handle(name: str) -> str:
+def to_handle(name: str) -> str:
     return "".join(one for one in name.lower() if one.isascii() and one.isalnum()) or "someone"
 
 

@@ -1,21 +1,13 @@
 """A phone with Slack on it."""
 
-from playground.page.phone import (
-    Phone,
-    PhoneMessage,
-    PhonePlace,
-    PhoneUser,
-    check_name,
-    file_kind,
-    flatten,
-    make_handle,
-)
+from playground.page.phone import Phone, PhoneMessage, PhonePlace, PhoneUser, check_name, flatten, to_handle
 from playground.slack.server import SlackServer
 from playground.slack.world import SLACKBOT, SlackChannel, SlackPost, find_buttons
 from playground.wire import Wire
 
 OWNER = "U0OWNER001"
 COMMAND = "/hermes"
+_VOICE = "audio_message.ogg"
 _EMOJI = {
     "thumbsup": "👍",
     "+1": "👍",
@@ -116,16 +108,11 @@ class SlackPhone(Phone):
                 | {"mine": person in one["users"]}
                 for one in body.get("reactions", ())
             ],
-            files=[self._file(one["id"]) for one in body.get("files", ())],
+            files=[
+                self.show_file(one["id"], "voice" if one.get("name") == _VOICE else "") for one in body.get("files", ())
+            ],
             thread=self._thread(channel, post, place),
         )
-
-    def _file(self, file_id: str) -> Wire:
-        stored = self._world.files[file_id]
-        kind = file_kind(stored.content, stored.mime_type)
-        if kind == "audio" and stored.name.startswith("audio_message"):
-            kind = "voice"
-        return {"name": stored.name, "kind": kind, "size_bytes": stored.size, "url": f"/media/slack/{file_id}"}
 
     def _thread(self, channel: SlackChannel, post: SlackPost, place: str) -> Wire | None:
         replies = [one for one in channel.threads.get(post.ts, ()) if not one.deleted]
@@ -150,13 +137,9 @@ class SlackPhone(Phone):
         spoke = event["kind"] == "message" and event["by_bot"]
         return False if spoke and (not thread or event["message"].get("thread_ts") == thread) else None
 
-    def file(self, file_id: str) -> bytes | None:
-        stored = self._world.files.get(file_id)
-        return stored.content if stored else None
-
     def add_person(self, name: str) -> str:
         name = check_name(name)
-        return self._make_user(make_handle(name), name)
+        return self._make_user(to_handle(name), name)
 
     def _make_user(self, handle: str, name: str, id: str = "") -> str:  # noqa: A002
         """Give a user one name everywhere, as on the other phones: clients show the display name, if there is one."""
@@ -176,7 +159,7 @@ class SlackPhone(Phone):
         self, person: str, place: str, content: bytes, *, name: str, mime_type: str, kind: str, caption: str = ""
     ) -> None:
         channel, thread = self._find(person, place)
-        name, text = "audio_message.ogg" if kind == "voice" else name, self.put_mentions(caption)
+        name, text = _VOICE if kind == "voice" else name, self.put_mentions(caption)
         self._people.send_file(channel.id, person, content, name=name, mime_type=mime_type, text=text, thread=thread)
 
     def _edit(self, person: str, place: str, message: str, text: str) -> None:

@@ -1,6 +1,6 @@
 """A phone with Telegram on it."""
 
-from playground.page.phone import Phone, PhoneMessage, PhonePlace, PhoneUser, check_name, file_kind
+from playground.page.phone import Phone, PhoneMessage, PhonePlace, PhoneUser, check_name
 from playground.telegram.people import SendOptions
 from playground.telegram.server import TelegramServer
 from playground.telegram.world import DRAFT_SECONDS, TelegramChat, TelegramPost
@@ -85,15 +85,8 @@ class TelegramPhone(Phone):
             quote=_quote(body),
             buttons=[[{"label": one["text"], "key": one.get("callback_data", "")} for one in row] for row in rows],
             reactions=_reactions(post, person),
-            files=[self._file(kind, body[kind]) for kind in _MEDIA if kind in body][:1],
+            files=[self.show_file(*_media(kind, body)) for kind in _MEDIA if kind in body][:1],
         )
-
-    def _file(self, kind: str, media: Wire | list[Wire]) -> Wire:
-        given = media[-1] if isinstance(media, list) else media
-        stored = self._world.files[given["file_id"]]
-        shown = _FILE_KINDS.get(kind) or file_kind(stored.content, stored.mime_type)
-        name = stored.name or stored.path.rpartition("/")[2]
-        return {"name": name, "kind": shown, "size_bytes": stored.size, "url": f"/media/telegram/{stored.id}"}
 
     def names(self) -> dict[str, str]:
         return {}  # mentions are written by name here
@@ -120,10 +113,6 @@ class TelegramPhone(Phone):
             }
             for one in found
         ]
-
-    def file(self, file_id: str) -> bytes | None:
-        stored = self._world.files.get(file_id)
-        return stored.content if stored else None
 
     def add_person(self, name: str) -> str:
         return str(self._people.make_user(check_name(name))["id"])
@@ -179,6 +168,12 @@ class TelegramPhone(Phone):
 def _topic(body: Wire) -> int:
     """Return the topic of a message; replies outside of topics carry the number of a thread too."""
     return int(body["message_thread_id"]) if body.get("is_topic_message") else 0
+
+
+def _media(kind: str, body: Wire) -> tuple[str, str]:
+    """Return the id of the file and how to show it."""
+    media = body[kind][-1] if kind == "photo" else body[kind]
+    return media["file_id"], _FILE_KINDS.get(kind, "")
 
 
 def _quote(body: Wire) -> Wire | None:

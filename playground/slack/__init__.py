@@ -1,1 +1,1 @@
-"""A strict Slack on loopback: Web API and Socket Mode on one port."""
+"""A strict Slack on loopback: Web API and Socket Mode."""
