@@ -90,58 +90,56 @@ def _of_the_request(
         return not_for_us(endpoint, words)
     if _UNKNOWN_MODEL.search(said) or (status == 404 and not _LACKS_SOMETHING.search(said)):
         return ModelUnknown(
-            f"{endpoint.provider} does not know the model “{endpoint.model}” at {endpoint.base_url}. "
+            f"{_subject(_at_address(endpoint))} does not know the model “{endpoint.model}”. "
             "Set another with `hermes config set model.name …`, or correct the address."
         )
     if _FILTERED.search(said):
         return filtered(endpoint)
     if _BUSY.search(said):
         return overloaded(endpoint, status, retry_after_seconds)
-    return RequestRefused(f"{endpoint.provider} refused the request ({status}){_quoted(words, endpoint)}")
+    return RequestRefused(f"{_subject(endpoint.provider)} refused the request ({status}){_quoted(words, endpoint)}")
 
 
 def not_for_us(endpoint: Endpoint, words: str) -> ModelUnknown:
     """The key is fine; the account, its country or its plan is not."""
     return ModelUnknown(
-        f"{endpoint.provider} does not let this account use {endpoint.model} (403){_quoted(words, endpoint)} "
+        f"{_subject(endpoint.provider)} does not let this account use {endpoint.model} (403){_quoted(words, endpoint)} "
         "Ask for access there, or choose another model."
     )
 
 
 def wrong_key(endpoint: Endpoint) -> KeyRefused:
     if not endpoint.key_env and endpoint.key:
-        return KeyRefused(f"{endpoint.provider} at {endpoint.base_url} does not accept the key that was given.")
+        return KeyRefused(f"{_subject(_at_address(endpoint))} does not accept the key that was given.")
     if not endpoint.key_env:
-        return KeyRefused(
-            f"{endpoint.provider} at {endpoint.base_url} wants a key, and it is sent none. Start it without one."
-        )
+        return KeyRefused(f"{_subject(_at_address(endpoint))} wants a key, and it is sent none. Start it without one.")
     if not endpoint.key:
-        return KeyRefused(f"{endpoint.provider} wants a key and none is set. Put {endpoint.key_env} into .env.")
-    return KeyRefused(f"{endpoint.provider} does not accept the key. Check {endpoint.key_env} in .env.")
+        return KeyRefused(
+            f"{_subject(endpoint.provider)} wants a key and none is set. Put {endpoint.key_env} into .env."
+        )
+    return KeyRefused(f"{_subject(endpoint.provider)} does not accept the key. Check {endpoint.key_env} in .env.")
 
 
 def overloaded(endpoint: Endpoint, status: int, retry_after_seconds: float | None = None) -> Overloaded:
     what = "limits how often we may ask" if status == 429 else "is overloaded or has a fault"
     return Overloaded(
-        f"{endpoint.provider} {what} right now ({status}). Please try again {_in(retry_after_seconds)}.",
+        f"{_subject(endpoint.provider)} {what} right now ({status}). Please try again {_in(retry_after_seconds)}.",
         retry_after_seconds=retry_after_seconds,
     )
 
 
 def filtered(endpoint: Endpoint) -> Filtered:
     return Filtered(
-        f"{endpoint.provider} held this answer back because of its content rules. Try to put it differently."
+        f"{_subject(endpoint.provider)} held this answer back because of its content rules. Try to put it differently."
     )
 
 
 def unreachable(endpoint: Endpoint) -> Unreachable:
-    return Unreachable(
-        f"The connection to {endpoint.provider} at {endpoint.base_url} failed. {_what_to_check(endpoint)}"
-    )
+    return Unreachable(f"The connection to {_at_address(endpoint)} failed. {_what_to_check(endpoint)}")
 
 
 def too_slow(endpoint: Endpoint) -> Unreachable:
-    return Unreachable(f"{endpoint.provider} took too long to answer. Please try again in a minute.")
+    return Unreachable(f"{_subject(endpoint.provider)} took too long to answer. Please try again in a minute.")
 
 
 def cut_off(endpoint: Endpoint) -> Unreachable:
@@ -149,7 +147,7 @@ def cut_off(endpoint: Endpoint) -> Unreachable:
 
 
 def broken(endpoint: Endpoint, what: str) -> BrokenAnswer:
-    return BrokenAnswer(f"{endpoint.provider} {what}. Please try again, or choose another model.")
+    return BrokenAnswer(f"{_subject(endpoint.provider)} {what}. Please try again, or choose another model.")
 
 
 def not_a_model_server(endpoint: Endpoint) -> BrokenAnswer:
@@ -195,3 +193,14 @@ def _read(body: object) -> tuple[str, str]:
         return code, f"{error.get('message') or error.get('detail') or ''} {raw}".strip()
     text = body if isinstance(body, str) else ""
     return "", "" if text.lstrip().startswith("<") else text
+
+
+def _at_address(endpoint: Endpoint) -> str:
+    """Name a server with its whole address; one without a name of its own is named by a part of it already."""
+    name = "the server" if endpoint.provider.startswith("the server at ") else endpoint.provider
+    return f"{name} at {endpoint.base_url}"
+
+
+def _subject(name: str) -> str:
+    """Begin a sentence with a name, some of which are written small (vLLM)."""
+    return f"The{name[3:]}" if name.startswith("the ") else name

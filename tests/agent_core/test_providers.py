@@ -6,7 +6,7 @@ import pytest
 
 from agent_core.local_servers import LocalServer, find_local_servers
 from agent_core.model_errors import NoEndpoint
-from agent_core.provider_words import wrong_key
+from agent_core.provider_words import unreachable, wrong_key
 from agent_core.providers import PRESETS, Preset, choose, sees_images
 from playground.model_server import ModelServer
 
@@ -139,3 +139,10 @@ async def test_local_servers_are_found_with_their_models() -> None:
             found = await find_local_servers(0.2, presets)
     assert refused == ()
     assert found == (LocalServer(title="Ollama", base_url=server.url, models=("ollama/llama3.2", "ollama/qwen3")),)
+
+
+def test_an_address_is_said_once() -> None:
+    said = str(unreachable(choose("mine", "http://127.0.0.1:9/v1", {})))
+    assert said.startswith("The connection to the server at http://127.0.0.1:9/v1 failed. ")
+    said = str(unreachable(choose("ollama/mine", "", {})))
+    assert said.startswith("The connection to Ollama at http://127.0.0.1:11434/v1 failed. ")
