@@ -18,6 +18,7 @@ from agent_core.events import Emit, TextDelta, Usage
 from agent_core.history import SUMMARY_REQUEST
 from agent_core.result import error_of
 from tools.base import Tool
+from tools.builtin import load_builtin
 from tools.parts import Media, text_of
 
 MAX_RESULT_CHARS = 1_500
@@ -74,7 +75,7 @@ class DemoModel:
             elif wish.tool in available:
                 calls.append(ToolCall(id=f"call_{uuid4().hex}", name=wish.tool, arguments=wish.arguments))
             else:
-                answers.append(_not_switched_on(wish.tool, available))
+                answers.append(_explain_missing(wish.tool, available))
         if calls:
             reply = assistant(tool_calls=tuple(calls))
         else:
@@ -330,9 +331,12 @@ def _told(request: Request, result: Message) -> str:
         return _tell(request.tool)(result.text)
 
 
-def _not_switched_on(tool: str, available: Sequence[str]) -> str:
+def _explain_missing(tool: str, available: Sequence[str]) -> str:
+    if tool not in (known.name for known in load_builtin()):
+        there_is = f" There is{_offer(available, lead='')}." if available else ""
+        return f"I cannot do that in this version: there is no tool {tool}.{there_is}"
     there_is = _offer(available, lead="; there is")
-    return f"For that I would need the tool {tool}, and that tool is not switched on{there_is}."
+    return f"I need the tool {tool} for that, and it is not switched on{there_is}."
 
 
 def _offer(available: Sequence[str], *, lead: str = ":") -> str:
