@@ -38,7 +38,7 @@ def parts(settings: Settings, *, command: str = "hermes") -> list[Part]:
         Part(
             name="web",
             on=web,
-            text="a chat page in your browser, at the address below" if web else "a chat page in your browser",
+            text="a chat page in your browser",
             switch=f"{command} config set platforms.web.enabled {str(not web).lower()}",
         ),
     ]

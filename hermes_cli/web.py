@@ -8,7 +8,7 @@ def web() -> None:
     """Print a link that opens the chat page in one browser, once, within the hour."""
     from gateway.lock import read_state
     from gateway.store import web_keys
-    from gateway.web.server import login_address
+    from gateway.web.address import login_address
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()

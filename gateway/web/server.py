@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import errno
 import json
 import re
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from gateway.store.database import Database
 from gateway.store.media import MediaFiles
 from gateway.store.timeline import Said
 from gateway.web import questions
+from gateway.web.address import login_address
 from gateway.web.door import Door
 from gateway.web.socket import PageSocket
 
@@ -32,7 +34,7 @@ _MAX_CHATS = 500
 _STATIC_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class WebServer:
     platform: WebPlatform
     db: Database
@@ -45,11 +47,14 @@ class WebServer:
     state: Callable[[], dict[str, Any]]
     clean: Callable[[str], str] = lambda text: text  # hides secrets
     decided: Callable[[], None] = lambda: None  # somebody may go on, and the chat is to be told
-    listening: asyncio.Event = field(default_factory=asyncio.Event)
+    tried: asyncio.Event = field(default_factory=asyncio.Event)  # to listen, with or without success
+    problem: str = ""  # why the last try failed
 
     async def link(self) -> str:
-        """An address that lets one browser in; waits until there is one."""
-        await self.listening.wait()
+        """Return an address that lets one browser in; PlatformUnavailable when the page cannot be reached."""
+        await self.tried.wait()
+        if self.problem:
+            raise PlatformUnavailable(self.problem)
         token = await self.db.write_when_possible(web_keys.new_link)
         return login_address(self.host, self.door.port, token)
 
@@ -61,12 +66,12 @@ class WebServer:
             try:
                 await site.start()
             except OSError as error:
-                raise PlatformUnavailable(
-                    f"the web page cannot listen on {self.host}:{self.port} ({error.strerror}); "
-                    "choose another port: hermes config set platforms.web.port …"
-                ) from error
+                self.problem = _describe_failure(self.host, self.port, error)
+                self.tried.set()
+                raise PlatformUnavailable(self.problem) from error
+            self.problem = ""
             self.door.port = runner.addresses[0][1]
-            self.listening.set()
+            self.tried.set()
             listening()
             await asyncio.Event().wait()
         finally:
@@ -213,9 +218,16 @@ class WebServer:
         return web.json_response({"ready": ready}, status=200 if ready else 503)
 
 
-def login_address(host: str, port: int, token: str) -> str:
-    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - told apart, not bound
-    return f"http://{f'[{name}]' if ':' in name else name}:{port}/?token={token}"
+def _describe_failure(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"The chat page could not be opened: port {port} of {host} is in use. Choose another port, then restart: "
+            f"hermes config set platforms.web.port {port + 1 if port < 65535 else 0}"
+        )
+    return (
+        f"The chat page could not be opened at {host}:{port}: {error.strerror}. "
+        "Check platforms.web.host and platforms.web.port: hermes config get platforms.web"
+    )
 
 
 class _TooLarge(web.HTTPClientError):

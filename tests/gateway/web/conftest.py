@@ -50,7 +50,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             for one in gateway.connected:
                 tasks.append(group.create_task(one.delivery.run()))
                 tasks.append(group.create_task(keep_connected(one.platform, one.inlet, one.hearing)))
-            await gateway.web.listening.wait()
+            await gateway.web.tried.wait()
             yield Site(gateway=gateway, server=gateway.web, client=client)
             for task in tasks:
                 task.cancel()
