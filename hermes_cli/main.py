@@ -73,7 +73,7 @@ def main() -> None:
     except Exception as error:  # the last door: a known failure is a sentence, an unknown one a traceback
         if not _is_known(error):
             raise
-        click.echo(f"hermes: {error}", err=True)
+        click.echo(f"Error: {error}", err=True)
         sys.exit(1)
 
 

@@ -36,7 +36,7 @@ def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> O
         home.check_ours()
     loaded = load(home, flags)
     for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        click.echo(f"Warning: {warning}", err=True)
     settings = loaded.settings
     # Always: structlog's own default shows local variables, and those may hold secrets.
     logs.configure(level="warning", style=settings.logs.format, secrets=secret_values(settings))

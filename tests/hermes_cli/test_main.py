@@ -62,8 +62,8 @@ def test_a_second_gateway_names_the_first_and_leaves(command: str, home: Path) -
     with hold_home(home / "gateway.lock") as lock:
         lock.tell({"pid": 4242, "state": "serving"})
         run = cold_hermes(*command.split())
-    assert run.returncode == 1
-    assert f"hermes: Another gateway (pid 4242) is running in {home}." in run.stderr
+    assert (run.returncode, run.stdout) == (1, "")
+    assert f"Error: Another gateway (pid 4242) is running in {home}." in run.stderr
     assert "Traceback" not in run.stderr
 
 
@@ -88,7 +88,7 @@ def test_a_broken_config_is_one_sentence_with_its_line(command: str, home: Path)
     (home / "config.yaml").write_text("gateway:\n  max_turns: many\n")
     run = hermes(*command.split())
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr.startswith("hermes: ")
+    assert run.stderr.startswith("Error: ")
     assert "config.yaml" in run.stderr
     assert "line 2" in run.stderr
     assert "max_turns" in run.stderr
@@ -100,4 +100,4 @@ def test_a_warning_about_settings_does_not_disturb_the_answer(home: Path) -> Non
     (home / "config.yaml").write_text("gatway:\n  max_turns: 5\n")
     run = cold_hermes("chat", "-q", "what is 17 * 23?")
     assert (run.returncode, run.stdout) == (0, "17 * 23 = 391\n")
-    assert run.stderr.startswith("warning: ")
+    assert run.stderr.startswith("Warning: ")
