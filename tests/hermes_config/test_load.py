@@ -154,7 +154,15 @@ def test_all_problems_come_at_once(home: Home, monkeypatch: pytest.MonkeyPatch) 
         ("\nlgs: {level: info}\n", ["config.yaml line 2", "lgs", "did you mean logs?"]),
         ("HERMES_MODEL: x\n", ["config.yaml line 1", "write it as model.name"]),
         ("max_turns: 5\n", ["did you mean gateway.max_turns?"]),
-        ("42: 5\n", ["there is no setting 42."]),
+        ("42: 5\n", ["There is no setting 42."]),
+        ("model: {default: x}\n", ["config.yaml line 1", "did you mean model.name?"]),
+        ("model: {provider: x}\n", ["did you mean model.name?"]),
+        ("gatway: {max_turns: 5}\n", ["did you mean gateway?"]),
+        ("telegram: {enabled: true}\n", ["did you mean platforms.telegram?"]),
+        ("platforms: {telegram: {token: x}}\n", ["did you mean TELEGRAM_BOT_TOKEN?"]),
+        ("what: {is: this}\n", ["There is no setting what. All settings: hermes config show."]),
+        ("logs: {timezone: UTC}\n", ["did you mean user.timezone?"]),
+        ("logs: {enabled: true}\n", ["There is no setting logs.enabled. In logs there are: level, format."]),
     ],
 )
 def test_an_unknown_key_warns_with_the_nearest_name(home: Home, text: str, parts: list[str]) -> None:

@@ -30,7 +30,7 @@ def test_the_home_of_another_program_is_bad_and_nothing_in_it_is_read(root: Path
     [
         ("gateway: [", "bad", "not valid YAML"),
         ("gateway:\n  max_turns: many\n", "bad", "line 2: gateway.max_turns"),
-        ("access:\n  alow_all: true\n", "bad", "there is no setting access.alow_all"),
+        ("access:\n  alow_all: true\n", "bad", "There is no setting access.alow_all"),
         ("gatway:\n  max_turns: 5\n", "warn", "did you mean gateway?"),
         ("_config_version: 999\n", "bad", "written for a newer Hermes"),
         ("gateway:\n  max_turns: 5\n", "ok", "config.yaml can be read"),
