@@ -174,6 +174,27 @@ def test_an_unknown_key_warns_with_the_nearest_name(home: Home, text: str, parts
         assert part in warning
 
 
+def test_a_model_may_be_given_by_its_name_alone(home: Home) -> None:
+    home.config_file.write_text("model: gpt-5\n")
+    loaded = load(home)
+    assert (loaded.settings.model.name, loaded.warnings) == ("gpt-5", ())
+    assert loaded.sources["model.name"] == "config.yaml line 1"
+
+
+def test_variables_of_a_backend_that_does_not_exist_are_pointed_out(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERMINAL_SSH_HOST", "example.org")
+    home.env_file.write_text("TERMINAL_SSH_USER=ada\nTERMINAL_SSH_KEY=~/.ssh/id\n")
+    home.env_file.chmod(0o600)
+    in_file, outside = load(home).warnings
+    assert in_file.startswith(f"{home.env_file}: TERMINAL_SSH_USER, TERMINAL_SSH_KEY have no effect")
+    assert outside.startswith("environment: TERMINAL_SSH_HOST has no effect")
+    for warning in (in_file, outside):
+        assert "no ssh backend" in warning
+        assert "terminal.backend is local or bubblewrap" in warning
+
+
 def test_an_unknown_variable_of_ours_warns(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_GATEWAY__MAX_TURN", "5")
     (warning,) = load(home).warnings
