@@ -1,4 +1,4 @@
-"""`hermes config set`: a setting into config.yaml, a secret into .env, checked before anything is written."""
+"""`hermes config set`: settings in config.yaml, secrets in .env, checked before anything is written."""
 
 import re
 from collections.abc import Callable
@@ -18,13 +18,20 @@ from hermes_config.yaml_edit import with_value
 NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_.:/+=@%,-]+")
 
 
-def set_value(home: Home, key: str, text: str) -> str:
-    """What to tell the person; ConfigError means that no file has changed."""
+Verify = Callable[[str, Any], None]
+
+
+def set_value(home: Home, key: str, text: str, *, verify: Verify = lambda dotted, value: None) -> str:
+    """Set a key and return what to tell the person; ConfigError means that no file has changed.
+
+    `verify` gets the dotted key of a setting and its value, and raises ConfigError for one that only other
+    parts of the program know to be wrong.
+    """
     secret = secrets.find(key) or secrets.find_of_account(key)
     if secret is not None:
         return _alone(home, lambda: _set_secret(home, secret, text))
     setting = _setting(key)
-    return _alone(home, lambda: _set_setting(home, setting, text))
+    return _alone(home, lambda: _set_setting(home, setting, text, verify))
 
 
 def _alone(home: Home, change: Callable[[], str]) -> str:
@@ -42,7 +49,7 @@ def _setting(name: str) -> Key:
     raise ConfigError(unknown(name))
 
 
-def _set_setting(home: Home, setting: Key, text: str) -> str:
+def _set_setting(home: Home, setting: Key, text: str, verify: Verify) -> str:
     try:
         value = setting.check(_understood(setting, text), strict=False)
     except WrongValue as wrong:
@@ -50,10 +57,12 @@ def _set_setting(home: Home, setting: Key, text: str) -> str:
         if setting.example:
             lines[-1] += f" An example: hermes config set {setting.dotted} {setting.example}"
         raise ConfigError("\n".join(lines)) from None
+    verify(setting.dotted, value)
     old = read_text(home.config_file) or ""
     replace_file(home.config_file, with_value(old, home.config_file, setting.dotted, value))
     told = f"{setting.dotted} is now {setting.as_typed(value) or 'empty'} (in {home.config_file})."
-    return told + _overruled(home, setting.dotted)
+    names = {name for name, dotted in variables().items() if dotted == setting.dotted}
+    return told + _overruled_by(names, home)
 
 
 def _understood(setting: Key, text: str) -> object:
@@ -76,11 +85,10 @@ def _as_yaml(text: str) -> Any:
         return None
 
 
-def _overruled(home: Home, dotted: str) -> str:
-    names = [name for name, key in variables().items() if key == dotted]
-    by = [f"the environment variable {name}" for name in names if environment.has(name)]
+def _overruled_by(names: set[str], home: Home) -> str:
+    by = [f"the environment variable {name}" for name in sorted(names) if environment.has(name)]
     written = {line.name for line in lines_of(read_text(home.env_file) or "") if line.value}
-    by += [f"{name} in {home.env_file}" for name in names if name in written]
+    by += [f"{name} in {home.env_file}" for name in sorted(names & written)]
     return f" Mind that {by[0]} overrides it." if by else ""
 
 
@@ -90,11 +98,15 @@ def _set_secret(home: Home, secret: Secret, text: str) -> str:
         raise ConfigError(f"No value given for {secret.env}; to forget it, delete its line in {home.env_file}.")
     if not value.isprintable():
         raise ConfigError(f"{secret.env} holds a line break or control character; copy it again, as one line.")
+    if mistake := secret.describe_mistake(value):
+        raise ConfigError(f"{mistake} Nothing was changed.")
     old = read_text(home.env_file) or ""
     replace_file(home.env_file, _with_line(old, secret.env, value, home.env_file))
     told = f"{secret.env} is now {mask(value) if secret.masked else value} (in {home.env_file})."
     if environment.has(secret.env):
         told += f" Mind that the environment variable {secret.env} overrides it."
+    if secret.unused:
+        told += " Nothing in this version uses it."
     return told
 
 

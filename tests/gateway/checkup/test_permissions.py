@@ -22,7 +22,7 @@ def test_a_home_as_we_make_it_is_in_order(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.prepare()
     set_value(home, "gateway.max_turns", "5")
-    set_value(home, "TELEGRAM_BOT_TOKEN", "1:secret")
+    set_value(home, "TELEGRAM_BOT_TOKEN", "1:secret-of-a-bot")
     prepare(home.database, Care(backups=home.backups), repair=False)
     make_backup(home.database, home.backups, keep=1)
     (home.root / "SOUL.md").touch(0o644)
