@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,16 +53,19 @@ def show(as_json: bool) -> None:
 @config.command()
 @click.argument("key")
 def get(key: str) -> None:
-    """Print one setting; a secret only by its last characters."""
+    """Print one setting, or a whole section as YAML; a secret only by its last characters."""
     from hermes_config import environment, keys, secrets
 
     with _plain_errors():
         token = secrets.find_of_account(key)
         found = keys.find(key)
-        if found is None and token is None:
+        is_section = key in keys.sections()
+        if found is None and token is None and not is_section:
             raise click.ClickException(keys.unknown(key))
         loaded = _loaded(_home())
-    if found is not None:
+    if is_section:
+        click.echo(_render_section(key, loaded), nl=False)
+    elif found is not None:
         click.echo(_shown(found, loaded))
     elif token is not None:
         value = environment.lookup(token.env)
@@ -91,6 +94,18 @@ def set_(key: str, value: str | None) -> None:
         click.echo(set_value(home, key, value, verify=lambda dotted, given: _verify_toolsets(home, dotted, given)))
     if token is not None:
         _say_what_it_waits_for(home, token)
+    _say_when_it_acts(home)
+
+
+@config.command()
+@click.argument("key")
+def unset(key: str) -> None:
+    """Put a setting back to its default, or forget a secret; comments stay."""
+    from hermes_config.edit import unset_value
+
+    with _plain_errors():
+        home = _home()
+        click.echo(unset_value(home, key))
     _say_when_it_acts(home)
 
 
@@ -256,6 +271,30 @@ def _is_unused(key: Key, loaded: Loaded) -> bool:
 
     secret = secrets.find(key.dotted) if key.is_secret else None
     return secret is not None and secret.unused and _held(key, loaded) is None
+
+
+def _render_section(name: str, loaded: Loaded) -> str:
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+
+    from hermes_config.keys import catalogue
+
+    tree: dict[str, Any] = {}
+    for key in catalogue().values():
+        if not key.dotted.startswith(f"{name}.") or _is_unused(key, loaded):
+            continue
+        *above, leaf = key.dotted.split(".")
+        section = tree
+        for part in above:
+            section = section.setdefault(part, {})
+        value = _shown(key, loaded) if key.is_secret else _held(key, loaded)
+        section[leaf] = list(value) if isinstance(value, tuple) else value
+    yaml = YAML()
+    yaml.width = 10_000  # one line for each value
+    text = StringIO()
+    yaml.dump(tree, text)
+    return text.getvalue()
 
 
 def _warn(warnings: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from ruamel.yaml import YAML
 
 from gateway.lock import hold_home
 from hermes_cli.config import config
@@ -169,6 +170,50 @@ def test_check_points_at_a_token_of_the_wrong_form(home: Home) -> None:
     assert checked.exit_code == 0
     assert "Warning: .env line 1: TELEGRAM_BOT_TOKEN does not look like" in checked.stderr
     assert "nonsense" not in checked.output
+
+
+def test_get_prints_a_whole_section(home: Home) -> None:
+    run("set", "agent.disabled_toolsets", "clock")
+    run("set", "TELEGRAM_BOT_TOKEN", TOKEN)
+    agent = run("get", "agent").stdout
+    assert agent.startswith("agent:\n  max_iterations: 60\n")
+    assert YAML(typ="safe").load(agent)["agent"]["disabled_toolsets"] == ["clock"]
+    telegram = YAML(typ="safe").load(run("get", "platforms.telegram").stdout)["platforms"]["telegram"]
+    assert (telegram["enabled"], telegram["poll_seconds"]) == (True, 25)
+    secrets = run("get", "secrets").stdout
+    assert YAML(typ="safe").load(secrets)["secrets"]["telegram_bot_token"] == "…wxyz"
+    assert "very-secret" not in secrets
+
+
+def test_unset_puts_the_default_back_and_keeps_comments(home: Home) -> None:
+    home.root.mkdir()
+    home.config_file.write_text("# mine\ngateway:\n  # few\n  max_turns: 12\n  max_resumes: 2  # two\n")
+    done = run("unset", "gateway.max_turns")
+    assert done.stdout == f"gateway.max_turns is back at its default, 512 (it was in {home.config_file}).\n"
+    assert home.config_file.read_text() == "# mine\ngateway:\n  # few\n  max_resumes: 2  # two\n"
+    again = run("unset", "gateway.max_turns")
+    assert (again.exit_code, again.stdout) == (0, "gateway.max_turns is not set in your files; nothing was changed.\n")
+
+
+def test_unset_forgets_a_secret(home: Home) -> None:
+    home.root.mkdir()
+    home.env_file.write_text(f"# keys\nTELEGRAM_BOT_TOKEN={TOKEN}\nHERMES_MODEL=x\n{WORK}={TOKEN}\n")
+    done = run("unset", "TELEGRAM_BOT_TOKEN")
+    assert done.stdout == f"TELEGRAM_BOT_TOKEN is no longer set (it was in {home.env_file}).\n"
+    assert run("unset", WORK).exit_code == 0
+    assert home.env_file.read_text() == "# keys\nHERMES_MODEL=x\n"
+    run("unset", "model.name")
+    assert home.env_file.read_text() == "# keys\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"), [("gateway.max_turn", ["did you mean gateway.max_turns?"]), ("gateway", ["is a section"])]
+)
+def test_unset_explains_a_wrong_name(name: str, parts: list[str]) -> None:
+    result = run("unset", name)
+    assert result.exit_code == 1
+    for part in parts:
+        assert part in result.stderr
 
 
 def test_path_answers_even_for_a_foreign_home(home: Home) -> None:
