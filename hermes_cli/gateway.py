@@ -38,6 +38,13 @@ def gateway(ctx: click.Context) -> None:
 @click.option("--log-level", help="debug, info, warning or error.")
 def run(model: str | None = None, log_level: str | None = None) -> None:
     """Serve until stopped (Ctrl-C or SIGTERM lets running turns finish; a second one does not wait)."""
+    from gateway.output import unblocked_output
+
+    with unblocked_output():
+        _run(model, log_level)
+
+
+def _run(model: str | None, log_level: str | None) -> None:
     from gateway import logs
     from gateway.daemon import run_gateway
     from gateway.overview import parts
