@@ -10,6 +10,7 @@ from typing import Any
 
 from agent_core.conversation import Message, ToolCall, assistant
 from agent_core.events import Emit, ReasoningDelta, TextDelta, Usage
+from tools.parts import encodable
 
 CUT_SHORT = "\n\n(The answer was cut off here: it reached the model's length limit.)"
 _MOST_TOKENS = 1_000_000_000  # what is more was not counted, and does not fit into any sum
@@ -26,30 +27,50 @@ class ErrorInStream(Exception):
 
 
 @dataclass(slots=True)
+class TextPieces:
+    """A text that comes in pieces, cut anywhere: some servers cut between the two halves of an emoji."""
+
+    _whole: list[str] = field(default_factory=list)
+    _half: str = ""  # the first half of a character, whose second may come with the next piece
+
+    def add(self, piece: str) -> str:
+        """Add a piece; return what can be shown by now."""
+        received = self._half + piece
+        self._half = received[-1:] if "\ud800" <= received[-1:] <= "\udbff" else ""
+        text = encodable(received[:-1] if self._half else received)
+        if text:
+            self._whole.append(text)
+        return text
+
+    def __str__(self) -> str:
+        return "".join(self._whole) + encodable(self._half)
+
+
+@dataclass(slots=True)
 class CallPieces:
     id: str = ""
     name: str = ""
-    arguments: list[str] = field(default_factory=list)
+    arguments: TextPieces = field(default_factory=TextPieces)
     extra: dict[str, Any] = field(default_factory=dict)  # what the provider wants back with the call
 
     def add(self, piece: Mapping[str, Any]) -> None:
         function = _mapping(piece.get("function"))
-        self.id = self.id or _text(piece.get("id"))
-        name = _text(function.get("name"))
+        self.id = self.id or encodable(_text(piece.get("id")))
+        name = encodable(_text(function.get("name")))
         if name != self.name:  # some servers repeat it in every piece
             self.name += name
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # parsed already, as Ollama's own API has it
             arguments = json.dumps(arguments, ensure_ascii=False)
-        self.arguments.append(_text(arguments))
+        self.arguments.add(_text(arguments))
         self.extra.update(_mapping(piece.get("extra_content")))
 
 
 class Assembly:
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
+        self._text = TextPieces()
+        self._reasoning = TextPieces()
         self._calls: list[CallPieces] = []
         self._by_index: dict[int, CallPieces] = {}
         self.reasoning_details: list[dict[str, Any]] = []
@@ -58,7 +79,7 @@ class Assembly:
 
     @property
     def is_empty(self) -> bool:
-        return not self._calls and not "".join(self._text).strip()
+        return not self._calls and not str(self._text).strip()
 
     @property
     def call_extras(self) -> list[dict[str, Any]]:
@@ -77,20 +98,18 @@ class Assembly:
         self.finish_reason = _text(choice.get("finish_reason")) or self.finish_reason
 
     def message(self) -> Message:
-        text = "".join(self._text)
+        text = str(self._text)
         if self.finish_reason == "length" and not self._calls:
             text += CUT_SHORT
         calls = tuple(
-            ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments) or "{}") for call in self._calls
+            ToolCall(id=call.id, name=call.name, arguments=str(call.arguments) or "{}") for call in self._calls
         )
-        return assistant(text if text.strip() else "", tool_calls=calls, reasoning="".join(self._reasoning))
+        return assistant(text if text.strip() else "", tool_calls=calls, reasoning=str(self._reasoning))
 
     def _add_words(self, delta: Mapping[str, Any]) -> None:
-        if reasoning := self._reasoning_in(delta):
-            self._reasoning.append(reasoning)
+        if reasoning := self._reasoning.add(self._reasoning_in(delta)):
             self._emit(ReasoningDelta(text=reasoning))
-        if text := _content(delta.get("content")) + _text(delta.get("refusal")):
-            self._text.append(text)
+        if text := self._text.add(_content(delta.get("content")) + _text(delta.get("refusal"))):
             self._emit(TextDelta(text=text))
         calls = delta.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
@@ -120,7 +139,7 @@ class Assembly:
 
     def _call_for(self, piece: Mapping[str, Any]) -> CallPieces:
         """The call that a piece belongs to. Servers leave the index out, or give every call the same one."""
-        index, call_id = piece.get("index"), _text(piece.get("id"))
+        index, call_id = piece.get("index"), encodable(_text(piece.get("id")))
         latest = self._calls[-1] if self._calls else None
         known = self._by_index.get(index) if isinstance(index, int) else latest
         named = bool(_mapping(piece.get("function")).get("name"))

@@ -20,6 +20,7 @@ from agent_core.model_errors import (
     Unreachable,
 )
 from agent_core.providers import Endpoint
+from tools.parts import encodable
 
 MAX_QUOTED_CHARS = 300
 
@@ -158,7 +159,7 @@ def not_a_model_server(endpoint: Endpoint) -> BrokenAnswer:
 
 def quote(words: str, endpoint: Endpoint) -> str:
     """What the provider said, on one line, bounded and without our key."""
-    line = " ".join(words.split())
+    line = " ".join(encodable(words).split())
     line = line.replace(endpoint.key, "…") if endpoint.key else line
     return line if len(line) <= MAX_QUOTED_CHARS else line[:MAX_QUOTED_CHARS] + "…"
 

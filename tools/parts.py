@@ -6,6 +6,7 @@ file travels with it, and is told as the file's words, never as those of the spe
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -64,6 +65,7 @@ _KINDS: dict[str, type[Text] | type[Media] | type[Location] | type[Quote]] = {
 _OFTEN_READ_CHARS = 1_000
 _MAX_NAME_CHARS = 200
 _MAX_PROBLEM_CHARS = 400
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _JOINER = "\u200d"  # holds families and flags together
 _UNKNOWN = "[a part of this message cannot be read: it was damaged, or a newer version of Hermes wrote it]"
 _NAMES = {cls: name for name, cls in _KINDS.items()}
@@ -73,6 +75,14 @@ _UNREAD = {
     "audio": "it cannot be listened to yet",
     "video": "it cannot be watched yet",
 }
+
+
+def encodable(text: str) -> str:
+    """Return the text with surrogate pairs joined and lone halves, which JSON can hold, replaced: they are neither
+    stored nor sent by anybody."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def dump_parts(parts: Sequence[Part]) -> str:

@@ -9,6 +9,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tools.parts import encodable
+
 Measure = Callable[[str], int]
 """How long a text is for a platform: at least one per character, and the parts add up to the whole."""
 
@@ -18,7 +20,6 @@ FENCE = re.compile(r"(?P<lead>[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?)(?P<mark
 """A line that may open or close fenced code, matched from its start."""
 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _SENTENCE = re.compile(r"[.!?…:;]+[\"'”’)\]*_]*(?=\s)|[。！？；…][”’」』）]*")
 _SPACE = re.compile(r"\s")
 _BLANK_LINES = re.compile(r"\s*\n")
@@ -42,13 +43,6 @@ def utf16_offsets(text: str, indexes: Iterable[int]) -> list[int]:
         return list(indexes)
     astral = [match.start() for match in _ASTRAL.finditer(text)]
     return [index + bisect_left(astral, index) for index in indexes]
-
-
-def encodable(text: str) -> str:
-    """With nothing in it that cannot be written down: JSON can hold half a surrogate pair."""
-    if text.isascii() or not _SURROGATE.search(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def one_line(name: object) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_core.conversation import Message, assistant, user
+from agent_core.conversation import Message, ToolCall, assistant, user
 from agent_core.events import Usage
-from playground.model_script import Call, ask_for, say
+from agent_core.model import ModelError
+from playground.model_script import Answer, Call, ask_for, say
 from playground.model_server import ModelServer
 from tests.agent_core.scripted import answering, raising
 from tests.agent_core.served import Chat, chatting, endpoint
@@ -292,3 +293,51 @@ async def test_a_whole_answer_to_a_wish_for_a_stream_is_taken(server: ModelServe
     server.script(say(raw=whole, content_type="application/json"))
     async with chatting(server) as chat:
         assert (await chat.say("hi")).final.text == "All at once"
+
+
+@STREAMED
+async def test_a_character_cut_in_two_by_the_stream_is_put_together(server: ModelServer, stream: bool) -> None:
+    arguments = '{"text": "\ud83c\udf89"}'
+    halves = replace(say("Done \ud83c", "\udf89 and \ud83d", "", "\ude00!"), reasoning="\ud83c\udf89")
+    server.script(
+        in_escapes(ask_for(Call(name="look", arguments=arguments, pieces=len(arguments))), stream=stream),
+        in_escapes(halves, stream=stream),
+    )
+    async with chatting(server, stream=stream, tools=[answering("look")]) as chat:
+        outcome = await chat.say("hi")
+        assert (chat.shown, chat.thoughts) == ("Done 🎉 and 😀!", "🎉")
+    asked, _, final = outcome.messages
+    assert asked.tool_calls[0].arguments == '{"text": "🎉"}'
+    assert (final.text, final.reasoning) == ("Done 🎉 and 😀!", "🎉")
+
+
+@STREAMED
+async def test_half_a_character_in_an_answer_is_replaced(server: ModelServer, stream: bool) -> None:
+    call = Call(name="look\ud83c", id="\udf89", arguments='{"text": "\udf89"}')
+    lone = replace(say("a\udf89", "\ud83c", "b\ud83c"), reasoning="\udf89x\ud83c")
+    server.script(in_escapes(ask_for(call), stream=stream), in_escapes(lone, stream=stream))
+    async with chatting(server, stream=stream, tools=[answering("look")]) as chat:
+        outcome = await chat.say("hi")
+    asked, refused, final = outcome.messages
+    assert asked.tool_calls == (ToolCall(id="\ufffd", name="look\ufffd", arguments='{"text": "\ufffd"}'),)
+    assert refused.tool_call_id == "\ufffd"
+    assert (final.text, final.reasoning) == ("a\ufffd\ufffdb\ufffd", "\ufffdx\ufffd")
+
+
+async def test_half_a_character_in_an_error_or_a_result_is_replaced(server: ModelServer) -> None:
+    refusal = json.dumps({"error": {"message": "no \ud83c", "code": 400}}).encode()
+    server.script(ask_for(Call(name="look")), say(raw=refusal, content_type="application/json"))
+    async with chatting(server, tools=[answering("look", "seen \udf89")]) as chat:
+        with pytest.raises(ModelError) as failure:
+            await chat.say("hi")
+    str(failure.value).encode()
+    assert chat.history[-1].text == "seen \ufffd"
+
+
+def in_escapes(reply: Answer, *, stream: bool) -> Answer:
+    """As a server writes it that escapes all but ASCII."""
+    chunks = [json.loads(frame[6:]) for frame in reply.frames("playground")[:-1]] if stream else []
+    frames = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
+    whole = json.dumps(json.loads(reply.whole("playground"))).encode()
+    kind = "text/event-stream" if stream else "application/json"
+    return replace(reply, raw=b"".join([*frames, b"data: [DONE]\n\n"]) if stream else whole, content_type=kind)

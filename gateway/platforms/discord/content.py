@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import discord
 
 from gateway.messages import Media, MediaKind, Part, Quote, Text, text_of
-from gateway.platforms.text import encodable, one_line
+from gateway.platforms.text import one_line
+from tools.parts import encodable
 
 _MAX_QUOTE_CHARS = 1_000
 _FAMILIES: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}

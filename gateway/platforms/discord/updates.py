@@ -9,7 +9,8 @@ import discord
 
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
 from gateway.platforms.discord.content import called, command_in, parts_of, replied_to
-from gateway.platforms.text import encodable, one_line
+from gateway.platforms.text import one_line
+from tools.parts import encodable
 
 OPTION = "text"
 """The one argument of our slash commands."""

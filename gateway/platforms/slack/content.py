@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway.messages import Media, MediaKind, Part, Quote, Text
-from gateway.platforms.text import encodable, one_line
+from gateway.platforms.text import one_line
+from tools.parts import encodable
 
 Wire = dict[str, Any]
 

@@ -13,7 +13,8 @@ from gateway.platforms.slack.content import (
     parts_of,
     words_of,
 )
-from gateway.platforms.text import encodable, one_line
+from gateway.platforms.text import one_line
+from tools.parts import encodable
 
 PlaceKind = Literal["dm", "group", "channel"]
 

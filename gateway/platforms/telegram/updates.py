@@ -26,7 +26,8 @@ from gateway.platforms.telegram.content import (
     words_at,
     words_of,
 )
-from gateway.platforms.text import encodable, one_line, utf16_len
+from gateway.platforms.text import one_line, utf16_len
+from tools.parts import encodable
 
 # No deletions: Telegram tells of those in business chats alone, whose messages are numbered apart from ours.
 KINDS_WE_READ = (
