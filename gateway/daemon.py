@@ -13,7 +13,7 @@ from gateway.backoff import backoff_seconds
 from gateway.budgets import how_to_price
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.lock import HomeLock, hold_home
-from gateway.store import outbox, spending
+from gateway.store import inbox, outbox, spending
 from gateway.store.backup import backup_is_due, make_backup
 from gateway.store.database import Database, open_database
 from gateway.store.prepare import prepare
@@ -83,6 +83,7 @@ async def _open_store(settings: Settings, home: Home, lock: HomeLock, stop: asyn
 async def _take_over(path: Path, busy_timeout_seconds: float) -> Database:
     db = await open_database(path, busy_timeout_seconds=busy_timeout_seconds)
     try:
+        await db.write(inbox.after_crash)
         await db.write(outbox.after_crash)
         await db.write(spending.after_crash)
     except BaseException:

@@ -24,7 +24,6 @@ from hermes_config.redaction import NOTE, Redactor
 log = structlog.get_logger()
 
 _LOOK_AGAIN_SECONDS = 30.0  # for what became too old meanwhile
-_LONGEST_WAIT_SECONDS = 3600.0
 _NOTICE_DOUBTS = 10  # so often it may come twice; more, and sending it may be what brings us down
 _REACHED_REMEMBERED = 1_000
 _SLOW_UPLOAD_BYTES_PER_SECOND = 100_000
@@ -237,7 +236,7 @@ class Delivery:
         self, row: Outgoing, problem: str, *, retry_after: float | None, unsure: bool, in_doubt: bool = False
     ) -> Callable[[Transaction], None]:
         if retry_after is not None and 0 <= retry_after < math.inf:
-            wait = min(retry_after, _LONGEST_WAIT_SECONDS)
+            wait = min(retry_after, outbox.LONGEST_WAIT_MS / 1000)
         else:
             wait = backoff_seconds(row.attempts)
         if row.message.address.chat in self._reached:

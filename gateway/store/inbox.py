@@ -17,6 +17,7 @@ from tools.parts import Part, dump_parts, load_parts, text_of, words_of
 FULL = "queue full"
 TOO_FAST = "too fast"
 STOPPING = "stopping already"
+_LONGEST_WAIT_MS = 60_000  # for the rest of a message
 _TOLD_AGAIN_MS = 60_000  # some of a flood are taken, one every few seconds: no reason to say it again each time
 _NOTED = "'edit', 'deletion', 'reaction', 'process'"
 _BEGINS = "'message', 'wake'"
@@ -206,6 +207,16 @@ def next_due_ms(tx: Transaction) -> int | None:
         now_ms(),
     )
     return row["due"] if row is not None else None
+
+
+def after_crash(tx: Transaction) -> None:
+    """Keep waits for the rest of a message from outlasting a clock that was set back."""
+    tx.execute(
+        """UPDATE inbox SET not_before_ms = MIN(not_before_ms - ?, ?)
+            WHERE state <> 'done' AND state = 'ready' AND not_before_ms > 0""",
+        trail.clock_set_back_ms(tx),
+        now_ms() + _LONGEST_WAIT_MS,
+    )
 
 
 def claim_command(tx: Transaction) -> Accepted | None:

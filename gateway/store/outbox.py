@@ -17,6 +17,7 @@ from tools.parts import Part, Text, dump_parts, load_parts, loads_list
 
 OutboxKind = Literal["answer", "notice"]
 DEFAULT_AGE_LIMIT_MS = 24 * 3_600_000
+LONGEST_WAIT_MS = 3_600_000  # before a try is repeated
 _RECEIPTS_LOOKED_AT = 20
 
 
@@ -126,7 +127,13 @@ def was_tried(tx: Transaction, row_id: int) -> bool:
 
 
 def after_crash(tx: Transaction) -> None:
-    """What was being sent when the last process died may have arrived."""
+    """Doubt what was being sent when the last process died; keep waits from outlasting a clock that was set back."""
+    tx.execute(
+        """UPDATE outbox SET not_before_ms = MIN(not_before_ms - ?, ?)
+            WHERE state IN ('ready', 'sending', 'unsure') AND not_before_ms > 0""",
+        trail.clock_set_back_ms(tx),
+        now_ms() + LONGEST_WAIT_MS,
+    )
     # One whose draft has not been taken away, as far as is known, was not sent yet.
     tx.execute(
         """UPDATE outbox SET state = CASE replaces WHEN '' THEN 'unsure' ELSE 'ready' END,

@@ -30,6 +30,12 @@ def record(
     )
 
 
+def clock_set_back_ms(tx: Transaction) -> int:
+    """Return how far the clock is behind the last thing written down; 0 when it is not."""
+    row = tx.one("SELECT at_ms FROM trail ORDER BY id DESC LIMIT 1")
+    return max(row["at_ms"] - now_ms(), 0) if row is not None else 0
+
+
 def record_refusal(
     tx: Transaction, *, account: str, chat: str, sender_id: str, reason: str, message_id: str = ""
 ) -> None:

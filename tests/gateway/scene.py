@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -88,6 +89,11 @@ def locked(path: Path) -> Iterator[None]:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
+
+
+def set_clock_back(monkeypatch: pytest.MonkeyPatch, *, ms: int = 3_600_000) -> None:
+    wall_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: wall_ns() - ms * 1_000_000)
 
 
 async def refused_twice(db: Database) -> None:

@@ -17,7 +17,7 @@ TOLD = "SELECT account, json_extract(parts, '$[0].text'), notify FROM outbox ORD
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("gateway.clock.time", clock)
+    monkeypatch.setattr("gateway.clock._process_clock", clock)
     return clock
 
 

@@ -8,8 +8,9 @@ from types import MappingProxyType
 
 import pytest
 
+from gateway import clock
 from gateway import delivery as delivery_module
-from gateway.clock import now_ms
+from gateway.clock import ProcessClock, now_ms
 from gateway.delivery import Compose, Delivery, Limits
 from gateway.errors import DeliveryRejected, PlatformUnavailable
 from gateway.messages import Address, OutboundMessage, Text
@@ -17,7 +18,7 @@ from gateway.store import outbox
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from hermes_config.redaction import Redactor
-from tests.gateway.scene import ACCOUNT, Pigeon, locked, refused_twice, rows, soon
+from tests.gateway.scene import ACCOUNT, Pigeon, locked, refused_twice, rows, set_clock_back, soon
 
 STATES = "SELECT state FROM outbox ORDER BY id"
 
@@ -148,6 +149,47 @@ async def test_the_platforms_own_waiting_time_wins(db: Database, tries: list[int
     [(state, not_before_ms, problem)] = await rows(db, "SELECT state, not_before_ms, problem FROM outbox")
     assert (state, problem, tries) == ("ready", "slow down", [])
     assert not_before_ms >= before + 1_000_000
+
+
+async def test_a_wait_ends_in_time_though_the_clock_is_set_back(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = iter([PlatformUnavailable("slow down", retry_after=0.5)])
+
+    async def refuse(message: OutboundMessage) -> None:
+        for error in failures:
+            raise error
+
+    platform = Pigeon(on_send=refuse)
+    await put(db, "a")
+    async with delivering(db, platform) as delivery:
+        await soon(delivery.flush())
+        set_clock_back(monkeypatch)
+        delivery.wake()
+        assert (await soon(platform.arrived.get())).text == "a"
+
+
+async def test_a_wait_is_no_longer_after_a_start_with_the_clock_set_back(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(message: OutboundMessage) -> None:
+        raise PlatformUnavailable("slow down", retry_after=100.0)
+
+    await put(db, "a", "b")
+    async with delivering(db, Pigeon(on_send=refuse)) as delivery:
+        await soon(delivery.flush())
+    set_clock_back(monkeypatch)
+    monkeypatch.setattr(clock, "_process_clock", ProcessClock())  # as in a new process
+    await db.write(outbox.after_crash)
+    [(first,), (second,)] = await rows(db, "SELECT not_before_ms FROM outbox ORDER BY id")
+    assert now_ms() + 90_000 < first <= now_ms() + 100_000
+    assert second == 0
+
+
+async def test_no_wait_is_longer_than_any_can_be_after_a_start(db: Database) -> None:
+    await put(db, "a")
+    await db.write(lambda tx: tx.execute("UPDATE outbox SET not_before_ms = ?", now_ms() + 40 * 86_400_000))
+    await db.write(outbox.after_crash)
+    [(due_ms,)] = await rows(db, "SELECT not_before_ms FROM outbox")
+    assert due_ms <= now_ms() + 3_600_000
 
 
 @pytest.mark.parametrize("wished", [math.inf, math.nan, -1.0, 1e300])

@@ -238,7 +238,7 @@ async def test_the_rest_of_an_album_needs_no_mention_of_its_own(db: Database) ->
 
 async def test_what_the_same_person_says_later_is_no_rest(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr("gateway.clock.time", clock)
+    monkeypatch.setattr("gateway.clock._process_clock", clock)
     door = Door(db, rules=OPEN)
     await door.accept(replace(in_group("@bot look", "1", to_us=True), more_follows=True))
     clock.forward(seconds=2)

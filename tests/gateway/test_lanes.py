@@ -8,8 +8,9 @@ import pytest
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit
+from gateway import clock
 from gateway import lanes as lanes_module
-from gateway.clock import now_ms
+from gateway.clock import ProcessClock, now_ms
 from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec
 from gateway.commands.table import all_commands
 from gateway.errors import StoreCorrupt
@@ -17,7 +18,7 @@ from gateway.intake import Habits
 from gateway.messages import InboundMessage, Part
 from gateway.resets import Resets
 from gateway.spoken import spoken
-from gateway.store import turns
+from gateway.store import inbox, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.inbox import Accepted
@@ -32,6 +33,7 @@ from tests.gateway.scene import (
     refused_twice,
     rows,
     running,
+    set_clock_back,
     soon,
 )
 from tools.base import Tool
@@ -225,6 +227,34 @@ async def test_an_album_is_answered_as_one_after_its_window_without_a_further_wa
         await end_soon(small)
         assert await small.answer() == "re: two"
     assert small.platform.sent[0].answers == ("1", "2")
+
+
+async def test_a_message_whose_rest_does_not_come_is_answered_though_the_clock_is_set_back(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = PacedModel()
+    small = make_small(db, model)
+    small.intake.habits = Habits(rest_of_message_ms=500)
+    model.let("one")
+    async with running(small):
+        await small.say(picture("one", "1"))
+        set_clock_back(monkeypatch)
+        small.lanes.wake()
+        assert await small.answer() == "re: one"
+
+
+async def test_a_message_does_not_wait_longer_for_its_rest_after_a_start_with_the_clock_set_back(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = make_small(db, PacedModel())
+    small.intake.habits = Habits(rest_of_message_ms=500)
+    await small.say(picture("one", "1"), inbound("two", message_id="2", chat="work"))
+    set_clock_back(monkeypatch)
+    monkeypatch.setattr(clock, "_process_clock", ProcessClock())  # as in a new process
+    await db.write(inbox.after_crash)
+    [(first,), (second,)] = await rows(db, "SELECT not_before_ms FROM inbox ORDER BY id")
+    assert now_ms() < first <= now_ms() + 500
+    assert second == 0
 
 
 async def test_an_album_that_comes_during_a_turn_is_one_turn_too(db: Database) -> None:

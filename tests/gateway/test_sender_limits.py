@@ -42,7 +42,7 @@ class Hand:
 @pytest.fixture
 def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
     wall = Clock()
-    monkeypatch.setattr("gateway.clock.time", wall)
+    monkeypatch.setattr("gateway.clock._process_clock", wall)
     return Hand(wall)
 
 

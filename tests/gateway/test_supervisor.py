@@ -249,7 +249,7 @@ async def test_while_it_is_silent_the_operator_can_read_why(monkeypatch: pytest.
 async def test_one_that_is_heard_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a clock of its own, an hour of heartbeats: each in time."""
     clock = Clock()
-    monkeypatch.setattr("gateway.clock.time", clock)
+    monkeypatch.setattr("gateway.clock._process_clock", clock)
     hearing, _ = new_hearing()
     looked: asyncio.Queue[float] = asyncio.Queue()
 

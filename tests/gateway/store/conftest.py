@@ -14,12 +14,12 @@ from gateway.store.prepare import Care, prepare
 
 @dataclass
 class Clock:
-    """Stands in for the module `time` in `gateway.clock`."""
+    """Stands in for the process's clock in `gateway.clock`."""
 
     ms: int = 1_790_000_000_000
 
-    def time_ns(self) -> int:
-        return self.ms * 1_000_000
+    def now_ms(self) -> int:
+        return self.ms
 
     def forward(self, *, hours: float = 0, seconds: float = 0) -> None:
         self.ms += int(hours * 3_600_000 + seconds * 1000)
@@ -28,7 +28,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("gateway.clock.time", clock)
+    monkeypatch.setattr("gateway.clock._process_clock", clock)
     return clock
 
 
