@@ -32,7 +32,7 @@ _BACKUP_CHECK_SECONDS = 600.0
 
 
 async def run_gateway(settings: Settings, home: Home, *, on_ready: Callable[[Gateway], Awaitable[None]]) -> None:
-    """Serves until SIGTERM or SIGINT; AlreadyRunning, StoreTooNew, UpgradeFailed or ConfigError: it cannot start.
+    """Serve until SIGTERM, SIGINT or SIGHUP; raise AlreadyRunning, StoreTooNew, UpgradeFailed or ConfigError.
 
     `on_ready` may take its time: the gateway does not wait for it.
     """
@@ -59,8 +59,12 @@ def _listen_for_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
             hurry.set()  # asked a second time: do not wait for running turns
         stop.set()
 
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked)
+        loop.add_signal_handler(number, asked)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` leaves it
+        # Never in a hurry: a terminal that closes may send it twice, from its shell and from the kernel.
+        loop.add_signal_handler(signal.SIGHUP, stop.set)
 
 
 async def _open_store(settings: Settings, home: Home, lock: HomeLock, stop: asyncio.Event) -> Database | None:

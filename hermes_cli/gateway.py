@@ -37,7 +37,8 @@ def gateway(ctx: click.Context) -> None:
 @click.option("-m", "--model", help="Use another model this time.")
 @click.option("--log-level", help="debug, info, warning or error.")
 def run(model: str | None = None, log_level: str | None = None) -> None:
-    """Serve until stopped (Ctrl-C or SIGTERM lets running turns finish; a second one does not wait)."""
+    """Serve until stopped. Ctrl-C, SIGTERM or a closed terminal lets running turns finish; a second Ctrl-C or SIGTERM
+    does not wait."""
     from gateway.output import unblocked_output
 
     with unblocked_output():

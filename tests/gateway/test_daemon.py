@@ -84,6 +84,20 @@ async def test_it_serves_until_it_is_told_to_stop(home: Home) -> None:
     assert read_state(home.lock_file) is None
 
 
+async def test_a_closed_terminal_does_not_end_one_that_was_started_to_outlive_it(home: Home) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        life = Life(home)
+        await soon(life.ready.wait())
+        os.kill(os.getpid(), signal.SIGHUP)
+        async with connect(home.socket) as client:
+            await client.say("what is 17 * 23?", message_id="1")
+            assert "391" in (await client.hear())["text"]
+        await life.stop()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 async def test_it_waits_for_a_store_that_cannot_be_used_and_then_serves(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
