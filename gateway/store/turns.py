@@ -202,6 +202,16 @@ def waited_for(tx: Transaction) -> list[str]:
     return [row["id"] for row in rows]
 
 
+def is_left_over(tx: Transaction, session_id: str) -> bool:
+    """Return whether the last turn of a conversation was interrupted for a message whose turn has not begun yet."""
+    row = tx.one(
+        """SELECT t.outcome FROM messages m JOIN turns t ON t.id = m.turn_id
+            WHERE m.session_id = ? ORDER BY m.id DESC LIMIT 1""",
+        session_id,
+    )
+    return row is not None and row["outcome"] == "superseded"
+
+
 def superseded_by(tx: Transaction, turn: Turn) -> list[Accepted]:
     """What the turns right before this one in its conversation have left to it, each interrupted by the next."""
     left: list[Accepted] = []
