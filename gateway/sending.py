@@ -151,7 +151,9 @@ def in_words(place: Place) -> str:
 
 def _turn(tx: Transaction, session_id: str) -> tuple[str, list[Accepted]]:
     """The turn that runs in a session, and what is asked in it."""
-    row = tx.one("SELECT id FROM turns WHERE session_id = ? AND state <> 'done'", session_id)
+    # Named: the index by session holds all turns that it ever had.
+    running = "SELECT id FROM turns INDEXED BY turns_one_per_session WHERE session_id = ? AND state <> 'done'"
+    row = tx.one(running, session_id)
     asked = [message for message in inbox.of_turn(tx, row["id"]) if message.asks] if row is not None else []
     if row is None or not asked:
         raise ToolFailed("This was not sent: nobody asks for it any more.")

@@ -26,7 +26,9 @@ def own_turn(tx: Transaction, message: InboundMessage, mode: BusyMode) -> int:
     if last is not None and (mode == "collect" or last[1] == message.sender.id):
         return last[0]
     return tx.count(
-        "SELECT COALESCE(MAX(own_turn), 0) + 1 FROM inbox WHERE session_key = ? AND state <> 'done'", session_key
+        """SELECT COALESCE(MAX(own_turn), 0) + 1 FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND state <> 'done'""",
+        session_key,
     )
 
 
@@ -38,7 +40,7 @@ def is_rest(tx: Transaction, message: InboundMessage) -> bool:
 def speakers(tx: Transaction, session_key: str) -> set[Speaker]:
     """Those who are being answered in a session, or wait there."""
     rows = tx.all(
-        """SELECT DISTINCT sender_id, person_id, role FROM inbox
+        """SELECT DISTINCT sender_id, person_id, role FROM inbox INDEXED BY inbox_open
             WHERE session_key = ? AND state <> 'done' AND kind IN ('message', 'wake')""",
         session_key,
     )
@@ -48,8 +50,9 @@ def speakers(tx: Transaction, session_key: str) -> set[Speaker]:
 def _own_turn_of_beginning(tx: Transaction, message: InboundMessage) -> int | None:
     """Of what its sender has begun to say and not completed."""
     row = tx.one(
-        """SELECT own_turn FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready'
-              AND kind = 'message' AND sender_id = ? AND not_before_ms > ? ORDER BY sent_ms DESC, id DESC LIMIT 1""",
+        """SELECT own_turn FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = 'message' AND sender_id = ?
+              AND not_before_ms > ? ORDER BY sent_ms DESC, id DESC LIMIT 1""",
         str(message.key),
         message.sender.id,
         now_ms(),
@@ -60,8 +63,9 @@ def _own_turn_of_beginning(tx: Transaction, message: InboundMessage) -> int | No
 def _last_waiting(tx: Transaction, session_key: str) -> tuple[int, str] | None:
     """Of the last message in line, which turn is its own, and who sent it."""
     row = tx.one(
-        """SELECT own_turn, sender_id FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready'
-              AND kind = 'message' ORDER BY sent_ms DESC, id DESC LIMIT 1""",
+        """SELECT own_turn, sender_id FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = 'message'
+            ORDER BY sent_ms DESC, id DESC LIMIT 1""",
         session_key,
     )
     return (row["own_turn"], row["sender_id"]) if row is not None else None

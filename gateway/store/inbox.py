@@ -1,7 +1,7 @@
 """Messages that were accepted: who waits, who is next. Order lives here, in `claim`.
 
-Queries for open rows say `state <> 'done'` in these words: only then does SQLite use the index over the few
-open ones instead of reading every message ever accepted.
+Queries for open rows name the index over the few open ones and say `state <> 'done'` in these words, as that index
+does. Left to itself, SQLite may take an index over every message ever accepted.
 """
 
 from dataclasses import dataclass
@@ -112,7 +112,7 @@ def get(tx: Transaction, inbox_id: int) -> Accepted:
 
 def waiting(tx: Transaction, session_key: str) -> int:
     return tx.count(
-        """SELECT COUNT(*) FROM inbox
+        """SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
             WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = 'message'""",
         session_key,
     )
@@ -121,8 +121,8 @@ def waiting(tx: Transaction, session_key: str) -> int:
 def waiting_commands(tx: Transaction, session_key: str) -> list[str]:
     """The words of each command, and what each pressed button carries, the oldest first."""
     rows = tx.all(
-        """SELECT parts FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready'
-              AND kind IN ('command', 'button') ORDER BY +id""",
+        """SELECT parts FROM inbox INDEXED BY inbox_open WHERE session_key = ? AND state <> 'done'
+              AND state = 'ready' AND kind IN ('command', 'button') ORDER BY id""",
         session_key,
     )
     return [words_of(load_parts(row["parts"])) for row in rows]
@@ -131,14 +131,15 @@ def waiting_commands(tx: Transaction, session_key: str) -> list[str]:
 def waiting_in_all(tx: Transaction) -> int:
     """Of what will be answered: what is only noted waits for the next message, however long that takes."""
     return tx.count(
-        f"SELECT COUNT(*) FROM inbox WHERE state <> 'done' AND state = 'ready' AND kind NOT IN ({_NOTED})"  # noqa: S608
+        f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
+             WHERE state <> 'done' AND state = 'ready' AND kind NOT IN ({_NOTED})"""  # noqa: S608
     )
 
 
 def noted(tx: Transaction, session_key: str) -> int:
     """How many edits and the like wait for the next turn."""
     return tx.count(
-        f"""SELECT COUNT(*) FROM inbox
+        f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
              WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind IN ({_NOTED})""",  # noqa: S608
         session_key,
     )
@@ -177,16 +178,17 @@ def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
     """
     rows = tx.all(
         f"""WITH lane AS (
-               SELECT session_key FROM inbox i WHERE state <> 'done' AND state = 'ready' AND kind IN ({_BEGINS})
+               SELECT session_key FROM inbox AS i INDEXED BY inbox_open WHERE state <> 'done' AND state = 'ready'
+                  AND kind IN ({_BEGINS})
                   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_key = i.session_key AND t.state <> 'done')
-                  AND NOT EXISTS (SELECT 1 FROM inbox w WHERE w.session_key = i.session_key AND w.state <> 'done'
-                                     AND w.state = 'ready'
+                  AND NOT EXISTS (SELECT 1 FROM inbox AS w INDEXED BY inbox_open WHERE w.session_key = i.session_key
+                                     AND w.state <> 'done' AND w.state = 'ready'
                                      AND (w.not_before_ms > ? OR w.kind IN ('command', 'button')))
                 ORDER BY accepted_ms, id LIMIT 1),
            line AS (
                SELECT id, kind, own_turn, SUM(kind IN ({_BEGINS})) OVER ordered AS place,
                       SUM(own_turn) OVER ordered AS own_turns
-                 FROM inbox WHERE session_key = (SELECT session_key FROM lane)
+                 FROM inbox INDEXED BY inbox_open WHERE session_key = (SELECT session_key FROM lane)
                   AND state <> 'done' AND state = 'ready' AND kind IN ({_BEGINS}, {_NOTED})
                WINDOW ordered AS (ORDER BY sent_ms, id))
            UPDATE inbox SET state = 'running', turn_id = ?
@@ -202,7 +204,7 @@ def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
 def next_due_ms(tx: Transaction) -> int | None:
     """When the next session has waited long enough for the rest of what is being said."""
     row = tx.one(
-        """SELECT MIN(not_before_ms) AS due FROM inbox
+        """SELECT MIN(not_before_ms) AS due FROM inbox INDEXED BY inbox_open
             WHERE state <> 'done' AND state = 'ready' AND not_before_ms > ?""",
         now_ms(),
     )
@@ -222,8 +224,8 @@ def after_crash(tx: Transaction) -> None:
 def claim_command(tx: Transaction) -> Accepted | None:
     """Commands and pressed buttons wait for nothing but earlier ones."""
     row = tx.one(
-        """SELECT * FROM inbox WHERE state <> 'done' AND state = 'ready' AND kind IN ('command', 'button')
-            ORDER BY +id LIMIT 1"""  # a plain id would be walked from the very first row on
+        """SELECT * FROM inbox INDEXED BY inbox_open WHERE state <> 'done' AND state = 'ready'
+              AND kind IN ('command', 'button') ORDER BY id LIMIT 1"""
     )
     return _accepted(row) if row is not None else None
 
@@ -236,7 +238,7 @@ def behind(tx: Transaction, turn_id: str) -> list[Accepted]:
     """What waits in the session of a turn that runs and is to go on, in order. Nothing while a command comes first,
     or the rest of something."""
     rows = tx.all(
-        """SELECT i.* FROM turns t JOIN inbox i ON i.session_key = t.session_key
+        """SELECT i.* FROM turns t JOIN inbox AS i INDEXED BY inbox_open ON i.session_key = t.session_key
             WHERE t.id = ? AND t.state <> 'done' AND t.stop_requested = 0 AND i.state <> 'done' AND i.state = 'ready'
             ORDER BY i.sent_ms, i.id""",
         turn_id,
@@ -296,8 +298,8 @@ def is_old_news(tx: Transaction, message: InboundMessage) -> bool:
 def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: str) -> None:
     """Ends what somebody has said and no turn has taken yet."""
     for row in tx.all(
-        """UPDATE inbox SET state = 'done', outcome = ? WHERE account = ? AND sender_id = ? AND state <> 'done'
-              AND state = 'ready' RETURNING id""",
+        """UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = ?
+            WHERE account = ? AND sender_id = ? AND state <> 'done' AND state = 'ready' RETURNING id""",
         outcome,
         account,
         sender_id,
@@ -311,8 +313,8 @@ def drop_waiting_in(tx: Transaction, account: str, chat: str, role: str, outcome
     Not where the thread, or the channel around it, is allowed by itself.
     """
     for row in tx.all(
-        """UPDATE inbox SET state = 'done', outcome = ? WHERE account = ? AND ? IN (chat, within) AND role = ?
-              AND state <> 'done' AND state = 'ready'
+        """UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = ?
+            WHERE account = ? AND ? IN (chat, within) AND role = ? AND state <> 'done' AND state = 'ready'
               AND NOT EXISTS (SELECT 1 FROM chats c WHERE c.account = inbox.account AND c.allowed_ms IS NOT NULL
                                  AND c.chat IN (inbox.chat, inbox.within)) RETURNING id""",
         outcome,

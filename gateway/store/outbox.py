@@ -1,7 +1,7 @@
 """What we say: rows that delivery owns from the commit on, sent in order within a chat.
 
-Queries for open rows say `state IN ('ready', 'sending', 'unsure')` in these words: only then does SQLite use
-the index over the few open ones instead of reading everything ever said.
+Queries for open rows name the index over the few open ones and say `state IN ('ready', 'sending', 'unsure')` in these
+words, as that index does. Left to itself, SQLite may take an index over everything ever said.
 """
 
 import json
@@ -98,7 +98,7 @@ def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
     """Whether a notice on this topic is on its way to the chat already."""
     return (
         tx.one(
-            """SELECT 1 FROM outbox WHERE account = ? AND chat = ? AND topic = ?
+            """SELECT 1 FROM outbox INDEXED BY outbox_open WHERE account = ? AND chat = ? AND topic = ?
                   AND state IN ('ready', 'sending', 'unsure')""",
             address.account,
             address.chat,
@@ -136,7 +136,7 @@ def after_crash(tx: Transaction) -> None:
     )
     # One whose draft has not been taken away, as far as is known, was not sent yet.
     tx.execute(
-        """UPDATE outbox SET state = CASE replaces WHEN '' THEN 'unsure' ELSE 'ready' END,
+        """UPDATE outbox INDEXED BY outbox_open SET state = CASE replaces WHEN '' THEN 'unsure' ELSE 'ready' END,
                   unsure = unsure + (replaces = '')
             WHERE state IN ('ready', 'sending', 'unsure') AND state = 'sending'"""
     )
@@ -157,7 +157,7 @@ def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = 
         """UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure') * MAX(unsure, 1), state = 'sending'
             WHERE id IN (
                SELECT id FROM (SELECT COALESCE(MIN(id) FILTER (WHERE piece > 0), MIN(id)) AS id,
-                                      SUM(state = 'sending') AS busy FROM outbox
+                                      SUM(state = 'sending') AS busy FROM outbox INDEXED BY outbox_open
                                 WHERE account = ? AND state IN ('ready', 'sending', 'unsure') GROUP BY chat, thread)
                 JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ?
                  AND chat NOT IN (SELECT value FROM json_each(?)) ORDER BY attempts, id LIMIT ?)
@@ -201,7 +201,7 @@ def reword(tx: Transaction, row_id: int, parts: Sequence[Part], choices: Sequenc
 def next_due_ms(tx: Transaction, account: str) -> int | None:
     """When the next row that waits for its time is due."""
     row = tx.one(
-        """SELECT MIN(not_before_ms) AS due FROM outbox
+        """SELECT MIN(not_before_ms) AS due FROM outbox INDEXED BY outbox_open
             WHERE account = ? AND state IN ('ready', 'sending', 'unsure') AND state <> 'sending'
               AND not_before_ms > ?""",
         account,
@@ -277,7 +277,7 @@ def give_up(tx: Transaction, row: Outgoing, state: Literal["failed", "in_doubt"]
 def expire(tx: Transaction, account: str) -> int:
     """Drops what is too old to be wanted; the chat is told once, when it can be reached again."""
     rows = tx.all(
-        """UPDATE outbox SET state = 'expired'
+        """UPDATE outbox INDEXED BY outbox_open SET state = 'expired'
             WHERE account = ? AND state IN ('ready', 'sending', 'unsure') AND state <> 'sending' AND expires_ms <= ?
            RETURNING *""",
         account,
@@ -295,7 +295,7 @@ def expire(tx: Transaction, account: str) -> int:
 def make_due(tx: Transaction, account: str, chat: str) -> int:
     """The chat can be reached again: what waits for it need not wait longer."""
     return tx.execute(
-        """UPDATE outbox SET not_before_ms = 0
+        """UPDATE outbox INDEXED BY outbox_open SET not_before_ms = 0
             WHERE account = ? AND chat = ? AND state IN ('ready', 'sending', 'unsure') AND state <> 'sending'
               AND not_before_ms > 0""",
         account,
@@ -304,7 +304,7 @@ def make_due(tx: Transaction, account: str, chat: str) -> int:
 
 
 def undelivered(tx: Transaction) -> int:
-    return tx.count("SELECT COUNT(*) FROM outbox WHERE state IN ('ready', 'sending', 'unsure')")
+    return tx.count("SELECT COUNT(*) FROM outbox INDEXED BY outbox_open WHERE state IN ('ready', 'sending', 'unsure')")
 
 
 def _outgoing(row: Row, after: str) -> Outgoing:

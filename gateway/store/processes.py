@@ -97,7 +97,8 @@ def add(tx: Transaction, process: Process) -> None:
 def _asker(tx: Transaction, session_id: str) -> dict[str, str | int]:
     """Of several who asked together the one who may do least: that is how far the process can be trusted."""
     row = tx.one(
-        """SELECT i.*, t.stop_requested FROM turns t JOIN inbox i ON i.turn_id = t.id
+        """SELECT i.*, t.stop_requested FROM turns AS t INDEXED BY turns_one_per_session
+             JOIN inbox i ON i.turn_id = t.id
             WHERE t.session_id = ? AND t.state <> 'done' AND i.kind IN ('message', 'wake')
             ORDER BY CASE i.role WHEN 'guest' THEN 0 WHEN 'member' THEN 1 ELSE 2 END, i.sent_ms DESC, i.id DESC
             LIMIT 1""",
@@ -197,8 +198,8 @@ def erase(tx: Transaction, process_id: str) -> None:
 def tell_agent(tx: Transaction, watched: Watched, kind: Kind, parts: tuple[Part, ...], *, role: str) -> None:
     """What waits already in the name of the same person is told with it: a burst of ends is one turn, or one note."""
     waiting = tx.one(
-        """SELECT id, parts FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = ?
-              AND sender_id = ?""",
+        """SELECT id, parts FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = ? AND sender_id = ?""",
         str(watched.key),
         kind,
         watched.sender.id,

@@ -47,7 +47,7 @@ _AT_WORK = "EXISTS (SELECT 1 FROM processes WHERE task_id = s.id AND state = 'ru
 _CURRENT = f"SELECT id, platform, kind, updated_ms FROM sessions s WHERE ended_ms IS NULL AND NOT {_AT_WORK}"  # noqa: S608
 _QUIET = f"""{_CURRENT} AND id = ?
        AND NOT EXISTS (SELECT 1 FROM turns WHERE session_key = s.key AND state <> 'done')
-       AND NOT EXISTS (SELECT 1 FROM inbox WHERE session_key = s.key AND state <> 'done'
+       AND NOT EXISTS (SELECT 1 FROM inbox INDEXED BY inbox_open WHERE session_key = s.key AND state <> 'done'
                           AND kind IN ('message', 'wake'))"""  # noqa: S608
 _COLUMNS = """id, key, platform, title, display_name, created_ms, updated_ms, ended_ms, end_reason,
               input_tokens, output_tokens, cached_tokens, total_tokens, cost_micros"""

@@ -147,7 +147,8 @@ def stop_those_for(tx: Transaction, account: str, sender_id: str) -> None:
     """What runs for one person alone ends without an answer."""
     for row in tx.all(
         """UPDATE turns SET stop_requested = ? WHERE state <> 'done' AND id IN (
-               SELECT turn_id FROM inbox WHERE account = ? AND sender_id = ? AND chat_kind = 'dm'
+               SELECT turn_id FROM inbox INDEXED BY inbox_open
+                WHERE account = ? AND sender_id = ? AND chat_kind = 'dm'
                   AND state <> 'done' AND state = 'running') RETURNING id""",
         _STOP,
         account,
@@ -196,8 +197,8 @@ def waited_for(tx: Transaction) -> list[str]:
     """Turns behind which messages of their sessions wait."""
     rows = tx.all(
         """SELECT id FROM turns t WHERE state <> 'done' AND EXISTS (
-               SELECT 1 FROM inbox i WHERE i.session_key = t.session_key AND i.state <> 'done' AND i.state = 'ready'
-                  AND i.kind = 'message')"""
+               SELECT 1 FROM inbox AS i INDEXED BY inbox_open WHERE i.session_key = t.session_key
+                  AND i.state <> 'done' AND i.state = 'ready' AND i.kind = 'message')"""
     )
     return [row["id"] for row in rows]
 
