@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,12 +55,9 @@ def measure(size: Size, folder: Path) -> list[Row]:
     ]
 
 
-async def converse(
-    folder: Path, *, chats: int, messages: int, prepare: Callable[[Transaction], None] = lambda tx: None
-) -> Run:
+async def converse(folder: Path, *, chats: int, messages: int) -> Run:
     """In each chat the next message is said when the last one was answered."""
     async with small_gateway(folder) as gateway:
-        await gateway.db.write(prepare)
         await gateway.ask("warm-up", "0", _TEXT)
         await gateway.settle()
         commits, cpu, began = await _commits(gateway), time.process_time(), time.perf_counter()
