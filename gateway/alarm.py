@@ -1,14 +1,17 @@
-"""Tells an owner, through another platform, that one has gone deaf, and that it is back."""
+"""Tells an owner in a chat what must not stay unnoticed: a platform that has gone deaf or is back, a damaged store."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from gateway.clock import now_ms
+from gateway.errors import StoreUnavailable
 from gateway.messages import Text
-from gateway.store import chats, outbox
+from gateway.store import chats, notices, outbox
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
+from gateway.store.notices import Notice
 from gateway.supervisor import Hearing
 
 _LOOK_SECONDS = 5.0
@@ -32,6 +35,9 @@ class Alarm:
             await self.look()
 
     async def look(self) -> None:
+        for notice in await self._untold_notices():
+            if not await self._tell(notice.text, partial(notices.mark_told, notice=notice)):
+                break
         for hearing in self.hearings:
             if hearing.is_connected:
                 await self._look_at_connected(hearing)
@@ -54,14 +60,21 @@ class Alarm:
         since = self._deaf_since_ms.setdefault(hearing.account, now_ms())
         return hearing.state == "needs operator" or now_ms() - since >= self.after_seconds * 1000
 
-    async def _tell(self, text: str) -> bool:
-        """False when no owner can be reached now: tried again later."""
+    async def _untold_notices(self) -> list[Notice]:
+        try:
+            return await self.db.read(notices.untold)
+        except StoreUnavailable:
+            return []
+
+    async def _tell(self, text: str, then: Callable[[Transaction], None] = lambda tx: None) -> bool:
+        """Return False when no owner can be reached now: tried again later. `then` is done in the same transaction."""
         reachable = {hearing.account for hearing in self.hearings if hearing.is_connected}
 
         def unit(tx: Transaction) -> bool:
             address = chats.where_to_tell(tx, reachable)
             if address is not None:
                 outbox.add(tx, address, [Text(text=text)], kind="notice", topic="alarm")
+                then(tx)
             return address is not None
 
         told = await self.db.write_when_possible(unit)

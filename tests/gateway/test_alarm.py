@@ -157,3 +157,32 @@ async def test_a_platform_that_comes_and_goes_is_told_of(db: Database, clock: Cl
         await watch.alarm.look()
         clock.forward(seconds=30)
     assert len(await rows(db, TOLD)) == 1
+
+
+async def notice_damage(db: Database, at_ms: int, text: str = "state.db was damaged.") -> None:
+    await db.write(lambda tx: tx.execute("INSERT INTO notices (at_ms, text) VALUES (?, ?)", at_ms, text))
+
+
+async def test_damage_to_the_store_is_told_once_as_soon_as_an_owner_can_be_reached(db: Database, clock: Clock) -> None:
+    watch = Watch(db)
+    await notice_damage(db, clock.ms)
+    await watch.alarm.look()
+    assert await rows(db, TOLD) == []
+    await owner_spoke(db, "discord")
+    for _ in range(2):
+        await watch.alarm.look()
+    await Watch(db).alarm.look()  # after a restart
+    assert await rows(db, TOLD) == [("discord", "state.db was damaged.", 1)]
+    assert watch.wakes == 1
+    await notice_damage(db, clock.ms, "The search index was damaged.")
+    await watch.alarm.look()
+    assert [text for _, text, _ in await rows(db, TOLD)] == ["state.db was damaged.", "The search index was damaged."]
+
+
+async def test_damage_of_long_ago_is_no_news(db: Database, clock: Clock) -> None:
+    watch = Watch(db)
+    await owner_spoke(db, "discord")
+    await notice_damage(db, clock.ms)
+    clock.forward(hours=25)
+    await watch.alarm.look()
+    assert await rows(db, TOLD) == []
