@@ -63,6 +63,9 @@ def connect(
     async def all_cursors() -> Mapping[str, str]:
         return await intake.db.read(lambda tx: cursors.all_of(tx, platform.account))
 
+    async def history_since_ms() -> int:
+        return await intake.db.read(cursors.went_back_ms)
+
     async def moved(old: str, new: str) -> None:
         await intake.db.write_when_possible(lambda tx: chats.move(tx, platform.account, old, new))
         delivery.wake()
@@ -74,6 +77,7 @@ def connect(
         heard=hearing.heard,
         reachable=delivery.reachable,
         moved=moved,
+        history_since_ms=history_since_ms,
         serves=intake.serves,
     )
     return Connected(platform=platform, inlet=inlet, hearing=hearing, delivery=delivery)

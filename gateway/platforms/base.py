@@ -25,6 +25,10 @@ async def _anybody(message: InboundMessage) -> bool:
     return True
 
 
+async def _always() -> int:
+    return 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inlet:
     """All that an adapter may ask of the gateway."""
@@ -47,6 +51,10 @@ class Inlet:
 
     moved: Callable[[str, str], Awaitable[None]]
     """A chat goes on under another id: from, to."""
+
+    history_since_ms: Callable[[], Awaitable[int]] = _always
+    """From when on the history may be read. What was said earlier may have been answered, though nothing tells of it
+    since an older copy of the store was restored."""
 
     serves: Callable[[InboundMessage], Awaitable[bool]] = _anybody
     """Whether whoever acts may, for what must be done before it is taken. Decides nothing: `accept` does."""

@@ -1,13 +1,16 @@
 """What is done to the database file before it is opened: check, restore, migrate, and say what was found."""
 
 import shutil
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 from gateway.clock import for_people, now_ms
 from gateway.store.backup import find_damage, newest_sound_backup, stamp, sync
 from gateway.store.care import Care as Care
 from gateway.store.connection import connect, errors_told
+from gateway.store.cursors import record_going_back
 from gateway.store.mark import Mark, check_not_lost, is_lost
 from gateway.store.migrate import migrate, migrations, schema_version
 from gateway.store.search import index_is_damaged, rebuild_index
@@ -39,8 +42,9 @@ def _prepare(path: Path, care: Care, repair: bool) -> list[str]:
                 upgrade(connection, care)
             migrate(connection)
             commits = int(connection.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0])
-            if not restored:  # else it lags behind for a reason already told
-                notices += _compare(commits, reached)
+            if not restored and commits < reached:  # restored: it lags behind for a reason already told
+                record_going_back(connection)
+                notices.append(_tell_lost(reached - commits))
             connection.executemany(
                 "INSERT INTO notices (at_ms, text) VALUES (?, ?)", [(now_ms(), notice) for notice in notices]
             )
@@ -99,9 +103,12 @@ def move_aside(path: Path, backups: Path) -> Path:
 
 
 def put_in_place(copy: Path, path: Path) -> None:
+    """Make a copy the database. It knows from then on that what it does not know may have been answered."""
     restored = path.with_suffix(".db.restoring")
     shutil.copyfile(copy, restored)
     restored.chmod(0o600)
+    with closing(sqlite3.connect(restored, isolation_level=None)) as connection:
+        record_going_back(connection)
     sync(restored)
     restored.rename(path)
     sync(path.parent)
@@ -113,7 +120,10 @@ def _restore(path: Path, care: Care) -> str:
         return "There was no sound backup, so Hermes starts empty: earlier conversations are not there."
     put_in_place(copy, path)
     taken = for_people(int(copy.stat().st_mtime * 1000))
-    return f"The backup of {taken} was restored: what came in after that may be missing and may need asking again."
+    return (
+        f"The backup of {taken} was restored. Messages from then until {for_people(now_ms())} may be missing; they are "
+        "not answered again, so ask once more for what you still need."
+    )
 
 
 def _mend_search(path: Path, care: Care) -> tuple[str, list[str]]:
@@ -129,10 +139,9 @@ def _mend_search(path: Path, care: Care) -> tuple[str, list[str]]:
     return "", ["The search index was damaged and has been rebuilt. Nothing is missing."]
 
 
-def _compare(commits: int, reached: int) -> list[str]:
-    if commits >= reached:
-        return []
-    return [
-        f"state.db has lost its last {reached - commits} commits: its log (state.db-wal) was cut or replaced "
-        "while Hermes was off. Messages accepted just before that may be missing and may need asking again."
-    ]
+def _tell_lost(commits: int) -> str:
+    return (
+        f"state.db has lost its last {commits} commits: its log (state.db-wal) was cut or replaced while Hermes was "
+        f"off. Messages from just before that until {for_people(now_ms())} may be missing; they are not answered "
+        "again, so ask once more for what you still need."
+    )

@@ -12,6 +12,7 @@ from gateway.errors import StoreCorrupt, StoreUnavailable
 from gateway.store.backup import find_damage, find_unfit, stamp, write_copy
 from gateway.store.care import Care
 from gateway.store.connection import errors_told
+from gateway.store.cursors import record_going_back
 from gateway.store.mark import Mark
 from gateway.store.prepare import move_aside, put_in_place, siblings
 from gateway.store.upgrade import change, one_at_a_time
@@ -44,6 +45,7 @@ def _exchange(path: Path, copy: Path, care: Care) -> Path:
         _lower_mark(path, copy)
         # Into the file, not in its place: whoever opens it at this moment waits, and then finds the copy.
         source.backup(connection)
+        record_going_back(connection)
     return replaced
 
 

@@ -25,7 +25,7 @@ def measure(size: Size, folder: Path) -> list[Row]:
 
 
 async def _cpu_milliseconds(folder: Path, messages: int, part: int) -> list[float]:
-    """For each message, part by part. Many chats, so that no conversation gets long: that has a benchmark of its own."""
+    """Return what each message cost, part by part. Many chats, so that no conversation grows long."""
     costs = []
     async with small_gateway(folder) as gateway:
         await gateway.ask("warm-up", "0", "hello")

@@ -43,7 +43,7 @@ def add_ann(home: Path) -> None:
     tx = Transaction(connection)
     exchange(tx, CANARY, CANARY, key=SessionKey(platform="telegram", kind="dm", chat=ANN.id), sender=ANN)
     exchange(tx, CANARY, "hm", key=SessionKey(platform="telegram", kind="group", chat="-1"), sender=ANN)
-    tx.execute("UPDATE meta SET value = value + 1")
+    tx.execute("UPDATE meta SET value = value + 1 WHERE name = 'commits'")
     connection.execute("COMMIT")
     connection.close()
 

@@ -75,6 +75,7 @@ class Channels:
         self._account = account
         self._read = read
         self._open_thread = open_thread
+        self._history_since = 0
         self._behind: dict[int, int] = {}  # channels to be read from the history, and since which turn of events
         self._turn = 0
         self._queues: dict[tuple[int, bool], _Queue] = {}
@@ -83,6 +84,7 @@ class Channels:
 
     async def load(self) -> None:
         """Raises StoreUnavailable."""
+        self._history_since = snowflake_at(await self._inlet.history_since_ms())
         for name, value in (await self._inlet.cursors()).items():
             channel = name.removeprefix(_SEEN)
             if channel != name and channel.isdecimal() and value.isdecimal():
@@ -171,7 +173,7 @@ class Channels:
         turn = self._behind[channel]
         has_more = True
         while has_more:
-            after = max(self.seen[channel], snowflake_at(now_ms() - _OLDEST_MS))
+            after = max(self.seen[channel], self._history_since, snowflake_at(now_ms() - _OLDEST_MS))
             try:
                 page = await self._read(channel, after)
             except Gone:

@@ -135,7 +135,7 @@ class CatchingUp:
 
     async def _read(self, room: Room) -> int:
         day_ago = seconds_ago(DAY_SECONDS)
-        since = max(just_before(room.seen, _OVERLAP_SECONDS), day_ago)
+        since = max(just_before(room.seen, _OVERLAP_SECONDS), day_ago, self._rooms.history_since)
         is_dm = room.id.startswith("D")
         # Between two people any message may have become a thread meanwhile; it tells so itself.
         shown = await shown_since(self._ask, room.id, "", day_ago if is_dm else since)

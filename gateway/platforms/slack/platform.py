@@ -110,7 +110,7 @@ class SlackPlatform:
             with hearing_problems(self._bot_variable):
                 me = await self._introduced()
             try:
-                self._rooms.load(await inlet.cursors())
+                self._rooms.load(await inlet.cursors(), history_since_ms=await inlet.history_since_ms())
             except StoreUnavailable as error:
                 raise PlatformUnavailable(str(error)) from error
             self._connection.open(self._api)

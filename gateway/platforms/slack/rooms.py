@@ -95,14 +95,16 @@ class Rooms:
 
     def __init__(self) -> None:
         self.history_fails = False  # Slack does not give it to us at the moment
+        self.history_since = ""  # what was said before that may have been answered though we do not know it
         self.since = ""  # when we first listened: what was said before that was not said to us
         self.are_listed = False  # whether Slack was asked where else we are, since something may have been missed
         self._rooms: dict[str, Room] = {}
         self._placed: OrderedDict[tuple[str, str], str] = OrderedDict()  # message -> its thread
         self._taken: OrderedDict[tuple[str, str], bool] = OrderedDict()  # message -> was it said to us
 
-    def load(self, cursors: Mapping[str, str]) -> None:
+    def load(self, cursors: Mapping[str, str], *, history_since_ms: int = 0) -> None:
         """All of them are behind then: nobody has listened for a while."""
+        self.history_since = f"{history_since_ms // 1000:010d}.{history_since_ms % 1000:03d}000"
         self.since = self.since or cursors.get(SINCE, "")
         for channel, value in cursors.items():
             seen, _, threads = value.partition(" ")

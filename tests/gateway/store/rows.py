@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.messages import Address, InboundMessage, Kind, Sender, SessionKey, Text
-from gateway.store import inbox, people
+from gateway.store import cursors, inbox, people
 from gateway.store.approvals import Asker
 from gateway.store.connection import Transaction
 from gateway.store.inbox import Accepted
@@ -118,6 +118,15 @@ def put_note(tx: Transaction, text: str) -> None:
 
 def notes(tx: Transaction) -> list[str]:
     return [row["text"] for row in tx.all("SELECT text FROM notices ORDER BY id")]
+
+
+def went_back_ms(path: Path) -> int:
+    """As a platform that connects would be told."""
+    connection = sqlite3.connect(path)
+    try:
+        return cursors.went_back_ms(Transaction(connection))
+    finally:
+        connection.close()
 
 
 def notes_in(path: Path) -> list[str]:

@@ -31,7 +31,7 @@ def converse(path: Path, chats: range) -> None:
             for row in outbox.claim(tx, "telegram", 1):
                 outbox.sent(tx, row, Receipt(message_id=f"r{chat}"))
         cursors.move(tx, "telegram", Cursor(channel=f"channel {chat}", value=str(chat)))
-    tx.execute("UPDATE meta SET value = value + 1")
+    tx.execute("UPDATE meta SET value = value + 1 WHERE name = 'commits'")
     connection.execute("COMMIT")
     connection.close()
 

@@ -16,7 +16,7 @@ from gateway.store.migrate import migrate, migrations
 from gateway.store.prepare import Care, prepare
 from tests.gateway.store.damage import empty_an_index
 from tests.gateway.store.others import HOLDS_THE_FILE, other
-from tests.gateway.store.rows import notes_in
+from tests.gateway.store.rows import notes_in, went_back_ms
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def write(path: Path, *texts: str) -> None:
     connection = connect(path, busy_timeout_seconds=1)
     connection.execute("BEGIN")
     connection.executemany("INSERT INTO notices (at_ms, text) VALUES (0, ?)", [(text,) for text in texts])
-    connection.execute("UPDATE meta SET value = value + 1")
+    connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'commits'")
     connection.execute("COMMIT")
     commits = connection.execute("SELECT value FROM meta").fetchone()[0]
     connection.close()
@@ -57,6 +57,7 @@ def test_a_sound_file_is_left_as_it_is(path: Path, care: Care) -> None:
     write(path, "a")
     assert prepare(path, care, repair=True) == []
     assert notes_in(path) == ["a"]
+    assert went_back_ms(path) == 0
     assert not care.backups.exists()
 
 
@@ -73,6 +74,7 @@ def test_a_damaged_file_is_kept_and_the_newest_sound_backup_restored(path: Path,
 
     assert "state.db was damaged (file is not a database)" in notice
     assert "may be missing" in notice
+    assert went_back_ms(path) > 0
     [aside] = care.backups.glob("damaged-*")
     assert aside.name in notice
     assert (aside / "state.db").read_bytes() == damaged
@@ -170,6 +172,7 @@ def test_lost_commits_are_told_once_by_whoever_comes_first(path: Path, care: Car
     [notice] = prepare(path, care, repair=repair)
     assert "lost its last 2 commits" in notice
     assert notes_in(path) == ["a", notice]
+    assert went_back_ms(path) > 0
     assert prepare(path, care, repair=True) == []
 
 
