@@ -16,6 +16,7 @@ from gateway.lock import HomeLock, hold_home
 from gateway.store import inbox, outbox, spending
 from gateway.store.backup import backup_is_due, make_backup
 from gateway.store.database import Database, open_database
+from gateway.store.mark import seal
 from gateway.store.prepare import prepare
 from gateway.supervisor import keep_connected
 from gateway.wiring import Gateway, build_gateway, care_for
@@ -51,6 +52,8 @@ async def run_gateway(settings: Settings, home: Home, *, on_ready: Callable[[Gat
                 await gateway.model.aclose()
         finally:
             await db.close()
+        if not db.is_damaged:
+            _seal(home.database)
 
 
 def _listen_for_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
@@ -65,6 +68,13 @@ def _listen_for_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` leaves it
         # Never in a hurry: a terminal that closes may send it twice, from its shell and from the kernel.
         loop.add_signal_handler(signal.SIGHUP, stop.set)
+
+
+def _seal(database: Path) -> None:
+    try:
+        seal(database)
+    except OSError as error:  # the next start takes longer, no more
+        log.warning("store not sealed", problem=error.strerror)
 
 
 async def _open_store(settings: Settings, home: Home, lock: HomeLock, stop: asyncio.Event) -> Database | None:

@@ -43,6 +43,7 @@ class Database:
     def __init__(self, path: Path, writer: Connection, readers: Sequence[Connection], busy_timeout_seconds: float):
         self.path = path
         self.problem = ""  # why the last write failed; empty while all is well
+        self.is_damaged = False  # whether any read or write has met damage
         self._full = False  # whether that was for want of room
         self._busy_timeout_seconds = busy_timeout_seconds
         self._writer = writer
@@ -78,7 +79,9 @@ class Database:
         try:
             return await reader.run(lambda connection: _on_snapshot(connection, query))
         except sqlite3.Error as error:
-            raise translated(error, self.path) or error from error
+            failure = translated(error, self.path)
+            self.is_damaged |= isinstance(failure, StoreCorrupt)
+            raise failure or error from error
         finally:
             self._readers.put_nowait(reader)
 
@@ -143,6 +146,7 @@ class Database:
 
     def _failed(self, error: sqlite3.Error) -> GatewayError:
         failure = translated(error, self.path) or StoreCorrupt(f"{self.path.name}: {error}")
+        self.is_damaged |= isinstance(failure, StoreCorrupt)
         if not self.problem:
             log.warning("store is unavailable", problem=str(failure))
         self.problem = str(failure)

@@ -3,16 +3,21 @@
 SQLite cannot know that its log was cut: it opens what is left and says nothing. The mark counts commits
 outside the database, so that a start can tell the operator. It is written after each commit and never
 synced, which costs a microsecond; after a power cut it may lag behind, never run ahead.
+
+Behind the count stands how the file looked when it was last closed in an orderly way: to read a large one through at
+each start would take seconds.
 """
 
 import os
 import struct
+from contextlib import closing
 from pathlib import Path
 
 from gateway.errors import StoreCorrupt
 
 _MAGIC = b"HERMES-GATEWAY\0\0"
 _COUNT = struct.Struct(">Q")
+_SEAL = struct.Struct(">QQ")  # size in bytes and time of the last change in nanoseconds
 
 
 class Mark:
@@ -31,9 +36,22 @@ class Mark:
         return int(_COUNT.unpack_from(stored, len(_MAGIC))[0])
 
     def write(self, commits: int) -> None:
+        os.pwrite(self._open(), _MAGIC + _COUNT.pack(commits), 0)
+
+    def read_seal(self) -> bytes:
+        """Return it as it was written; empty when there is none."""
+        try:
+            return self._path.read_bytes()[len(_MAGIC) + _COUNT.size :]
+        except FileNotFoundError:
+            return b""
+
+    def write_seal(self, seal: bytes) -> None:
+        os.pwrite(self._open(), seal, len(_MAGIC) + _COUNT.size)
+
+    def _open(self) -> int:
         if self._file is None:
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.pwrite(self._file, _MAGIC + _COUNT.pack(commits), 0)
+        return self._file
 
     def close(self) -> None:
         if self._file is not None:
@@ -50,3 +68,31 @@ def check_not_lost(database: Path) -> None:
     """Raises StoreCorrupt. Opening the file all the same would make an empty one, and no backup would be restored."""
     if is_lost(database):
         raise StoreCorrupt(f"{database.name} is gone. Start the gateway: it restores the newest backup.")
+
+
+def seal(database: Path) -> None:
+    """Record that the gateway has closed the file in an orderly way and has met no damage in it."""
+    with closing(Mark(database)) as mark:
+        mark.write_seal(_look_of(database))
+
+
+def break_seal(database: Path) -> bool:
+    """Return whether the file was sealed. It is not from here on: the start after one that fails checks the file."""
+    sealed = is_sealed(database)
+    if sealed:
+        with closing(Mark(database)) as mark:
+            mark.write_seal(bytes(_SEAL.size))
+    return sealed
+
+
+def is_sealed(database: Path) -> bool:
+    """Return whether the file is as `seal` found it, with nothing in its log."""
+    log = Path(f"{database}-wal")
+    if log.exists() and log.stat().st_size:
+        return False
+    return Mark(database).read_seal() == _look_of(database)
+
+
+def _look_of(database: Path) -> bytes:
+    found = database.stat()
+    return _SEAL.pack(found.st_size, found.st_mtime_ns)

@@ -11,7 +11,7 @@ from gateway.store.backup import find_damage, newest_sound_backup, stamp, sync
 from gateway.store.care import Care as Care
 from gateway.store.connection import connect, errors_told
 from gateway.store.cursors import record_going_back
-from gateway.store.mark import Mark, check_not_lost, is_lost
+from gateway.store.mark import Mark, break_seal, check_not_lost, is_lost
 from gateway.store.migrate import migrate, migrations, schema_version
 from gateway.store.search import index_is_damaged, rebuild_index
 from gateway.store.upgrade import upgrade
@@ -81,6 +81,8 @@ def _repair(path: Path, care: Care) -> tuple[bool, list[str]]:
     if not path.exists():
         return False, []  # a new home
     thorough = path.stat().st_size <= care.full_check_max_mb * 1_000_000
+    if break_seal(path) and not thorough:
+        return False, []
     mended: list[str] = []
     damage = find_damage(path, thorough=thorough)
     if not damage:

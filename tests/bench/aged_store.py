@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from gateway.store.mark import seal
 from gateway.store.search import search
 from tests.bench.filled_store import COMMON_WORD, RARE_WORD, make_filled_store
 from tests.bench.rows import Row, Size, percentile
@@ -27,7 +28,8 @@ def measure(size: Size, folder: Path) -> list[Row]:
     store.parent.mkdir()
     make_filled_store(store, messages=count, sessions=_SESSIONS[size])
     searches = asyncio.run(_search_milliseconds(store.parent, _SEARCHES[size]))
-    starts = [_start_seconds(store, folder / f"home-{n}") for n in range(_REPEATS[size])]
+    starts = [_start_seconds(store, folder / f"home-{n}", sealed=True) for n in range(_REPEATS[size])]
+    after_crash = _start_seconds(store, folder / "home-after-crash", sealed=False)
     young, aged = [], []
     for n in range(_REPEATS[size]):  # taking turns, so that whatever else the machine does weighs on both
         young.append(asyncio.run(converse(folder / f"young-{n}", chats=1, messages=_IN_A_ROW[size])))
@@ -38,6 +40,7 @@ def measure(size: Size, folder: Path) -> list[Row]:
         *_compare("CPU", "CPU-ms/message", after, [run.cpu_ms for run in young], [run.cpu_ms for run in aged]),
         Row(what=f"search {after}, p95", samples=[percentile(searches, 0.95)], unit="ms", aim=_SEARCH_AIM_MS),
         Row(what=f"gateway run to Ready {after}", samples=starts, unit="s", aim=_START_AIM_SECONDS),
+        Row(what=f"gateway run to Ready {after} and a crash", samples=[after_crash], unit="s"),
     ]
 
 
@@ -72,9 +75,12 @@ async def _search_milliseconds(folder: Path, count: int) -> list[float]:
     return samples
 
 
-def _start_seconds(store: Path, home: Path) -> float:
-    home.mkdir(mode=0o700)
+def _start_seconds(store: Path, home: Path, *, sealed: bool) -> float:
+    (home / "backups").mkdir(parents=True)
+    (home / "backups" / "state-new.db").touch()  # else it makes a backup first, and cannot end before that is done
     shutil.copyfile(store, home / store.name)
+    if sealed:
+        seal(home / store.name)
     try:
         with running_gateway(home, with_socket(web=False)) as (_, seconds, _):
             return seconds

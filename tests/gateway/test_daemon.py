@@ -15,6 +15,7 @@ from gateway import daemon
 from gateway.daemon import run_gateway
 from gateway.errors import StoreUnavailable
 from gateway.lock import read_state
+from gateway.store.mark import is_sealed
 from gateway.wiring import Gateway
 from hermes_config.places import Home
 from hermes_config.platform_settings import PlatformsSettings, SocketSettings, WebSettings
@@ -152,3 +153,20 @@ async def test_nobody_to_tell_that_it_is_ready_is_no_reason_to_end(home: Home, t
         await client.say("what is 2 + 2?", message_id="1")
         assert "4" in (await client.hear())["text"]
     await life.stop()
+
+
+async def test_a_store_is_sealed_by_an_orderly_end_and_by_no_other(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = Life(home)
+    await soon(life.ready.wait())
+    assert not is_sealed(home.database)
+    await life.stop()
+    assert is_sealed(home.database)
+    life = Life(home)
+    await soon(life.ready.wait())
+    async with connect(home.socket) as client:
+        await client.say("hello", message_id="1")
+        await client.hear()
+    life.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await soon(life.task)
+    assert not is_sealed(home.database)

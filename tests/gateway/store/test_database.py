@@ -3,15 +3,17 @@
 import asyncio
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from gateway.errors import StoreUnavailable
+from gateway.errors import StoreCorrupt, StoreUnavailable
 from gateway.store.connection import Transaction, connect
 from gateway.store.database import Database, open_database
 from gateway.store.mark import Mark
 from gateway.store.prepare import Care, prepare
+from tests.gateway.store.damage import PAGE_BYTES, scribble
 from tests.gateway.store.rows import notes, notes_in, put_note
 
 
@@ -263,6 +265,23 @@ async def test_the_version_tells_of_a_write_that_fell_into_a_reopening(db: Datab
         assert version not in seen
         seen.add(version)
     other.close()
+
+
+@pytest.mark.parametrize("verb", ["read", "write"])
+async def test_damage_that_is_met_is_remembered(path: Path, care: Care, verb: str) -> None:
+    """Also where whoever asked goes on without the answer: such a file must be checked by the next start."""
+    prepare(path, care, repair=True)
+    with closing(sqlite3.connect(path)) as connection:
+        root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'notices'").fetchone()[0]
+    scribble(path, (root - 1) * PAGE_BYTES)
+    db = await open_database(path)
+    try:
+        assert not db.is_damaged
+        with pytest.raises(StoreCorrupt):
+            await (db.read(notes) if verb == "read" else db.write(notes))
+        assert db.is_damaged
+    finally:
+        await db.close()
 
 
 async def test_opening_what_cannot_be_opened_is_explained(tmp_path: Path) -> None:

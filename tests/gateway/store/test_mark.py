@@ -2,11 +2,12 @@
 
 import os
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from gateway.store.mark import Mark
+from gateway.store.mark import Mark, is_sealed, seal
 from hermes_config.places import MARK, Home
 
 
@@ -57,3 +58,21 @@ def test_writing_needs_no_further_room(path: Path) -> None:
     mark.write(2**63)
     mark.close()
     assert os.stat(path.with_suffix(".mark")).st_size == size
+
+
+def test_a_seal_holds_until_the_file_or_its_log_is_changed(path: Path) -> None:
+    path.write_bytes(b"whole")
+    with closing(Mark(path)) as mark:
+        mark.write(7)
+    assert not is_sealed(path)
+    seal(path)
+    assert is_sealed(path)
+    assert Mark(path).read() == 7
+    log = Path(f"{path}-wal")
+    log.touch()
+    assert is_sealed(path)
+    log.write_bytes(b"commits")
+    assert not is_sealed(path)
+    log.unlink()
+    path.write_bytes(b"wrong")
+    assert not is_sealed(path)

@@ -11,7 +11,7 @@ import pytest
 from gateway.errors import StoreCorrupt, StoreUnavailable
 from gateway.store.backup import before_changes, make_backup
 from gateway.store.connection import connect
-from gateway.store.mark import Mark
+from gateway.store.mark import Mark, seal
 from gateway.store.migrate import migrate, migrations
 from gateway.store.prepare import Care, prepare
 from tests.gateway.store.damage import empty_an_index
@@ -231,6 +231,23 @@ def test_a_large_file_gets_the_quick_check_alone(tmp_path: Path, path: Path, car
     quick = Care(backups=tmp_path / "backups", full_check_max_mb=0)
     assert prepare(path, quick, repair=True) == []
     assert len(prepare(path, care, repair=True)) == 1
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_large_file_that_was_closed_in_an_orderly_way_is_checked_if_it_changed_or_cannot_be_used(
+    path: Path, care: Care, changed: bool
+) -> None:
+    write(path, "a")
+    large = Care(backups=care.backups, full_check_max_mb=0)
+    seal(path)
+    before = path.stat()
+    destroy(path)
+    if not changed:  # as a disk that goes bad
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        with pytest.raises(StoreCorrupt, match="Restart the gateway"):
+            prepare(path, large, repair=True)
+    [notice] = prepare(path, large, repair=True)
+    assert "was damaged" in notice
 
 
 def test_a_file_that_cannot_be_used_now_is_not_taken_for_damaged(path: Path, care: Care) -> None:
