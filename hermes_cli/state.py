@@ -104,7 +104,11 @@ def restore(backup: str, yes: bool) -> None:
     with hold_home(home.lock_file) as lock:
         lock.tell({"state": "restoring a backup"})
         click.echo(f"{copy.name} is of {for_people(int(copy.stat().st_mtime * 1000))}.")
-        _ask(yes, "Restore it? What came in since then is not in it and is not answered again.", f"hermes state restore {backup} --yes")
+        _ask(
+            yes,
+            "Restore it? What came in since then is not in it and is not answered again.",
+            f"hermes state restore {backup} --yes",
+        )
         aside = put_back(home.database, copy, care)
     click.echo("Restored.")
     if aside is not None:
