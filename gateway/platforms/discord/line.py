@@ -32,6 +32,7 @@ GuildReadable = discord.TextChannel | discord.VoiceChannel | discord.StageChanne
 Readable = GuildReadable | discord.DMChannel
 
 PAGE = 100  # messages that Discord gives at once
+_MAX_UNANSWERED = 50  # messages read from a direct channel that is new to us
 
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 20.0
 _IDLE_SECONDS = 15.0  # shorter than any server's: a request on a line that was just closed would be in doubt
@@ -239,6 +240,13 @@ class Line(discord.Client):
         """The next page after a message, oldest first, for `message`."""
         with making_sense():
             return sorted(await self.http.logs_from(channel_id, PAGE, after=after), key=_id)
+
+    async def unanswered(self, channel_id: int, me: int, *, after: int, before: int) -> list[Any]:
+        """Return the messages between two that none of ours follows, a few at most, oldest first, for `message`."""
+        with making_sense():
+            found = sorted(await self.http.logs_from(channel_id, _MAX_UNANSWERED, before=before), key=_id)
+            ours = max((_id(raw) for raw in found if _id(raw["author"]) == me), default=0)
+            return [raw for raw in found if _id(raw) > max(ours, after)]
 
     def message(self, channel: Readable, raw: Any) -> discord.Message | int:
         """Its id alone where it cannot be understood."""

@@ -60,6 +60,7 @@ class Listener:
         self._is_begun = False
         self._newest = 0  # of all that was seen before this connection
         self._fetched: dict[int, Readable] = {}
+        self._first_heard: dict[int, int] = {}  # new direct channels to be read, and the message that showed them to us
         self._known: OrderedDict[int, tuple[SessionKey, Sender]] = OrderedDict()
         self._answers: set[asyncio.Task[None]] = set()
         handlers: dict[str, Handler] = {
@@ -154,8 +155,14 @@ class Listener:
 
     def _on_message(self, message: discord.Message) -> None:
         event = self._event(message)
-        if event.messages:
-            self._channels.put(message.channel.id, event)
+        if not event.messages:
+            return
+        channel = message.channel.id
+        if event.messages[0].key.kind == "dm" and channel not in self._channels.seen:
+            # Discord does not list direct channels: something may have been said here while nobody listened.
+            self._first_heard[channel] = message.id
+            self._channels.catch_up(channel, after=0)
+        self._channels.put(channel, event)
 
     def _event(self, message: discord.Message) -> Event:
         words = said(message, self._me)
@@ -204,21 +211,30 @@ class Listener:
     # What was missed.
 
     async def _read(self, channel_id: int, after: int) -> Page | None:
+        first = self._first_heard.get(channel_id)
         try:
-            found = await self._line.history(channel_id, after)
+            if first is None:
+                found = await self._line.history(channel_id, after)
+            else:
+                found = await self._line.unanswered(channel_id, self._me.id, after=after, before=first)
             # Asked for second: most direct channels hold nothing new.
             channel = await self._channel(channel_id) if found else None
         except (discord.DiscordException, *NETWORK) as error:
             if is_closed_to_us(error):
+                self._first_heard.pop(channel_id, None)
                 return None
             if is_gone(error) and not any(guild.unavailable for guild in self._line.guilds):
+                self._first_heard.pop(channel_id, None)
                 raise Gone from error
             raise reading_problem(error) from error
-        if channel is None:
-            return Page(events=(), has_more=False)
-        messages = (self._line.message(channel, raw) for raw in found)
-        events = [Event(mark=one) if isinstance(one, int) else self._event(one) for one in messages]
-        has_more = len(found) == PAGE
+        events: list[Event] = []
+        if channel is not None:
+            messages = (self._line.message(channel, raw) for raw in found)
+            events = [Event(mark=one) if isinstance(one, int) else self._event(one) for one in messages]
+        if first is not None:
+            del self._first_heard[channel_id]
+            return Page(events=(*events, Event(mark=first - 1)), has_more=True)
+        has_more = len(events) == PAGE
         if not has_more:
             self._fetched.pop(channel_id, None)
         return Page(events=events, has_more=has_more)

@@ -233,6 +233,70 @@ async def test_a_channel_seen_for_the_first_time_is_not_read(scene: Scene) -> No
     assert scene.calls("getMessages") == []
 
 
+async def test_a_first_direct_message_sent_while_we_were_away_is_read_with_the_next_one(scene: Scene) -> None:
+    scene.says("missed")
+    scene.says("missed too")
+    async with listening(scene):
+        live = scene.says("live")
+        await scene.gate.until(lambda: scene.seen() == live)
+        last = scene.says("and on")
+        await scene.gate.until(lambda: scene.seen() == last)
+    assert [one.text for one in scene.gate.taken] == ["missed", "missed too", "live", "and on"]
+
+
+async def test_of_a_new_direct_channel_only_what_we_have_not_answered_is_read(scene: Scene) -> None:
+    async with listening(scene):
+        scene.says("answered")
+        await scene.heard(1)
+        await scene.send("hello")
+    scene.gate.cursors.clear()  # as in a new home
+    scene.says("missed")
+    async with listening(scene):
+        scene.says("live")
+        await scene.heard(3)
+    assert [one.text for one in scene.gate.taken] == ["answered", "missed", "live"]
+
+
+async def test_of_a_new_direct_channel_no_more_than_fifty_messages_are_read(scene: Scene) -> None:
+    for number in range(60):
+        scene.says(str(number))
+    async with listening(scene):
+        live = scene.says("live")
+        await scene.gate.until(lambda: scene.seen() == live)
+    assert [one.text for one in scene.gate.taken] == [*map(str, range(10, 60)), "live"]
+
+
+async def test_of_a_new_direct_channel_what_is_older_than_a_day_is_left(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.says("yesterday")
+    later = clock.now_ms() + 25 * 3600 * 1000
+    monkeypatch.setattr(channels, "now_ms", lambda: later)
+    async with listening(scene):
+        live = scene.says("live")
+        await scene.gate.until(lambda: scene.seen() == live)
+    assert scene.calls("getMessages")
+    assert [one.text for one in scene.gate.taken] == ["live"]
+
+
+async def test_an_answer_given_before_a_new_direct_channel_could_be_read_hides_nothing(scene: Scene) -> None:
+    scene.says("missed")
+    scene.server.faults.add("fail", "getMessages", status=503, count=4)
+    async with listening(scene):
+        answered = False
+
+        async def answer() -> None:
+            nonlocal answered
+            if not answered:
+                answered = True
+                await scene.send("here I am")
+
+        scene.gate.before_accept = answer
+        scene.says("live")
+        await scene.heard(2)
+    assert {one.text for one in scene.gate.taken} == {"missed", "live"}
+
+
 async def test_a_channel_made_while_we_were_away_is_read_from_its_beginning(scene: Scene) -> None:
     async with listening(scene):
         scene.says("before")
@@ -295,8 +359,9 @@ async def test_who_speaks_now_does_not_wait_until_all_channels_are_read(scene: S
         await scene.heard(8)
     for place in places[:7]:
         scene.server.faults.add("hang", "getMessages", chat_id=place)
+    read_before = len(scene.calls("getMessages"))
     async with listening(scene):
-        await scene.server.wait_for(lambda: len(scene.calls("getMessages")) == 4)
+        await scene.server.wait_for(lambda: len(scene.calls("getMessages")) == read_before + 4)
         scene.people.send_text(places[-1], users[-1], "now")
         assert [one.text for one in await scene.heard(9)][-1] == "now"
 
@@ -323,7 +388,7 @@ async def test_a_channel_that_is_gone_is_not_asked_for_again(scene: Scene) -> No
     async with listening(scene):
         scene.says("hello")
         await scene.heard(2)
-    assert len(scene.calls("getMessages")) == 1
+    assert [call["channel_id"] for call in scene.calls("getMessages")].count(scene.channel) == 1
 
 
 async def test_a_channel_we_may_not_see_any_more_holds_up_nothing(scene: Scene) -> None:
