@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_core.conversation import Message, ToolCall
-from gateway.metering import Meter
 from gateway.stopwatch import ModelCall, Stopwatch
 from gateway.store import trail, transcripts
 from gateway.store.connection import Transaction
@@ -19,7 +18,7 @@ class StoreJournal:
     db: Database
     turn: Turn
     stopwatch: Stopwatch
-    meter: Meter
+    settle: Callable[[Transaction], None]  # writes down what the model calls have used
 
     async def append(self, message: Message) -> None:
         record = self._tool_finished(message) if message.role == "tool" else self._model_replied(message)
@@ -27,7 +26,7 @@ class StoreJournal:
         def unit(tx: Transaction) -> None:
             transcripts.append(tx, self.turn.session_id, message, turn_id=self.turn.id)
             record(tx)
-            self.meter.settle(tx, self.turn)
+            self.settle(tx)
 
         await self.db.write_when_possible(unit)
 

@@ -1,29 +1,32 @@
 """A conversation in this process, for the terminal: same store, same loop, but nobody to deliver to.
 
-It has a session of its own and does not go through the inbox: whoever sits at the terminal sees for
-themselves when it ends.
+It has a session of its own. Its messages have rows in the inbox for the trail alone: no gateway takes them up, and
+whoever sits at the terminal sees for themselves how a turn ends.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from agent_core.conversation import Message, ToolCall, system
+from agent_core.conversation import Message, system
 from agent_core.events import Emit, ignore
 from agent_core.history import open_calls, stopped_by_user
-from agent_core.model import Model
+from agent_core.model import Model, ModelError
 from agent_core.turn import run_turn
 from gateway.budgets import Budgets
 from gateway.clock import new_id
 from gateway.commands.registry import CommandCall, Commands, parse
+from gateway.journal import StoreJournal, record_model_reply
 from gateway.local_processes import LocalProcesses
 from gateway.messages import SessionKey
 from gateway.metering import at_the_terminal
 from gateway.prompts import Prompts
-from gateway.store import sessions, transcripts
+from gateway.stopwatch import Stopwatch
+from gateway.store import sessions, transcripts, turns
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.processes import AT_TERMINAL
+from gateway.store.turns import Outcome, Turn
 from gateway.titles import title_of
 from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
@@ -70,46 +73,62 @@ class LocalChat:
         return "\n".join([reply.text, *await LocalProcesses(self.db).end_those_asked_for()])
 
     async def _answer(self, message: Message, title: str, emit: Emit) -> str:
-        def begin(tx: Transaction) -> tuple[str, list[Message]]:
+        def begin(tx: Transaction) -> tuple[Turn, list[Message]]:
             session = sessions.open_current(tx, self.key)
-            transcripts.append(tx, session.id, message)
+            turn = turns.begin_at_terminal(tx, self.key, session.id)
+            transcripts.append(tx, session.id, message, turn_id=turn.id)
             sessions.set_title(tx, session.id, title)
-            return session.id, transcripts.recent(tx, session.id, limit=self.history_messages)
+            return turn, transcripts.recent(tx, session.id, limit=self.history_messages)
 
-        session_id, history = await self.db.write(begin)
-        fixed = await self.db.read(lambda tx: sessions.prompt(tx, session_id))
-        prompt = fixed if fixed is not None else await self.prompts.fix(session_id, self.key.account_name, self.tools)
+        turn, history = await self.db.write(begin)
+        session_id = turn.session_id
         warnings: list[str] = []
         model = at_the_terminal(self.model, self.db, self.budgets, session_id, warnings.append)
+        stopwatch = Stopwatch(emit)
+
+        def end(tx: Transaction, outcome: Outcome, problem: str | None = None) -> None:
+            model.settle(tx)  # one that failed or was stopped is paid for, too
+            turns.finish(tx, turn.id, turn.messages, outcome, problem=problem)
+
         try:
+            fixed = await self.db.read(lambda tx: sessions.prompt(tx, session_id))
+            if fixed is None:
+                fixed = await self.prompts.fix(session_id, self.key.account_name, self.tools)
             outcome = await run_turn(
                 model=model,
                 tools=self.tools,
-                messages=[system(prompt), *history],
-                journal=_Journal(self.db, session_id),
+                messages=[system(fixed), *history],
+                journal=StoreJournal(db=self.db, turn=turn, stopwatch=stopwatch, settle=model.settle),
                 context=ToolContext(
                     task_id=session_id,
                     timezone=self.timezone,
                     workplace=self.workplace,
                     gate=self.gate(self.key, session_id),
                 ),
-                emit=emit,
+                emit=stopwatch,
                 max_iterations=self.max_iterations,
                 max_result_chars=self.max_tool_result_chars,
             )
         except asyncio.CancelledError:
             await self.db.write(lambda tx: self._settle_calls(tx, session_id))
-            await self.db.write(model.settle)
+            await self.db.write(lambda tx: end(tx, "stopped"))
+            raise
+        except ModelError as error:
+            problem = type(error).__name__
+            await self.db.write(lambda tx: end(tx, "failed", problem))
             raise
         except BaseException:
-            await self.db.write(model.settle)  # one that failed or was stopped is paid for, too
+            await self.db.write(lambda tx: end(tx, "failed"))
             raise
 
-        def end(tx: Transaction) -> None:
-            transcripts.append(tx, session_id, outcome.final)
-            model.settle(tx)
+        last_call = stopwatch.model_replied()
 
-        await self.db.write(end)
+        def answer(tx: Transaction) -> None:
+            transcripts.append(tx, session_id, outcome.final, turn_id=turn.id)
+            record_model_reply(tx, turn, last_call)
+            end(tx, "answered")
+
+        await self.db.write(answer)
         return "\n\n".join([outcome.final.text, *(f"({warning})" for warning in warnings)])
 
     def _settle_calls(self, tx: Transaction, session_id: str) -> None:
@@ -121,15 +140,3 @@ class LocalChat:
 
 def new_key() -> SessionKey:
     return SessionKey(platform="cli", chat=new_id()[:8])
-
-
-@dataclass(frozen=True, slots=True)
-class _Journal:
-    db: Database
-    session_id: str
-
-    async def append(self, message: Message) -> None:
-        await self.db.write(lambda tx: transcripts.append(tx, self.session_id, message))
-
-    async def tool_started(self, call: ToolCall) -> None:
-        """Not kept: a turn at the terminal is never resumed, so no call could run twice."""

@@ -230,7 +230,9 @@ class Responder:
             model=self.meter.model_for(turn, self.model, self.db),
             tools=tools,
             messages=[*await self._system(turn, opened, tools), *opened.history],
-            journal=StoreJournal(db=self.db, turn=turn, stopwatch=stopwatch, meter=self.meter),
+            journal=StoreJournal(
+                db=self.db, turn=turn, stopwatch=stopwatch, settle=lambda tx: self.meter.settle(tx, turn)
+            ),
             context=ToolContext(
                 task_id=turn.session_id,
                 timezone=self.timezone if turn.is_with_owner else "",

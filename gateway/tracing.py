@@ -89,6 +89,8 @@ def verdict(trace: Trace, now: int, gateway: GatewayState) -> str:
         return f"Not answered yet because {_why_waiting(trace, now, gateway)}."
     if trace.state == "running":
         return _at_work(trace, now, gateway)
+    if trace.at_terminal and not trace.outcome:
+        return "Not answered yet: it is being worked on at the terminal, or was cut off there."
     if trace.outcome == "answered":
         return _answered(trace, now, gateway)
     return _not_answered(trace, now, gateway)
@@ -173,6 +175,9 @@ def _at_work(trace: Trace, now: int, gateway: GatewayState) -> str:
 
 
 def _answered(trace: Trace, now: int, gateway: GatewayState) -> str:
+    if trace.at_terminal:
+        ended_ms = max((step.at_ms for step in trace.steps), default=trace.accepted_ms)
+        return f"Answered in {_long(ended_ms - trace.accepted_ms)} at the terminal."
     answer = _last_said(trace)
     if answer is None:
         return "Done. What was said to it, if anything, is not kept any more."
@@ -200,7 +205,7 @@ def _why_not(trace: Trace) -> str:
         case "stopped" if any(step.event == "revoked" for step in trace.steps):
             return "its sender's access was taken back while it was worked on"
         case "stopped":
-            return "it was stopped from the chat"
+            return f"it was stopped {'at the terminal' if trace.at_terminal else 'from the chat'}"
         case "given_up":
             times = _times(trace.turn.resumes) if trace.turn else "several times"
             return f"the gateway was restarted {times} while working on it, and gave it up"
@@ -214,6 +219,8 @@ def _what_failed(trace: Trace) -> str:
     problem = ends[-1].detail.get("problem", "") if ends else ""
     if problem:
         return _MODEL_PROBLEMS.get(problem, "the model could not answer")
+    if trace.at_terminal:
+        return "something went wrong inside Hermes; the terminal showed it"
     turn = f" with turn {trace.turn.id}" if trace.turn else ""
     return f"something went wrong inside Hermes; the gateway's log has it{turn}"
 

@@ -18,8 +18,7 @@ T = TypeVar("T")
 _REFUSALS_SHOWN = 50
 _FITTING_SHOWN = 10
 _NOTHING_YET = (
-    "No message has reached the gateway of this home yet. What is said in `hermes chat` does not go through it and "
-    "leaves no trail; `hermes sessions list` shows it."
+    'No message has reached this home yet. Send the bot one, or ask something here: hermes chat -q "what is 17 * 23?"'
 )
 
 

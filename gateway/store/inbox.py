@@ -69,7 +69,7 @@ def insert(
     tx: Transaction,
     message: InboundMessage,
     *,
-    person_id: str,
+    person_id: str | None,
     role: str = "member",
     refused: str = "",
     wait_ms: int = 0,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.store.connection import Row, Transaction
+from gateway.store.processes import AT_TERMINAL
 
 _ASKING = "'message', 'wake', 'command', 'button'"
 _OPEN = "'ready', 'sending', 'unsure'"
@@ -72,6 +73,7 @@ class Trace:
     sent_ms: int
     accepted_ms: int
     not_before_ms: int
+    at_terminal: bool  # typed there, and answered there
     session_busy: bool  # with any turn
     turn: Work | None
     replies: tuple[Reply, ...]
@@ -121,6 +123,7 @@ def read(tx: Transaction, inbox_id: int) -> Trace:
         sent_ms=row["sent_ms"],
         accepted_ms=row["accepted_ms"],
         not_before_ms=row["not_before_ms"],
+        at_terminal=row["account"] == AT_TERMINAL,
         session_busy=_is_busy(tx, row["session_key"]),
         turn=_work(tx, row["turn_id"], trail) if row["turn_id"] else None,
         replies=tuple(_reply(one, is_elsewhere=one["id"] in sent_elsewhere) for one in replies),

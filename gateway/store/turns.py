@@ -7,7 +7,7 @@ from typing import Literal
 
 from agent_core.conversation import Message
 from gateway.clock import new_id, now_ms
-from gateway.messages import Address
+from gateway.messages import Address, InboundMessage, Sender, SessionKey
 from gateway.resets import NEVER, Resets
 from gateway.store import inbox, sessions, trail
 from gateway.store.busy import speakers
@@ -92,6 +92,28 @@ def begin(tx: Transaction, resets: Resets = NEVER) -> Turn | None:
     for message in claimed:
         trail.record(tx, "claimed", inbox_id=message.id, turn_id=turn_id)
     return Turn(id=turn_id, session_key=session.key, session_id=session.id, messages=tuple(claimed))
+
+
+def begin_at_terminal(tx: Transaction, key: SessionKey, session_id: str) -> Turn:
+    """Begin the turn of a message that was typed at a terminal; `finish` says how it ended.
+
+    Its rows are done from the start: no gateway may claim the message or resume the turn. They exist for the trail, so
+    the text is not in them.
+    """
+    typed = InboundMessage(key=key, message_id=new_id(), sender=Sender(id=""), parts=(), sent_ms=now_ms())
+    inbox_id = inbox.insert(tx, typed, person_id=None, role="owner")
+    assert inbox_id is not None
+    turn_id = new_id()
+    tx.execute(
+        "INSERT INTO turns (id, session_key, session_id, state, started_ms) VALUES (?, ?, ?, 'done', ?)",
+        turn_id,
+        str(key),
+        session_id,
+        now_ms(),
+    )
+    tx.execute("UPDATE inbox SET state = 'done', turn_id = ? WHERE id = ?", turn_id, inbox_id)
+    trail.record(tx, "claimed", inbox_id=inbox_id, turn_id=turn_id)
+    return Turn(id=turn_id, session_key=str(key), session_id=session_id, messages=(inbox.get(tx, inbox_id),))
 
 
 def as_it_stands(tx: Transaction, turn: Turn) -> Turn:

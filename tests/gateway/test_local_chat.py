@@ -2,10 +2,11 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from agent_core.conversation import assistant
+from agent_core.conversation import Message, assistant
 from agent_core.events import Event, ToolStarted
 from agent_core.model import ModelError
 from gateway.budgets import Amount, Budgets
@@ -13,7 +14,9 @@ from gateway.commands.table import all_commands
 from gateway.local_chat import LocalChat, new_key
 from gateway.messages import SessionKey
 from gateway.prompts import Prompts
+from gateway.store import tracing, turns
 from gateway.store.database import Database
+from gateway.tracing import GatewayState, verdict
 from hermes_config.places import Home
 from tests.agent_core.scripted import ScriptedModel, answering, asks, call
 from tests.gateway.scene import rows
@@ -54,7 +57,8 @@ async def test_a_conversation_remembers_and_shows_its_tools(db: Database) -> Non
         "user",
     ]
     assert await rows(db, "SELECT platform, title, input_tokens FROM sessions") == [("cli", "dig", 30)]
-    assert await rows(db, "SELECT COUNT(*) FROM inbox") == await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
+    assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE state <> 'done'") == [(0,)]
+    assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
 
 
 async def test_a_long_question_gives_a_short_title(db: Database) -> None:
@@ -78,6 +82,49 @@ async def test_a_model_that_cannot_answer_raises_and_the_conversation_goes_on(db
     with pytest.raises(ModelError, match="key was refused"):
         await talk.say("hello")
     assert await rows(db, "SELECT role FROM messages") == [("user",)]
+
+
+async def test_no_gateway_takes_up_a_turn_of_the_terminal(db: Database) -> None:
+    found: list[object] = []
+
+    class Looking(ScriptedModel):
+        async def reply(self, *args: Any, **kwargs: Any) -> Message:
+            found.append(await db.write(turns.begin))
+            found.append(await db.write(turns.resume_all))
+            return await super().reply(*args, **kwargs)
+
+    assert await chat(db, Looking([assistant("hi")])).say("hello") == "hi"
+    assert found == [None, []]
+
+
+async def test_how_a_turn_of_the_terminal_ended_is_in_its_trail(db: Database) -> None:
+    talk = chat(db, ScriptedModel([asks(call("dig")), assistant("found gold")]))
+    await talk.say("dig")
+    with pytest.raises(ModelError):
+        await replace(talk, model=Unhappy()).say("again")
+    asked = asyncio.Event()
+
+    class Endless(ScriptedModel):
+        async def reply(self, *args: Any, **kwargs: Any) -> Message:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    stopped = asyncio.create_task(replace(talk, model=Endless([])).say("and again"))
+    async with asyncio.timeout(30):
+        await asked.wait()
+        stopped.cancel()
+        await asyncio.wait([stopped])
+    traces = await db.read(lambda tx: [tracing.read(tx, one) for one in (1, 2, 3)])
+    assert [[step.event for step in trace.steps] for trace in traces] == [
+        ["accepted", "claimed", "model_replied", "tool_started", "tool_finished", "model_replied", "answered"],
+        ["accepted", "claimed", "failed"],
+        ["accepted", "claimed", "stopped"],
+    ]
+    verdicts = [verdict(trace, 0, GatewayState()) for trace in traces]
+    assert verdicts[0].endswith(" at the terminal.")
+    assert verdicts[1].startswith("Not answered because the model")
+    assert verdicts[2] == "Not answered because it was stopped at the terminal."
 
 
 def test_each_terminal_has_a_session_of_its_own() -> None:

@@ -43,6 +43,7 @@ TRACE = Trace(
     sent_ms=ACCEPTED,
     accepted_ms=ACCEPTED,
     not_before_ms=0,
+    at_terminal=False,
     session_busy=False,
     turn=TURN,
     replies=(ANSWER,),
