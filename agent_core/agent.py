@@ -6,7 +6,7 @@ import os
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import dropwhile
 from pathlib import Path
@@ -38,7 +38,7 @@ ToolProgress = Callable[[str, str], None]
 """Called with a tool's name and its arguments when it starts."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class AIAgent:
     """`model` is a name, looked up like the gateway's, or a Model of your own.
 
@@ -49,6 +49,7 @@ class AIAgent:
     """
 
     model: str | Model = "demo"
+    _: KW_ONLY
     base_url: str = ""
     api_key: str = ""
     max_iterations: int = 60

@@ -30,6 +30,10 @@ async def test_chat_is_one_line() -> None:
     assert await AIAgent(enabled_toolsets=["core"]).chat("what is 17 * 23?") == "17 * 23 = 391"
 
 
+async def test_the_model_may_be_given_first() -> None:
+    assert await AIAgent("demo", enabled_toolsets=[]).chat("what is 17 * 23?") == "17 * 23 = 391"
+
+
 async def test_run_takes_history_system_and_task() -> None:
     model = ScriptedModel([assistant("fine")])
     agent = AIAgent(model=model, enabled_toolsets=[])
