@@ -19,7 +19,8 @@ from gateway.store.database import Database, open_database
 from gateway.store.mark import seal
 from gateway.store.prepare import prepare
 from gateway.supervisor import keep_connected
-from gateway.wiring import Gateway, build_gateway, care_for
+from gateway.wiring import Gateway, build_gateway
+from gateway.wiring_basics import care_for
 from gateway.wiring_budgets import unpriced_models
 from hermes_config.places import Home
 from hermes_config.settings import Settings

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from agent_core.model import Model
 from agent_core.models import Manner, open_model
 from agent_core.retries import Patience, Retries
-from gateway.access import Rules
 from gateway.alarm import Alarm
 from gateway.approvals import Approvals
 from gateway.clock import now_ms
@@ -28,8 +27,6 @@ from gateway.resets import Resets, resets_for
 from gateway.responder import Ask, Responder, Watch
 from gateway.sender_limits import SenderLimits
 from gateway.sending import Sending
-from gateway.store import pairing
-from gateway.store.care import Care
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
@@ -37,12 +34,13 @@ from gateway.store.processes import StoredProcesses
 from gateway.store.retention import Retention
 from gateway.store.todos import StoredTodos
 from gateway.watchers import Watchers
+from gateway.wiring_access import build_pairing_limits, build_rules
+from gateway.wiring_basics import build_redactor
 from gateway.wiring_budgets import build_budgets, unpriced_models
 from gateway.wiring_connections import Connected, connect
 from gateway.wiring_media import build_attachments, build_enclosures, loader
 from gateway.wiring_platforms import build_live_reply, build_platforms, build_web, platform_hints
 from gateway.workplaces import Workplaces
-from hermes_config.accounts import account_tokens
 from hermes_config.errors import ConfigError
 from hermes_config.places import Home
 from hermes_config.redaction import Redactor
@@ -325,17 +323,6 @@ def build_commands(settings: Settings) -> Commands:
     )
 
 
-def build_pairing_limits(settings: Settings) -> pairing.Limits:
-    access = settings.access
-    return pairing.Limits(
-        code_ms=int(access.pairing_code_minutes * 60_000),
-        request_ms=int(access.pairing_request_minutes * 60_000),
-        max_pending=access.max_pending_pairings,
-        max_failures=access.max_failed_approvals,
-        lockout_ms=int(access.lockout_minutes * 60_000),
-    )
-
-
 def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardModel:
     """`paced` is for whoever watches the answer grow: only the demo model knows the difference."""
     chosen = settings.model
@@ -400,21 +387,6 @@ def build_prompts(settings: Settings, home: Home, db: Database, *, hints: Mappin
     )
 
 
-def build_rules(settings: Settings) -> Rules:
-    on_platforms = (
-        id_ if ":" in id_ else f"{platform}:{id_}"
-        for platform, section in settings.platforms
-        for id_ in getattr(section, "allowed_users", ())
-    )
-    return Rules(
-        owner_users=frozenset(settings.access.owner_users),
-        allowed_users=frozenset((*settings.access.allowed_users, *on_platforms)),
-        allowed_chats=frozenset(settings.access.allowed_chats),
-        allow_all_users=settings.access.allow_all_users,
-        pair_strangers=settings.access.unauthorized_dm_behavior == "pair",
-    )
-
-
 def build_media_files(home: Home) -> MediaFiles:
     return MediaFiles(
         {
@@ -424,23 +396,3 @@ def build_media_files(home: Home) -> MediaFiles:
             "file": home.document_cache,
         }
     )
-
-
-def care_for(settings: Settings, backups: Path) -> Care:
-    return Care(
-        backups=backups,
-        backups_kept=settings.store.backups_kept,
-        upgrade_backups_kept=settings.store.upgrade_backups_kept,
-        full_check_max_mb=settings.store.full_check_max_mb,
-        busy_timeout_seconds=settings.store.busy_timeout_seconds,
-    )
-
-
-def build_redactor(settings: Settings) -> Redactor:
-    """For all that leaves: what is said and shown, exports. Never for what a model is given."""
-    return Redactor(secret_values(settings))
-
-
-def secret_values(settings: Settings) -> list[str]:
-    named = [value.get_secret_value() for _, value in settings.secrets if value is not None]
-    return [*named, *(token for token in account_tokens(settings).values() if token)]

@@ -31,7 +31,7 @@ def list_approvals(as_json: bool) -> None:
     """What waits for a decision, and what nobody is asked about any more."""
     from gateway.store import approval_lists
     from gateway.store.look import peek
-    from gateway.wiring import build_redactor
+    from gateway.wiring_basics import build_redactor
     from hermes_cli.opening import open_home
 
     opened = open_home(make=False)  # a question changes nothing
@@ -89,7 +89,7 @@ def _decide(approval_id: str, verdict: "Verdict") -> None:
     from gateway.clock import now_ms
     from gateway.question_words import outcome
     from gateway.store import approvals as store
-    from gateway.wiring import build_redactor
+    from gateway.wiring_basics import build_redactor
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()

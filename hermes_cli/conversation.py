@@ -14,7 +14,8 @@ from gateway.local_chat import LocalChat, new_key
 from gateway.local_gate import LocalGates
 from gateway.store.database import Database
 from gateway.store.processes import AT_TERMINAL
-from gateway.wiring import build_commands, build_model, build_prompts, build_redactor, build_tools
+from gateway.wiring import build_commands, build_model, build_prompts, build_tools
+from gateway.wiring_basics import build_redactor
 from gateway.wiring_budgets import build_budgets
 from gateway.workplaces import workplace_here
 from hermes_cli.opening import Opened, open_store

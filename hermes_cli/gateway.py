@@ -49,7 +49,7 @@ def _run(model: str | None, log_level: str | None) -> None:
     from gateway import logs
     from gateway.daemon import run_gateway
     from gateway.overview import parts
-    from gateway.wiring import secret_values
+    from gateway.wiring_basics import secret_values
     from hermes_cli.opening import open_home
 
     opened = open_home({"model.name": model, "logs.level": log_level})

@@ -13,7 +13,7 @@ from gateway.store.connection import Transaction
 from gateway.store.database import Database, open_database
 from gateway.store.mark import check_not_lost
 from gateway.store.prepare import prepare
-from gateway.wiring import care_for, secret_values
+from gateway.wiring_basics import care_for, secret_values
 from hermes_config.load import load
 from hermes_config.places import Home
 from hermes_config.settings import Settings

@@ -117,7 +117,7 @@ def restore(backup: str, yes: bool) -> None:
 
 def _open(*, needs_database: bool = True) -> "tuple[Home, Care]":
     from gateway.store.mark import check_not_lost
-    from gateway.wiring import care_for
+    from gateway.wiring_basics import care_for
     from hermes_cli.opening import open_home
 
     opened = open_home(make=False)  # nothing here makes a home

@@ -117,7 +117,7 @@ def _gateway(opened: "Opened") -> "GatewayState":
 
 def _redactor(opened: "Opened") -> "Redactor":
     """A problem is told in the words of whoever had it, and an address among them may hold a token."""
-    from gateway.wiring import build_redactor
+    from gateway.wiring_basics import build_redactor
 
     return build_redactor(opened.settings)
 

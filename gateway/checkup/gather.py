@@ -18,7 +18,7 @@ from gateway.lock import read_state
 from gateway.store.backup import backups
 from gateway.store.look import Look, look
 from gateway.store.pairing import Limits
-from gateway.wiring import build_pairing_limits
+from gateway.wiring_access import build_pairing_limits
 from hermes_config import environment
 from hermes_config.accounts import account_tokens
 from hermes_config.errors import ConfigError

@@ -14,7 +14,6 @@ from gateway.messages import Address
 from gateway.store import trail
 from gateway.store.connection import Row, Transaction
 from tools.gate import Decider, Question
-from tools.guard.granting import Rule, covers
 from tools.parts import loads_list
 
 State = Literal["waiting", "approved", "used", "denied", "expired", "withdrawn"]
@@ -293,6 +292,8 @@ def _waiting(tx: Transaction, **where: str) -> list[Approval]:
 
 
 def _covers(granted: str, wanted: str) -> bool:
+    from tools.guard.granting import Rule, covers  # here: it loads the shell guard, and `hermes status` only counts
+
     try:
         return covers(Rule.parse(granted), Rule.parse(wanted))
     except ValueError:  # written by another version

@@ -8,7 +8,8 @@ from gateway.commands.registry import Commands
 from gateway.errors import PlatformAuthFailed
 from gateway.platforms.base import Inlet
 from gateway.platforms.pace import Pace, Rate
-from gateway.wiring import build_rules, secret_values
+from gateway.wiring_access import build_rules
+from gateway.wiring_basics import secret_values
 from gateway.wiring_platforms import build_platforms, telegram_chat_rate
 from hermes_config.accounts import bots
 from hermes_config.places import Home
