@@ -77,6 +77,7 @@ class Channels:
         self._open_thread = open_thread
         self._history_since = 0
         self._behind: dict[int, int] = {}  # channels to be read from the history, and since which turn of events
+        self._new: dict[int, int] = {}  # channels that were never read, and the turn of events that showed them
         self._turn = 0
         self._queues: dict[tuple[int, bool], _Queue] = {}
         self._to_read: deque[int] = deque()
@@ -112,6 +113,7 @@ class Channels:
         if after is not None:
             self.seen.setdefault(channel, after)
             self.fall_behind([channel])
+            self._new.setdefault(channel, self._turn)
         self._to_read.append(channel)
         self._read_more()
 
@@ -170,7 +172,8 @@ class Channels:
 
     async def _catch_up(self, channel: int, queue: _Queue) -> None:
         """Raises PlatformUnavailable; what was read until then is taken."""
-        turn = self._behind[channel]
+        # What did not fit into the queue since a channel was first seen makes it fall behind once more.
+        turn = self._new.get(channel, self._behind[channel])
         has_more = True
         while has_more:
             after = max(self.seen[channel], self._history_since, snowflake_at(now_ms() - _OLDEST_MS))
@@ -180,12 +183,14 @@ class Channels:
                 await self._accept((), Cursor(channel=f"{_SEEN}{channel}", value=_GONE))
                 del self.seen[channel]
                 self._behind.pop(channel, None)
+                self._new.pop(channel, None)
                 return
             if page is None:
                 break
             await self._take_page(channel, page)
             queue.read.extend(event.mark for event in page.events)
             has_more = page.has_more
+        self._new.pop(channel, None)
         if self._behind.get(channel) == turn:  # else we were cut off once more meanwhile
             del self._behind[channel]
 

@@ -233,7 +233,8 @@ class Listener:
             events = [Event(mark=one) if isinstance(one, int) else self._event(one) for one in messages]
         if first is not None:
             del self._first_heard[channel_id]
-            return Page(events=(*events, Event(mark=first - 1)), has_more=True)
+            self._fetched.pop(channel_id, None)
+            return Page(events=(*events, Event(mark=first - 1)), has_more=False)  # the rest comes live
         has_more = len(events) == PAGE
         if not has_more:
             self._fetched.pop(channel_id, None)

@@ -242,6 +242,7 @@ async def test_a_first_direct_message_sent_while_we_were_away_is_read_with_the_n
         last = scene.says("and on")
         await scene.gate.until(lambda: scene.seen() == last)
     assert [one.text for one in scene.gate.taken] == ["missed", "missed too", "live", "and on"]
+    assert len(scene.calls("getMessages")) == 1  # what comes live is not read once more, perhaps edited
 
 
 async def test_of_a_new_direct_channel_only_what_we_have_not_answered_is_read(scene: Scene) -> None:
