@@ -56,7 +56,6 @@ def test_commands_that_only_look_import_no_gateway(tmp_path: Path, command: tupl
         "aiohttp",
         "discord",
         "openai",
-        "pydantic_settings",
         "pypdf",
         "ruamel.yaml",
         "slack_bolt",
