@@ -15,6 +15,31 @@ def test_version() -> None:
     assert re.fullmatch(r"hermes \d+\.\d+\.\d+\S*\n", run.stdout)
 
 
+def test_the_version_is_an_option_too() -> None:
+    assert cold_hermes("--version").stdout == cold_hermes("version").stdout
+
+
+def test_help_is_a_command_too(home: Path) -> None:
+    assert hermes("help").stdout == hermes("--help").stdout
+    assert hermes("help", "chat").stdout == hermes("chat", "--help").stdout
+    assert hermes("help", "pairing", "invite").stdout == hermes("pairing", "invite", "--help").stdout
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("help gatway", "There is no command 'gatway'. Did you mean `hermes gateway`?"),
+        ("help chat loudly", "chat` has no commands of its own."),
+        ("help pairing loudly", "loudly"),
+    ],
+)
+def test_help_for_what_there_is_not(asked: str, hint: str) -> None:
+    run = hermes(*asked.split())
+    assert (run.returncode, run.stdout) == (2, "")
+    assert hint in run.stderr
+
+
 @pytest.mark.parametrize(
     ("typed", "hint"),
     [
