@@ -16,6 +16,7 @@ from agent_core.turn import run_turn
 from gateway.budgets import Budgets
 from gateway.clock import new_id
 from gateway.commands.registry import CommandCall, Commands, parse
+from gateway.errors import CommandRefused
 from gateway.journal import StoreJournal, record_model_reply
 from gateway.local_processes import LocalProcesses
 from gateway.messages import SessionKey
@@ -51,14 +52,18 @@ class LocalChat:
     max_tool_result_chars: int = 100_000
     _news: list[Text] = field(default_factory=list, init=False)  # for the agent, with the next message
 
-    async def say(self, text: str, emit: Emit = ignore) -> str:
-        """The answer to a message or a command; raises ModelError."""
+    async def say(self, text: str, emit: Emit = ignore, *, piped: str = "") -> str:
+        """Return the answer to a message or a command; raises ModelError and CommandRefused.
+
+        `piped` comes along with a message: text to be read, which is not the user's own words.
+        """
         self._news.extend(await LocalProcesses(self.db).ends())
         if command := parse(text):
             return await self._obey(*command)
         news = tuple(self._news)
         self._news.clear()
-        return await self._answer(Message(role="user", parts=(*news, Text(text=text))), title_of(text), emit)
+        attached = (Text(text=f"Standard input:\n{piped}", origin="standard input"),) if piped else ()
+        return await self._answer(Message(role="user", parts=(*news, Text(text=text), *attached)), title_of(text), emit)
 
     async def _obey(self, name: str, arguments: str) -> str:
         call = CommandCall(
@@ -70,6 +75,8 @@ class LocalChat:
             processes_of=AT_TERMINAL,
         )
         reply = await self.db.write(lambda tx: self.commands.run(tx, call))
+        if reply.refused:
+            raise CommandRefused(reply.text)
         return "\n".join([reply.text, *await LocalProcesses(self.db).end_those_asked_for()])
 
     async def _answer(self, message: Message, title: str, emit: Emit) -> str:

@@ -1,7 +1,6 @@
 """The terminal's side of a conversation."""
 
 import asyncio
-import sys
 from contextlib import aclosing
 from pathlib import Path
 from typing import TextIO
@@ -10,6 +9,8 @@ import click
 
 from agent_core.events import Emit, ignore
 from agent_core.model import Model, ModelError
+from gateway.commands.registry import parse
+from gateway.errors import CommandRefused
 from gateway.local_chat import LocalChat, new_key
 from gateway.local_gate import LocalGates
 from gateway.store.database import Database
@@ -19,16 +20,19 @@ from gateway.wiring_basics import build_redactor
 from gateway.wiring_budgets import build_budgets
 from gateway.workplaces import workplace_here
 from hermes_cli.opening import Opened, open_store
+from hermes_cli.piped import read_piped
 from hermes_cli.prompting import Screen, typed
 from hermes_config.redaction import NOTE
 
 _LEAVE = {"/quit", "/exit"}
 
 
-async def ask_once(opened: Opened, question: str) -> None:
-    screen = _screen(opened, sys.stdin)
+async def ask_once(opened: Opened, question: str, lines: TextIO) -> None:
+    """Print the answer. Raises CommandRefused, ModelError, and KeyboardInterrupt when Ctrl-C has ended the turn."""
+    piped = "" if parse(question) else read_piped(lines, max_chars=opened.settings.media.max_turn_text_chars)
+    screen = _screen(opened, lines)
     async with open_store(opened) as db, aclosing(build_model(opened.settings, opened.home, paced=False)) as model:
-        answer = await _turn(_chat(opened, db, model, screen), question, screen, ignore)
+        answer = await _turn(_chat(opened, db, model, screen), question, screen, ignore, piped=piped)
     if answer is None:
         raise KeyboardInterrupt
     click.echo(_told(opened, answer))
@@ -57,6 +61,8 @@ async def converse(opened: Opened, lines: TextIO) -> None:
 async def _answer(opened: Opened, chat: LocalChat, text: str, screen: Screen) -> None:
     try:
         answer = await _turn(chat, text, screen, screen.show)
+    except CommandRefused as refused:
+        click.echo(f"{refused}")
     except ModelError as error:
         click.echo(_told(opened, f"{error}"), err=True)
     else:
@@ -70,9 +76,9 @@ def _told(opened: Opened, answer: str) -> str:
     return answer if cleaned is answer else f"{cleaned}\n\n{redactor.clean(NOTE)}"
 
 
-async def _turn(chat: LocalChat, text: str, screen: Screen, emit: Emit) -> str | None:
-    """The answer; None when Ctrl-C at a question has ended the turn."""
-    turn = asyncio.create_task(chat.say(text, emit))
+async def _turn(chat: LocalChat, text: str, screen: Screen, emit: Emit, *, piped: str = "") -> str | None:
+    """Return the answer; None when Ctrl-C at a question has ended the turn."""
+    turn = asyncio.create_task(chat.say(text, emit, piped=piped))
     screen.stop, screen.was_stopped = turn.cancel, False
     try:
         return await turn

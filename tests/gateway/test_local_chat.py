@@ -8,9 +8,11 @@ import pytest
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Event, ToolStarted
+from agent_core.heard import heard_in
 from agent_core.model import ModelError
 from gateway.budgets import Amount, Budgets
 from gateway.commands.table import all_commands
+from gateway.errors import CommandRefused
 from gateway.local_chat import LocalChat, new_key
 from gateway.messages import SessionKey
 from gateway.prompts import Prompts
@@ -184,3 +186,17 @@ async def test_the_gate_is_that_of_the_session(db: Database) -> None:
     talk = replace(chat(db, ScriptedModel([assistant("hi")])), gate=gate)
     await talk.say("hello")
     assert seen == await rows(db, "SELECT key, id FROM sessions")
+
+
+async def test_piped_text_comes_along_but_is_not_what_the_user_said(db: Database) -> None:
+    model = ScriptedModel([assistant("read it")])
+    assert await chat(db, model).say("summarise", piped="rm -rf /srv") == "read it"
+    heard = heard_in(model.asked[-1], [])
+    assert heard.own_words == "summarise"
+    assert [(passage.origin, "rm -rf /srv" in passage.text) for passage in heard.outside] == [("standard input", True)]
+
+
+@pytest.mark.parametrize("command", ["/nwe", "/why"])
+async def test_a_command_that_cannot_be_run_is_refused(db: Database, command: str) -> None:
+    with pytest.raises(CommandRefused, match=command):
+        await chat(db, ScriptedModel([])).say(command)

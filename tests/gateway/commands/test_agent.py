@@ -57,4 +57,4 @@ def test_a_new_conversation_begins_as_usual(tx: Transaction) -> None:
 
 def test_at_the_terminal_there_is_nothing_to_choose(tx: Transaction) -> None:
     reply = all_commands().run(tx, CommandCall(key=KEY, name="verbose", place="cli"))
-    assert "not available" in reply.text
+    assert reply.text == "/verbose works in chats, not in the terminal. /help lists what works here."

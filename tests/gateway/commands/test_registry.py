@@ -62,7 +62,7 @@ COMMANDS = Commands(
         ("restart", "owner", "chat", "done"),
         ("restart", "member", "chat", "/restart is not available to you here. /help lists what is."),
         ("clear", "owner", "cli", "done"),
-        ("clear", "owner", "chat", "/clear is not available to you here. /help lists what is."),
+        ("clear", "owner", "chat", "/clear works in the terminal, not in chats. /help lists what works here."),
         ("statsu", "member", "chat", "There is no command /statsu. Did you mean /status?"),
         ("restrat", "owner", "chat", "There is no command /restrat. Did you mean /restart or /status?"),
         ("restrat", "member", "chat", "There is no command /restrat. Did you mean /status?"),
