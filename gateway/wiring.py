@@ -349,11 +349,20 @@ def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardM
     return HeardModel(model)
 
 
-def build_tools(settings: Settings, home: Home, db: Database, sends: Sends | None = None) -> list[Tool]:
-    """The tools that are switched on, those that keep something handed the place to keep it. Without `sends` there is
-    nowhere to send messages to, and nobody who watches what runs in the background."""
+def build_tools(
+    settings: Settings,
+    home: Home,
+    db: Database,
+    sends: Sends | None = None,
+    *,
+    on_broken: Callable[[str, str], None] = lambda file, reason: None,
+) -> list[Tool]:
+    """Return the tools that are switched on, with the place to keep what they keep. Without `sends` there is nowhere
+    to send messages to, and nobody who watches what runs in the background. `on_broken` is called with each file of
+    the user that could not be loaded, and the reason; the log has both in any case."""
     known = load_builtin()
-    load_folder(home.root / "tools")
+    for file, reason in load_folder(home.root / "tools").items():
+        on_broken(file, reason)
     try:
         chosen = select(known, settings.agent.enabled_toolsets, settings.agent.disabled_toolsets, has_workplace=True)
     except ToolsetError as error:

@@ -23,6 +23,7 @@ from hermes_cli.opening import Opened, open_store
 from hermes_cli.piped import read_piped
 from hermes_cli.prompting import Screen, typed
 from hermes_config.redaction import NOTE
+from tools.parts import one_line
 
 _LEAVE = {"/quit", "/exit"}
 
@@ -102,7 +103,7 @@ def _screen(opened: Opened, lines: TextIO) -> Screen:
 
 def _chat(opened: Opened, db: Database, model: Model, screen: Screen) -> LocalChat:
     settings = opened.settings
-    tools = build_tools(settings, opened.home, db)
+    tools = build_tools(settings, opened.home, db, on_broken=lambda file, reason: _tell_broken(opened, file, reason))
     hints = {"cli": "Your answers are shown in a terminal: write plain text or simple Markdown."}
     return LocalChat(
         db=db,
@@ -118,4 +119,11 @@ def _chat(opened: Opened, db: Database, model: Model, screen: Screen) -> LocalCh
         max_iterations=settings.agent.max_iterations,
         history_messages=settings.agent.history_messages,
         key=new_key(),
+    )
+
+
+def _tell_broken(opened: Opened, file: str, reason: str) -> None:
+    reason = one_line(build_redactor(opened.settings).clean(reason)).rstrip(".")
+    click.echo(
+        f"Tool file {file} could not be loaded: {reason}. Fix or remove it; details: {opened.home.log_file}", err=True
     )

@@ -39,7 +39,12 @@ def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> O
         click.echo(f"Warning: {warning}", err=True)
     settings = loaded.settings
     # Always: structlog's own default shows local variables, and those may hold secrets.
-    logs.configure(level="warning", style=settings.logs.format, secrets=secret_values(settings))
+    logs.configure(
+        level="warning",
+        style=settings.logs.format,
+        secrets=secret_values(settings),
+        to=logs.LogFile(home.log_file) if home.root.is_dir() else None,
+    )
     return Opened(home=home, settings=settings)
 
 

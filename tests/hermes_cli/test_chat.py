@@ -151,3 +151,18 @@ def test_a_command_that_is_refused_is_a_failure(command: str, reason: str) -> No
     run = hermes("chat", "-q", command)
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr == f"hermes: {reason}\n"
+
+
+def test_a_broken_tool_file_is_one_line_and_the_rest_is_in_the_log(home: Path) -> None:
+    (home / "tools").mkdir(parents=True, mode=0o700)
+    (home / "tools" / "mine.py").write_text("import nothing_of_that_name")
+    run = hermes("chat", "-q", "what is 17 * 23?")
+    assert (run.returncode, run.stdout) == (0, "17 * 23 = 391\n")
+    log = home / "logs" / "hermes.log"
+    assert run.stderr == (
+        "Tool file mine.py could not be loaded: ModuleNotFoundError: No module named 'nothing_of_that_name'. "
+        f"Fix or remove it; details: {log}\n"
+    )
+    assert "Traceback" in log.read_text()
+    assert log.stat().st_mode & 0o077 == 0
+    assert log.parent.stat().st_mode & 0o077 == 0
