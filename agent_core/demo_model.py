@@ -187,7 +187,8 @@ def _tell_command(result: str) -> str:
         return f"It runs in the background as {told['session_id']} (“stop {told['session_id']}” ends it)."
     output = _shortened(told["output"].strip("\n"))
     fence = "~~~~" if "```" in output else "```"
-    lines = [f"{fence}\n{output}\n{fence}" if output else "It wrote nothing.", told["error"] or ""]
+    silent = "No output." if told["exit_code"] or told["error"] else "Done, no output."
+    lines = [f"{fence}\n{output}\n{fence}" if output else silent, told["error"] or ""]
     if told["exit_code"]:
         lines.append(f"It ended with exit code {told['exit_code']}.")
     return "\n".join(filter(None, (*lines, told.get("note"))))

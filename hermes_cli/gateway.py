@@ -35,7 +35,7 @@ def gateway(ctx: click.Context) -> None:
 
 @gateway.command()
 @click.option("-m", "--model", help="Use another model this time.")
-@click.option("--log-level", help="debug, info, warning or error.")
+@click.option("--log-level", help="How much to log: debug, info, warning or error.")
 def run(model: str | None = None, log_level: str | None = None) -> None:
     """Serve until stopped. Ctrl-C, SIGTERM or a closed terminal lets running turns finish; a second Ctrl-C or SIGTERM
     does not wait."""

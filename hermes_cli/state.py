@@ -67,7 +67,7 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
         lost = [asdict(one) for one in losses]
         click.echo(json.dumps({"from": reach.found, "to": target, "lost": lost, "kept": kept.name}, indent=2))
         return
-    click.echo(f"Done: state.db has schema {target}. What it was before is in backups/{kept.name}.")
+    click.echo(f"Done: the database has schema {target}. What it was before is in backups/{kept.name}.")
     click.echo("Install the older version now, before any other command: this one would upgrade it again.")
 
 
@@ -155,9 +155,9 @@ def _check_lines(found: "Outlook") -> Iterator[str]:
     if found.problem:
         yield found.problem
     elif found.schema == found.newest:
-        yield f"state.db is sound and up to date (schema {found.schema}). There is nothing to do."
+        yield f"The database is sound and up to date (schema {found.schema}). There is nothing to do."
     else:
-        yield f"state.db is sound and has schema {found.schema}. The next start brings it to {found.newest}."
+        yield f"The database is sound and has schema {found.schema}. The next start brings it to {found.newest}."
         yield "That was tried on a copy and works. Nothing was changed."
     if found.room is not None:
         yield f"It takes {in_bytes(found.room.needed_bytes)} of room; {in_bytes(found.room.free_bytes)} are free."
@@ -165,7 +165,7 @@ def _check_lines(found: "Outlook") -> Iterator[str]:
 
 def _no_way(found: int, oldest: int, target: int) -> str:
     if target >= found:
-        return f"state.db has schema {found}; {target} is not before that."
+        return f"The database has schema {found}; {target} is not before that."
     reason = f"the oldest that can be gone back to is {oldest}" if oldest < found else "none can be gone back to"
     return (
         f"There is no way from schema {found} to {target}: {reason}. `hermes state backups` lists copies from before, "
@@ -174,7 +174,7 @@ def _no_way(found: int, oldest: int, target: int) -> str:
 
 
 def _undo_lines(found: int, target: int, losses: "list[Lost]") -> Iterator[str]:
-    yield f"state.db goes back from schema {found} to {target}. That was tried on a copy and works."
+    yield f"The database goes back from schema {found} to {target}. That was tried on a copy and works."
     if not losses:
         yield "Nothing is lost by it."
         return

@@ -124,7 +124,8 @@ async def test_a_plain_request_becomes_a_real_tool_call(text: str, name: str, ar
     ("text", "result", "words"),
     [
         ("run ls", {"output": "a\nb\n", "error": None, "exit_code": 0}, "```\na\nb\n```"),
-        ("run true", {"output": "", "error": None, "exit_code": 0}, "It wrote nothing."),
+        ("run true", {"output": "", "error": None, "exit_code": 0}, "Done, no output."),
+        ("run false", {"output": "", "error": None, "exit_code": 1}, "No output.\nIt ended with exit code 1."),
         ("run x", {"output": "no\n", "error": None, "exit_code": 3}, "```\nno\n```\nIt ended with exit code 3."),
         ("run cat", {"output": "```\n", "error": None, "exit_code": 0, "note": "So."}, "~~~~\n```\n~~~~\nSo."),
         ("run a in the background", {"session_id": "proc_1", "pid": 5}, "as proc_1 (“stop proc_1” ends it)"),

@@ -76,7 +76,7 @@ def test_check_tells_what_the_next_start_would_do(old: Path) -> None:
 
 
 def test_check_of_a_current_database_says_so(current: Path) -> None:
-    assert run("check").stdout == f"state.db is sound and up to date (schema {NEWEST}). There is nothing to do.\n"
+    assert run("check").stdout == f"The database is sound and up to date (schema {NEWEST}). There is nothing to do.\n"
 
 
 def test_check_fails_when_it_would_not_work(old: Path) -> None:
@@ -96,7 +96,7 @@ def test_undo_says_what_is_lost_and_asks(current: Path) -> None:
     assert schema_of(current) == NEWEST
     done = run("undo", typed="y\n")
     assert done.exit_code == 0, done.output
-    assert f"Done: state.db has schema {OLD}." in done.stdout
+    assert f"Done: the database has schema {OLD}." in done.stdout
     assert "Install the older version now" in done.stdout
     assert schema_of(current) == OLD
 
