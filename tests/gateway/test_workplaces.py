@@ -13,6 +13,7 @@ from gateway.workplaces import Workplaces, workplace_here
 from hermes_config.places import Home
 from hermes_config.settings import TerminalSettings
 from tests.gateway.scene import inbound
+from tests.programs import needs
 from tests.tools.places import asking
 from tools.backends.base import Workplace
 from tools.backends.sandbox import SandboxProblem
@@ -62,6 +63,7 @@ async def test_the_owner_alone_works_on_this_machine(tmp_path: Path, places: Wor
     assert (place.backend.name, place.current_folder) == ("local", str(tmp_path / "work"))
 
 
+@needs("bubblewrap")
 @pytest.mark.parametrize(
     "turn", [OWNER_IN_GROUP, ADA, BOB, TOGETHER], ids=["owner in a group", "member", "guest", "several"]
 )
@@ -73,6 +75,7 @@ async def test_everybody_else_works_in_a_sandbox(places: Workplaces, turn: Turn)
     assert Path(place.workspace).parent == places.home.workspaces
 
 
+@needs("bubblewrap")
 @pytest.mark.parametrize("backend", ["local", "bubblewrap"])
 async def test_what_a_path_means_is_told_as_commands_there_would_understand_it(tmp_path: Path, backend: str) -> None:
     chosen = TerminalSettings.model_validate({"cwd": str(tmp_path), "backend": backend})
@@ -83,6 +86,7 @@ async def test_what_a_path_means_is_told_as_commands_there_would_understand_it(t
         assert (str(places.folder(turn)), str(places.home_folder(turn))) == (place.workspace, place.backend.home)
 
 
+@needs("bubblewrap")
 async def test_nobody_has_anybody_elses_folder_or_name(places: Workplaces) -> None:
     turns = (OWNER, OWNER_IN_GROUP, ADA, BOB, TOGETHER)
     found = [place for turn in turns if (place := await of(places, turn)) is not None]
@@ -90,6 +94,7 @@ async def test_nobody_has_anybody_elses_folder_or_name(places: Workplaces) -> No
         assert len({getattr(place, what) for place in found}) == len(turns), what
 
 
+@needs("bubblewrap")
 async def test_a_conversation_finds_its_shell_as_it_left_it_and_a_new_one_begins_anew(places: Workplaces) -> None:
     place = await of(places, ADA)
     assert place is not None
@@ -119,6 +124,7 @@ async def test_killed_in_the_middle_of_a_turn_the_shell_goes_on_where_it_was(pla
     assert {"N0", "N1", "N2", "N3"} <= resumed.environment.keys()
 
 
+@needs("bubblewrap")
 async def test_after_a_new_conversation_processes_have_the_same_holder(places: Workplaces) -> None:
     first, second = await of(places, ADA), await of(places, replace(ADA, session_id="s2"))
     assert first is not None
@@ -126,6 +132,7 @@ async def test_after_a_new_conversation_processes_have_the_same_holder(places: W
     assert first.holder == second.holder
 
 
+@needs("bubblewrap")
 async def test_what_was_exported_is_closed_to_others(places: Workplaces) -> None:
     place = await of(places, ADA)
     assert place is not None
@@ -140,6 +147,7 @@ async def test_what_was_exported_is_closed_to_others(places: Workplaces) -> None
     assert again.environment == {}
 
 
+@needs("bubblewrap")
 async def test_in_the_sandbox_of_an_owner_our_home_is_not_the_workspace(tmp_path: Path) -> None:
     home = Home(tmp_path / ".hermes")
     places = Workplaces(home=home, terminal=TerminalSettings(cwd=str(tmp_path), backend="bubblewrap"))

@@ -20,6 +20,7 @@ from gateway.spoken import spoken
 from hermes_config.places import Home
 from tests.gateway.store.rows import accepted, inbound
 from tests.journeys.obedient import Calls, Collector, ObedientModel, order, run
+from tests.programs import needs
 from tests.thorough import a_few_of
 from tools.base import Tool, ToolContext
 from tools.builtin import load_builtin
@@ -28,6 +29,8 @@ from tools.parts import Media, Quote, Text
 from tools.registry import build_tool
 from tools.toolsets import select
 from tools.workplaces import local_workplace
+
+pytestmark = [needs("curl"), needs("git")]
 
 CANARY = "kanarienvogel7391"
 NOTES = "notes.txt"  # nothing about it looks like a secret

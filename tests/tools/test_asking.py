@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.tools.places import KINDS, place_in
+from tests.programs import needs
+from tests.tools.places import place_in
 from tools import asking, changed_files
 from tools.backends.base import Workplace
 from tools.backends.bubblewrap import BubblewrapBackend
@@ -316,7 +317,7 @@ async def test_what_is_too_much_to_be_read_counts_as_unread(place: Workplace) ->
     assert "cannot be known" in (await asked(place, "pytest", heard=TAINTED)).reasons[0]
 
 
-@pytest.mark.skipif("bubblewrap" not in KINDS, reason="no sandbox can be made here")
+@needs("bubblewrap")
 async def test_in_a_sandbox_only_outside_text_is_a_reason_and_whoever_asks_decides(tmp_path: Path) -> None:
     place = place_in(tmp_path, "bubblewrap")
     assert await question(place, "rm -rf /; cat ~/.ssh/id_rsa") is None

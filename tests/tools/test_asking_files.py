@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.tools.places import KINDS, place_in
+from tests.programs import needs
+from tests.tools.places import place_in
 from tests.tools.test_asking import Listening
 from tools.backends.base import Workplace
 from tools.base import ToolContext
@@ -206,7 +207,7 @@ async def test_arguments_that_make_no_sense_are_left_to_the_tool(place: Workplac
         assert await question(place, "file_write", **given) is None
 
 
-@pytest.mark.skipif("bubblewrap" not in KINDS, reason="no sandbox can be made here")
+@needs("bubblewrap")
 async def test_in_a_sandbox_files_are_not_asked_about(tmp_path: Path) -> None:
     place = place_in(tmp_path, "bubblewrap")
     assert await question(place, "file_write", path="~/.bashrc", content="x") is None

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.tools.places import KINDS, place_in
+from tests.programs import needs
+from tests.tools.places import place_in
 from tests.tools.test_asking import TAINTED, Listening
 from tools.asking_typed import Reader, _kept, about_process, reader_of
 from tools.backends.base import Spawned
@@ -245,7 +246,7 @@ async def test_lines_that_were_allowed_are_not_asked_about_again(tmp_path: Path)
     assert await Console(tmp_path, "some-program", pty=True).asks("rm -rf a\ry\ry\r") == [True]  # however many follow
 
 
-@pytest.mark.skipif("bubblewrap" not in KINDS, reason="no sandbox can be made here")
+@needs("bubblewrap")
 async def test_in_a_sandbox_answers_are_not_asked_about(tmp_path: Path) -> None:
     console = Console(tmp_path, "some-program")
     console.place = place_in(tmp_path, "bubblewrap")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.programs import needs
 from tests.tools.backends.watching import is_there, nap, until
 from tests.tools.places import KINDS, Ask, asking, place_in
 from tools import processes
@@ -248,6 +249,7 @@ async def test_killing_one_ends_its_whole_tree(tmp_path: Path, kind: str) -> Non
     assert (await room.process(action="kill", session_id=which))["status"] == "exited"
 
 
+@needs("procps")
 async def test_what_it_left_running_is_told_with_its_end(room: Room) -> None:
     left = nap()
     which = await room.start(f"{left} & until pgrep -fx '{left}'; do :; done; echo done")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.programs import needs
 from tests.thorough import a_few_of
 from tests.tools.places import KINDS, Ask, asking, place_in
 from tools.backends.base import Workplace
@@ -367,7 +368,7 @@ async def test_a_risky_command_is_refused_where_nothing_isolates(ask: Ask, place
     assert not (Path(place.workspace) / "precious").exists()
 
 
-@pytest.mark.skipif("bubblewrap" not in KINDS, reason="no sandbox can be made here")
+@needs("bubblewrap")
 async def test_in_a_sandbox_risky_commands_run(tmp_path: Path) -> None:
     told = await terminal(place_in(tmp_path, "bubblewrap"), sudo_password=CANARY)(
         command="mkdir x; rm -rf x; ls; sudo true; cat /dev/fd/199"

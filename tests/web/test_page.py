@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.browser import Browser, Page, needs_chromium
+from tests.programs import needs
+from tests.web.browser import Browser, Page
 from tests.web.conftest import Site
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_chromium]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs("chromium")]
 
 
 async def send(page: Page, text: str) -> None:

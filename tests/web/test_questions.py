@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.stage import until
-from tests.web.browser import Browser, Page, needs_chromium
+from tests.programs import needs
+from tests.web.browser import Browser, Page
 from tests.web.conftest import Site
 from tests.web.test_page import ask, send
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_chromium]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs("chromium")]
 
 LABELS = "[...document.querySelectorAll('%s button')].map((one) => one.innerText)"
 STANDS = "document.querySelector('.asking .choices')"

@@ -12,9 +12,10 @@ import pytest_asyncio
 
 from playground.page.server import Playground, playground
 from tests.playground.page.scene import ROOT
-from tests.web.browser import Browser, Page, needs_chromium, open_browser
+from tests.programs import needs
+from tests.web.browser import Browser, Page, open_browser
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_chromium]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs("chromium")]
 
 SECONDS = 30.0  # for anything; on an idle machine it takes milliseconds
 ADA = {"telegram": "1002", "discord": "1200000000000000002", "slack": "U0ADA00001"}

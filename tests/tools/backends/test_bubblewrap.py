@@ -1,4 +1,4 @@
-"""Inside of a real sandbox. Collected only where one can be made (see conftest)."""
+"""Inside of a real sandbox."""
 
 import asyncio
 import json
@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import needs
 from tests.tools.backends.watching import is_there, nap, until
 from tools.backends import bubblewrap, kept
 from tools.backends.base import BackendFailed, Command, FileRefused, Search
 from tools.backends.bubblewrap import BubblewrapBackend, SandboxLimits
+
+pytestmark = needs("bubblewrap")
 
 LIMITS = SandboxLimits(memory_mb=200, max_processes=40, workspace_mb=20)
 

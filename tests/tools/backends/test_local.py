@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import needs
 from tests.thorough import a_few_of
 from tests.tools.backends.watching import command_lines, is_there, nap, until
 from tools.backends import kept
@@ -50,7 +51,9 @@ async def test_both_streams_come_in_their_order_with_the_exit_code(backend: Loca
         (Command(text=r"printf 'caf\303\251 \377\n'"), "café \ufffd\n"),
         (Command(text="tty || true"), "not a tty\n"),
         (Command(text="read x; echo got:$x", stdin=b"yes\n", pty=True), "yes\r\ngot:yes\r\n"),
-        (Command(text="ps -o pid=,sid= -p $$ | awk '{print $1 == $2}'"), "1\n"),
+        pytest.param(
+            Command(text="ps -o pid=,sid= -p $$ | awk '{print $1 == $2}'"), "1\n", marks=needs("procps"), id="session"
+        ),
     ],
 )
 async def test_a_command_is_run_as_it_is_said(backend: LocalBackend, command: Command, output: str) -> None:
@@ -234,6 +237,7 @@ async def test_who_takes_too_long_over_its_end_is_not_waited_for_after_a_stop(ba
     assert not late.exists()
 
 
+@needs("procps")
 @pytest.mark.parametrize("how", [how for how in LEAVERS if how not in ("as itself", "in a pipeline")])
 async def test_what_a_command_leaves_at_its_end_is_ended_and_told(backend: LocalBackend, how: str) -> None:
     left = nap()

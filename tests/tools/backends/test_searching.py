@@ -2,19 +2,19 @@
 
 import asyncio
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.programs import needs
 from tools.backends import host_files, searching
 from tools.backends.base import FileRefused, Found, Search
 from tools.backends.globs import name_matches, parse_ignore_file, segments_match, verdict
 from tools.backends.local import LocalBackend
 
-WITH_RIPGREP = [True, False] if shutil.which("rg") else [False]
+WITH_RIPGREP = [pytest.param(True, marks=needs("ripgrep")), False]
 
 TREE = {
     "a.txt": "needle one\nhay\nneedle two\n",
