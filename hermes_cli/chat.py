@@ -14,7 +14,8 @@ import click
 def chat(words: tuple[str, ...] = (), query: str | None = None, model: str | None = None) -> None:
     """Talk to the agent here, or ask it one QUESTION.
 
-    Text that is piped in goes along with the question: git diff | hermes chat "review this"
+    Text on standard input goes along with the question: git diff | hermes chat "review this". Inside a shell loop
+    that reads a file, add </dev/null: else the question takes the rest of the file.
     """
     from hermes_cli.opening import open_home
 
