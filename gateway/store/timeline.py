@@ -10,7 +10,8 @@ from gateway.messages import Choice
 from gateway.store.connection import Row, Transaction
 from gateway.store.outbox import load_choices
 from gateway.store.search import Filter, search
-from tools.parts import Part, load_parts, loads_list, text_of
+from gateway.titles import title_of
+from tools.parts import Part, load_parts, loads_list, text_of, words_of
 
 _SHOWN_CHARS = 20_000  # of a tool's result: more is for models
 
@@ -77,18 +78,25 @@ def timeline(tx: Transaction, account: str, chat: str, session_key: str, *, limi
 
 
 def chats(tx: Transaction, platform: str, *, limit: int = 100) -> list[Chat]:
-    """One row a chat, the one used last first."""
+    """Return the chats with a conversation or a waiting message, the one used last first."""
     rows = tx.all(
-        """SELECT s.chat, MAX(s.updated_ms) AS updated_ms,
-                  (SELECT title FROM sessions t WHERE t.platform = s.platform AND t.chat = s.chat AND t.title <> ''
-                    ORDER BY t.created_ms LIMIT 1) AS title,
-                  EXISTS (SELECT 1 FROM turns WHERE session_key = s.key AND state <> 'done') AS running
-             FROM sessions s WHERE s.platform = ? GROUP BY s.chat ORDER BY updated_ms DESC LIMIT ?""",
+        """WITH begun AS (
+               SELECT key, chat, MAX(updated_ms) AS updated_ms FROM sessions WHERE platform = ? GROUP BY chat
+           ), waiting AS (
+               SELECT session_key AS key, chat, MAX(accepted_ms) AS updated_ms FROM inbox
+                WHERE account = ? AND kind = 'message' AND state <> 'done' GROUP BY chat
+           )
+           SELECT key, chat, updated_ms, EXISTS (
+                      SELECT 1 FROM turns WHERE session_key = key AND state <> 'done') AS running FROM begun
+            UNION ALL
+           SELECT key, chat, updated_ms, TRUE FROM waiting WHERE chat NOT IN (SELECT chat FROM begun)
+            ORDER BY updated_ms DESC LIMIT ?""",
+        platform,
         platform,
         limit,
     )
     return [
-        Chat(id=row["chat"], title=row["title"] or "", updated_ms=row["updated_ms"], running=bool(row["running"]))
+        Chat(id=row["chat"], title=title(tx, row["key"]), updated_ms=row["updated_ms"], running=bool(row["running"]))
         for row in rows
     ]
 
@@ -107,8 +115,15 @@ def find_chats(tx: Transaction, platform: str, query: str, *, limit: int = 50) -
 
 
 def title(tx: Transaction, session_key: str) -> str:
+    """Return the title of a chat; before its first turn has ended, the one that it will get."""
     row = tx.one("SELECT title FROM sessions WHERE key = ? AND title <> '' ORDER BY created_ms LIMIT 1", session_key)
-    return str(row["title"]) if row is not None else ""
+    if row is not None:
+        return str(row["title"])
+    first = tx.one(
+        "SELECT parts FROM inbox WHERE session_key = ? AND kind = 'message' ORDER BY id LIMIT 1", session_key
+    )
+    parts = load_parts(first["parts"]) if first is not None else ()
+    return title_of(words_of(parts) or text_of(parts))
 
 
 def _said(row: Row) -> Said:

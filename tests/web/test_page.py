@@ -79,6 +79,16 @@ async def test_a_question_gets_its_answer_and_the_chat_its_name(page: Page) -> N
     assert "391" in await page.run("document.querySelector('#spoken').textContent")
 
 
+async def test_a_new_chat_is_listed_under_its_first_message_while_it_is_answered(page: Page, site: Site) -> None:
+    site.go(False)
+    await send(page, "hold A story that is not finished yet.")
+    await page.wait_for("document.querySelector('.chat[aria-current]')?.innerText.includes('hold A story')")
+    await page.wait_for("document.querySelector('#title').innerText === 'hold A story that is not finished yet.'")
+    assert await page.count(".chat[aria-current] .working") == 1
+    site.go()
+    await page.wait_for("document.querySelector('.chat[aria-current] time')")
+
+
 async def test_the_examples_of_an_empty_chat_work(page: Page) -> None:
     await page.click(".example:nth-child(2)")
     await page.wait_for("document.querySelector('.answer:not(.draft)')?.innerText.includes('water the plants')")

@@ -82,6 +82,8 @@ async def test_what_waits_in_other_chats_is_listed_above_and_decided_there(
     assert f"rm -r {first}" in await page.text("#waiting pre")
     assert await page.run(LABELS % row) == ["Once", "Session", "Always", "Deny"]
     await page.screenshot(tmp_path / "waiting.png")
+    assert (await page.text("#waiting .asked-in")).startswith("Asked in run rm -r /")
+    assert await page.run("document.querySelector('.asked-in a').hash") == "#00000000000000aa"
     assert await other.run("document.querySelector('#waiting').hidden")
     assert "391" in await ask(page, "what is 17 * 23?")  # which it does not keep from talking
     await choose(page, row, "Deny")
@@ -95,6 +97,22 @@ async def test_what_waits_in_other_chats_is_listed_above_and_decided_there(
     await choose(page, row, "Once")
     await until(lambda: not second.exists())
     await page.wait_for("document.querySelector('#waiting').hidden")
+    await other.close()
+
+
+async def test_the_chat_in_which_a_question_waits_is_listed_and_one_click_away(
+    page: Page, site: Site, browser: Browser, tmp_path: Path
+) -> None:
+    folder = filled(tmp_path / "old")
+    other = await browser.new_page()
+    await other.go(site.address + "#00000000000000cc")
+    await other.wait_for("document.querySelector('#about').textContent")
+    await wants_gone(other, folder)
+    await page.wait_for("document.querySelector('.chat[href=\"#00000000000000cc\"]')?.innerText.includes('run rm -r')")
+    await page.click(".asked-in a")
+    await page.wait_for("location.hash === '#00000000000000cc' && document.querySelector('.asking .choices')")
+    await choose(page, ".asking .choices", "Deny")
+    await page.wait_for("document.querySelector('.answer:not(.draft)')")
     await other.close()
 
 

@@ -133,7 +133,10 @@ class App {
     if (event.type === "started" || event.type === "ended")
       this.sidebar.mark(event.chat, { running: event.type === "started" });
     if (event.type === "message") this.sidebar.mark(event.chat, { unread: true });
-    if (event.type === "user") this.unsent.taken(event.item.id);
+    if (event.type === "user") {
+      this.unsent.taken(event.item.id);
+      this.sidebar.reload(); // it may be the first message of a new chat
+    }
     if (event.chat !== this.chat.id) return;
     this.chat.take(event);
     if (event.type === "message") this.answered(event.item);

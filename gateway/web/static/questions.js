@@ -36,7 +36,7 @@ export class Questions {
       el("p", {}, question.for ? `May I do this for ${question.for}?` : "May I do this?"),
       el("pre", {}, question.action),
       el("p", { class: "why" }, whyOf(question)),
-      el("p", { class: "why" }, `Asked in ${question.session}.`),
+      el("p", { class: "why asked-in" }, "Asked in ", placeOf(question), "."),
       buttonsView(question.choices, (choice) => this.decide(question.id, choice.verdict)),
     );
   }
@@ -49,6 +49,11 @@ export class Questions {
     }
     this.fetch();
   }
+}
+
+/** A chat of this page is opened with a click; others are named. */
+function placeOf({ account, chat, title, session }) {
+  return account === "web" ? el("a", { href: `#${chat}`, dir: "auto" }, title || "New chat") : session;
 }
 
 function whyOf({ where, reasons, rules }) {

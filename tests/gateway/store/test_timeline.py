@@ -36,6 +36,17 @@ def test_damage_to_a_row_is_not_the_end_of_the_chat(tx: Transaction) -> None:
     assert len(timeline.timeline(tx, "web", KEY.chat, str(KEY))) == 2
 
 
+def test_a_chat_is_listed_under_its_first_message_before_a_turn_has_begun(tx: Transaction) -> None:
+    take(tx, inbound("what time\nis it?", key=KEY, sender=Sender(id="owner")))
+    (chat,) = timeline.chats(tx, "web")
+    assert (chat.id, chat.title, chat.running) == (KEY.chat, "what time is it?", True)
+    turn = turns.begin(tx)
+    assert turn is not None
+    assert [(one.title, one.running) for one in timeline.chats(tx, "web")] == [("what time is it?", True)]
+    turns.finish(tx, turn.id, turn.messages, "failed")
+    assert [(one.title, one.running) for one in timeline.chats(tx, "web")] == [("what time is it?", False)]
+
+
 def test_no_look_at_a_chat_reads_all_messages(tx: Transaction) -> None:
     _exchange(tx, "what time is it?", "noon")
     asked: list[str] = []
