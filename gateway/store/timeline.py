@@ -3,6 +3,7 @@
 Not the model's transcript: commands, notices and explanations are in it too.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -167,10 +168,23 @@ def tools_of_turn(tx: Transaction, turn_id: str) -> tuple[ToolUse, ...]:
             id=call["id"],
             name=call["name"],
             arguments=call["arguments"],
-            result=text_of(load_parts(results[call["id"]]["parts"]))[:_SHOWN_CHARS] if call["id"] in results else None,
+            result=_shorten(text_of(load_parts(results[call["id"]]["parts"]))) if call["id"] in results else None,
             error=bool(results[call["id"]]["is_error"]) if call["id"] in results else False,
         )
         for row in rows
         if row["tool_calls"]
         for call in loads_list(row["tool_calls"])
     )
+
+
+def _shorten(result: str) -> str:
+    """Cut what a command printed, not the JSON around it: the page could no longer read that."""
+    if len(result) <= _SHOWN_CHARS:
+        return result
+    try:
+        value = json.loads(result)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or not isinstance(value.get("output"), str):
+        return result[:_SHOWN_CHARS]
+    return json.dumps(value | {"output": value["output"][:_SHOWN_CHARS]}, ensure_ascii=False)

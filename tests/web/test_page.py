@@ -105,6 +105,25 @@ async def test_tool_activity_unfolds(page: Page) -> None:
     assert await page.count(".tool-state.done") == 1
 
 
+async def test_the_output_of_a_command_is_shown_as_it_was_printed(page: Page) -> None:
+    await ask(page, "run printf 'one\\n\\ttwo\\n'; exit 3")
+    for _ in range(2):  # as it was told, and as it is found again
+        await page.click(".answer summary")
+        await page.wait_for("document.querySelector('.tool-body')")
+        assert await page.run("document.querySelector('.tool-output pre').textContent") == "one\n\ttwo\n"
+        assert "Exit code: 3" in await page.text(".tool-output")
+        await page.reload()
+        await page.wait_for("document.querySelector('.answer summary')")
+
+
+async def test_long_output_is_shown_as_it_was_printed_after_a_reload(page: Page) -> None:
+    await ask(page, "run seq 1 6000")
+    await page.reload()
+    await page.click(".answer summary")
+    await page.wait_for("document.querySelector('.tool-output pre')?.textContent.startsWith('1\\n2\\n3\\n')")
+    assert "Exit code: 0" in await page.text(".tool-output")
+
+
 async def test_an_answer_is_shown_while_it_is_written(page: Page, site: Site) -> None:
     site.go(False)
     await send(page, "hold The first half is here, **and bold. The second half** comes later.")
