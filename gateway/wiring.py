@@ -150,6 +150,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         build_media_files(home),
         platforms.get("web"),
         model,
+        commands,
         lambda: gateway.state(),
         clean=redactor.clean,
         decided=lambda: gateway.after_commit(),

@@ -30,7 +30,7 @@ def access_commands(
         CommandSpec(
             name="pairing",
             category="Access",
-            description="Show who asks to be let in, let them in, show them the door",
+            description="Manage who may talk to me",
             argument_hint="[list|approve CODE|revoke ID|clear]",
             run=desk.pairing,
             owners_only=True,
@@ -38,7 +38,7 @@ def access_commands(
         CommandSpec(
             name="allow",
             category="Access",
-            description="Let everybody in this group talk to me, or no longer",
+            description="Let everyone in this group talk to me, or only those who may anyway",
             argument_hint="here|off",
             run=desk.allow,
             places=frozenset({"chat"}),

@@ -44,11 +44,13 @@ def _greet(_: Transaction, call: CommandCall) -> CommandReply:
 
 
 def _help(commands: Commands, call: CommandCall) -> str:
-    lines: list[str] = []
-    for category, specs in groupby(commands.available(call.role, call.place), key=lambda spec: spec.category):
-        lines.append(category)
-        lines += [f"  {_usage(spec)}: {spec.description}" for spec in specs]
-    return "\n".join(lines)
+    # A terminal shows text as it is; a chat renders Markdown, and would join indented lines to one paragraph.
+    heading, item = ("{}", "  {}: {}") if call.place == "cli" else ("**{}**", "- {}: {}")
+    groups = groupby(commands.available(call.role, call.place), key=lambda spec: spec.category)
+    return "\n\n".join(
+        "\n".join([heading.format(category), *(item.format(_usage(spec), spec.description) for spec in specs)])
+        for category, specs in groups
+    )
 
 
 def _usage(spec: CommandSpec) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 from aiohttp import hdrs, web
 
+from gateway.commands.registry import Commands
 from gateway.errors import PlatformUnavailable
 from gateway.messages import MediaKind
 from gateway.platforms.web import WebPlatform, files, key_of, tool_line, words
@@ -41,6 +42,7 @@ class WebServer:
     media_files: MediaFiles
     door: Door
     model_name: str
+    commands: Commands
     host: str
     port: int
     max_file_bytes: int
@@ -109,6 +111,15 @@ class WebServer:
                 "version": version("hermes-gateway"),
                 "model": self.model_name,
                 "max_file_bytes": self.max_file_bytes,
+                "commands": [
+                    {
+                        "name": spec.name,
+                        "aliases": spec.aliases,
+                        "hint": spec.argument_hint,
+                        "description": spec.description,
+                    }
+                    for spec in self.commands.available("owner", "chat")
+                ],
             }
         )
 

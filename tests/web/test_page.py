@@ -162,6 +162,59 @@ async def test_escape_while_a_word_is_composed_does_not_stop_the_answer(page: Pa
     assert await page.count(".entry.user") == 1  # no "/stop"
 
 
+async def test_help_has_headings_and_a_list_of_commands(page: Page) -> None:
+    await ask(page, "/help")
+    headings = await page.run("[...document.querySelectorAll('.answer .prose strong')].map((one) => one.innerText)")
+    assert headings == ["Session", "Agent", "Access", "Help"]
+    items = await page.run("[...document.querySelectorAll('.answer .prose li')].map((one) => one.innerText)")
+    assert "/new, /reset: Start a new conversation" in items
+    assert "/help: List the commands" in items
+
+
+OFFERED = "[...document.querySelectorAll('#commands:not([hidden]) b')].map((one) => one.innerText)"
+
+
+async def test_a_slash_offers_the_commands(page: Page) -> None:
+    await page.type("/", into="#message")
+    assert {"/new", "/stop", "/help"} <= set(await page.run(OFFERED))
+    await page.type("st")
+    assert await page.run(OFFERED) == ["/stop", "/status"]
+    await page.press("ArrowDown")
+    assert "/status" in await page.text("#commands [aria-selected='true']")
+    await page.press("ArrowDown")  # from the last to the first
+    await page.press("Tab")
+    assert await page.run("[document.querySelector('#message').value, document.activeElement.id]") == [
+        "/stop ",
+        "message",
+    ]
+    assert await page.run(OFFERED) == []
+    await page.run("document.querySelector('#message').select()")
+    await page.type("/stat")
+    await page.press("Enter")  # completes it
+    assert await page.run("document.querySelector('#message').value") == "/status"
+    await page.press("Enter")  # sends it
+    await page.wait_for("document.querySelector('.answer .prose')?.innerText.includes('Model: echo')")
+
+
+async def test_the_command_menu_closes_with_escape_and_takes_a_click(page: Page, site: Site) -> None:
+    site.go(False)
+    await send(page, "hold This goes on to its very end.")
+    await page.wait_for("document.querySelector('.draft .streaming')")
+    await page.type("/he", into="#message")
+    await page.press("Escape")
+    assert await page.run(OFFERED) == []
+    await page.run("document.querySelector('#message').select()")
+    await page.type("what about / and /help inside")
+    assert await page.run(OFFERED) == []
+    await page.run("document.querySelector('#message').select()")
+    await page.type("/he")
+    await page.click("#commands li")
+    assert await page.run("document.querySelector('#message').value") == "/help"
+    site.go()
+    await page.wait_for("document.querySelector('.answer:not(.draft)')?.innerText.includes('very end')")
+    assert await page.count(".entry.user") == 1  # Escape closed the menu, and stopped nothing
+
+
 async def test_two_tabs_see_the_same(page: Page, site: Site, browser: Browser) -> None:
     site.go(False)
     other = await browser.new_page()

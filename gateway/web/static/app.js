@@ -182,6 +182,7 @@ class App {
     try {
       const about = await get("/api/about");
       this.composer.attachments.maxBytes = about.max_file_bytes;
+      this.composer.menu.commands = about.commands;
       this.panels.setAbout(about);
     } catch (problem) {
       this.problem(problem);

@@ -1,6 +1,7 @@
 // Where a message is written: grows with it, keeps it per chat, takes files by button, paste and drop.
 
 import { Attachments } from "./attachments.js";
+import { CommandMenu } from "./commands.js";
 import { byId, debounce } from "./dom.js";
 import { forget, load, save } from "./storage.js";
 
@@ -16,8 +17,12 @@ export class Composer {
     this.box = byId("message");
     this.hint = byId("hint");
     this.attachments = new Attachments({ onProblem, onChange: () => this.filesChanged() });
+    this.menu = new CommandMenu(this.box, () => this.changed());
     this.keepSoon = debounce(() => this.keep(), 250);
-    this.box.addEventListener("input", () => this.changed());
+    this.box.addEventListener("input", () => {
+      this.menu.update();
+      this.changed();
+    });
     this.box.addEventListener("keydown", (event) => this.onKey(event));
     this.box.addEventListener("paste", (event) => this.onPaste(event));
     byId("composer").addEventListener("submit", (event) => {
@@ -78,6 +83,7 @@ export class Composer {
     const files = this.attachments.ready.map(({ file, name, mime, size }) => ({ file, name, mime, size }));
     if (!text && !files.length) return;
     this.box.value = "";
+    this.menu.close();
     this.attachments.clear();
     this.keep();
     this.changed();
@@ -104,8 +110,13 @@ export class Composer {
   }
 
   onKey(event) {
-    // While a word is being composed (Japanese, Chinese, …), Enter chooses it.
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (event.isComposing) return; // Enter chooses the word that is being composed (Japanese, Chinese, …)
+    if (this.menu.takeKey(event)) {
+      event.preventDefault();
+      event.stopPropagation(); // Escape closes the menu, and does not stop the answer
+      return;
+    }
+    if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     this.send();
   }
