@@ -140,6 +140,7 @@ class OutboundMessage:
     edits: str = ""  # the platform's id of an earlier message that this one takes the place of
     replaces: str = ""  # the platform's id of a draft that is taken away before this one is sent
     piece: int = 0  # which piece of a long one to send; how many there are only the platform knows
+    failed: bool = False  # says that a turn has failed
     after: str = ""  # of one that may have arrived: the platform's id of our last message there that did
 
     @property

@@ -4,6 +4,8 @@ The server in `gateway/web` speaks HTTP; this only knows who is watching and wha
 """
 
 import asyncio
+import base64
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -146,6 +148,7 @@ class WebPlatform:
             "tools": tools,
             "choices": [{"label": choice.label, "action": choice.action} for choice in message.choices],
             "edits": message.edits,
+            "failed": message.failed,
         }
         self._tell({"type": "message", "chat": chat, "item": item})
         self._tell({"type": "chats"})
@@ -196,6 +199,11 @@ def words(parts: Sequence[Part]) -> str:
     return text_of(part for part in parts if not isinstance(part, Media))
 
 
+def file_reference(sha256: str, name: str) -> str:
+    """Return the token by which a page names an uploaded file in a message."""
+    return base64.urlsafe_b64encode(json.dumps([sha256, name]).encode()).decode()
+
+
 def files(parts: Sequence[Part]) -> list[Line]:
     return [
         {
@@ -203,6 +211,7 @@ def files(parts: Sequence[Part]) -> list[Line]:
             "mime": part.mime,
             "size": part.size_bytes,
             "url": f"/media/{part.sha256}" if part.sha256 else "",
+            "file": file_reference(part.sha256, part.name) if part.sha256 else "",
             "problem": part.problem,
         }
         for part in parts

@@ -161,7 +161,8 @@ def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = 
                                 WHERE account = ? AND state IN ('ready', 'sending', 'unsure') GROUP BY chat, thread)
                 JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ?
                  AND chat NOT IN (SELECT value FROM json_each(?)) ORDER BY attempts, id LIMIT ?)
-           RETURNING *""",
+           RETURNING *, EXISTS (SELECT 1 FROM turns WHERE id = outbox.turn_id
+                                   AND outcome IN ('failed', 'given_up')) AS turn_failed""",
         account,
         now_ms(),
         json.dumps(list(resting)),
@@ -326,6 +327,7 @@ def _outgoing(row: Row, after: str) -> Outgoing:
             edits=row["edits"],
             replaces=row["replaces"],
             piece=row["piece"],
+            failed=row["kind"] == "answer" and bool(row["turn_failed"]),
             after=after,
         ),
     )

@@ -47,6 +47,7 @@ class Replied:
     answers: tuple[str, ...]
     tools: tuple[ToolUse, ...]
     choices: tuple[Choice, ...] = ()
+    failed: bool = False  # says that a turn has failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,9 @@ def timeline(tx: Transaction, account: str, chat: str, session_key: str, *, limi
         limit,
     )
     replied = tx.all(
-        """SELECT key, kind, parts, created_ms, answers, turn_id, choices, edits FROM outbox
+        """SELECT key, kind, parts, created_ms, answers, turn_id, choices, edits, EXISTS (
+                  SELECT 1 FROM turns WHERE id = outbox.turn_id AND outcome IN ('failed', 'given_up')) AS turn_failed
+             FROM outbox
             WHERE account = ? AND chat = ? AND NOT (kind = 'notice' AND state = 'expired') ORDER BY id DESC LIMIT ?""",
         account,
         chat,
@@ -153,6 +156,7 @@ def _replied(tx: Transaction, row: Row) -> Replied:
         answers=loads_list(row["answers"]),
         tools=tools_of_turn(tx, row["turn_id"]) if row["turn_id"] and row["kind"] == "answer" else (),
         choices=load_choices(row["choices"]),
+        failed=row["kind"] == "answer" and bool(row["turn_failed"]),
     )
 
 

@@ -17,7 +17,7 @@ from aiohttp import hdrs, web
 from gateway.commands.registry import Commands
 from gateway.errors import PlatformUnavailable
 from gateway.messages import MediaKind
-from gateway.platforms.web import WebPlatform, files, key_of, tool_line, words
+from gateway.platforms.web import WebPlatform, file_reference, files, key_of, tool_line, words
 from gateway.store import media, timeline, web_keys
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
@@ -189,7 +189,7 @@ class WebServer:
         except OSError as error:
             raise _problem(web.HTTPInsufficientStorage, f"The file cannot be kept: {error.strerror}.") from error
         await self.db.write(lambda tx: media.record(tx, sha256=sha256, kind=kind, mime=mime, size_bytes=len(content)))
-        reference = base64.urlsafe_b64encode(json.dumps([sha256, name]).encode()).decode()
+        reference = file_reference(sha256, name)
         return web.json_response({"file": reference, "name": name, "mime": mime, "size": len(content)})
 
     async def _media(self, request: web.Request) -> web.StreamResponse:
@@ -256,8 +256,14 @@ def _item(item: Said | timeline.Replied, clean: Callable[[str], str]) -> dict[st
     ]
     common["text"] = clean(words(item.parts))
     choices = [asdict(choice) for choice in item.choices]
-    answers = list(item.answers)
-    return {"kind": item.kind, "key": item.key, "answers": answers, "tools": tools, "choices": choices, **common}
+    return common | {
+        "kind": item.kind,
+        "key": item.key,
+        "answers": list(item.answers),
+        "tools": tools,
+        "choices": choices,
+        "failed": item.failed,
+    }
 
 
 def _static_file(name: str) -> web.Response:

@@ -1,4 +1,5 @@
 """`hermes` with a model that says what it is told: `say …` at once, `hold …` half of it until the file `go` is there.
+`try …` fails without that file.
 
 Everything else it leaves to the demo model, tools included. A message with the words in the file `refused` is not taken
 while that file is there.
@@ -12,6 +13,7 @@ from typing import Any
 from agent_core.conversation import Message, assistant
 from agent_core.demo_model import DemoModel
 from agent_core.events import Emit, TextDelta
+from agent_core.model import ModelError
 from gateway import wiring
 from gateway.errors import StoreUnavailable
 from gateway.heard_model import HeardModel
@@ -35,8 +37,10 @@ class EchoModel:
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
     ) -> Message:
         order, _, text = messages[-1].text.partition(" ")
-        if messages[-1].role != "user" or order not in ("say", "hold"):
+        if messages[-1].role != "user" or order not in ("say", "hold", "try"):
             return await self._demo.reply(messages, tools, emit)
+        if order == "try" and not self._go.exists():
+            raise ModelError("The model did not answer.")
         await self._write(text[: len(text) // 2], emit)
         while order == "hold" and not self._go.exists():
             await asyncio.sleep(0.01)  # another process decides

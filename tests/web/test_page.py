@@ -215,6 +215,26 @@ async def test_the_command_menu_closes_with_escape_and_takes_a_click(page: Page,
     assert await page.count(".entry.user") == 1  # Escape closed the menu, and stopped nothing
 
 
+@pytest.mark.parametrize("reloaded", [False, True])
+async def test_a_failed_turn_can_be_tried_again(page: Page, site: Site, tmp_path: Path, reloaded: bool) -> None:
+    site.go(False)
+    (tmp_path / "plán.txt").write_text("water the plants")
+    await page.choose_files("#picker", tmp_path / "plán.txt")
+    await page.wait_for("document.querySelector('.chip.ready')")
+    await send(page, "try to answer this")
+    await page.wait_for("document.querySelector('.answer.failed')?.innerText.includes('did not answer')")
+    if reloaded:
+        await page.reload()
+    site.go()
+    await page.click(".answer.failed .try-again")
+    await page.wait_for("document.querySelector('.answer:not(.failed, .draft)')?.innerText.includes('to answer this')")
+    bubbles = await page.run("[...document.querySelectorAll('.bubble')].map((one) => one.innerText)")
+    assert bubbles == ["try to answer this"] * 2
+    names = await page.run("[...document.querySelectorAll('.user .file-name')].map((one) => one.innerText)")
+    assert names == ["plán.txt"] * 2
+    assert await page.count(".try-again") == 0  # the newer message is the one that counts
+
+
 async def test_two_tabs_see_the_same(page: Page, site: Site, browser: Browser) -> None:
     site.go(False)
     other = await browser.new_page()

@@ -30,6 +30,7 @@ class App {
       again: (message) => this.unsent.again(message.id),
       discard: (message) => this.takeBack(message),
       press: (item, choice) => this.press(item, choice),
+      tryAgain: (item) => this.tryAgain(item),
     });
     this.questions = new Questions({ here: () => this.chat?.id, onProblem });
     this.sidebar = new Sidebar({ onProblem, onList: () => this.showTitle() });
@@ -110,6 +111,11 @@ class App {
   press(item, choice) {
     const sent = this.line.send({ type: "press", id: newId(), chat: this.chat.id, about: item.key, action: choice.action });
     if (!sent) this.refresh();
+  }
+
+  /** Sends once more what a failed turn was to answer. */
+  tryAgain({ answers }) {
+    for (const message of this.chat.messages(answers)) this.send(message.text, message.files);
   }
 
   stop() {
