@@ -221,7 +221,8 @@ class WebServer:
     async def _health(self, request: web.Request) -> web.Response:
         state = self.state()
         troubled = bool(state["store"]) or any(one["problem"] for one in state["platforms"].values())
-        return web.json_response({"status": "degraded" if troubled else "ok", **state})
+        status = {"status": "degraded" if troubled else "ok"}
+        return web.json_response(status | state if await self.door.is_known(request) else status)
 
     async def _ready(self, request: web.Request) -> web.Response:
         state = self.state()
