@@ -177,7 +177,7 @@ class WebServer:
             content = await request.read()
         except web.HTTPRequestEntityTooLarge:
             megabytes = self.max_file_bytes // 1_000_000
-            raise _problem(_TooLarge, f"A file may have {megabytes} MB at most.") from None
+            raise _problem(_TooLarge, f"Files can have up to {megabytes} MB.") from None
         if not content:
             raise _problem(web.HTTPBadRequest, "The file is empty.")
         name = _file_name(request.headers.get("X-File-Name", ""))
@@ -187,7 +187,7 @@ class WebServer:
         try:
             sha256 = await asyncio.to_thread(self.media_files.save, kind, content)
         except OSError as error:
-            raise _problem(web.HTTPInsufficientStorage, f"The file cannot be kept: {error.strerror}.") from error
+            raise _problem(web.HTTPInsufficientStorage, f"The file cannot be saved: {error.strerror}.") from error
         await self.db.write(lambda tx: media.record(tx, sha256=sha256, kind=kind, mime=mime, size_bytes=len(content)))
         reference = file_reference(sha256, name)
         return web.json_response({"file": reference, "name": name, "mime": mime, "size": len(content)})
@@ -199,7 +199,7 @@ class WebServer:
             raise _problem(web.HTTPNotFound, "There is no such file.")
         path = self.media_files.path(known.kind, sha256)
         if not path.exists():
-            raise _problem(web.HTTPNotFound, "This file is no longer kept.")
+            raise _problem(web.HTTPNotFound, "This file has been deleted.")
         inline = known.mime in _SAFE_INLINE
         disposition = "inline" if inline else "attachment"
         headers = {

@@ -126,7 +126,7 @@ class PageSocket:
             raise _BadLine("this file was not uploaded here") from None
         kept = await self.db.read(lambda tx: media.find(tx, sha256))
         if kept is None:
-            raise _BadLine("a file is not here any more; please attach it again")
+            raise _BadLine("a file is no longer available; please attach it again")
         return Media(kind=kept.kind, name=name[:200], mime=kept.mime, size_bytes=kept.size_bytes, sha256=sha256)
 
 

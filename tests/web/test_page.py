@@ -365,7 +365,7 @@ async def test_a_refused_message_is_taken_back_whole_and_holds_up_nothing(page: 
     await page.choose_files("#picker", *many)
     await page.wait_for("document.querySelectorAll('.chip.ready').length === 10")
     await page.click(".refused button:nth-of-type(2)")  # take back: but where to?
-    await page.wait_for("document.querySelector('#toast').innerText.includes('10 files at most')")
+    await page.wait_for("document.querySelector('#toast').innerText.includes('up to 10 files')")
     assert await page.count(".unsent.refused") == 1
     await page.click(".chip button")
     await page.type("written meanwhile", into="#message")
@@ -416,7 +416,7 @@ CUT_OFF = """XMLHttpRequest.prototype.send = function () {
   XMLHttpRequest.prototype.send = window.realSend;
   window.cutOff = () => this.dispatchEvent(new Event('error'));
 }; null"""
-FAILED = "A file could not be uploaded: try it again or remove it."
+FAILED = "A file could not be uploaded. Try again or remove it."
 
 
 async def test_nothing_is_sent_without_a_file_that_failed(page: Page, tmp_path: Path) -> None:
@@ -425,7 +425,7 @@ async def test_nothing_is_sent_without_a_file_that_failed(page: Page, tmp_path: 
     await page.run(CUT_OFF)
     await page.choose_files("#picker", tmp_path / "notes.txt")
     await send(page, "say Read the notes.")
-    await page.wait_for("document.querySelector('#hint').innerText === 'Sends when the files are there.'")
+    await page.wait_for("document.querySelector('#hint').innerText === 'Will be sent when the files are uploaded.'")
     await page.run("window.cutOff()")
     await page.wait_for("document.querySelector('.chip.failed')")
     await page.press("Enter")

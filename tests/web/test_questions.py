@@ -64,7 +64,7 @@ async def test_a_word_decides_it_as_well_and_nothing_stays_in_line(page: Page, t
     await page.wait_for("document.querySelector('.notice')?.innerText.includes('Denied')")
     await page.wait_for("document.querySelector('.answer:not(.draft)')")
     await page.wait_for("document.querySelector('#stop').hidden")
-    assert "In line" not in await page.text("#timeline")
+    assert "Queued" not in await page.text("#timeline")
     assert folder.exists()
 
 

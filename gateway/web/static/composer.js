@@ -5,8 +5,8 @@ import { CommandMenu } from "./commands.js";
 import { byId, debounce } from "./dom.js";
 import { forget, load, save } from "./storage.js";
 
-const UPLOADING = "Sends when the files are there.";
-const HELD_BACK = "A file could not be uploaded: try it again or remove it.";
+const UPLOADING = "Will be sent when the files are uploaded.";
+const HELD_BACK = "A file could not be uploaded. Try again or remove it.";
 
 export class Composer {
   constructor({ onSend, onStop, onProblem }) {

@@ -53,7 +53,7 @@ export function copyButton(read, label) {
   const word = el("span", { class: "copy-word" }, "Copy");
   const button = el("button", { type: "button", class: "copy", "aria-label": label }, icon("copy"), word);
   button.addEventListener("click", async () => {
-    word.textContent = (await copy(read())) ? "Copied" : "Select and copy by hand";
+    word.textContent = (await copy(read())) ? "Copied" : "Select the text to copy it";
     button.classList.add("copied");
     setTimeout(() => {
       word.textContent = "Copy";

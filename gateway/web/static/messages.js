@@ -24,7 +24,7 @@ function userView(item) {
     el("h3", { class: "unseen" }, "You"),
     filesView(item.files),
     item.text && body,
-    el("div", { class: "meta" }, item.state === "waiting" && el("span", {}, "In line · "), timeView(item.at_ms)),
+    el("div", { class: "meta" }, item.state === "waiting" && el("span", {}, "Queued · "), timeView(item.at_ms)),
   );
 }
 
@@ -34,7 +34,7 @@ export function unsentView(message, { again, discard }) {
     ? [
         el("span", { class: "problem" }, message.problem || "Not accepted."),
         button("retry", "Try again", again),
-        button("close", "Take back", discard),
+        button("close", "Take back and edit", discard),
       ]
     : [
         el("span", { class: "spinner", "aria-hidden": "true" }),

@@ -111,7 +111,7 @@ export class Panels {
   showTheme(theme) {
     const words = { system: "Auto", light: "Light", dark: "Dark" }[theme];
     byId("theme-word").textContent = words;
-    byId("theme").setAttribute("aria-label", `Colours: ${words}. Change`);
+    byId("theme").setAttribute("aria-label", `Theme: ${words}. Change`);
   }
 
   // How things stand

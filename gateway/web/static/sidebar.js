@@ -61,13 +61,13 @@ export class Sidebar {
     const rows = [];
     let period = "";
     for (const chat of this.chats) {
-      const its = query ? "Found" : periodOf(chat.updated_ms);
+      const its = query ? "Results" : periodOf(chat.updated_ms);
       if (its !== period) rows.push(el("h2", {}, its));
       period = its;
       rows.push(this.row(chat, query));
     }
     if (!rows.length)
-      rows.push(el("p", { class: "none" }, query ? "No chat has these words." : "Your chats will be listed here."));
+      rows.push(el("p", { class: "none" }, query ? "No chats found." : "Your chats will appear here."));
     const focused = this.list.contains(document.activeElement) && document.activeElement.hash;
     this.list.replaceChildren(...rows);
     if (focused) this.list.querySelector(`a[href="${CSS.escape(focused).replaceAll("\\#", "#")}"]`)?.focus();

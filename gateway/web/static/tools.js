@@ -62,7 +62,7 @@ function body(tool) {
 /** What a command printed is shown as it was printed, with its exit code and notes below; all else as JSON. */
 function resultView(tool) {
   const { output, ...rest } = parsed(tool.result) ?? {};
-  if (typeof output !== "string") return section(tool.error ? "Problem" : "Result", indented(tool.result));
+  if (typeof output !== "string") return section(tool.error ? "Error" : "Result", indented(tool.result));
   const facts = Object.entries(rest).filter(([, value]) => value !== null && value !== "");
   const view = section("Output", output, facts.map(factView));
   view.classList.add("tool-output");
