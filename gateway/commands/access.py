@@ -38,7 +38,7 @@ def access_commands(
         CommandSpec(
             name="allow",
             category="Access",
-            description="Let everyone in this group talk to me, or only those who may anyway",
+            description="Open this group to everyone, or close it again",
             argument_hint="here|off",
             run=desk.allow,
             places=frozenset({"chat"}),

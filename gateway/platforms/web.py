@@ -128,6 +128,14 @@ class WebPlatform:
         """One was asked or decided, wherever that was."""
         self._tell({"type": "questions"})
 
+    def chat_deleted(self, chat: str) -> None:
+        self.drafts.pop(chat, None)
+        self._tell({"type": "deleted", "chat": chat})
+        self._tell({"type": "chats"})
+
+    def chat_renamed(self) -> None:
+        self._tell({"type": "chats"})
+
     async def send(self, message: OutboundMessage) -> Receipt:
         """The row that is being sent is the delivery: pages read it from the store, open ones are told at once."""
         chat = message.address.chat

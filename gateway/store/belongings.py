@@ -1,4 +1,4 @@
-"""What in the database is a person's: all rows of theirs, as one snapshot shows them. Reads only."""
+"""Find all rows of a person, or of a chat that is theirs alone, as one snapshot shows them. Reads only."""
 
 import json
 from collections.abc import Iterable
@@ -43,6 +43,9 @@ class Person:
     def keys(self) -> tuple[str, str]:
         """The values of `SENT_BY_THEM`."""
         return _json(self.ids), _json(self.identities)
+
+
+NOBODY = Person(ids=frozenset(), identities=frozenset())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,6 +102,14 @@ def belongings(tx: Transaction, person: Person) -> Belongings:
     _find_own_chats(tx, person, found)
     _find_own_rows(tx, person, found)
     _find_shared_rows(tx, person, found)
+    return found
+
+
+def belongings_of_chat(tx: Transaction, account: str, chat: str, session_key: str) -> Belongings:
+    """Return all rows of a chat that is one person's alone."""
+    found = Belongings(session_keys={session_key}, chats={(account, chat)})
+    found.sessions = [row["id"] for row in tx.all("SELECT id FROM sessions WHERE key = ?", session_key)]
+    _find_own_rows(tx, NOBODY, found)
     return found
 
 

@@ -1,4 +1,6 @@
-"""Erases a person: all that was said with them alone, their words in groups, and every trace that names them.
+"""Erase a person: all that was said with them alone, their words in groups, and every trace that names them.
+
+Also erases a single chat of the page.
 
 In many short transactions, so that a gateway beside it goes on; run again, it takes up what a cut one left. What stays
 are answers that were given in groups, backups, and the platforms' cursors: without them old messages would come again.
@@ -18,7 +20,15 @@ from gateway.clock import new_id, now_ms
 from gateway.errors import StoreUnavailable
 from gateway.messages import InboundMessage, Sender, SessionKey
 from gateway.store import approvals, drafts, inbox, processes, search, spending, transcripts, turns
-from gateway.store.belongings import SENT_BY_THEM, Belongings, Person, belongings, others_words
+from gateway.store.belongings import (
+    NOBODY,
+    SENT_BY_THEM,
+    Belongings,
+    Person,
+    belongings,
+    belongings_of_chat,
+    others_words,
+)
 from gateway.store.connection import Row, Transaction, connect
 from gateway.store.database import Database
 from gateway.store.media import MediaFiles
@@ -52,10 +62,43 @@ async def erase(db: Database, files: MediaFiles, person: Person, *, gateway_runs
             break
     else:
         raise StoreUnavailable("New messages of theirs keep coming in. Stop the gateway and try again.")
-    seen, still_used = await references(db)
-    for batch in batches(sorted(hashes - still_used.keys())):
-        await delete_files(db, files, batch, seen=seen, before_ms=now_ms() + 1)
+    await _delete_unused(db, files, hashes)
     await finish(db)
+
+
+async def erase_chat(db: Database, files: MediaFiles, account: str, chat: str, session_key: str) -> bool:
+    """Erase a chat that is one person's alone; False, and nothing is erased, while something runs or waits in it.
+
+    The words are gone from the tables, the search and the caches. The file is not rewritten: that would hold up
+    everybody else's messages, and `hermes forget` does it.
+    """
+    look = partial(belongings_of_chat, account=account, chat=chat, session_key=session_key)
+    hashes: set[str] = set()
+    for _ in range(_PASSES):
+        found = await db.read(look)
+        if await db.read(partial(_is_busy, session_key=session_key)):
+            return False
+        hashes |= found.files
+        await _erase_rows(db, NOBODY, found)
+        if await db.write(partial(_erase_names, person=NOBODY, found=found)):
+            await _delete_unused(db, files, hashes)
+            await _clean_index(db)
+            return True
+    return False
+
+
+def _is_busy(tx: Transaction, session_key: str) -> bool:
+    waits = tx.one("SELECT 1 FROM inbox WHERE session_key = ? AND state <> 'done'", session_key) is not None
+    return waits or turns.is_running(tx, session_key)
+
+
+async def _delete_unused(db: Database, files: MediaFiles, hashes: Collection[str]) -> None:
+    """Delete those of the files to which no row refers any more."""
+    if not hashes:
+        return
+    seen, still_used = await references(db)
+    for batch in batches(sorted(set(hashes) - still_used.keys())):
+        await delete_files(db, files, batch, seen=seen, before_ms=now_ms() + 1)
 
 
 def is_unfinished(tx: Transaction) -> bool:
@@ -65,11 +108,15 @@ def is_unfinished(tx: Transaction) -> bool:
 
 async def finish(db: Database) -> None:
     """Deleted rows are still in the search index, in free pages and in the log: all three are gone through now."""
+    await _clean_index(db)
+    await asyncio.to_thread(_rewrite_file, db.path)
+    await db.write(lambda tx: tx.execute("DELETE FROM meta WHERE name = ?", _UNFINISHED))
+
+
+async def _clean_index(db: Database) -> None:
     begin = True
     while await db.write(partial(search.drop_deleted, begin=begin)):
         begin = False
-    await asyncio.to_thread(_rewrite_file, db.path)
-    await db.write(lambda tx: tx.execute("DELETE FROM meta WHERE name = ?", _UNFINISHED))
 
 
 async def _stop_work(db: Database, person: Person, gateway_runs: Callable[[], bool]) -> None:
@@ -186,7 +233,9 @@ async def _end_process(db: Database, process_id: str) -> None:
     try:
         await kept.kill(process.spawned)
     except BackendFailed as error:
-        raise StoreUnavailable(f"{process.id}, a process of theirs, was not ended: {error} {_ONCE_MORE}") from error
+        raise StoreUnavailable(
+            f"The background process {process.id} was not ended: {error} Try again to finish."
+        ) from error
     await asyncio.to_thread(kept.forget, process.spawned)
     await db.write(partial(processes.erase, process_id=process_id))
 

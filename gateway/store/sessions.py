@@ -214,6 +214,19 @@ def set_title(tx: Transaction, session_id: str, title: str) -> None:
     tx.execute("UPDATE sessions SET title = ? WHERE id = ? AND title = ''", title, session_id)
 
 
+def rename(tx: Transaction, key: str, title: str) -> bool:
+    """Change the title by which the conversations of a key are listed; False when there is none."""
+    return (
+        tx.execute(
+            """UPDATE sessions SET title = ? WHERE id = (
+                   SELECT id FROM sessions WHERE key = ? ORDER BY title = '', created_ms LIMIT 1)""",
+            title,
+            key,
+        )
+        > 0
+    )
+
+
 def recent(tx: Transaction, *, platform: str = "", limit: int = 20) -> list[Session]:
     rows = tx.all(
         f"""SELECT {_COLUMNS}, (SELECT COUNT(*) FROM messages m WHERE m.session_id = s.id) AS messages

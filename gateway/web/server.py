@@ -18,20 +18,24 @@ from gateway.commands.registry import Commands
 from gateway.errors import PlatformUnavailable
 from gateway.messages import MediaKind
 from gateway.platforms.web import WebPlatform, file_reference, files, key_of, tool_line, words
-from gateway.store import media, timeline, web_keys
+from gateway.store import media, sessions, timeline, web_keys
 from gateway.store.connection import Transaction
 from gateway.store.database import Database
+from gateway.store.forget import erase_chat
 from gateway.store.media import MediaFiles
 from gateway.store.timeline import Said
+from gateway.titles import title_of
 from gateway.web import questions
 from gateway.web.address import login_address
 from gateway.web.door import Door
-from gateway.web.socket import PageSocket
+from gateway.web.export import to_markdown
+from gateway.web.socket import PageSocket, is_text
 
 _CHAT = re.compile(r"[a-z0-9]{8,32}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAFE_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"}
 _MAX_CHATS = 500
+_ALL = 1_000_000
 _STATIC_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -88,6 +92,9 @@ class WebServer:
                 web.get("/api/about", self._about),
                 web.get("/api/chats", self._chats),
                 web.get("/api/chats/{chat}", self._chat),
+                web.patch("/api/chats/{chat}", self._rename),
+                web.delete("/api/chats/{chat}", self._delete),
+                web.get("/api/chats/{chat}/export", self._export),
                 web.get("/api/questions", self._questions),
                 web.post("/api/questions/{id}", self._decide),
                 web.post("/api/files", self._upload),
@@ -138,10 +145,7 @@ class WebServer:
         return web.json_response({"chats": told})
 
     async def _chat(self, request: web.Request) -> web.Response:
-        chat = request.match_info["chat"]
-        if not _CHAT.fullmatch(chat):
-            raise _problem(web.HTTPNotFound, "There is no such chat.")
-        key = str(key_of(chat))
+        chat, key = _named_chat(request)
 
         def look(tx: Transaction) -> tuple[str, list[dict[str, Any]]]:
             return self.clean(timeline.title(tx, key)), [
@@ -150,6 +154,43 @@ class WebServer:
 
         title, items = await self.db.read(look)
         return web.json_response({"id": chat, "title": title, "items": items, "draft": self._draft(chat)})
+
+    async def _rename(self, request: web.Request) -> web.Response:
+        _, key = _named_chat(request)
+        given = (await _json_object(request)).get("title")
+        title = title_of(given) if isinstance(given, str) and is_text(given) else ""
+        if not title:
+            raise _problem(web.HTTPBadRequest, "Give the chat a title.")
+        if not await self.db.write(lambda tx: sessions.rename(tx, key, title)):
+            raise _problem(web.HTTPNotFound, "There is no such chat.")
+        self.platform.chat_renamed()
+        return web.json_response({"title": title})
+
+    async def _delete(self, request: web.Request) -> web.Response:
+        chat, key = _named_chat(request)
+        if not await erase_chat(self.db, self.media_files, "web", chat, key):
+            raise _problem(
+                web.HTTPConflict, "Hermes is still working in this chat. Stop it first, then delete the chat."
+            )
+        self.platform.chat_deleted(chat)
+        self.decided()
+        return web.json_response({})
+
+    async def _export(self, request: web.Request) -> web.Response:
+        chat, key = _named_chat(request)
+
+        def look(tx: Transaction) -> tuple[str, list[Said | timeline.Replied]]:
+            return timeline.title(tx, key), timeline.timeline(tx, "web", chat, key, limit=_ALL)
+
+        title, items = await self.db.read(look)
+        if not items:
+            raise _problem(web.HTTPNotFound, "There is no such chat.")
+        title = self.clean(title) or "Chat"
+        return web.Response(
+            text=to_markdown(title, items, self.clean),
+            content_type="text/markdown",
+            headers={hdrs.CONTENT_DISPOSITION: f"attachment; filename*=UTF-8''{_quoted(f'{title}.md')}"},
+        )
 
     def _draft(self, chat: str) -> dict[str, Any] | None:
         draft = self.platform.drafts.get(chat)
@@ -161,11 +202,7 @@ class WebServer:
         return web.json_response({"questions": await self.db.read(lambda tx: questions.waiting(tx, self.clean))})
 
     async def _decide(self, request: web.Request) -> web.Response:
-        try:
-            given = await request.json()
-        except ValueError:
-            raise _problem(web.HTTPBadRequest, "This is not JSON.") from None
-        verdict = given.get("verdict") if isinstance(given, dict) else None
+        verdict = (await _json_object(request)).get("verdict")
         said = await self.db.write(lambda tx: questions.decide(tx, request.match_info["id"], verdict))
         if said is None:
             raise _problem(web.HTTPNotFound, "There is no such question.")
@@ -244,6 +281,22 @@ def _describe_failure(host: str, port: int, error: OSError) -> str:
 
 class _TooLarge(web.HTTPClientError):
     status_code = 413
+
+
+def _named_chat(request: web.Request) -> tuple[str, str]:
+    """Return the chat that a request is about, and its session key."""
+    chat = request.match_info["chat"]
+    if not _CHAT.fullmatch(chat):
+        raise _problem(web.HTTPNotFound, "There is no such chat.")
+    return chat, str(key_of(chat))
+
+
+async def _json_object(request: web.Request) -> dict[str, Any]:
+    try:
+        given = await request.json()
+    except (ValueError, RecursionError):
+        raise _problem(web.HTTPBadRequest, "This is not JSON.") from None
+    return given if isinstance(given, dict) else {}
 
 
 def _item(item: Said | timeline.Replied, clean: Callable[[str], str]) -> dict[str, Any]:

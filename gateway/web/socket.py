@@ -109,7 +109,7 @@ class PageSocket:
 
     async def _parts(self, line: dict[str, Any]) -> list[Part]:
         text, references = line.get("text", ""), line.get("files", [])
-        if not isinstance(text, str) or any("\ud800" <= character <= "\udfff" for character in text):
+        if not isinstance(text, str) or not is_text(text):
             raise _BadLine('"text" must be a text')
         if not isinstance(references, list) or len(references) > _MAX_FILES:
             raise _BadLine(f"a message may have {_MAX_FILES} files at most")
@@ -128,6 +128,11 @@ class PageSocket:
         if kept is None:
             raise _BadLine("a file is no longer available; please attach it again")
         return Media(kind=kept.kind, name=name[:200], mime=kept.mime, size_bytes=kept.size_bytes, sha256=sha256)
+
+
+def is_text(given: str) -> bool:
+    """Tell whether it can be stored: half a surrogate pair cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in given)
 
 
 def _pressed(line: dict[str, Any]) -> tuple[str, str]:

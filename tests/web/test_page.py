@@ -283,6 +283,73 @@ async def test_chats_are_apart_and_back_goes_back(page: Page) -> None:
     assert await page.run("document.querySelector('#message').value") == "a draft here"
 
 
+TITLES = "[...document.querySelectorAll('.chat-title')].map((one) => one.innerText)"
+
+
+async def open_chat_menu(page: Page) -> None:
+    await page.wait_for("document.querySelector('.chat[aria-current]')")
+    await page.run("document.querySelector('.chat[aria-current]').focus()")
+    await page.click(".chat[aria-current] + .chat-more")
+    await page.wait_for("document.querySelector('#chat-menu').matches(':popover-open')")
+
+
+async def test_a_chat_is_renamed_in_the_list(page: Page) -> None:
+    await ask(page, "say Something to rename.")
+    await open_chat_menu(page)
+    await page.click("#chat-rename")
+    assert await page.run("document.querySelector('#rename-input').value") == "say Something to rename."
+    await page.type("<b>A better name</b>")  # over what was selected
+    await page.press("Enter")
+    await page.wait_for("document.title === '<b>A better name</b> – Hermes'")
+    assert "<b>A better name</b>" in await page.run(TITLES)
+
+
+async def test_a_chat_is_exported_from_the_list(page: Page) -> None:
+    await ask(page, "say Something to keep.")
+    await open_chat_menu(page)
+    exported = await page.run("fetch(document.querySelector('#chat-export').href).then((answer) => answer.text())")
+    assert exported.startswith("# say Something to keep.\n")
+    assert exported.endswith("\n\nSomething to keep.\n")
+    assert await page.run("document.querySelector('#chat-export').download") == ""  # the gateway names the file
+
+
+async def test_a_chat_is_deleted_after_a_question(page: Page, site: Site, browser: Browser) -> None:
+    await ask(page, "say Something to forget.")
+    deleted = await page.run("location.hash")
+    other = await browser.new_page()
+    await other.go(site.address + deleted)
+    await other.wait_for("document.querySelector('.answer')")
+    await open_chat_menu(page)
+    await page.click("#chat-delete")
+    assert await page.text("#delete-name") == "say Something to forget."
+    await page.press("Escape")  # never mind
+    await open_chat_menu(page)
+    await page.press("ArrowUp")
+    await page.press("Enter")
+    await page.click("#delete-confirm")
+    for tab in (page, other):
+        await tab.wait_for(f"location.hash !== '{deleted}' && !document.querySelector('#empty').hidden")
+        await tab.wait_for(f"!{TITLES}.includes('say Something to forget.')")
+    assert other.problems == []
+    await other.close()
+
+
+async def test_a_chat_at_work_is_not_deleted(page: Page, site: Site) -> None:
+    site.go(False)
+    await send(page, "hold This goes on to its very end.")
+    await page.wait_for("document.querySelector('.draft .streaming')")
+    await open_chat_menu(page)
+    await page.press("Escape")  # closes the menu, and stops nothing
+    await open_chat_menu(page)
+    await page.click("#chat-delete")
+    await page.click("#delete-confirm")
+    await page.wait_for("document.querySelector('#toast').innerText.includes('Stop it first')")
+    site.go()
+    await page.wait_for("document.querySelector('.answer:not(.draft)')?.innerText.includes('very end')")
+    assert await page.count(".entry.user") == 1
+    page.problems[:] = [one for one in page.problems if "409" not in one]  # the refusal itself
+
+
 async def test_search_finds_a_word_in_another_chat(page: Page) -> None:
     await ask(page, "say The password of the day is xylophone.")
     await page.click("#new")

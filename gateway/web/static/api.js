@@ -10,6 +10,10 @@ export const get = (path) => ask(path, {});
 
 export const post = (path, value) => ask(path, { method: "POST", body: JSON.stringify(value) });
 
+export const patch = (path, value) => ask(path, { method: "PATCH", body: JSON.stringify(value) });
+
+export const remove = (path) => ask(path, { method: "DELETE" });
+
 async function ask(path, how) {
   let answer;
   try {

@@ -99,6 +99,15 @@ class App {
     }
   }
 
+  /** Nothing of it stays in this browser either. */
+  deleted(id) {
+    this.unsent.drop(id);
+    if (id === this.chat.id) {
+      this.composer.discard();
+      this.newChat();
+    } else forget(`draft.${id}`);
+  }
+
   // What is said
 
   send(text, files) {
@@ -131,6 +140,7 @@ class App {
     else if (event.type === "retry") this.unsent.later(event.id, event.problem);
     else if (event.type === "error") event.id ? this.unsent.refuse(event.id, event.problem) : this.problem(event);
     else if (event.type === "chats") this.sidebar.reload();
+    else if (event.type === "deleted") this.deleted(event.chat);
     else if (event.type === "questions") this.questions.fetch();
     else this.takeNews(event);
   }

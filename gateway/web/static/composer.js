@@ -72,6 +72,15 @@ export class Composer {
     else forget(`draft.${this.chat}`);
   }
 
+  /** Drops what is written here. */
+  discard() {
+    this.box.value = "";
+    this.menu.close();
+    this.attachments.clear();
+    this.keep();
+    this.changed();
+  }
+
   send() {
     const text = this.box.value.trim();
     this.heldBack = this.attachments.hasFailed;
@@ -82,11 +91,7 @@ export class Composer {
     }
     const files = this.attachments.ready.map(({ file, name, mime, size }) => ({ file, name, mime, size }));
     if (!text && !files.length) return;
-    this.box.value = "";
-    this.menu.close();
-    this.attachments.clear();
-    this.keep();
-    this.changed();
+    this.discard();
     this.onSend(text, files);
   }
 

@@ -54,7 +54,7 @@ export class Panels {
   }
 
   escape() {
-    if (document.querySelector("dialog[open]")) return;
+    if (document.querySelector("dialog[open], :popover-open")) return;
     if (document.body.classList.contains("drawer")) this.closeDrawer();
     else this.onStop();
   }

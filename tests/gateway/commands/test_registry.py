@@ -93,7 +93,7 @@ async def test_help_lists_every_command_with_its_aliases_below_bold_headings(db:
         "- /approve [ID] [session|always]: Allow what I have asked about",
         "- /deny [ID]: Forbid what I have asked about",
         "- /pairing [list|approve CODE|revoke ID|clear]: Manage who may talk to me",
-        "- /allow here|off: Let everyone in this group talk to me, or only those who may anyway",
+        "- /allow here|off: Open this group to everyone, or close it again",
         "- /sethome: Send notices to this chat",
         "- /whoami: Show your id, your role, and why",
         "",
