@@ -46,6 +46,7 @@ export class Composer {
     this.sendsWhenUploaded = this.heldBack = false;
     const draft = load(`draft.${chat}`) ?? { text: "", files: [] };
     this.box.value = draft.text;
+    this.menu.close();
     this.attachments.open(chat, draft.files);
     this.changed();
   }
