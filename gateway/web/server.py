@@ -1,7 +1,6 @@
 """The one HTTP server: the page, its chat socket, what it reads, and health."""
 
 import asyncio
-import base64
 import errno
 import json
 import re
