@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from gateway.platforms.text import FENCE, closes_fence, opens_fence
+from gateway.platforms.markdown import find_fences
 
 _MARK = "MEDIA:"
 _MEDIA_LINE = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?(?:\*\*)?MEDIA:")
@@ -63,26 +63,22 @@ _Lines = list[tuple[int, str]]
 
 
 def _paragraphs(text: str) -> Iterator[_Lines]:
-    """The lines outside of fenced code with their places, as far as inline code can reach."""
-    opened: re.Match[str] | None = None
+    """Yield the lines outside of fenced code with their places, as far as inline code can reach."""
+    fenced = [(fence.start, fence.end) for fence in find_fences(text)]
     paragraph: _Lines = []
     at = 0
     for line in text.split("\n"):
-        fence = FENCE.match(line)
-        is_edge = fence is not None and (closes_fence(opened, fence) if opened else opens_fence(fence))
-        if is_edge or opened or not line.strip():
+        if line.strip() and not _is_in(fenced, at):
+            paragraph.append((at, line))
+        elif paragraph:
             yield paragraph
             paragraph = []
-            opened = opened if not is_edge else None if opened else fence
-        else:
-            paragraph.append((at, line))
         at += len(line) + 1
-    yield paragraph
+    if paragraph:
+        yield paragraph
 
 
 def _in_paragraph(text: str, lines: _Lines) -> Iterator[Naming]:
-    if not lines:
-        return
     code = _code(text, lines[0][0], lines[-1][0] + len(lines[-1][1]))
     for at, line in lines:
         marked = _MEDIA_LINE.match(line)

@@ -39,6 +39,7 @@ def test_help_imports_nothing_heavy() -> None:
         "slack_bolt",
         "openai",
         "tree_sitter",
+        "markdown_it",
     }
     probe = (
         "import sys\nfrom hermes_cli.main import hermes\n"

@@ -10,7 +10,7 @@ from typing import Any
 from gateway.errors import DeliveryRejected
 from gateway.messages import Address, Choice, Media, OutboundMessage
 from gateway.platforms.discord.errors import Refusal
-from gateway.platforms.discord.text import MAX_UNITS, pieces, plain
+from gateway.platforms.discord.markdown import MAX_UNITS, render, strip_marks
 from gateway.platforms.pages import ATTACHED, DOCUMENT_NAME, HEAD_UNITS, MAX_PIECES, Document, piece_of
 from gateway.platforms.text import utf16_len
 from gateway.platforms.uploads import GONE, file_name, names_of, not_sent
@@ -127,7 +127,7 @@ class Letter:
                 return replace(self, choices=())
             case Refusal.TOO_LONG, Written() as page:
                 return replace(self, page=Document(text=page.text), edits=None)
-            case Refusal.WORDING, Written() as page if (bare := plain(page.text)) and bare != page.text:
+            case Refusal.WORDING, Written() as page if (bare := strip_marks(page.text)) and bare != page.text:
                 return replace(self, page=Written(text=bare))
             case Refusal.FILE | Refusal.TOO_LONG | Refusal.WORDING, Enclosed() as page:
                 return replace(self, page=page.in_words("Discord does not take it here"))
@@ -152,7 +152,7 @@ def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool 
 
 def _words(markdown: str) -> tuple[Page, ...]:
     if utf16_len(markdown) <= 2 * MAX_PIECES * MAX_UNITS:
-        found = pieces(markdown)
+        found = render(markdown)
         if len(found) <= MAX_PIECES:
             return tuple(Written(text=piece) for piece in found)
     return _head(markdown), Document(text=markdown)
@@ -193,7 +193,7 @@ def nonce_of(key: str, piece: int) -> str:
 
 
 def _head(markdown: str) -> Written:
-    found = pieces(markdown[:_HEAD_SOURCE_CHARS], limit=HEAD_UNITS)
+    found = render(markdown[:_HEAD_SOURCE_CHARS], limit=HEAD_UNITS)
     return Written(text=f"{found[0]}\n\n{ATTACHED}" if found else ATTACHED)
 
 

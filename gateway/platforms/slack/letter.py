@@ -9,7 +9,14 @@ from gateway.platforms.pages import ATTACHED, DOCUMENT_NAME, HEAD_UNITS, MAX_PIE
 from gateway.platforms.slack.content import Wire
 from gateway.platforms.slack.errors import Refusal
 from gateway.platforms.slack.events import is_ts
-from gateway.platforms.slack.text import MAX_MARKDOWN_UNITS, MAX_TEXT_CHARS, mrkdwn, notification, pieces, sections
+from gateway.platforms.slack.markdown import (
+    MAX_MARKDOWN_UNITS,
+    MAX_TEXT_CHARS,
+    render,
+    render_mrkdwn,
+    render_notification,
+    render_sections,
+)
 from gateway.platforms.text import utf16_len
 from gateway.platforms.uploads import GONE, file_name, names_of, not_sent
 
@@ -93,15 +100,15 @@ class Letter:
     def _text(self) -> str:
         assert isinstance(self.page, Words)
         if self.look == "text":
-            return mrkdwn(self.page.markdown)[:MAX_TEXT_CHARS]
-        return notification(self.page.markdown)
+            return render_mrkdwn(self.page.markdown)[:MAX_TEXT_CHARS]
+        return render_notification(self.page.markdown)
 
     @property
     def _text_blocks(self) -> list[Wire]:
         assert isinstance(self.page, Words)
         if self.look == "markdown":
             return [{"type": "markdown", "text": self.page.markdown}]
-        written = sections(self.page.markdown)[:_MAX_SECTIONS]
+        written = render_sections(self.page.markdown)[:_MAX_SECTIONS]
         return [{"type": "section", "text": {"type": "mrkdwn", "text": one}, "expand": True} for one in written]
 
 
@@ -117,7 +124,7 @@ def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool 
 
 def _words(markdown: str) -> tuple[Page, ...]:
     if utf16_len(markdown) <= MAX_PIECES * MAX_MARKDOWN_UNITS:
-        found = pieces(markdown)
+        found = render(markdown)
         if len(found) <= MAX_PIECES:
             return tuple(Words(markdown=piece) for piece in found)
     return _head(markdown), Document(text=markdown)
@@ -157,7 +164,7 @@ def is_copy(shown: Wire, letter: Letter) -> bool:
 
 
 def _head(markdown: str) -> Words:
-    found = pieces(markdown[: 4 * HEAD_UNITS], HEAD_UNITS)
+    found = render(markdown[: 4 * HEAD_UNITS], HEAD_UNITS)
     return Words(markdown=f"{found[0]}\n\n{ATTACHED}" if found else ATTACHED)
 
 

@@ -11,7 +11,7 @@ from gateway.platforms.pace import Pace
 from gateway.platforms.telegram.errors import Refusal, refusal
 from gateway.platforms.telegram.letter import entities_of, place_of
 from gateway.platforms.telegram.line import ListeningBot
-from gateway.platforms.telegram.text import pieces
+from gateway.platforms.telegram.markdown import render
 
 PREVIEW = DraftStyle(interval_seconds=1.0, max_units=3_500, fades=True)
 MESSAGE = DraftStyle(interval_seconds=4.0, max_units=3_500)  # a group takes twenty messages a minute, edits too
@@ -23,7 +23,7 @@ _REMEMBERED_PROBES = 10_000
 async def show_preview(bot: ListeningBot, draft: OutboundMessage) -> None:
     """It is gone after thirty seconds, or with the next message."""
     chat, thread = place_of(draft.address)
-    written = pieces(draft.text)
+    written = render(draft.text)
     await bot.send_message_draft(
         chat,
         zlib.crc32(draft.key.encode()) or 1,

@@ -10,7 +10,7 @@ from gateway.errors import DeliveryRejected
 from gateway.messages import Address, Choice, Media, OutboundMessage
 from gateway.platforms.pages import ATTACHED, HEAD_UNITS, MAX_PIECES, Document, piece_of
 from gateway.platforms.telegram.errors import Refusal
-from gateway.platforms.telegram.text import MAX_UNITS, Formatted, pieces
+from gateway.platforms.telegram.markdown import MAX_UNITS, Formatted, render
 from gateway.platforms.text import utf16_len
 from gateway.platforms.uploads import GONE, names_of, not_sent
 
@@ -130,7 +130,7 @@ def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool 
 
 def _words(markdown: str) -> tuple[Page, ...]:
     if utf16_len(markdown) <= MAX_PIECES * MAX_UNITS:
-        found = pieces(markdown)
+        found = render(markdown)
         if len(found) <= MAX_PIECES:
             return tuple(found)
     return _head(markdown), Document(text=markdown)
@@ -174,7 +174,7 @@ def entities_of(page: Formatted) -> list[MessageEntity]:
 
 
 def _head(markdown: str) -> Formatted:
-    found = pieces(markdown[:_HEAD_SOURCE_CHARS], limit=HEAD_UNITS)
+    found = render(markdown[:_HEAD_SOURCE_CHARS], limit=HEAD_UNITS)
     if not found:
         return Formatted(text=ATTACHED)
     return replace(found[0], text=f"{found[0].text}\n\n{ATTACHED}")

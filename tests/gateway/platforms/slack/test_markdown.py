@@ -1,17 +1,22 @@
 """Slack's flavours of text."""
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.platforms.pages import Document
 from gateway.platforms.slack.letter import Words, pages_of
-from gateway.platforms.slack.text import (
+from gateway.platforms.slack.markdown import (
     MAX_MARKDOWN_UNITS,
     MAX_SECTION_CHARS,
-    mrkdwn,
-    notification,
-    pieces,
-    sections,
+    render,
+    render_mrkdwn,
+    render_notification,
+    render_sections,
 )
+from tests.gateway.platforms.answers import ANSWERS, Answer
 
 
 @pytest.mark.parametrize(
@@ -39,18 +44,18 @@ from gateway.platforms.slack.text import (
     ],
 )
 def test_markdown_as_mrkdwn(markdown: str, written: str) -> None:
-    assert mrkdwn(markdown) == written
+    assert render_mrkdwn(markdown) == written
 
 
 def test_a_wide_table_becomes_records() -> None:
     wide = "x" * 50
     table = f"| name | what |\n|---|---|\n| {wide} | **{wide}** |"
-    assert mrkdwn(table) == f"*name*: {wide}\n*what*: *{wide}*"
+    assert render_mrkdwn(table) == f"name: *{wide}*\nwhat: *{wide}*"
 
 
 @pytest.mark.parametrize("text", ["& " * 9_000, "word " * 9_000, "&" * 9_000, "```\n" + "a < b\n" * 3_000 + "```"])
 def test_sections_fit(text: str) -> None:
-    found = sections(text)
+    found = render_sections(text)
     assert all(0 < len(section) <= MAX_SECTION_CHARS for section in found)
     assert sum(section.count("&amp;") + section.count("word") for section in found) == text.count("&") + text.count(
         "word"
@@ -58,10 +63,10 @@ def test_sections_fit(text: str) -> None:
 
 
 def test_pieces_fit_and_ring_for_nobody() -> None:
-    found = pieces("😀 " * 9_000)
+    found = render("😀 " * 9_000)
     assert all(len(piece.encode("utf-16-le")) // 2 <= MAX_MARKDOWN_UNITS for piece in found)
-    assert pieces("<!channel> <!here> <@U1>") == ["<\u200b!channel> <\u200b!here> <@U1>"]
-    assert pieces("  \n ") == []
+    assert render("<!channel> <!here> <@U1>") == ["<\u200b!channel> <\u200b!here> <@U1>"]
+    assert render("  \n ") == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +79,7 @@ def test_pieces_fit_and_ring_for_nobody() -> None:
     ],
 )
 def test_a_notification_is_plain_and_short(markdown: str, shown: str) -> None:
-    assert notification(markdown) == shown
+    assert render_notification(markdown) == shown
 
 
 def test_a_long_text_is_pages_and_a_very_long_one_a_file() -> None:
@@ -87,3 +92,17 @@ def test_a_long_text_is_pages_and_a_very_long_one_a_file() -> None:
     assert len(head.markdown) < 2_000
     assert isinstance(file, Document)
     assert pages_of("") == ()
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_answers_of_models(answer: Answer) -> None:
+    assert render_mrkdwn(answer.markdown) == answer.mrkdwn
+
+
+@given(st.text(st.sampled_from("*_`~|[]()!#>-+<&\\ \na1é😀"), max_size=400))
+def test_any_text_keeps_its_letters(text: str) -> None:
+    letters = re.findall("[1é😀]", text)
+    assert re.findall("[1é😀]", render_mrkdwn(text)) == letters
+    assert re.findall("[1é😀]", "".join(render(text))) == letters
+    assert all(0 < len(section) <= MAX_SECTION_CHARS for section in render_sections(text))
+    assert len(render_notification(text)) <= 5 * 700

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.platforms.telegram.text import Entity, Formatted, formatted, linkable, pieces, plain
+from gateway.platforms.telegram.markdown import Entity, Formatted, linkable, render
 from gateway.platforms.text import utf16_len
+from tests.gateway.platforms.answers import ANSWERS, COMPARISON, FIX, Answer
 
-SIZE = 100_000
+SIZE = 25_000  # as long as a text may be to be parsed
 SNIPPETS = st.sampled_from(
     [
         "**", "*", "_", "__", "`", "``", "~~", "||", "[", "](https://x.y)", "](rel)", "![", "<https://a.b>", "\\", "$",
@@ -18,7 +19,34 @@ SNIPPETS = st.sampled_from(
     ]
 )  # fmt: skip
 MARKDOWN = st.lists(SNIPPETS | st.text(max_size=8), max_size=60).map("".join)
+AROUND_WORDS = st.sampled_from(
+    [
+        "**",
+        "*",
+        "_",
+        "`x` ",
+        "~~ ",
+        "||",
+        "[",
+        "](https://x.y) ",
+        "![",
+        "\\",
+        "> ",
+        "\n- ",
+        "\n  1. ",
+        "\n# ",
+        "\n\n```\n",
+        "\n",
+        " ",
+    ]
+)
 UNMARKED = st.text(st.characters(exclude_characters="*_`~[<>\\#|-+\r", exclude_categories=["Cs"]), max_size=300)
+
+
+def formatted(markdown: str) -> Formatted:
+    """All of it in one message, however long."""
+    messages = render(markdown, 10**6)
+    return messages[0] if messages else Formatted(text="")
 
 
 def covered(message: Formatted, entity: Entity) -> str:
@@ -90,6 +118,42 @@ def test_formatting(markdown: str, text: str, entities: list[tuple[str, str]]) -
     assert sorted(shown(message)) == sorted(entities)
 
 
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_answers_of_models(answer: Answer) -> None:
+    [message] = render(answer.markdown)
+    assert message.text == answer.telegram
+    check(message)
+
+
+def test_the_entities_of_an_answer() -> None:
+    assert shown(render(FIX.markdown)[0]) == [
+        ("bold", "Fix"),
+        ("code", "load_config()"),
+        ("code", "path"),
+        ("bold", " is None"),
+        ("bold", "Check the path."),
+        ("pre", "ls -la ~/.hermes"),
+        ("code", "config.yaml"),
+        ("code", "HERMES_HOME=/srv/hermes"),
+        ("blockquote", "Note: the second wins."),
+        ("italic", "second"),
+        ("text_link", "the docs"),
+    ]
+    assert [kind for kind, _ in shown(render(COMPARISON.markdown)[0])] == ["pre", "bold", "code"]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_growing_answer_is_valid_at_every_length(answer: Answer) -> None:
+    for length in range(1, len(answer.markdown)):
+        for message in render(answer.markdown[:length]):
+            check(message)
+
+
+def test_code_that_is_still_growing_is_code() -> None:
+    assert shown(formatted("Look:\n```py\nx = 1")) == [("pre", "x = 1")]
+    assert formatted("Look:\n```py\nx = 1\n``").text == "Look:\nx = 1\n``"
+
+
 def test_code_keeps_its_language_and_links_their_address() -> None:
     message = formatted("```c++ x\na\n```\n[b](https://x.y/_z_)")
     assert message.entities == (
@@ -139,7 +203,7 @@ def test_only_addresses_that_the_server_keeps_become_links(url: str, expected: b
 
 
 def test_code_that_is_cut_is_code_in_both_pieces() -> None:
-    first, second = pieces("Look:\n```py\n" + "\n".join(f"    line {n}" for n in range(8)) + "\n```\nend", 70)
+    first, second = render("Look:\n```py\n" + "\n".join(f"    line {n}" for n in range(8)) + "\n```\nend", 70)
     assert shown(first) == [("pre", "\n".join(f"    line {n}" for n in range(5)))]
     assert shown(second) == [("pre", "\n".join(f"    line {n}" for n in range(5, 8)))]
     assert {entity.language for message in (first, second) for entity in message.entities} == {"py"}
@@ -147,48 +211,55 @@ def test_code_that_is_cut_is_code_in_both_pieces() -> None:
 
 
 def test_a_message_holds_4096_utf16_units() -> None:
-    assert [len(message.text) for message in pieces("😀" * 3000)] == [2048, 952]
-    assert [len(message.text) for message in pieces("x" * 4096)] == [4096]
+    assert [len(message.text) for message in render("😀" * 3000)] == [2048, 952]
+    assert [len(message.text) for message in render("x" * 4096)] == [4096]
 
 
 def test_a_quote_goes_on_in_the_next_piece() -> None:
-    assert [[kind for kind, _ in shown(message)] for message in pieces("> " + "word " * 30, 100)] == [
+    assert [[kind for kind, _ in shown(message)] for message in render("> " + "word " * 30, 100)] == [
         ["blockquote"]
     ] * 2
 
 
 def test_more_links_than_a_message_may_have_go_to_the_next() -> None:
-    messages = pieces(" ".join(f"[a{n}](https://x.y/{n})" for n in range(250)))
+    messages = render(" ".join(f"[a{n}](https://x.y/{n})" for n in range(250)))
     urls = [entity.url for message in messages for entity in message.entities]
     assert urls == [f"https://x.y/{n}" for n in range(250)]
     assert len(messages) == 3
 
 
 def test_when_there_are_too_many_entities_styles_go_first() -> None:
-    [message] = pieces(" ".join(f"*a{n}* `c{n}`" for n in range(80)))
+    [message] = render(" ".join(f"*a{n}* `c{n}`" for n in range(80)))
     kinds = [entity.kind for entity in message.entities]
     assert (kinds.count("code"), kinds.count("italic")) == (80, 20)
     check(message)
 
 
 def test_blank_text_has_no_pieces() -> None:
-    assert pieces(" \n ") == []
+    assert render(" \n ") == []
 
 
 @given(MARKDOWN, st.integers(20, 80))
 def test_pieces_keep_everything_fit_and_are_valid(markdown: str, limit: int) -> None:
-    messages = pieces(markdown, limit)
+    messages = render(markdown, limit)
     for message in messages:
         check(message)
         assert utf16_len(message.text) <= limit
         assert message.plain.strip()
     assert squeezed("".join(message.text for message in messages)) == squeezed(formatted(markdown).text)
-    assert messages == pieces(markdown, limit)
+    assert messages == render(markdown, limit)
+
+
+@given(st.lists(AROUND_WORDS, max_size=60), st.integers(20, 80))
+def test_every_word_is_kept_in_its_order(marks: list[str], limit: int) -> None:
+    words = [f"w{number}." for number in range(len(marks))]
+    markdown = "".join(mark + word for mark, word in zip(marks, words, strict=True))
+    assert re.findall(r"w\d+\.", "".join(message.text for message in render(markdown, limit))) == words
 
 
 @given(UNMARKED)
 def test_text_without_markup_comes_through_unchanged(text: str) -> None:
-    assert "".join(message.text for message in pieces(text)) == re.sub(r"\A(?:\s*\n)?", "", text).rstrip()
+    assert "".join(message.text for message in render(text)) == re.sub(r"\A(?:\s*\n)?", "", text).rstrip()
 
 
 @given(st.lists(st.sampled_from(["word", "snake_case", "2*3", "a > b", "x < y", "(see)", "#5", "日本", "😀", "\n"])))
@@ -199,8 +270,7 @@ def test_ordinary_prose_comes_through_unchanged(words: list[str]) -> None:
 
 @given(st.text(), st.integers(2, 50))
 def test_nothing_raises_and_nothing_is_too_long(text: str, limit: int) -> None:
-    assert all(0 < utf16_len(message.text) <= limit for message in pieces(text, limit))
-    plain(text)
+    assert all(0 < utf16_len(message.text) <= limit for message in render(text, limit))
 
 
 # Plain
@@ -209,12 +279,11 @@ def test_nothing_raises_and_nothing_is_too_long(text: str, limit: int) -> None:
 def test_plain_is_readable_without_entities() -> None:
     markdown = "# Hi 😀\n**b** [c](https://x.y) <https://z.z>\n```py\nx = 1\n```"
     expected = "Hi 😀\nb c (https://x.y) https://z.z\nx = 1"
-    assert plain(markdown) == expected
     assert formatted(markdown).plain == expected
 
 
 def test_plain_still_fits_a_message() -> None:
-    [message] = pieces("x" * 4070 + " [a](https://x.y) [b](https://x.y/long)")
+    [message] = render("x" * 4070 + " [a](https://x.y) [b](https://x.y/long)")
     assert message.plain == "x" * 4070 + " a (https://x.y) b"
 
 
@@ -227,13 +296,18 @@ def test_plain_still_fits_a_message() -> None:
     ],
 )  # fmt: skip
 def test_hostile_text_is_read_in_linear_time(unit: str) -> None:
-    assert all(utf16_len(message.text) <= 4096 for message in pieces(unit * (SIZE // len(unit))))
+    assert all(utf16_len(message.text) <= 4096 for message in render(unit * (SIZE // len(unit))))
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("![", "](u)"), ("[", "](u)"), ("*a ", " b*")])
 def test_hostile_nesting_is_read_in_linear_time(opening: str, closing: str) -> None:
-    assert pieces(opening * (SIZE // 4) + closing * (SIZE // 4))
+    assert render(opening * (SIZE // 4) + closing * (SIZE // 4))
+
+
+def test_a_text_too_long_to_parse_is_shown_as_it_is() -> None:
+    text = "**a** " * 5_000
+    assert "".join(message.text + " " for message in render(text)) == text
 
 
 def test_a_table_with_an_absurd_header_costs_no_more_than_its_text() -> None:
-    assert pieces("|" + "a|" * 50_000 + "\n|" + "-|" * 50_000 + "\n" + "|x\n" * 30_000)
+    assert render("|" + "a|" * 50_000 + "\n|" + "-|" * 50_000 + "\n" + "|x\n" * 30_000)
