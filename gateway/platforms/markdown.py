@@ -6,7 +6,7 @@ understood is text.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -228,21 +228,13 @@ class _Writer:
         if columns is not None:
             self._write(columns, "pre")
             return
-        names = header if rows else []
-        for number, row in enumerate(rows or [header]):
-            gap = "\n\n" if number else ""
-            for column, cell in enumerate(row):
-                if not cell:
-                    continue
-                self._write(gap)
-                gap = "\n"
-                if column < len(names) and names[column]:
-                    self.write_inline(names[column])
-                    self._write(": ")
-                start = self._place()
-                self.write_inline(cell)
-                if column == 0:
-                    self._mark("bold", start)
+        for gap, name, cell, is_first in list_entries(header, rows):
+            self._write(gap)
+            self.write_inline(name)
+            start = self._place()
+            self.write_inline(cell)
+            if is_first:
+                self._mark("bold", start)
 
 
 # Tables
@@ -262,6 +254,18 @@ def align_table(
     sides = [*aligns, *["left"] * (count - len(aligns))]
     lines = [_GAP.join(map(_pad, row, widths, sides)).rstrip() for row in table]
     return "\n".join([lines[0], _GAP.join("-" * width for width in widths), *lines[1:]])
+
+
+def list_entries(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, str, str, bool]]:
+    """Yield the cells of a table too wide for columns: line ends before it, column, cell, whether its row begins."""
+    gap = ""
+    for row in rows or [header]:
+        for column, cell in enumerate(row):
+            if cell:
+                name = f"{header[column]}: " if rows and column < len(header) and header[column] else ""
+                yield gap, name, cell, column == 0
+                gap = "\n"
+        gap = "\n\n" if gap else ""
 
 
 def measure_width(text: str) -> int:

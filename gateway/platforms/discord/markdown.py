@@ -5,9 +5,17 @@ what Discord does not know is put another way.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from gateway.platforms.markdown import RULE, align_table, has_markup, lines_of, parse_blocks, split_markdown
+from gateway.platforms.markdown import (
+    RULE,
+    align_table,
+    has_markup,
+    lines_of,
+    list_entries,
+    parse_blocks,
+    split_markdown,
+)
 from gateway.platforms.text import tidy, utf16_len
 
 MAX_UNITS = 2_000
@@ -37,7 +45,7 @@ def adapt(markdown: str) -> str:
     written: list[str] = []
     for token in parse_blocks(text):
         first, after = lines_of(token)
-        replaced: Iterator[str] | list[str] | None = None
+        replaced: Iterable[str] = ()
         match token.type:
             case "inline":
                 replaced = map(_adapt_line, lines[first:after])
@@ -46,8 +54,8 @@ def adapt(markdown: str) -> str:
             case "hr" if token.level == 0:
                 replaced = [RULE]
             case "table" if token.level == 0:
-                replaced = _adapt_table(**token.meta)
-        if replaced is not None and first >= done:
+                replaced = [_adapt_table(**token.meta)]
+        if replaced and first >= done:
             written += [*lines[done:first], *replaced]
             done = after
     return "\n".join([*written, *lines[done:]])
@@ -70,16 +78,11 @@ def _adapt_line(line: str) -> str:
     )
 
 
-def _adapt_table(header: Sequence[str], aligns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _adapt_table(header: Sequence[str], aligns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     columns = align_table(header, aligns, rows, _TABLE_COLUMNS)
     if columns is not None and "```" not in columns:
-        yield from ("```", columns, "```")
-        return
-    names = header if rows else ()
-    for number, row in enumerate(rows or [header]):
-        if number:
-            yield ""
-        for column, cell in enumerate(row):
-            if cell:
-                name = f"{names[column]}: " if column < len(names) and names[column] else ""
-                yield f"{name}**{cell}**" if column == 0 and "**" not in cell else name + cell
+        return f"```\n{columns}\n```"
+    return "".join(
+        gap + name + (f"**{cell}**" if is_first and "**" not in cell else cell)
+        for gap, name, cell, is_first in list_entries(header, rows)
+    )

@@ -15,6 +15,7 @@ MAX_UNITS = 4096
 MAX_ENTITIES = 100  # the server silently drops what goes beyond
 
 _TABLE_COLUMNS = 40  # about what a phone shows of monospace text without wrapping
+_CODE = {"code", "pre"}
 _STYLES = {"bold", "italic", "strikethrough", "spoiler"}
 _BY_IMPORTANCE: dict[SpanKind, EntityKind] = {
     "pre": "pre", "link": "text_link", "code": "code", "spoiler": "spoiler",
@@ -83,14 +84,13 @@ def _settle(spans: Sequence[Span]) -> list[Span]:
     code: list[tuple[int, int]] = []
     settled, link_end = [], 0
     for span in sorted(spans, key=_order):
-        if span.kind == "link":
-            link_end = span.end
-        elif span.kind in ("code", "pre") and span.start < link_end:
+        if span.kind in _STYLES or (span.kind in _CODE and span.start < link_end):
             continue
-        elif span.kind in ("code", "pre"):
+        if span.kind in _CODE:
             code.append((span.start, span.end))
-        if span.kind not in _STYLES:
-            settled.append(span)
+        elif span.kind == "link":
+            link_end = span.end
+        settled.append(span)
     for span in spans:
         if span.kind in _STYLES:
             settled += [Span(span.kind, *part) for part in _around(span.start, span.end, code)]
@@ -99,7 +99,7 @@ def _settle(spans: Sequence[Span]) -> list[Span]:
 
 
 def _order(span: Span) -> tuple[int, int, bool]:
-    return span.start, -span.end, span.kind == "code"
+    return span.start, -span.end, span.kind in _CODE
 
 
 def _around(start: int, end: int, holes: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

