@@ -42,7 +42,7 @@ format: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.bench $(ARGS)
 
-# Small faults put into a module, one at a time: does a test notice? ARGS="gateway.access gateway.pairing"
+# Small faults put into a module, one at a time: does a test notice? ARGS="gateway.policies.access gateway.policies.pairing"
 mutants: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.mutants $(ARGS)
 

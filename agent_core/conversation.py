@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from tools.parts import Part, Text, encodable, text_of
+from tools.content import Part, Text, encodable, text_of
 
 Role = Literal["system", "user", "assistant", "tool"]
 

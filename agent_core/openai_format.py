@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from agent_core.conversation import Message, Role, ToolCall
 from tools.base import Tool
-from tools.parts import Part, Text, encodable
+from tools.content import Part, Text, encodable
 
 
 def message_to_openai(message: Message, *, with_reasoning: bool = False) -> dict[str, Any]:

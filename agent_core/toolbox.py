@@ -14,12 +14,12 @@ import structlog
 
 from agent_core.conversation import Journal, Message, ToolCall, tool_result
 from agent_core.events import Emit, ToolFinished, ToolStarted
-from agent_core.heard import hearing
 from agent_core.history import interrupted_by_restart
+from agent_core.provenance import hearing
 from tools.backends.base import BackendFailed
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
-from tools.heard import Heard
-from tools.parts import Part, Text
+from tools.content import Part, Text
+from tools.provenance import Heard
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 

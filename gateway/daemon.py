@@ -9,19 +9,19 @@ from pathlib import Path
 import structlog
 
 from gateway import systemd
-from gateway.backoff import backoff_seconds
-from gateway.budgets import how_to_price
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.lock import HomeLock, hold_home
+from gateway.policies.backoff import backoff_seconds
+from gateway.policies.budgets import how_to_price
 from gateway.store import inbox, outbox, spending
-from gateway.store.backup import backup_is_due, make_backup
-from gateway.store.database import Database, open_database
-from gateway.store.mark import seal
-from gateway.store.prepare import prepare
+from gateway.store.db.backup import backup_is_due, make_backup
+from gateway.store.db.commit_counter import seal
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import prepare
 from gateway.supervisor import keep_connected
-from gateway.wiring import Gateway, build_gateway
-from gateway.wiring_basics import care_for
-from gateway.wiring_budgets import unpriced_models
+from gateway.wiring.app import Gateway, build_gateway
+from gateway.wiring.basics import care_for
+from gateway.wiring.budgets import unpriced_models
 from hermes_config.places import Home
 from hermes_config.settings import Settings
 

@@ -8,10 +8,10 @@ from typing import Literal
 
 import structlog
 
-from gateway.backoff import backoff_seconds
 from gateway.clock import now_ms
 from gateway.errors import PlatformAuthFailed, PlatformUnavailable
 from gateway.platforms.base import Inlet, Platform
+from gateway.policies.backoff import backoff_seconds
 
 log = structlog.get_logger()
 

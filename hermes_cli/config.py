@@ -173,9 +173,8 @@ def _toolset_problem(home: Home, names: tuple[str, ...]) -> str:
     The tools that the user dropped in are run only for a name that the built-in ones do not explain.
     """
     from gateway import logs
-    from gateway.checkup.gather import known_secrets
-    from tools.builtin import load_builtin
-    from tools.dropins import load_folder
+    from gateway.doctor.gather import known_secrets
+    from tools.loading import load_builtin, load_folder
     from tools.toolsets import ToolsetError, check_names
 
     registry = load_builtin()

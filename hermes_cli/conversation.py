@@ -9,21 +9,21 @@ import click
 
 from agent_core.events import Emit, ignore
 from agent_core.model import Model, ModelError
+from gateway.approvals.terminal import LocalGates
 from gateway.commands.registry import parse
 from gateway.errors import CommandRefused
-from gateway.local_chat import LocalChat, new_key
-from gateway.local_gate import LocalGates
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 from gateway.store.processes import AT_TERMINAL
-from gateway.wiring import build_commands, build_model, build_prompts, build_tools
-from gateway.wiring_basics import build_redactor
-from gateway.wiring_budgets import build_budgets
-from gateway.workplaces import workplace_here
+from gateway.terminal_chat import LocalChat, new_key
+from gateway.turns.workplaces import workplace_here
+from gateway.wiring.app import build_commands, build_model, build_prompts, build_tools
+from gateway.wiring.basics import build_redactor
+from gateway.wiring.budgets import build_budgets
 from hermes_cli.opening import Opened, open_store
 from hermes_cli.piped import read_piped
 from hermes_cli.prompting import Screen, typed
 from hermes_config.redaction import NOTE
-from tools.parts import one_line
+from tools.content import one_line
 
 _LEAVE = {"/quit", "/exit"}
 

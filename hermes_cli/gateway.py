@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gateway.wiring import Gateway
+    from gateway.wiring.app import Gateway
 
 
 def _own_name() -> str:
@@ -18,7 +18,7 @@ def _own_name() -> str:
 
 
 async def suggest_local_models() -> None:
-    from agent_core.local_servers import find_local_servers
+    from agent_core.models.local_servers import find_local_servers
 
     for server in await find_local_servers():
         for name in server.models[:3]:
@@ -48,9 +48,9 @@ def run(model: str | None = None, log_level: str | None = None) -> None:
 def _run(model: str | None, log_level: str | None) -> None:
     from gateway import logs
     from gateway.daemon import run_gateway
-    from gateway.overview import parts
-    from gateway.wiring_basics import secret_values
+    from gateway.wiring.basics import secret_values
     from hermes_cli.opening import open_home
+    from hermes_config.overview import parts
 
     opened = open_home({"model.name": model, "logs.level": log_level})
     settings = opened.settings

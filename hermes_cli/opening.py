@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import click
 
 from gateway import logs
-from gateway.store.connection import Transaction
-from gateway.store.database import Database, open_database
-from gateway.store.mark import check_not_lost
-from gateway.store.prepare import prepare
-from gateway.wiring_basics import care_for, secret_values
+from gateway.store.db.commit_counter import check_not_lost
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import prepare
+from gateway.wiring.basics import care_for, secret_values
 from hermes_config.load import load
 from hermes_config.places import Home
 from hermes_config.settings import Settings

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gateway.store.backup import Copy
-    from gateway.store.care import Care
-    from gateway.store.census import Lost
-    from gateway.store.outlook import Outlook
+    from gateway.store.db.backup import Care, Copy
+    from gateway.store.db.schema import Lost
+    from gateway.store.db.upgrade import Outlook
     from hermes_config.places import Home
 
 
@@ -29,7 +28,7 @@ def check(as_json: bool) -> None:
 
     Exits with 1 when it would not.
     """
-    from gateway.store.outlook import look_ahead
+    from gateway.store.db.upgrade import look_ahead
 
     home, care = _open()
     found = look_ahead(home.database, care)
@@ -48,8 +47,8 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
     The gateway must be stopped. Says first what the older version has no place for, and keeps a copy of it all.
     """
     from gateway.lock import hold_home
-    from gateway.store.outlook import find_reach, foresee_losses
-    from gateway.store.restore import take_back
+    from gateway.store.db.restore import take_back
+    from gateway.store.db.upgrade import find_reach, foresee_losses
 
     home, care = _open()
     with hold_home(home.lock_file) as lock:
@@ -75,7 +74,7 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def backups(as_json: bool) -> None:
     """List the copies of the database with their age and schema, each of them checked."""
-    from gateway.store.backup import list_copies
+    from gateway.store.db.backup import list_copies
 
     home, _ = _open(needs_database=False)
     copies = list_copies(home.backups)
@@ -97,7 +96,7 @@ def restore(backup: str, yes: bool) -> None:
     """
     from gateway.clock import for_people
     from gateway.lock import hold_home
-    from gateway.store.restore import restore as put_back
+    from gateway.store.db.restore import restore as put_back
 
     home, care = _open(needs_database=False)
     copy = _find(home, backup)
@@ -116,8 +115,8 @@ def restore(backup: str, yes: bool) -> None:
 
 
 def _open(*, needs_database: bool = True) -> "tuple[Home, Care]":
-    from gateway.store.mark import check_not_lost
-    from gateway.wiring_basics import care_for
+    from gateway.store.db.commit_counter import check_not_lost
+    from gateway.wiring.basics import care_for
     from hermes_cli.opening import open_home
 
     opened = open_home(make=False)  # nothing here makes a home
@@ -150,7 +149,7 @@ def _find(home: "Home", backup: str) -> Path:
 
 
 def _check_lines(found: "Outlook") -> Iterator[str]:
-    from tools.parts import in_bytes
+    from tools.content import in_bytes
 
     if found.problem:
         yield found.problem
@@ -186,7 +185,7 @@ def _undo_lines(found: int, target: int, losses: "list[Lost]") -> Iterator[str]:
 
 def _copy_line(copy: "Copy") -> str:
     from gateway.clock import for_people
-    from tools.parts import in_bytes
+    from tools.content import in_bytes
 
     what = f"CANNOT BE RESTORED: {copy.problem}" if copy.problem else f"schema {copy.schema}, sound"
     return f"{copy.name:<48}  {for_people(copy.taken_ms)}  {in_bytes(copy.size_bytes):>9}  {what}"

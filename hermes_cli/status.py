@@ -33,7 +33,7 @@ def status(as_json: bool) -> None:
 
 
 def _from_settings(opened: "Opened") -> dict[str, Any]:
-    from gateway.wiring_access import build_rules
+    from gateway.wiring.access import build_rules
 
     rules = build_rules(opened.settings)
     return {
@@ -46,10 +46,10 @@ def _from_settings(opened: "Opened") -> dict[str, Any]:
 def _from_store(opened: "Opened") -> dict[str, Any]:
     """What the database knows; it may be the very thing that is broken."""
     from gateway.errors import GatewayError
-    from gateway.store import approvals, inbox, notices, outbox, pairing, processes, turns
-    from gateway.store.connection import Transaction
+    from gateway.store import approvals, inbox, outbox, pairing, processes, turns
+    from gateway.store.db.connection import Transaction
     from hermes_cli.opening import with_store
-    from tools.backends.kept import is_kept
+    from tools.backends.supervised import is_kept
 
     if not opened.home.database.exists():
         counts = ("waiting", "running", "undelivered", "processes", "questions", "people", "asking")
@@ -65,7 +65,7 @@ def _from_store(opened: "Opened") -> dict[str, Any]:
             "questions": len(approvals.waiting(tx)),
             "people": len(access.people),
             "asking": len(access.pending),
-            "notices": [asdict(notice) for notice in notices.recent(tx)],
+            "notices": [asdict(notice) for notice in outbox.recent(tx)],
         }
 
     try:

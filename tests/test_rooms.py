@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.prepare import Care, prepare
 from hermes_config.places import Home
 
 ROOT = Path(__file__).parent.parent
@@ -63,14 +63,14 @@ def test_commands_that_only_look_import_no_gateway(tmp_path: Path, command: tupl
         "slack_sdk",
         "telegram",
         "tree_sitter",
-        "agent_core.models",
+        "agent_core.models.factory",
         "agent_core.turn",
         "gateway.platforms",
-        "gateway.responder",
-        "gateway.wiring",
-        "tools.builtin",
-        "tools.command_guard",
-        "tools.guard.syntax",
+        "gateway.turns.responder",
+        "gateway.wiring.app",
+        "tools.loading",
+        "tools.shell_guard.guard",
+        "tools.shell_guard.syntax",
     }
     Home(tmp_path).prepare()
     prepare(tmp_path / "state.db", Care(backups=tmp_path / "backups"), repair=False)
@@ -85,7 +85,7 @@ def test_commands_that_only_look_import_no_gateway(tmp_path: Path, command: tupl
         env=os.environ | {"HERMES_HOME": str(tmp_path)},
     )
     imported = set(run.stderr.split())
-    assert "gateway.store.database" in imported, run.stderr  # it has looked
+    assert "gateway.store.db.database" in imported, run.stderr  # it has looked
     assert not heavy & imported
 
 

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tools.approval.gate import Gate, NobodyToAsk
 from tools.backends.base import Workplace
-from tools.failures import BadArguments as BadArguments
-from tools.failures import ToolFailed as ToolFailed
-from tools.gate import Gate, NobodyToAsk
-from tools.heard import Heard, nothing_heard
-from tools.parts import Part
+from tools.content import Part
+from tools.errors import BadArguments as BadArguments
+from tools.errors import ToolFailed as ToolFailed
+from tools.provenance import Heard, nothing_heard
 
 ToolOutput = str | Mapping[str, Any] | list[Any] | tuple[Part, ...]
 

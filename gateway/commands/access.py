@@ -4,13 +4,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast, get_args
 
-from gateway import pairing as words
-from gateway.access import Role, Rules, decide
 from gateway.clock import now_ms
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
 from gateway.messages import InboundMessage, Sender
+from gateway.policies import pairing as words
+from gateway.policies.access import Role, Rules, decide
 from gateway.store import chats, members, pairing, people, trail
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 
 _ROLES = get_args(Role)
 _NOT_IN_DMS = "This is not a group, so there is nothing to open. Send it in the group."

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from gateway import decisions
+from gateway.approvals import decisions
+from gateway.approvals.wording import Verdict, as_verdict, in_short, outcome
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
-from gateway.question_words import Verdict, as_verdict, in_short, outcome
 from gateway.store import approvals
 from gateway.store.approvals import Approval
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 
 _GONE = "That question is not there any more."
 

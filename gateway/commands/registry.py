@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from gateway.access import Role
 from gateway.messages import Choice, SessionKey
-from gateway.store.connection import Transaction
+from gateway.policies.access import Role
+from gateway.store.db.connection import Transaction
 from gateway.store.people import RoleOf
 
 Place = Literal["chat", "cli"]

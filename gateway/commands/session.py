@@ -6,9 +6,9 @@ from dataclasses import replace
 from gateway.clock import now_ms
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
 from gateway.messages import Choice
-from gateway.process_news import listing
+from gateway.processes.messages import listing
 from gateway.store import inbox, processes, sessions, turns
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.sessions import Session
 
 _SEARCHED = 1_000

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from gateway.messages import Address, Cursor, InboundMessage, Media, OutboundMessage, Progress, Receipt
-from gateway.platforms.pace import Pace
+from gateway.platforms.rate_limit import Pace
 
 Resend = Literal["safe", "lookup", "never"]
 """What to do with a message that may or may not have arrived: the far side drops a second copy (safe),

@@ -8,7 +8,7 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
-from tools.parts import encodable
+from tools.content import encodable
 
 Measure = Callable[[str], int]
 """Measures a text as a platform does: at least one per character, and the parts add up to the whole."""

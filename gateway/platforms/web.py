@@ -27,7 +27,7 @@ from gateway.messages import (
     text_of,
 )
 from gateway.platforms.base import Features, Inlet
-from gateway.platforms.pace import Pace
+from gateway.platforms.rate_limit import Pace
 
 Line = dict[str, Any]
 Serve = Callable[[Callable[[], None]], Awaitable[None]]

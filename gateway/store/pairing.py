@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from gateway import pairing as words
-from gateway.access import Role
 from gateway.clock import now_ms
 from gateway.messages import Address, InboundMessage, Text
-from gateway.pairing import SALT_BYTES, covers, platform_of
+from gateway.policies import pairing as words
+from gateway.policies.access import Role
+from gateway.policies.pairing import SALT_BYTES, covers, platform_of
 from gateway.store import members, outbox, trail
-from gateway.store.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction
 from gateway.store.members import KnownPerson, Problem
 
 CODE_TOPIC = "pairing code"  # of an outbox row without text: delivery fills it in with `compose_code`

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import cast
 
-from gateway.access import Role, Rules, Standing, decide
 from gateway.clock import new_id, now_ms
 from gateway.messages import InboundMessage, Sender, SessionKey
-from gateway.store.connection import Transaction
+from gateway.policies.access import Role, Rules, Standing, decide
+from gateway.store.db.connection import Transaction
 
 OWNER = "owner"  # the person who runs this machine account: CLI, local platforms
 

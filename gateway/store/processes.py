@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields
 from gateway.clock import now_ms
 from gateway.messages import Address, InboundMessage, Kind, Part, Sender, SessionKey
 from gateway.store import inbox
-from gateway.store.connection import Row, Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Row, Transaction
+from gateway.store.db.database import Database
 from tools.backends.base import Spawned
-from tools.parts import dump_parts, load_parts
+from tools.content import dump_parts, load_parts
 from tools.process_book import KEPT_MS, MAX_PROCESSES, Process
 
 AT_TERMINAL = "cli"  # the holder of all that whoever sits at the terminal has started, in whichever conversation

@@ -1,4 +1,4 @@
-"""Conversations: a key has one current session; old ones stay readable, and can be taken up again."""
+"""What a conversation is called in lists: the beginning of what was said first."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,8 +7,15 @@ from typing import cast
 from agent_core.events import Usage
 from gateway.clock import new_session_id, now_ms
 from gateway.messages import SessionKey
-from gateway.resets import NEVER, REASONS, Reason, Resets
-from gateway.store.connection import Row, Transaction
+from gateway.policies.resets import NEVER, REASONS, Reason, Resets
+from gateway.store.db.connection import Row, Transaction
+
+_LONGEST_CHARS = 60
+
+
+def title_of(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST_CHARS else words[: _LONGEST_CHARS - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import json
 
 from gateway.clock import now_ms
-from gateway.store.connection import Transaction, Value
+from gateway.store.db.connection import Transaction, Value
 
 _REFUSALS_KEPT = 1_000
 _TIDIED_EVERY = 64  # rows: finding the oldest to keep costs more than writing one

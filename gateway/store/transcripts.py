@@ -7,9 +7,9 @@ from typing import cast
 from agent_core.conversation import Message, Role, ToolCall
 from agent_core.history import arrange
 from gateway.clock import now_ms
-from gateway.store.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction
 from gateway.store.search import searchable
-from tools.parts import dump_parts, from_stored, in_search, load_parts, loads_list
+from tools.content import dump_parts, from_stored, in_search, load_parts, loads_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,10 @@ from typing import Literal
 from agent_core.conversation import Message
 from gateway.clock import new_id, now_ms
 from gateway.messages import Address, InboundMessage, Sender, SessionKey
-from gateway.resets import NEVER, Resets
+from gateway.policies.resets import NEVER, Resets
 from gateway.store import inbox, sessions, trail
-from gateway.store.busy import speakers
-from gateway.store.connection import Row, Transaction
-from gateway.store.inbox import Accepted
+from gateway.store.db.connection import Row, Transaction
+from gateway.store.inbox import Accepted, speakers
 
 Outcome = Literal["answered", "failed", "stopped", "given_up", "superseded"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from aiohttp import hdrs, web
 
 from gateway.errors import StoreUnavailable
-from gateway.store import web_keys
-from gateway.store.database import Database
+from gateway.store import web_chats
+from gateway.store.db.database import Database
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -82,9 +82,9 @@ class Door:
 
     async def _let_in(self, request: web.Request, link: str) -> web.StreamResponse:
         if self._is_own_token(link):
-            cookie: str | None = await self.db.write(web_keys.new_cookie)
+            cookie: str | None = await self.db.write(web_chats.new_cookie)
         else:
-            cookie = await self.db.write(lambda tx: web_keys.exchange(tx, link))
+            cookie = await self.db.write(lambda tx: web_chats.exchange(tx, link))
         if cookie is None and not await self.is_known(request):
             raise _locked(request, f"This link was used already or has expired. {_NO_KEY}")
         response = web.Response(status=303, headers={hdrs.LOCATION: "/"})
@@ -92,7 +92,7 @@ class Door:
             response.set_cookie(
                 self.cookie_name,
                 cookie,
-                max_age=web_keys.COOKIE_LIFE_MS // 1000,
+                max_age=web_chats.COOKIE_LIFE_MS // 1000,
                 httponly=True,
                 samesite="Strict",
                 secure=request.headers.get("X-Forwarded-Proto") == "https",
@@ -105,7 +105,7 @@ class Door:
         if scheme.lower() == "bearer":
             return self._is_own_token(bearer.strip())
         cookie = request.cookies.get(self.cookie_name, "")
-        return bool(cookie) and await self.db.read(lambda tx: web_keys.is_valid(tx, cookie))
+        return bool(cookie) and await self.db.read(lambda tx: web_chats.is_valid(tx, cookie))
 
     def _is_own_token(self, given: str) -> bool:
         # Headers may hold bytes that are no text; they are wrong, not an error.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from gateway.platforms.web import files, words
-from gateway.store.timeline import Replied, Said
+from gateway.store.web_chats import Replied, Said
 
 
 def to_markdown(title: str, items: Sequence[Said | Replied], clean: Callable[[str], str]) -> str:

@@ -6,12 +6,12 @@ Whoever is on the page is the owner: the door has seen to that.
 from collections.abc import Callable
 from typing import Any
 
-from gateway import decisions
+from gateway.approvals import decisions
+from gateway.approvals.wording import as_verdict, choices, plainly
 from gateway.platforms.web import key_of
-from gateway.question_words import as_verdict, choices, plainly
-from gateway.store import approvals, timeline
+from gateway.store import approvals, web_chats
 from gateway.store.approvals import Approval
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 
 _OWNER = decisions.Person(account="web", id="owner", name="", role="owner")
 
@@ -34,7 +34,7 @@ def decide(tx: Transaction, approval_id: str, verdict: object) -> str | None:
 def _title(tx: Transaction, approval: Approval) -> str:
     """Return the title of the chat on the page in which it was asked; empty when it was asked elsewhere."""
     asked_at = approval.asked_at
-    return timeline.title(tx, str(key_of(asked_at.chat))) if asked_at.account == "web" else ""
+    return web_chats.title(tx, str(key_of(asked_at.chat))) if asked_at.account == "web" else ""
 
 
 def _shown(approval: Approval, title: str, worded: Callable[[str], str]) -> dict[str, Any]:

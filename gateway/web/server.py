@@ -17,13 +17,13 @@ from gateway.commands.registry import Commands
 from gateway.errors import PlatformUnavailable
 from gateway.messages import MediaKind
 from gateway.platforms.web import WebPlatform, file_reference, files, key_of, tool_line, words
-from gateway.store import media, sessions, timeline, web_keys
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
-from gateway.store.forget import erase_chat
+from gateway.store import media, sessions, web_chats
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from gateway.store.erase import erase_chat
 from gateway.store.media import MediaFiles
-from gateway.store.timeline import Said
-from gateway.titles import title_of
+from gateway.store.sessions import title_of
+from gateway.store.web_chats import Said
 from gateway.web import questions
 from gateway.web.address import login_address
 from gateway.web.door import Door
@@ -60,7 +60,7 @@ class WebServer:
         await self.tried.wait()
         if self.problem:
             raise PlatformUnavailable(self.problem)
-        token = await self.db.write_when_possible(web_keys.new_link)
+        token = await self.db.write_when_possible(web_chats.new_link)
         return login_address(self.host, self.door.port, token)
 
     async def run(self, listening: Callable[[], None]) -> None:
@@ -134,10 +134,10 @@ class WebServer:
         asked = request.query.get("limit", "")
         limit = min(int(asked), _MAX_CHATS) if asked.isascii() and asked.isdigit() else _MAX_CHATS
 
-        def look(tx: Transaction) -> list[timeline.Chat]:
+        def look(tx: Transaction) -> list[web_chats.Chat]:
             if query:
-                return timeline.find_chats(tx, "web", query, limit=limit)
-            return timeline.chats(tx, "web", limit=limit)
+                return web_chats.find_chats(tx, "web", query, limit=limit)
+            return web_chats.chats(tx, "web", limit=limit)
 
         chats = [asdict(chat) for chat in await self.db.read(look)]
         told = [one | {key: self.clean(one[key]) for key in ("title", "excerpt")} for one in chats]
@@ -147,8 +147,8 @@ class WebServer:
         chat, key = _named_chat(request)
 
         def look(tx: Transaction) -> tuple[str, list[dict[str, Any]]]:
-            return self.clean(timeline.title(tx, key)), [
-                _item(item, self.clean) for item in timeline.timeline(tx, "web", chat, key)
+            return self.clean(web_chats.title(tx, key)), [
+                _item(item, self.clean) for item in web_chats.timeline(tx, "web", chat, key)
             ]
 
         title, items = await self.db.read(look)
@@ -178,8 +178,8 @@ class WebServer:
     async def _export(self, request: web.Request) -> web.Response:
         chat, key = _named_chat(request)
 
-        def look(tx: Transaction) -> tuple[str, list[Said | timeline.Replied]]:
-            return timeline.title(tx, key), timeline.timeline(tx, "web", chat, key, limit=_ALL)
+        def look(tx: Transaction) -> tuple[str, list[Said | web_chats.Replied]]:
+            return web_chats.title(tx, key), web_chats.timeline(tx, "web", chat, key, limit=_ALL)
 
         title, items = await self.db.read(look)
         if not items:
@@ -298,7 +298,7 @@ async def _json_object(request: web.Request) -> dict[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def _item(item: Said | timeline.Replied, clean: Callable[[str], str]) -> dict[str, Any]:
+def _item(item: Said | web_chats.Replied, clean: Callable[[str], str]) -> dict[str, Any]:
     """What we said and did is shown without secrets; what the owner wrote is theirs."""
     common = {"text": words(item.parts), "files": files(item.parts), "at_ms": item.at_ms}
     if isinstance(item, Said):

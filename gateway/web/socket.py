@@ -15,7 +15,7 @@ from gateway.errors import GatewayStopping, PlatformUnavailable, StoreUnavailabl
 from gateway.messages import Media, Part, Text
 from gateway.platforms.web import Line, Page, WebPlatform
 from gateway.store import media
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 
 _CHAT = re.compile(r"[a-z0-9]{8,32}")
 _MAX_ID_CHARS = 100

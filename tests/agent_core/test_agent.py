@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import providers
 from agent_core.agent import AIAgent
 from agent_core.conversation import ToolCall, assistant, tool_result, user
 from agent_core.events import Event, TextDelta
+from agent_core.models import providers
 from agent_core.result import tool_names
 from agent_core.trajectory import to_sharegpt
 from hermes_config import environment

@@ -18,8 +18,8 @@ from agent_core.turn import run_turn
 from hermes_config.places import Home
 from tests.agent_core.scripted import CONTEXT, ScriptedModel, answering, asks, call, plain_tool, raising
 from tools.base import Tool, ToolContext, ToolFailed, ToolOutput
-from tools.heard import Heard, Passage, nothing_heard
-from tools.parts import Media, Part, Text
+from tools.content import Media, Part, Text
+from tools.provenance import Heard, Passage, nothing_heard
 from tools.registry import build_tool
 from tools.workplaces import local_workplace
 

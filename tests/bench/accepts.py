@@ -5,9 +5,9 @@ import sqlite3
 import time
 from pathlib import Path
 
-from gateway.access import Rules
-from gateway.intake import Habits, Intake
-from gateway.store.connection import connect
+from gateway.inbound.intake import Habits, Intake
+from gateway.policies.access import Rules
+from gateway.store.db.connection import connect
 from gateway.store.inbox import waiting_in_all
 from tests.bench.rows import Row, Size
 from tests.bench.scratch import ACCOUNT, inbound, scratch_store

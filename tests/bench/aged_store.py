@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from gateway.store.mark import seal
+from gateway.store.db.commit_counter import seal
 from gateway.store.search import search
 from tests.bench.filled_store import COMMON_WORD, RARE_WORD, make_filled_store
 from tests.bench.rows import Row, Size, percentile

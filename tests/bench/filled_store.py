@@ -4,8 +4,8 @@ from contextlib import closing
 from pathlib import Path
 
 from gateway.clock import now_ms
-from gateway.store.connection import connect
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.connection import connect
+from gateway.store.db.prepare import Care, prepare
 from tests.bench.scratch import ACCOUNT
 
 RARE_WORD, COMMON_WORD = "zyxomma", "the"

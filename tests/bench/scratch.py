@@ -14,8 +14,8 @@ from typing import Any
 
 from gateway.clock import now_ms
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
-from gateway.store.database import Database, open_database
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import Care, prepare
 from tests.bench.relay_model import KEY
 
 ACCOUNT = "bench"

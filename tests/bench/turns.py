@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent_core.conversation import ListJournal, Message, user
 from agent_core.turn import run_turn
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.bench.rows import Row, Size, percentile
 from tests.bench.small_gateway import InstantModel, SmallGateway, small_gateway
 from tools.base import ToolContext

@@ -10,10 +10,10 @@ from discord.http import Route
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.discord import identifies, platform
 from gateway.platforms.discord.channels import Channels, Page
-from gateway.platforms.discord.line import Requests
-from gateway.platforms.discord.listening import Listener
+from gateway.platforms.discord.listener import Listener
 from gateway.platforms.discord.platform import DiscordPlatform
-from gateway.platforms.pace import Rate
+from gateway.platforms.discord.transport import Requests
+from gateway.platforms.rate_limit import Rate
 from tests.faults.chat_inside import Reached, carry_tags, send_again_unasked, send_the_newest_first, tag, watch_sends
 from tests.faults.points import HISTORY_READ, TAKEN
 

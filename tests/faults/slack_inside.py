@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from unittest.mock import patch
 
 from gateway.messages import InboundMessage
-from gateway.platforms.pace import Rate
-from gateway.platforms.slack import catching_up, platform
-from gateway.platforms.slack.api import Api, Wire
-from gateway.platforms.slack.catching_up import CatchingUp
+from gateway.platforms.rate_limit import Rate
+from gateway.platforms.slack import backfill, platform
+from gateway.platforms.slack.backfill import CatchingUp
+from gateway.platforms.slack.channels import Room
 from gateway.platforms.slack.listener import Listener
 from gateway.platforms.slack.platform import SlackPlatform
-from gateway.platforms.slack.rooms import Room
-from gateway.platforms.slack.sockets import Socket
+from gateway.platforms.slack.socket import Socket
+from gateway.platforms.slack.web_api import Api, Wire
 from tests.faults.chat_inside import Reached, carry_tags, send_again_unasked, send_the_newest_first, tag, watch_sends
 from tests.faults.points import ACKED, HISTORY_READ, TAKEN
 
@@ -79,7 +79,7 @@ def _move_the_cursor_first() -> None:
         await accept(listener, room, messages)
 
     patch.object(Listener, "accept", accepting).start()
-    patch.object(catching_up, "_OVERLAP_SECONDS", 0).start()
+    patch.object(backfill, "_OVERLAP_SECONDS", 0).start()
 
 
 def _read_no_history() -> None:

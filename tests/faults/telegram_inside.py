@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from unittest.mock import patch
 
-from gateway.delivery import Delivery
-from gateway.platforms.telegram.line import ListeningBot
+from gateway.outbound.delivery import Delivery
+from gateway.platforms.telegram.listener import Listener, Position
+from gateway.platforms.telegram.parsing import KINDS_WE_READ
 from gateway.platforms.telegram.platform import TelegramPlatform
-from gateway.platforms.telegram.polls import Listener, Position
-from gateway.platforms.telegram.updates import KINDS_WE_READ
+from gateway.platforms.telegram.transport import ListeningBot
 from gateway.store import outbox
 from tests.faults.chat_inside import Reached, carry_tags, send_again_unasked, send_the_newest_first, tag, watch_sends
 from tests.faults.points import TAKEN

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access import Rules
 from gateway.errors import StoreUnavailable
-from gateway.intake import Habits, Intake
+from gateway.inbound.intake import Habits, Intake
 from gateway.messages import Cursor
-from gateway.store import cursors
-from gateway.store.backup import backups, make_backup
-from gateway.store.connection import Transaction
-from gateway.store.database import Database, open_database
-from gateway.store.prepare import Care, prepare
+from gateway.policies.access import Rules
+from gateway.store import chats
+from gateway.store.db.backup import backups, make_backup
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import Care, prepare
 from tests.gateway.store.rows import ANN, inbound
 from tests.gateway.store.small_disk import SmallDisk, small_disk
 
@@ -72,7 +72,7 @@ async def test_what_does_not_fit_is_refused_and_what_was_taken_stays(
     for number in range(5):
         assert not await offer(intake, f"refused {number}")
     assert await db.read(accepted) == taken
-    assert await db.read(lambda tx: cursors.get(tx, "telegram", "updates")) == taken[-1]
+    assert await db.read(lambda tx: chats.get(tx, "telegram", "updates")) == taken[-1]
 
     disk.free()
     assert await offer(intake, "after", "that")
@@ -96,7 +96,7 @@ async def test_a_page_of_messages_is_taken_whole_or_not_at_all(disk: SmallDisk, 
     disk.fill(leave_bytes=100 * 1024)
     assert not await offer(intake, *(str(number) for number in range(200)))
     assert await db.read(accepted) == []
-    assert await db.read(lambda tx: cursors.get(tx, "telegram", "updates")) == ""
+    assert await db.read(lambda tx: chats.get(tx, "telegram", "updates")) == ""
 
 
 async def test_something_small_that_still_fits_does_not_hide_a_full_disk(
@@ -115,7 +115,7 @@ async def test_something_small_that_still_fits_does_not_hide_a_full_disk(
 async def test_work_that_was_accepted_waits_for_room(
     disk: SmallDisk, db: Database, intake: Intake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.store.database._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.store.db.database._RETRY_SECONDS", 0.01)
     assert await offer(intake, "first")
     disk.fill()
     big = "x" * 500_000

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import StoreTooNew
-from gateway.store.backup import make_backup
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.backup import make_backup
+from gateway.store.db.prepare import Care, prepare
 from tests.gateway.store.rows import notes_in
 from tests.gateway.store.sample import Contents, converse, read_all
 

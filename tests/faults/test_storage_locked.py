@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access import Rules
 from gateway.errors import StoreUnavailable
-from gateway.intake import Habits, Intake
-from gateway.store.connection import Transaction
-from gateway.store.database import open_database
-from gateway.store.prepare import Care, prepare
+from gateway.inbound.intake import Habits, Intake
+from gateway.policies.access import Rules
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import open_database
+from gateway.store.db.prepare import Care, prepare
 from tests.gateway.store.others import HOLDS_THE_FILE, other
 from tests.gateway.store.rows import ANN, inbound
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.backup import make_backup
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.backup import make_backup
+from gateway.store.db.prepare import Care, prepare
 from tests.gateway.store.others import other
 from tests.gateway.store.rows import notes_in
 
@@ -14,8 +14,8 @@ COMMITS = 30
 WRITES_AND_WAITS = """
 import asyncio, sys
 from pathlib import Path
-from gateway.store.database import open_database
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.database import open_database
+from gateway.store.db.prepare import Care, prepare
 
 async def main():
     path = Path(sys.argv[1])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import StoreUnavailable
-from gateway.store.database import open_database
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.database import open_database
+from gateway.store.db.prepare import Care, prepare
 from tests.gateway.store.rows import notes, put_note
 from tests.privileges import bound_by_file_modes, give_up_override
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.database import Database, open_database
-from gateway.store.prepare import Care, prepare
-from gateway.watchers import Watchers
+from gateway.processes.watcher import Watchers
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import Care, prepare
 from tests.gateway.background import Background, in_background, make_watchers
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gateway.errors import DeliveryRejected
 from gateway.messages import Address, OutboundMessage, Receipt
 from gateway.platforms.base import DraftStyle, Known, Mark
-from gateway.platforms.pace import Pace
+from gateway.platforms.rate_limit import Pace
 from tests.gateway.scene import Pigeon
 
 STYLE = DraftStyle(interval_seconds=0.001, max_units=1000)

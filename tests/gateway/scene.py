@@ -15,22 +15,22 @@ import pytest
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit, Usage
 from agent_core.model import Model
-from gateway.access import Rules
-from gateway.attachments import Attachments, Fetch
-from gateway.commands.desk import CommandDesk
+from gateway.commands.all import all_commands
 from gateway.commands.registry import Commands
-from gateway.commands.table import all_commands
-from gateway.delivery import Delivery, Limits
+from gateway.commands.runner import CommandDesk
 from gateway.errors import MediaUnavailable, StoreUnavailable
-from gateway.intake import Habits, Intake
-from gateway.lanes import Lanes
+from gateway.inbound.intake import Habits, Intake
+from gateway.media.incoming import Attachments, Fetch
 from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
+from gateway.outbound.delivery import Delivery, Limits
 from gateway.platforms.base import Features, Inlet
-from gateway.platforms.pace import Pace
-from gateway.responder import Responder
-from gateway.store.busy import BusyMode
-from gateway.store.database import Database
+from gateway.platforms.rate_limit import Pace
+from gateway.policies.access import Rules
+from gateway.store.db.database import Database
+from gateway.store.inbox import BusyMode
 from gateway.store.media import MediaFiles
+from gateway.turns.lanes import Lanes
+from gateway.turns.responder import Responder
 from hermes_config.redaction import Redactor
 from tools.base import Tool
 

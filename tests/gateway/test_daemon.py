@@ -15,8 +15,8 @@ from gateway import daemon
 from gateway.daemon import run_gateway
 from gateway.errors import StoreUnavailable
 from gateway.lock import read_state
-from gateway.store.mark import is_sealed
-from gateway.wiring import Gateway
+from gateway.store.db.commit_counter import is_sealed
+from gateway.wiring.app import Gateway
 from hermes_config.places import Home
 from hermes_config.platform_settings import PlatformsSettings, SocketSettings, WebSettings
 from hermes_config.settings import Settings, StoreSettings

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from gateway.daemon import run_gateway
-from gateway.store.connection import Transaction, Value
-from gateway.wiring import Gateway
+from gateway.store.db.connection import Transaction, Value
+from gateway.wiring.app import Gateway
 from hermes_config.places import Home
 from hermes_config.platform_settings import PlatformsSettings, SocketSettings, WebSettings
 from hermes_config.settings import BudgetsSettings, Settings

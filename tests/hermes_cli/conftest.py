@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.prepare import Care, prepare
 from hermes_config.places import Home
 
 

@@ -17,8 +17,8 @@ from typing import TypeVar
 import pytest
 
 from gateway.store import members, pairing, people
-from gateway.store.connection import Transaction, connect
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.connection import Transaction, connect
+from gateway.store.db.prepare import Care, prepare
 from hermes_config.places import Home
 from tests.gateway.store.strangers import LIMITS, asks, stranger
 from tests.hermes_cli.running import ROOT, hermes

@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 
 from gateway.errors import AlreadyRunning, StoreCorrupt
 from gateway.lock import hold_home
-from gateway.store.backup import before_changes, make_backup, schema_of
-from gateway.store.mark import Mark
-from gateway.store.migrate import migrations
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.backup import before_changes, make_backup, schema_of
+from gateway.store.db.commit_counter import Mark
+from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.schema import migrations
 from hermes_cli.main import hermes
 from tests.gateway.store.filling import make_database
 from tests.gateway.store.rows import notes_in

@@ -13,11 +13,11 @@ from click.testing import CliRunner, Result
 from gateway.clock import now_ms
 from gateway.lock import hold_home
 from gateway.store import approvals, processes
-from gateway.store.connection import Transaction, connect
+from gateway.store.db.connection import Transaction, connect
 from hermes_cli.main import hermes as command
 from tests.gateway.store.rows import ADDRESS, a_process, a_question, an_asker
 from tests.hermes_cli.running import hermes
-from tools.backends.keeper import started_ticks
+from tools.backends.supervisor_child import started_ticks
 
 
 def run(*arguments: str) -> Result:

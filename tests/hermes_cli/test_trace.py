@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from gateway.lock import hold_home
 from gateway.messages import SessionKey
-from gateway.store import outbox, overheard, trail
-from gateway.store.connection import Transaction, connect
+from gateway.store import chats, outbox, trail
+from gateway.store.db.connection import Transaction, connect
 from hermes_cli.main import hermes as command
 from tests.gateway.store.exchange import exchange
 from tests.gateway.store.rows import ADDRESS, inbound, key_of, take
@@ -168,5 +168,5 @@ def test_what_was_refused(home: Path) -> None:
 def test_what_was_said_to_others(home: Path) -> None:
     with written(home) as tx:
         group = SessionKey(platform="telegram", kind="group", chat="-100")
-        overheard.add(tx, inbound("a", key=group, message_id="7"), keep=5)
+        chats.add(tx, inbound("a", key=group, message_id="7"), keep=5)
     assert "was not said to me" in run("telegram:-100:7").stderr

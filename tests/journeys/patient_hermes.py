@@ -7,8 +7,8 @@ from typing import Any
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit
-from gateway import wiring
-from gateway.heard_model import HeardModel
+from gateway.turns.metering import HeardModel
+from gateway.wiring import app
 from hermes_cli.main import main
 from hermes_config.places import Home
 from tools.base import Tool
@@ -35,5 +35,5 @@ def _build_model(*_: Any, **__: Any) -> HeardModel:
 
 
 if __name__ == "__main__":
-    wiring.build_model = _build_model
+    app.build_model = _build_model
     main()

@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from agent_core.conversation import ListJournal, Message, ToolCall, assistant, system, tool_result, user
-from agent_core.heard import PROJECT_TITLE
-from agent_core.models import open_model
+from agent_core.models.factory import open_model
+from agent_core.provenance import PROJECT_TITLE
 from agent_core.turn import run_turn
-from gateway.heard_model import HeardModel
 from gateway.messages import SessionKey
-from gateway.spoken import spoken
+from gateway.turns.metering import HeardModel
+from gateway.turns.transcript_text import spoken
 from hermes_config.places import Home
 from tests.gateway.store.rows import accepted, inbound
 from tests.journeys.obedient import Calls, Collector, ObedientModel, order, run
 from tests.programs import needs
 from tests.thorough import a_few_of
+from tools.approval.gate import Gate, NobodyNeedsToBeAsked, NobodyToAsk
 from tools.base import Tool, ToolContext
-from tools.builtin import load_builtin
-from tools.gate import Gate, NobodyNeedsToBeAsked, NobodyToAsk
-from tools.parts import Media, Quote, Text
+from tools.content import Media, Quote, Text
+from tools.loading import load_builtin
 from tools.registry import build_tool
 from tools.toolsets import select
 from tools.workplaces import local_workplace

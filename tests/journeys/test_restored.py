@@ -5,7 +5,7 @@ The gateway looks every five seconds whether there is something to tell the owne
 
 from pathlib import Path
 
-from gateway.store.backup import make_backup
+from gateway.store.db.backup import make_backup
 from tests.gateway.store.damage import scribble
 from tests.journeys import discord_stage, slack_stage
 from tests.journeys.stage import Home

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.messages import Address, Text
 from gateway.store import outbox
-from gateway.store.database import open_database
+from gateway.store.db.database import open_database
 from tests.gateway.platforms.client import connect
 from tests.journeys.gateway_process import ROOT, gateway, make_home
 

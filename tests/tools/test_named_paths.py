@@ -1,7 +1,7 @@
 """Every parameter with which a model names a file, tried with paths that have broken checks before.
 
 In a member's walled workplace: what lies beside it is neither told nor touched. The way out of a file has its own table
-in tests/gateway/test_enclosures.py.
+in tests/gateway/media/test_enclosures.py.
 """
 
 import json
@@ -17,9 +17,9 @@ from hermes_config.settings import TerminalSettings
 from tests.programs import needs
 from tests.thorough import a_few_of
 from tests.tools.test_media import nasty_paths, told
+from tools.approval.gate import NobodyNeedsToBeAsked
 from tools.base import Tool, ToolContext, ToolFailed
-from tools.builtin import load_builtin
-from tools.gate import NobodyNeedsToBeAsked
+from tools.loading import load_builtin
 from tools.media import MEDIA_PATH_FORMAT
 from tools.workplaces import build_workplace
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from agent_core.conversation import Message, assistant
-from agent_core.demo_model import DemoModel
 from agent_core.events import Emit, TextDelta
 from agent_core.model import ModelError
-from gateway import wiring
+from agent_core.models.demo import DemoModel
 from gateway.errors import StoreUnavailable
-from gateway.heard_model import HeardModel
 from gateway.messages import Part
 from gateway.platforms import web
+from gateway.turns.metering import HeardModel
+from gateway.wiring import app
 from hermes_cli.main import main
 from hermes_config.places import Home
 from tools.base import Tool
@@ -66,6 +66,6 @@ class RefusingPlatform(web.WebPlatform):
 
 
 if __name__ == "__main__":
-    wiring.build_model = _build_model
+    app.build_model = _build_model
     web.WebPlatform = RefusingPlatform  # type: ignore[misc]
     main()

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from tools.failures import ToolFailed
+from tools.errors import ToolFailed
 
 
 class BackendFailed(ToolFailed):

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gateway.backoff import backoff_seconds
 from gateway.clock import now_ms
 from gateway.errors import PlatformUnavailable, StoreUnavailable
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Inlet
-from gateway.platforms.discord.updates import snowflake_at
+from gateway.platforms.discord.parsing import snowflake_at
+from gateway.policies.backoff import backoff_seconds
 
 log = structlog.get_logger()
 

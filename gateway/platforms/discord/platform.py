@@ -21,9 +21,7 @@ from gateway.errors import (
     StoreUnavailable,
 )
 from gateway.messages import Address, Media, OutboundMessage, Receipt, Text
-from gateway.platforms.accounts import token_variable
 from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
-from gateway.platforms.connection import Connection
 from gateway.platforms.discord.commands import is_shown, menu_of
 from gateway.platforms.discord.errors import (
     NETWORK,
@@ -36,15 +34,14 @@ from gateway.platforms.discord.errors import (
     sending_problem,
     what_happened,
 )
-from gateway.platforms.discord.letter import Enclosed, Letter, Page, letter_of, pages_of, place_of
-from gateway.platforms.discord.line import PAGE, Line
-from gateway.platforms.discord.listening import Listener
-from gateway.platforms.discord.sent import DRAFT_MARK, draft_in, found_in
-from gateway.platforms.discord.updates import Me
-from gateway.platforms.pace import Pace, Rate
-from gateway.platforms.pages import Pages
-from gateway.platforms.reading import too_large
-from gateway.platforms.uploads import UPLOAD_SECONDS, Load, Uploads
+from gateway.platforms.discord.formatting import Enclosed, Letter, Page, letter_of, pages_of, place_of
+from gateway.platforms.discord.listener import Listener
+from gateway.platforms.discord.parsing import Me
+from gateway.platforms.discord.sending import DRAFT_MARK, draft_in, found_in
+from gateway.platforms.discord.transport import PAGE, Line
+from gateway.platforms.outgoing import UPLOAD_SECONDS, Load, Pages, Uploads
+from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.transport import Connection, token_variable, too_large
 
 log = structlog.get_logger()
 

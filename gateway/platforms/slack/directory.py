@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import structlog
 
-from gateway.platforms.slack.api import Api, Refused, SlackProblem, Wire
-from gateway.platforms.slack.events import Place, PlaceKind
+from gateway.platforms.slack.parsing import Place, PlaceKind
+from gateway.platforms.slack.web_api import Api, Refused, SlackProblem, Wire
 from gateway.platforms.text import one_line
 
 log = structlog.get_logger()

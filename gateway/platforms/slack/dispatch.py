@@ -12,8 +12,8 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from gateway.platforms.slack.api import Wire
-from gateway.platforms.slack.events import Me
+from gateway.platforms.slack.parsing import Me
+from gateway.platforms.slack.web_api import Wire
 
 log = structlog.get_logger()
 

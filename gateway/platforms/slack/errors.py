@@ -12,7 +12,7 @@ from gateway.errors import (
     PlatformAuthFailed,
     PlatformUnavailable,
 )
-from gateway.platforms.slack.api import NotSent, Refused, SlackProblem, TooFast, TooLarge
+from gateway.platforms.slack.web_api import NotSent, Refused, SlackProblem, TooFast, TooLarge
 
 BAD_TOKEN = frozenset(
     (

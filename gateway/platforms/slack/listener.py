@@ -10,20 +10,20 @@ from gateway.clock import now_ms
 from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.messages import InboundMessage
 from gateway.platforms.base import Inlet
-from gateway.platforms.slack.api import Wire
-from gateway.platforms.slack.content import people_in
+from gateway.platforms.slack.channels import Arrival, Room, Rooms
 from gateway.platforms.slack.directory import Directory
-from gateway.platforms.slack.events import (
+from gateway.platforms.slack.parsing import (
     Known,
     Me,
     answering,
     channel_of,
     is_our_own,
+    people_in,
     read_command,
     read_event,
     read_press,
 )
-from gateway.platforms.slack.rooms import Arrival, Room, Rooms
+from gateway.platforms.slack.web_api import Wire
 
 log = structlog.get_logger()
 

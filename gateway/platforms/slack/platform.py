@@ -19,25 +19,21 @@ from gateway.errors import (
     StoreUnavailable,
 )
 from gateway.messages import Address, Media, OutboundMessage, Receipt
-from gateway.platforms.accounts import token_variable
 from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
-from gateway.platforms.connection import Connection
-from gateway.platforms.pace import Pace, Rate
-from gateway.platforms.pages import Pages
-from gateway.platforms.reading import too_large
-from gateway.platforms.slack.api import SIGN_IN, Api, Refused, SlackProblem, TooFast
-from gateway.platforms.slack.catching_up import DAY_SECONDS, CatchingUp, seconds_ago, shown_since
-from gateway.platforms.slack.content import BY_ID, media_of
+from gateway.platforms.outgoing import Load, Pages, Uploads
+from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.slack.backfill import DAY_SECONDS, CatchingUp, seconds_ago, shown_since
+from gateway.platforms.slack.channels import Rooms
 from gateway.platforms.slack.directory import Directory
 from gateway.platforms.slack.dispatch import Dispatch
 from gateway.platforms.slack.errors import Refusal, fetching_problem, hearing_problems, refusal, sending_problem
-from gateway.platforms.slack.events import Me, is_our_own, is_ts
-from gateway.platforms.slack.letter import Enclosed, Letter, Page, is_copy, letter_of, pages_of
+from gateway.platforms.slack.formatting import Enclosed, Letter, Page, is_copy, letter_of, pages_of
 from gateway.platforms.slack.listener import Listener
-from gateway.platforms.slack.posting import put
-from gateway.platforms.slack.rooms import Rooms
-from gateway.platforms.slack.sockets import Sockets
-from gateway.platforms.uploads import Load, Uploads
+from gateway.platforms.slack.parsing import BY_ID, Me, is_our_own, is_ts, media_of
+from gateway.platforms.slack.sending import put
+from gateway.platforms.slack.socket import Sockets
+from gateway.platforms.slack.web_api import SIGN_IN, Api, Refused, SlackProblem, TooFast
+from gateway.platforms.transport import Connection, token_variable, too_large
 
 log = structlog.get_logger()
 

@@ -15,7 +15,7 @@ from gateway.errors import (
     PlatformAuthFailed,
     PlatformUnavailable,
 )
-from gateway.platforms.telegram.request import MaybeSent, NotSent, TooFast, TooLarge
+from gateway.platforms.telegram.transport import MaybeSent, NotSent, TooFast, TooLarge
 
 _CONFLICT_SECONDS = 15.0  # each try of ours takes updates from the other program
 

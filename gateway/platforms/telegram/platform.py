@@ -20,14 +20,10 @@ from gateway.errors import (
     StoreUnavailable,
 )
 from gateway.messages import Address, Cursor, Media, OutboundMessage, Receipt
-from gateway.platforms.accounts import token_variable
 from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
-from gateway.platforms.connection import Connection
-from gateway.platforms.pace import Pace
-from gateway.platforms.pages import Pages
-from gateway.platforms.reading import too_large
+from gateway.platforms.outgoing import Load, Pages, Uploads
+from gateway.platforms.rate_limit import Pace
 from gateway.platforms.telegram.content import MAX_FILE_BYTES
-from gateway.platforms.telegram.drafting import MESSAGE, PREVIEW, Probes, show_preview
 from gateway.platforms.telegram.errors import (
     Refusal,
     fetching_problem,
@@ -36,13 +32,12 @@ from gateway.platforms.telegram.errors import (
     refusal,
     sending_problem,
 )
-from gateway.platforms.telegram.letter import Enclosed, Letter, Page, letter_of, pages_of, place_of
-from gateway.platforms.telegram.line import Line, ListeningBot
-from gateway.platforms.telegram.polls import Listener
-from gateway.platforms.telegram.posting import put
-from gateway.platforms.telegram.request import NothingThere, NotSent, TooFast
-from gateway.platforms.telegram.updates import Me
-from gateway.platforms.uploads import Load, Uploads
+from gateway.platforms.telegram.formatting import Enclosed, Letter, Page, letter_of, pages_of, place_of
+from gateway.platforms.telegram.listener import Listener
+from gateway.platforms.telegram.parsing import Me
+from gateway.platforms.telegram.sending import MESSAGE, PREVIEW, Probes, put, show_preview
+from gateway.platforms.telegram.transport import Line, ListeningBot, NothingThere, NotSent, TooFast
+from gateway.platforms.transport import Connection, token_variable, too_large
 
 log = structlog.get_logger()
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from gateway.commands.all import all_commands
 from gateway.commands.registry import CommandCall
-from gateway.commands.table import all_commands
 from gateway.messages import SessionKey
 from gateway.store import sessions
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 
 KEY = SessionKey(platform="pigeon", kind="dm", chat="home")
 

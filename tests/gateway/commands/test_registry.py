@@ -2,12 +2,12 @@
 
 import pytest
 
-from gateway.access import Role
+from gateway.commands.all import all_commands
 from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec, Place, parse
-from gateway.commands.table import all_commands
 from gateway.messages import SessionKey
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.policies.access import Role
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 
 KEY = SessionKey(platform="telegram", kind="dm", chat="1")
 

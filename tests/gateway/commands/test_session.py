@@ -7,9 +7,9 @@ import pytest
 
 from gateway.clock import now_ms
 from gateway.store import inbox, processes, sessions, turns
-from gateway.store.busy import BusyMode
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from gateway.store.inbox import BusyMode
 from tests.agent_core.scripted import ScriptedModel
 from tests.gateway.scene import PacedModel, inbound, make_small, rows, running, soon
 from tests.gateway.store.rows import a_process

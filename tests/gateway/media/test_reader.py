@@ -169,7 +169,7 @@ async def _child_of(parent: int) -> int:
             for children in Path(f"/proc/{parent}/task").glob("*/children"):
                 with suppress(OSError):  # a thread, or a child, that has ended meanwhile
                     for child in children.read_text().split():
-                        if b"gateway.media.inside" in Path(f"/proc/{child}/cmdline").read_bytes():
+                        if b"gateway.media.child" in Path(f"/proc/{child}/cmdline").read_bytes():
                             return int(child)
             await asyncio.sleep(0.01)
 

@@ -6,11 +6,11 @@ import struct
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from gateway.delivery import Delivery, Limits
 from gateway.messages import Address, Media, MediaKind, Part
+from gateway.outbound.delivery import Delivery, Limits
 from gateway.platforms.base import Platform
 from gateway.store import outbox
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 from hermes_config.redaction import Redactor
 from tests.gateway.scene import rows, soon
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from gateway.errors import MediaUnavailable, PlatformUnavailable
-from gateway.platforms import connection
-from gateway.platforms.connection import Connection
+from gateway.platforms import transport
+from gateway.platforms.transport import Connection
 from tests.gateway.scene import soon
 
 
@@ -34,6 +34,6 @@ async def test_whoever_can_wait_gets_the_line_when_it_is_there() -> None:
 
 
 async def test_a_line_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(transport, "_PATIENCE_SECONDS", 0.01)
     with pytest.raises(MediaUnavailable, match="Discord could not be reached"):
         await Connection[str]("Discord").line_soon()

@@ -277,10 +277,10 @@ def test_columns_are_as_wide_as_people_see_them() -> None:
 def test_the_parser_is_imported_with_the_first_markup_and_not_before() -> None:
     probe = """
 import sys
-from gateway.named_files import named_in
-from gateway.platforms.discord.letter import pages_of as to_discord
-from gateway.platforms.slack.letter import pages_of as to_slack
-from gateway.platforms.telegram.letter import pages_of as to_telegram
+from gateway.media.outgoing import named_in
+from gateway.platforms.discord.formatting import pages_of as to_discord
+from gateway.platforms.slack.formatting import pages_of as to_slack
+from gateway.platforms.telegram.formatting import pages_of as to_telegram
 for make_pages in (to_discord, to_slack, to_telegram, named_in):
     make_pages("plain text, 3 < 4, #5" * 500)
 print("markdown_it" in sys.modules)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.delivery import Delivery, Limits
 from gateway.errors import DeliveryInDoubt, PlatformUnavailable
 from gateway.messages import Address, OutboundMessage, Text
+from gateway.outbound.delivery import Delivery, Limits
 from gateway.platforms import socket as socket_module
 from gateway.platforms.socket import SocketPlatform
 from gateway.store import outbox
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 from hermes_config.redaction import Redactor
 from tests.gateway.platforms.client import Client, connect
 from tests.gateway.platforms.test_socket import Gate, serving

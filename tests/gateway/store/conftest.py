@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.connection import Transaction, connect
-from gateway.store.database import Database, open_database
-from gateway.store.migrate import migrate
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.connection import Transaction, connect
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.schema import migrate
 
 
 @dataclass

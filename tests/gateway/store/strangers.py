@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
 from gateway.store import pairing
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.pairing import Limits
 
 LIMITS = Limits()

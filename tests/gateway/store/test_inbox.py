@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access import Rules
-from gateway.intake import Habits, Intake
+from gateway.inbound.intake import Habits, Intake
 from gateway.messages import Media, Sender, SessionKey, Text
+from gateway.policies.access import Rules
 from gateway.store import inbox, turns
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 from gateway.store.turns import Turn
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import ANN, KEY, accept, inbound, key_of, take

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.messages import Address, Choice, Receipt, Text
 from gateway.store import outbox
-from gateway.store.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction
 from gateway.store.outbox import Outgoing
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import ADDRESS

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.access import Role
 from gateway.messages import Sender
+from gateway.policies.access import Role
 from gateway.store import members, outbox, pairing, people
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.members import Problem
 from gateway.store.pairing import CODE_TOPIC, Approved, Limits
 from tests.gateway.store.conftest import Clock

@@ -1,9 +1,9 @@
 """People, and who they are on which platform."""
 
-from gateway.access import Rules, Standing
 from gateway.messages import Sender, SessionKey
+from gateway.policies.access import Rules, Standing
 from gateway.store import members, people
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.people import OWNER
 
 

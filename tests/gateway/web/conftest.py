@@ -8,11 +8,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gateway.store.database import open_database
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.database import open_database
+from gateway.store.db.prepare import Care, prepare
 from gateway.supervisor import keep_connected
 from gateway.web.server import WebServer
-from gateway.wiring import Gateway, build_gateway
+from gateway.wiring.app import Gateway, build_gateway
 from hermes_config.load import load
 from hermes_config.places import Home
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.gateway.media.samples import png
 from tests.gateway.web.conftest import CHAT, Site
 

@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from gateway.wiring import build_gateway
+from gateway.wiring.app import build_gateway
 from hermes_config.errors import ConfigError
 from hermes_config.load import load
 from hermes_config.places import Home

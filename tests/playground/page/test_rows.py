@@ -12,7 +12,7 @@ import pytest
 
 from playground.page.rows import ROWS_SHOWN, Rows
 
-SCRIPTS = sorted((Path(__file__).parents[3] / "gateway" / "store" / "migrations").glob("*.sql"))
+SCRIPTS = sorted((Path(__file__).parents[3] / "gateway" / "store" / "db" / "migrations").glob("*.sql"))
 MIGRATIONS = [script for script in SCRIPTS if not script.stem.endswith(".undo")]
 
 

@@ -12,9 +12,8 @@ import pytest
 
 from tests.privileges import bound_by_file_modes
 from tools.backends.base import Command, FileRefused, Finished
-from tools.backends.host_files import HostFiles
-from tools.backends.lines import MAX_LINE_BYTES
-from tools.backends.searching import Place, Searcher
+from tools.backends.files import MAX_LINE_BYTES, HostFiles
+from tools.backends.search import Place, Searcher
 
 LIBC = ctypes.CDLL(None)
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
@@ -93,7 +92,7 @@ async def test_an_endless_line_is_cut_and_the_next_is_still_the_next(walled: Hos
 async def test_of_a_huge_file_only_the_beginning_is_counted(
     walled: HostFiles, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.backends.lines.MAX_LOOKED_AT_BYTES", 1_000_000)
+    monkeypatch.setattr("tools.backends.files.MAX_LOOKED_AT_BYTES", 1_000_000)
     (workspace / "file").write_bytes(b"123456789\n" * 500_000)
     read = await walled.read_lines(f"{workspace}/file", first=1, count=1)
     assert not read.counted_all

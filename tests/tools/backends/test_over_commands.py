@@ -28,7 +28,7 @@ from tools.backends.base import (
 )
 from tools.backends.local import LocalBackend
 from tools.base import ToolContext
-from tools.builtin import load_builtin
+from tools.loading import load_builtin
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from gateway.errors import DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import OutboundMessage, Receipt
 from gateway.platforms.base import Known, Reacts, ShowsDrafts
 from gateway.platforms.discord.platform import DiscordPlatform
-from gateway.platforms.discord.sent import DRAFT_MARK
+from gateway.platforms.discord.sending import DRAFT_MARK
 from tests.gateway.platforms.discord.scene import Scene, a_scene, listening
 from tests.gateway.scene import soon
 

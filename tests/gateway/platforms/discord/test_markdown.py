@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.messages import Address, OutboundMessage, Text
-from gateway.platforms.discord.letter import Written, letter_of, nonce_of, pages_of
+from gateway.platforms.discord.formatting import Written, letter_of, nonce_of, pages_of
 from gateway.platforms.discord.markdown import adapt, render
-from gateway.platforms.pages import Document
+from gateway.platforms.outgoing import Document
 from gateway.platforms.text import utf16_len
 from tests.gateway.platforms.answers import ANSWERS, Answer
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from gateway import clock
 from gateway.errors import GatewayStopping, PlatformAuthFailed, PlatformUnavailable, StoreUnavailable
-from gateway.platforms.discord import channels, line
+from gateway.platforms.discord import channels, transport
 from playground.discord import intents
 from playground.discord.connection import Connection
 from tests.gateway.platforms.discord.scene import Scene, a_scene, ending_of, listening
@@ -18,8 +18,8 @@ from tests.gateway.scene import soon
 
 @pytest.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    monkeypatch.setattr(line, "_GUILDS_QUIET_SECONDS", 0.05)
-    monkeypatch.setattr(line, "_NEW_SESSION_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(transport, "_GUILDS_QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(transport, "_NEW_SESSION_SECONDS", (0.0, 0.0))
     monkeypatch.setattr(channels, "backoff_seconds", lambda failures: 0.01)
     async with a_scene() as made:
         yield made
@@ -410,7 +410,7 @@ async def test_a_channel_we_may_not_see_any_more_holds_up_nothing(scene: Scene) 
 
 @pytest.fixture
 async def threaded(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    monkeypatch.setattr(line, "_GUILDS_QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(transport, "_GUILDS_QUIET_SECONDS", 0.05)
     async with a_scene(thread_per_conversation=True) as made:
         yield made
 
@@ -580,9 +580,9 @@ async def test_nobody_is_heard_who_does_not_know_us(scene: Scene) -> None:
 
 
 async def test_a_silent_line_is_noticed_and_left(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "_SILENT_SECONDS", 0.2)
-    monkeypatch.setattr(line, "_RESUME_SECONDS", 0.2)
-    monkeypatch.setattr(line, "_CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(transport, "_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(transport, "_RESUME_SECONDS", 0.2)
+    monkeypatch.setattr(transport, "_CLOSE_SECONDS", 0.1)
     async with listening(scene) as task:
         scene.server.half_open()
         assert isinstance(await ending_of(task), PlatformUnavailable)

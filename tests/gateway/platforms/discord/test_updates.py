@@ -8,8 +8,8 @@ import discord
 import pytest
 
 from gateway.messages import InboundMessage, Media, Quote, Sender, SessionKey, Text
-from gateway.platforms.discord.line import Line
-from gateway.platforms.discord.updates import Me, edited, ms_of, said, snowflake_at, thread_name
+from gateway.platforms.discord.parsing import Me, edited, ms_of, said, snowflake_at, thread_name
+from gateway.platforms.discord.transport import Line
 from playground.discord.people import People
 from playground.discord.wires import guild_create_wire
 from playground.discord.world import User, World

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from gateway.messages import InboundMessage, Media, Part, Quote, Sender, Text
-from gateway.platforms.slack.content import people_in
-from gateway.platforms.slack.events import (
+from gateway.platforms.slack.parsing import (
     Known,
     Me,
     Place,
     answering,
     channel_of,
     ms_of,
+    people_in,
     read_command,
     read_event,
     read_press,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.platforms.pages import Document
-from gateway.platforms.slack.letter import Words, pages_of
+from gateway.platforms.outgoing import Document
+from gateway.platforms.slack.formatting import Words, pages_of
 from gateway.platforms.slack.markdown import (
     MAX_MARKDOWN_UNITS,
     MAX_SECTION_CHARS,

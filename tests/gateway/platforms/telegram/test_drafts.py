@@ -10,7 +10,7 @@ import pytest
 from gateway.errors import DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import Address, Choice, OutboundMessage, Receipt, Text
 from gateway.platforms.base import Known, Reacts, ShowsDrafts
-from gateway.platforms.pace import Pace, Rate
+from gateway.platforms.rate_limit import Pace, Rate
 from gateway.platforms.telegram.platform import TelegramPlatform
 from playground.telegram.server import TelegramServer
 from tests.gateway.platforms.telegram.scene import Gate, bot_of, listening

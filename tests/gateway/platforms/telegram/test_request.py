@@ -12,7 +12,7 @@ from aiohttp import web
 from telegram import Bot, Message
 from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, TelegramError
 
-from gateway.platforms.telegram.request import AiohttpRequest, MaybeSent, NothingThere, NotSent, TooFast, TooLarge
+from gateway.platforms.telegram.transport import AiohttpRequest, MaybeSent, NothingThere, NotSent, TooFast, TooLarge
 from tests.gateway.scene import soon
 
 TOKEN = "42:secret-token"
