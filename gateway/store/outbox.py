@@ -153,6 +153,7 @@ def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = 
     One whose first pieces have arrived goes on before any other: an older one may be asked for again meanwhile.
     Fewer attempts come first: chats that cannot be reached must not keep the others waiting.
     """
+    # The cast: what RETURNING names has no type, so that SQLite would scan all turns for one.
     rows = tx.all(
         """UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure') * MAX(unsure, 1), state = 'sending'
             WHERE id IN (
@@ -161,7 +162,7 @@ def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = 
                                 WHERE account = ? AND state IN ('ready', 'sending', 'unsure') GROUP BY chat, thread)
                 JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ?
                  AND chat NOT IN (SELECT value FROM json_each(?)) ORDER BY attempts, id LIMIT ?)
-           RETURNING *, EXISTS (SELECT 1 FROM turns WHERE id = outbox.turn_id
+           RETURNING *, EXISTS (SELECT 1 FROM turns WHERE id = CAST(outbox.turn_id AS TEXT)
                                    AND outcome IN ('failed', 'given_up')) AS turn_failed""",
         account,
         now_ms(),

@@ -32,7 +32,7 @@ def record(
 
 def clock_set_back_ms(tx: Transaction) -> int:
     """Return how far the clock is behind the last thing written down; 0 when it is not."""
-    row = tx.one("SELECT at_ms FROM trail ORDER BY id DESC LIMIT 1")
+    row = tx.one("SELECT at_ms FROM trail WHERE id = (SELECT MAX(id) FROM trail)")
     return max(row["at_ms"] - now_ms(), 0) if row is not None else 0
 
 

@@ -64,7 +64,7 @@ SMALL_LOOKUPS = {
 # No table with a past: drafts end with their turns, ended processes are deleted, the others exist in the query alone.
 SMALL_SCANS = re.compile(r"SCAN (\(|json_each |lane$|line$|d$|drafts$|processes USING INDEX processes_holder$)")
 STEP = re.compile(r"(SCAN|SEARCH) \w+ USING (COVERING )?INDEX (?P<index>\w+)(?P<columns> \(.*\))?")
-BY_ID = re.compile(r"SEARCH \w+ USING (INTEGER PRIMARY KEY \(rowid=\?\)|AUTOMATIC )")
+BY_ID = re.compile(r"SEARCH \w+( USING (INTEGER PRIMARY KEY \(rowid=\?\)|AUTOMATIC .*))?$")  # without USING: MAX(id)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def test_no_statement_that_a_message_needs_reads_the_past(store: str, home
             connection.execute("ANALYZE")
     await converse(home)
     assert len(plans) > 60
-    wrong = {sql: steps for sql, steps in plans.items() if any(map(reads_the_past, steps))}
+    wrong = {sql: step for sql, steps in plans.items() for step in steps if reads_the_past(step)}
     assert not wrong
 
 
