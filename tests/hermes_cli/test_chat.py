@@ -150,7 +150,7 @@ def test_a_pipe_in_which_nothing_comes_is_not_waited_for_without_end(capfd: pyte
 def test_a_command_that_is_refused_is_a_failure(command: str, reason: str) -> None:
     run = hermes("chat", "-q", command)
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr == f"hermes: {reason}\n"
+    assert run.stderr == f"Error: {reason}\n"
 
 
 def test_a_broken_tool_file_is_one_line_and_the_rest_is_in_the_log(home: Path) -> None:

@@ -65,7 +65,7 @@ def test_an_unknown_command_gets_the_nearest(typed: str, hint: str, home: Path) 
         ("sessions show 2026", 1, "No session is called '2026'"),
         ("forget telegram:123456789", 0, "Nothing is known of telegram:123456789: nobody has talked to"),
         ("forget telegram:ada", 1, "'ada' is no id"),
-        ("trace", 1, "No message has reached the gateway"),
+        ("trace", 1, "No message has reached this home"),
         ("approvals list", 0, ""),
         ("pairing list", 0, ""),
         ("status", 1, ""),
