@@ -12,7 +12,7 @@ from typing import Any
 from agent_core.conversation import Message, ToolCall
 from tools.base import Tool
 from tools.content import Location, Media, Part, Quote, Text, one_line
-from tools.provenance import Heard, Passage
+from tools.provenance import Passage, Provenance
 
 PROJECT_TITLE = "Project (AGENTS.md)"  # of the prompt's section with the working folder's own words
 
@@ -27,7 +27,7 @@ _MARKS = {
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\"": '"', r"\/": "/"}
 
 
-def heard_in(messages: Sequence[Message], tools: Sequence[Tool]) -> Heard:
+def heard_in(messages: Sequence[Message], tools: Sequence[Tool]) -> Provenance:
     brings = {tool.name: tool.brings for tool in tools}
     own: list[str] = []
     outside = [*_descriptions(tools)]
@@ -43,10 +43,10 @@ def heard_in(messages: Sequence[Message], tools: Sequence[Tool]) -> Heard:
                 outside += _result(message, brings.get(message.tool_name, _UNKNOWN_TOOL))
             case "assistant":
                 written |= dict.fromkeys(path for call in message.tool_calls if (path := _written(call)))
-    return Heard(own_words="\n".join(own), outside=tuple(outside), written=tuple(written))
+    return Provenance(own_words="\n".join(own), outside=tuple(outside), written=tuple(written))
 
 
-def hearing(messages: Sequence[Message], tools: Sequence[Tool]) -> Callable[[], Heard]:
+def hearing(messages: Sequence[Message], tools: Sequence[Tool]) -> Callable[[], Provenance]:
     """Looks once, and only when somebody wants to know."""
     return cache(lambda: heard_in(messages, tools))
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from gateway.approvals.wording import WROTE_INSTEAD
 from gateway.clock import for_people, how_long
 from gateway.store import inbox
-from gateway.store.trace import Refusal, Reply, Step, Trace
+from gateway.store.trace import RefusedMessage, Reply, Step, Trace
 
 MAX_CHAT_LINES = 15
 UNADDRESSED = (
@@ -121,13 +121,13 @@ def candidate(trace: Trace) -> str:
     return f"inbox:{trace.id}  {for_people(trace.accepted_ms)}  {trace.kind} {place}"
 
 
-def refusal_line(refusal: Refusal) -> str:
+def refusal_line(refusal: RefusedMessage) -> str:
     message = f" (message {refusal.message_id})" if refusal.message_id else ""
     place = f"{refusal.account}:{refusal.chat}{message}"
     return f"{for_people(refusal.at_ms)}  {place}  from {refusal.sender_id}: {refusal.reason}"
 
 
-def refused(refusal: Refusal) -> str:
+def refused(refusal: RefusedMessage) -> str:
     """The verdict on something of which nothing else is known."""
     return f"Not answered because it was refused: {refusal.reason}."
 

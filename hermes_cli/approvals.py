@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from gateway.approvals.wording import Verdict
-    from gateway.store.approvals import GrantedRule, Lists, Waiting
+    from gateway.store.approvals import GrantedRule, Lists, WaitingApproval
     from gateway.store.db.connection import Transaction
 
 _BY = "the hermes command"
@@ -106,7 +106,7 @@ def _decide(approval_id: str, verdict: "Verdict") -> None:
             return False, outcome(approval)
         if verdict in ("session", "always") and not approval.question.rules:
             return False, f"That can only be allowed for this once: hermes approvals approve {approval.id}"
-        person = decisions.Person(account=_BY, id="", name=_BY, role="owner")
+        person = decisions.DecidingPerson(account=_BY, id="", name=_BY, role="owner")
         said = decisions.decide(tx, approval, verdict, person)
         decisions.show(tx, approval)
         return True, said
@@ -158,7 +158,7 @@ def _lines(found: "Lists") -> list[str]:
     ]
 
 
-def _waiting_lines(one: "Waiting") -> list[str]:
+def _waiting_lines(one: "WaitingApproval") -> list[str]:
     from gateway.approvals.wording import plainly
     from gateway.clock import for_people, now_ms, roughly
 
@@ -187,7 +187,7 @@ def _rule_lines(one: "GrantedRule") -> list[str]:
     ]
 
 
-def _whom(one: "Waiting") -> str:
+def _whom(one: "WaitingApproval") -> str:
     asker = one.approval.asker
     if not asker.sender_id:
         return "several people"
@@ -195,7 +195,7 @@ def _whom(one: "Waiting") -> str:
     return f"{asker.sender_name} ({handle})" if asker.sender_name else handle
 
 
-def _place(one: "Waiting") -> str:
+def _place(one: "WaitingApproval") -> str:
     at = one.approval.asked_at
     return ":".join(filter(None, (at.account, at.chat, at.thread)))
 

@@ -19,7 +19,7 @@ from gateway.turns.workplaces import workplace_here
 from gateway.wiring.app import build_commands, build_model, build_prompts, build_tools
 from gateway.wiring.basics import build_redactor
 from gateway.wiring.budgets import build_budgets
-from hermes_cli.opening import Opened, open_store
+from hermes_cli.opening import OpenedStore, open_store
 from hermes_cli.piped import read_piped
 from hermes_cli.prompting import Screen, typed
 from hermes_config.redaction import NOTE
@@ -28,7 +28,7 @@ from tools.content import one_line
 _LEAVE = {"/quit", "/exit"}
 
 
-async def ask_once(opened: Opened, question: str, lines: TextIO) -> None:
+async def ask_once(opened: OpenedStore, question: str, lines: TextIO) -> None:
     """Print the answer. Raises CommandRefused, ModelError, and KeyboardInterrupt when Ctrl-C has ended the turn."""
     piped = "" if parse(question) else read_piped(lines, max_chars=opened.settings.media.max_turn_text_chars)
     screen = _screen(opened, lines)
@@ -39,7 +39,7 @@ async def ask_once(opened: Opened, question: str, lines: TextIO) -> None:
     click.echo(_told(opened, answer))
 
 
-async def converse(opened: Opened, lines: TextIO) -> None:
+async def converse(opened: OpenedStore, lines: TextIO) -> None:
     """Reads a message a line until the end of input. Answers go to stdout, all else to stderr."""
     interactive = lines.isatty()
     if interactive:
@@ -59,7 +59,7 @@ async def converse(opened: Opened, lines: TextIO) -> None:
         click.echo(err=True)
 
 
-async def _answer(opened: Opened, chat: LocalChat, text: str, screen: Screen) -> None:
+async def _answer(opened: OpenedStore, chat: LocalChat, text: str, screen: Screen) -> None:
     try:
         answer = await _turn(chat, text, screen, screen.show)
     except CommandRefused as refused:
@@ -70,7 +70,7 @@ async def _answer(opened: Opened, chat: LocalChat, text: str, screen: Screen) ->
         click.echo("Stopped." if answer is None else _told(opened, answer), err=answer is None)
 
 
-def _told(opened: Opened, answer: str) -> str:
+def _told(opened: OpenedStore, answer: str) -> str:
     """Without secrets: what is printed goes into pipes and files."""
     redactor = build_redactor(opened.settings)
     cleaned = redactor.clean(answer)
@@ -97,11 +97,11 @@ async def _next_line(lines: TextIO, interactive: bool) -> str:
     return await asyncio.to_thread(lines.readline)
 
 
-def _screen(opened: Opened, lines: TextIO) -> Screen:
+def _screen(opened: OpenedStore, lines: TextIO) -> Screen:
     return Screen(lines=lines, wait_seconds=opened.settings.approvals.terminal_wait_seconds)
 
 
-def _chat(opened: Opened, db: Database, model: Model, screen: Screen) -> LocalChat:
+def _chat(opened: OpenedStore, db: Database, model: Model, screen: Screen) -> LocalChat:
     settings = opened.settings
     tools = build_tools(settings, opened.home, db, on_broken=lambda file, reason: _tell_broken(opened, file, reason))
     hints = {"cli": "Your answers are shown in a terminal: write plain text or simple Markdown."}
@@ -122,7 +122,7 @@ def _chat(opened: Opened, db: Database, model: Model, screen: Screen) -> LocalCh
     )
 
 
-def _tell_broken(opened: Opened, file: str, reason: str) -> None:
+def _tell_broken(opened: OpenedStore, file: str, reason: str) -> None:
     reason = one_line(build_redactor(opened.settings).clean(reason)).rstrip(".")
     click.echo(
         f"Tool file {file} could not be loaded: {reason}. Fix or remove it; details: {opened.home.log_file}", err=True

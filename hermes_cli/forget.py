@@ -9,8 +9,8 @@ import click
 
 if TYPE_CHECKING:
     from gateway.store.db.connection import Transaction
-    from gateway.store.personal_data import Belongings, Person
-    from hermes_cli.opening import Opened
+    from gateway.store.personal_data import Belongings, KnownPerson
+    from hermes_cli.opening import OpenedStore
 
 _NAMED = re.compile(r"([a-z][a-z0-9_]*(?:@[a-z0-9_]+)?):(\S+)", re.IGNORECASE)
 _LASTING = ("before-schema-*.db", "damaged-*", "replaced-*.db")  # copies that no newer one replaces
@@ -94,7 +94,7 @@ def _refuse_user_name(account: str, user_id: str) -> None:
         raise click.ClickException(f"{user_id!r} is no id, and names change hands; {HOW_TO_FIND_AN_ID}.")
 
 
-def _for_owners(user: str, person: "Person") -> str:
+def _for_owners(user: str, person: "KnownPerson") -> str:
     what = (
         "is you, the owner: all your conversations would go, those in the browser and the terminal too"
         if person.is_owner
@@ -107,7 +107,7 @@ def _at_a_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _look(tx: "Transaction", opened: "Opened", account: str, user_id: str) -> "tuple[Person, Belongings]":
+def _look(tx: "Transaction", opened: "OpenedStore", account: str, user_id: str) -> "tuple[KnownPerson, Belongings]":
     from gateway.policies.pairing import nearest, platform_of
     from gateway.store.personal_data import accounts_met, belongings, find_person
 
@@ -121,7 +121,7 @@ def _look(tx: "Transaction", opened: "Opened", account: str, user_id: str) -> "t
     return person, belongings(tx, person)
 
 
-def _summary(user: str, person: "Person", found: "Belongings") -> Iterator[str]:
+def _summary(user: str, person: "KnownPerson", found: "Belongings") -> Iterator[str]:
     also = sorted({f"{account}:{user_id}" for account, user_id in person.identities} - {user} if person.ids else ())
     yield f"{', '.join(sorted(person.names)) or 'Somebody'} ({', '.join((user, *also))})"
     for count, what in (
@@ -140,7 +140,7 @@ def _summary(user: str, person: "Person", found: "Belongings") -> Iterator[str]:
         yield "  the note that they were shown the door; afterwards they may ask for a code again"
 
 
-def _still_let_in(opened: "Opened", person: "Person") -> Iterator[str]:
+def _still_let_in(opened: "OpenedStore", person: "KnownPerson") -> Iterator[str]:
     settings = opened.settings
     lists = {
         "access.owner_users": settings.access.owner_users,
@@ -153,7 +153,7 @@ def _still_let_in(opened: "Opened", person: "Person") -> Iterator[str]:
             yield f"They still stand in {key} and are let in again when they write; mend it: hermes config set {key} …"
 
 
-def _in_backups(opened: "Opened") -> Iterator[str]:
+def _in_backups(opened: "OpenedStore") -> Iterator[str]:
     from gateway.store.db.backup import backups
 
     folder, store = opened.home.backups, opened.settings.store

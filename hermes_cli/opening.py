@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedStore:
     home: Home
     settings: Settings
 
 
-def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> Opened:
+def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> OpenedStore:
     """Makes the home if there is none, unless told not to. Flags are dotted keys; warnings go to stderr."""
     home = Home.locate()
     if make:
@@ -45,11 +45,11 @@ def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> O
         secrets=secret_values(settings),
         to=logs.LogFile(home.log_file) if home.root.is_dir() else None,
     )
-    return Opened(home=home, settings=settings)
+    return OpenedStore(home=home, settings=settings)
 
 
 @asynccontextmanager
-async def open_store(opened: Opened) -> AsyncIterator[Database]:
+async def open_store(opened: OpenedStore) -> AsyncIterator[Database]:
     care = care_for(opened.settings, opened.home.backups)
     await asyncio.to_thread(prepare, opened.home.database, care, repair=False)
     db = await open_database(opened.home.database, busy_timeout_seconds=care.busy_timeout_seconds)
@@ -59,7 +59,7 @@ async def open_store(opened: Opened) -> AsyncIterator[Database]:
         await db.close()
 
 
-def with_store(opened: Opened, work: Callable[[Database], Awaitable[T]]) -> T:
+def with_store(opened: OpenedStore, work: Callable[[Database], Awaitable[T]]) -> T:
     async def run() -> T:
         async with open_store(opened) as db:
             return await work(db)
@@ -67,7 +67,7 @@ def with_store(opened: Opened, work: Callable[[Database], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def read_store(opened: Opened, query: Callable[[Transaction], T]) -> T | None:
+def read_store(opened: OpenedStore, query: Callable[[Transaction], T]) -> T | None:
     """One look into the database; None where there is none yet, which a question does not change."""
     check_not_lost(opened.home.database)
     return with_store(opened, lambda db: db.read(query)) if opened.home.database.exists() else None

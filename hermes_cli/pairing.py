@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gateway.store.db.database import Database
     from gateway.store.members import Problem
     from gateway.store.pairing import Approved
-    from hermes_cli.opening import Opened
+    from hermes_cli.opening import OpenedStore
 
 _BY = "the hermes command"
 _ROLES = click.Choice(["owner", "member", "guest"])
@@ -167,7 +167,7 @@ def invite(platform: str, role: "Role", as_json: bool) -> None:
         click.echo(f"Send it to your friend, who sends it to the bot on {name} as a direct message.")
 
 
-def _known(tx: "Transaction", opened: "Opened", platform: str) -> str:
+def _known(tx: "Transaction", opened: "OpenedStore", platform: str) -> str:
     """The platform's or account's name; what is not known ends in the nearest one that is."""
     from gateway.policies.pairing import nearest, platform_of
     from gateway.store import members
@@ -182,7 +182,7 @@ def _known(tx: "Transaction", opened: "Opened", platform: str) -> str:
     return platform.lower()
 
 
-async def _could_be_the_owner(db: "Database", opened: "Opened") -> bool:
+async def _could_be_the_owner(db: "Database", opened: "OpenedStore") -> bool:
     """Whoever lets in the first one from a terminal is most likely letting in themselves."""
     import sys
 
@@ -223,7 +223,7 @@ def _ask_for_owner(waiting: "Approved") -> "Role":
     return "owner" if click.confirm(question, default=False) else "member"
 
 
-def _say_when_told(opened: "Opened") -> None:
+def _say_when_told(opened: "OpenedStore") -> None:
     from gateway.lock import read_state
 
     if read_state(opened.home.lock_file) is None:

@@ -53,7 +53,7 @@ def show(session: str, limit: int, as_json: bool) -> None:
     from gateway.store import sessions as store
     from gateway.store import transcripts
 
-    def query(tx: "Transaction") -> list[transcripts.Entry] | None:
+    def query(tx: "Transaction") -> list[transcripts.TranscriptEntry] | None:
         found = store.find(tx, session)
         return transcripts.entries(tx, found.id, limit=limit) if found is not None else None
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gateway.store.db.backup import Care, Copy
+    from gateway.store.db.backup import BackupPolicy, Copy
     from gateway.store.db.schema import Lost
-    from gateway.store.db.upgrade import Outlook
+    from gateway.store.db.upgrade import UpgradePreview
     from hermes_config.places import Home
 
 
@@ -114,7 +114,7 @@ def restore(backup: str, yes: bool) -> None:
         click.echo(f"What was there before is in backups/{aside.name}; it stays until you delete it.")
 
 
-def _open(*, needs_database: bool = True) -> "tuple[Home, Care]":
+def _open(*, needs_database: bool = True) -> "tuple[Home, BackupPolicy]":
     from gateway.store.db.commit_counter import check_not_lost
     from gateway.wiring.basics import care_for
     from hermes_cli.opening import open_home
@@ -148,7 +148,7 @@ def _find(home: "Home", backup: str) -> Path:
     raise click.UsageError(f"There is no backup {backup!r}. `hermes state backups` lists those there are.")
 
 
-def _check_lines(found: "Outlook") -> Iterator[str]:
+def _check_lines(found: "UpgradePreview") -> Iterator[str]:
     from tools.content import in_bytes
 
     if found.problem:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from hermes_cli.opening import Opened
+    from hermes_cli.opening import OpenedStore
 
 _STATES = {"needs operator": "stopped until you fix this"}  # as shown; scripts get the state as it is
 
@@ -32,7 +32,7 @@ def status(as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _from_settings(opened: "Opened") -> dict[str, Any]:
+def _from_settings(opened: "OpenedStore") -> dict[str, Any]:
     from gateway.wiring.access import build_rules
 
     rules = build_rules(opened.settings)
@@ -43,7 +43,7 @@ def _from_settings(opened: "Opened") -> dict[str, Any]:
     }
 
 
-def _from_store(opened: "Opened") -> dict[str, Any]:
+def _from_store(opened: "OpenedStore") -> dict[str, Any]:
     """What the database knows; it may be the very thing that is broken."""
     from gateway.errors import GatewayError
     from gateway.store import approvals, inbox, outbox, pairing, processes, turns
@@ -56,7 +56,7 @@ def _from_store(opened: "Opened") -> dict[str, Any]:
         return {**dict.fromkeys(counts, 0), "notices": []}
 
     def query(tx: Transaction) -> dict[str, Any]:
-        access = pairing.overview(tx, pairing.Limits())
+        access = pairing.overview(tx, pairing.PairingLimits())
         return {
             "waiting": inbox.waiting_in_all(tx),
             "running": turns.running(tx),

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from gateway.store.db.connection import Transaction
     from gateway.trace import GatewayState
-    from hermes_cli.opening import Opened
+    from hermes_cli.opening import OpenedStore
     from hermes_config.redaction import Redactor
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def trace(message: str, as_json: bool) -> None:
         _show_message(opened, message, as_json)
 
 
-def _show_message(opened: "Opened", name: str, as_json: bool) -> None:
+def _show_message(opened: "OpenedStore", name: str, as_json: bool) -> None:
     from gateway import trace as words
     from gateway.clock import now_ms
     from gateway.store import trace
@@ -70,7 +70,7 @@ def _show_message(opened: "Opened", name: str, as_json: bool) -> None:
         click.echo(_redactor(opened).clean("\n".join(words.lines(found, now, gateway))))
 
 
-def _show_refusals(opened: "Opened", as_json: bool) -> None:
+def _show_refusals(opened: "OpenedStore", as_json: bool) -> None:
     from gateway.store import trace
     from gateway.trace import refusal_line
 
@@ -103,7 +103,7 @@ def _why_unknown(tx: "Transaction", name: str) -> str:
     )
 
 
-def _gateway(opened: "Opened") -> "GatewayState":
+def _gateway(opened: "OpenedStore") -> "GatewayState":
     from gateway.lock import read_state
     from gateway.trace import GatewayState
 
@@ -115,18 +115,18 @@ def _gateway(opened: "Opened") -> "GatewayState":
     return GatewayState(is_stopping=state.get("state") == "stopping", unconnected=unconnected)
 
 
-def _redactor(opened: "Opened") -> "Redactor":
+def _redactor(opened: "OpenedStore") -> "Redactor":
     """A problem is told in the words of whoever had it, and an address among them may hold a token."""
     from gateway.wiring.basics import build_redactor
 
     return build_redactor(opened.settings)
 
 
-def _print_json(opened: "Opened", facts: object) -> None:
+def _print_json(opened: "OpenedStore", facts: object) -> None:
     click.echo(json.dumps(_redactor(opened).clean_all(facts), ensure_ascii=False, indent=2))
 
 
-def _read(opened: "Opened", query: "Callable[[Transaction], T]") -> T:
+def _read(opened: "OpenedStore", query: "Callable[[Transaction], T]") -> T:
     from hermes_cli.opening import with_store
 
     return with_store(opened, lambda db: db.read(query))

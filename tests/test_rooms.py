@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from hermes_config.places import Home
 
 ROOT = Path(__file__).parent.parent
@@ -73,7 +73,7 @@ def test_commands_that_only_look_import_no_gateway(tmp_path: Path, command: tupl
         "tools.shell_guard.syntax",
     }
     Home(tmp_path).prepare()
-    prepare(tmp_path / "state.db", Care(backups=tmp_path / "backups"), repair=False)
+    prepare(tmp_path / "state.db", BackupPolicy(backups=tmp_path / "backups"), repair=False)
     probe = "import sys\nfrom hermes_cli.main import hermes\nhermes.main(sys.argv[1:], standalone_mode=False)\n"
     printing = "import atexit, sys\natexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
     run = subprocess.run(

@@ -13,15 +13,15 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class Provenance:
     own_words: str = ""
     outside: tuple[Passage, ...] = ()
     written: tuple[str, ...] = ()  # files that its calls wrote to, by the paths that they named
 
 
-_NOTHING = Heard()
+_NOTHING = Provenance()
 
 
-def nothing_heard() -> Heard:
+def nothing_heard() -> Provenance:
     """For calls without a conversation."""
     return _NOTHING

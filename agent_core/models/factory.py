@@ -20,7 +20,7 @@ from tools.base import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class ModelOptions:
     """How real models are asked."""
 
     stream: bool = True
@@ -36,7 +36,7 @@ def open_model(
     base_url: str = "",
     keys: Mapping[str, str],
     fallbacks: Sequence[str] = (),
-    manner: Manner | None = None,
+    manner: ModelOptions | None = None,
     demo_pace_seconds: float = 0.0,
 ) -> Model:
     """The model of that name, and behind it those to fall back on. `keys` holds what is set, by environment name.
@@ -45,12 +45,12 @@ def open_model(
     """
     if name == "demo":
         return DemoModel(pace_seconds=demo_pace_seconds)
-    manner = manner or Manner()
+    manner = manner or ModelOptions()
     chain = [_one(name, base_url, keys, manner), *(_one(other, "", keys, manner) for other in fallbacks)]
     return FallbackModel(chain, cooldown_seconds=manner.cooldown_seconds) if len(chain) > 1 else chain[0]
 
 
-def _one(name: str, base_url: str, keys: Mapping[str, str], manner: Manner) -> Model:
+def _one(name: str, base_url: str, keys: Mapping[str, str], manner: ModelOptions) -> Model:
     if name == "demo":
         return DemoModel()
     try:
@@ -75,7 +75,7 @@ class NoModel:
 class RealModel:
     """A model behind an endpoint, whose client is loaded in a thread when it is first asked."""
 
-    def __init__(self, endpoint: Endpoint, manner: Manner) -> None:
+    def __init__(self, endpoint: Endpoint, manner: ModelOptions) -> None:
         self.name = endpoint.model
         self._endpoint = endpoint
         self._manner = manner

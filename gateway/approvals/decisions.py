@@ -20,7 +20,7 @@ _ASKED_ELSEWHERE = "I need an owner's yes for this, and have asked for it. I go 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class DecidingPerson:
     """Whoever decides."""
 
     account: str
@@ -55,7 +55,7 @@ def put(
     return approval
 
 
-def decide(tx: Transaction, approval: Approval, verdict: Verdict, person: Person) -> str:
+def decide(tx: Transaction, approval: Approval, verdict: Verdict, person: DecidingPerson) -> str:
     """What to tell whoever decides. That its message says so, too, is up to the caller: see `show`."""
     may = may_deny(approval, person) if verdict == "deny" else may_decide(approval, person)
     if not may:
@@ -68,11 +68,11 @@ def decide(tx: Transaction, approval: Approval, verdict: Verdict, person: Person
     return outcome(approvals.get(tx, approval.id) or approval, by=person.name if is_new else "")
 
 
-def may_decide(approval: Approval, person: Person) -> bool:
+def may_decide(approval: Approval, person: DecidingPerson) -> bool:
     return person.role == "owner" or (approval.question.decider == "asker" and _is_for(approval, person))
 
 
-def may_deny(approval: Approval, person: Person) -> bool:
+def may_deny(approval: Approval, person: DecidingPerson) -> bool:
     """Nobody needs an owner's leave to do without something."""
     return person.role == "owner" or _is_for(approval, person)
 
@@ -104,7 +104,7 @@ def hear(tx: Transaction, message: InboundMessage, role: Role) -> Literal["", "a
     """Whether a message is the answer to a question, and to be taken as nothing but that. When it is something else,
     what waits for its sender here is denied: they have gone on. A yes or a no that could as well be about what was
     said since is something else, too, and decides nothing."""
-    person = Person(account=message.key.account_name, id=message.sender.id, name=message.sender.name, role=role)
+    person = DecidingPerson(account=message.key.account_name, id=message.sender.id, name=message.sender.name, role=role)
     own = [one for one in approvals.waiting_in(tx, str(message.key)) if _is_for(one, person)]
     here = approvals.waiting_at(tx, message.address)
     asked = list({one.id: one for one in (*own, *here)}.values())
@@ -157,7 +157,7 @@ def ask_again(tx: Transaction, approval: Approval, role_of: RoleOf) -> str:
 
 
 def _answer(
-    tx: Transaction, message: InboundMessage, asked: Sequence[Approval], verdict: Verdict, person: Person
+    tx: Transaction, message: InboundMessage, asked: Sequence[Approval], verdict: Verdict, person: DecidingPerson
 ) -> Literal["", "answer", "something else"]:
     # Nobody says yes to what they cannot have seen: that was about something else.
     seen = [one for one in asked if verdict == "deny" or one.outbox_id is None or outbox.was_tried(tx, one.outbox_id)]
@@ -190,6 +190,6 @@ def _is_at_hand(tx: Transaction, approval: Approval, message: InboundMessage) ->
     return approval.asker.session_key == str(message.key) or approvals.is_last_said(tx, approval)
 
 
-def _is_for(approval: Approval, person: Person) -> bool:
+def _is_for(approval: Approval, person: DecidingPerson) -> bool:
     asker = approval.asker
     return bool(asker.sender_id) and (asker.account, asker.sender_id) == (person.account, person.id)

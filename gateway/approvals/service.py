@@ -12,7 +12,7 @@ from typing import Literal
 
 import structlog
 
-from agent_core.events import Waiting
+from agent_core.events import ToolWaiting
 from gateway.approvals import decisions
 from gateway.approvals.wording import WROTE_INSTEAD
 from gateway.clock import how_long, now_ms
@@ -166,7 +166,7 @@ class _TurnGate:
 
     async def _wait(self, approval: Approval) -> Approval:
         self._asking += 1
-        self.watch(Waiting(waits=True))
+        self.watch(ToolWaiting(waits=True))
         self.approvals.begin_waiting(self.turn.id, self.watch)
         self.approvals.speaking(approval.asked_at.account)
         self.approvals.speaking(self.turn.address.account)
@@ -176,7 +176,7 @@ class _TurnGate:
             self._asking -= 1
             if not self._asking:
                 self.approvals.end_waiting(self.turn.id)
-                self.watch(Waiting(waits=False))
+                self.watch(ToolWaiting(waits=False))
 
     def _put(self, tx: Transaction, question: Question, call_id: str) -> Approval | None:
         """None when it need not be asked. One that was asked by an earlier process is not asked again."""

@@ -22,7 +22,7 @@ _INVITE = (
 
 def access_commands(
     rules: Rules = Rules(),  # noqa: B008 frozen
-    limits: pairing.Limits = pairing.Limits(),  # noqa: B008 frozen
+    limits: pairing.PairingLimits = pairing.PairingLimits(),  # noqa: B008 frozen
 ) -> tuple[CommandSpec, ...]:
     """The commands, knowing what the config says of who may speak and how often a code may be tried."""
     desk = _AccessDesk(rules=rules, limits=limits)
@@ -59,7 +59,7 @@ def access_commands(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AccessDesk:
     rules: Rules
-    limits: pairing.Limits
+    limits: pairing.PairingLimits
 
     def pairing(self, tx: Transaction, call: CommandCall) -> CommandReply:
         action, *arguments = call.arguments.split() or ["list"]

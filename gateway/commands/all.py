@@ -12,12 +12,12 @@ from gateway.commands.status import WHY_COMMANDS, usage_command
 from gateway.policies.access import Rules
 from gateway.policies.budgets import Budgets
 from gateway.store.db.connection import Transaction
-from gateway.store.pairing import Limits
+from gateway.store.pairing import PairingLimits
 
 
 def all_commands(
     rules: Rules | None = None,
-    limits: Limits | None = None,
+    limits: PairingLimits | None = None,
     budgets: Budgets | None = None,
     *,
     unpriced: Sequence[str] = (),
@@ -30,7 +30,7 @@ def all_commands(
     listing = CommandSpec(name="help", category="Help", description="List the commands", run=show_help)
     # Telegram sends it for whoever opens the bot, and it is no command that anybody would look for.
     start = CommandSpec(name="start", category="Help", description="Say hello", run=_greet, listed=False)
-    access = access_commands(rules or Rules(), limits or Limits())
+    access = access_commands(rules or Rules(), limits or PairingLimits())
     usage = usage_command(budgets or Budgets(), unpriced)
     commands = Commands(
         (*SESSION_COMMANDS, usage, *WHY_COMMANDS, *AGENT_COMMANDS, *APPROVAL_COMMANDS, *access, listing, start)

@@ -97,8 +97,10 @@ def _of_this_chat(tx: Transaction, call: CommandCall, approval_id: str) -> Appro
     return found if found is not None and (found.asked_at.account, found.asked_at.chat) == place else None
 
 
-def _person(call: CommandCall) -> decisions.Person:
-    return decisions.Person(account=call.key.account_name, id=call.sender_id, name=call.sender_name, role=call.role)
+def _person(call: CommandCall) -> decisions.DecidingPerson:
+    return decisions.DecidingPerson(
+        account=call.key.account_name, id=call.sender_id, name=call.sender_name, role=call.role
+    )
 
 
 APPROVAL_COMMANDS = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from gateway.store.inspect import Look
+from gateway.store.inspect import StoreSummary
 from gateway.store.pairing import Overview
 from hermes_config.load import Loaded
 from hermes_config.places import Home
@@ -75,7 +75,7 @@ class Facts:
     variables: frozenset[str] = frozenset()  # the names of what is set in the environment
     gateway: Mapping[str, Any] | None = None  # what the running one tells; None when there is none
     store_problem: str = ""
-    look: Look | None = None
+    look: StoreSummary | None = None
     backup_ms: tuple[int, ...] = ()  # when each was taken, the newest first
     units: tuple[Path, ...] = ()  # systemd's files about us
     lingers: bool = False  # whether services of this user go on without a login

@@ -14,8 +14,8 @@ from gateway.doctor.facts import Facts, Finding, bad, plain_reason
 from gateway.errors import GatewayError
 from gateway.lock import read_state
 from gateway.store.db.backup import backups
-from gateway.store.inspect import Look, look
-from gateway.store.pairing import Limits
+from gateway.store.inspect import StoreSummary, inspect_store
+from gateway.store.pairing import PairingLimits
 from gateway.wiring.access import build_pairing_limits
 from hermes_config import environment
 from hermes_config.accounts import account_tokens
@@ -53,9 +53,9 @@ def gather(home: Home) -> Facts:
     eyes = _Eyes()
     home_problem = _problem(home.check_ours)
     no_settings: tuple[Loaded | None, str] = (None, "")
-    no_look: tuple[Look | None, str] = (None, "")
+    no_look: tuple[StoreSummary | None, str] = (None, "")
     loaded, config_problem = eyes.see("settings", "The settings", lambda: _load(home, home_problem), no_settings)
-    limits = build_pairing_limits(loaded.settings) if loaded else Limits()
+    limits = build_pairing_limits(loaded.settings) if loaded else PairingLimits()
     seen, store_problem = eyes.see("store", "state.db", lambda: _look(home, home_problem, limits), no_look)
     return Facts(
         home=home,
@@ -103,11 +103,11 @@ def _load(home: Home, home_problem: str) -> tuple[Loaded | None, str]:
         return None, str(error)
 
 
-def _look(home: Home, home_problem: str, limits: Limits) -> tuple[Look | None, str]:
+def _look(home: Home, home_problem: str, limits: PairingLimits) -> tuple[StoreSummary | None, str]:
     if home_problem:
         return None, ""  # another program's file is not opened
     try:
-        return look(home.database, limits), ""
+        return inspect_store(home.database, limits), ""
     except GatewayError as error:
         return None, str(error)
 

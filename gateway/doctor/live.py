@@ -22,7 +22,7 @@ _MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Probe:
     """One request. Its address and its key are never shown: Telegram's address holds the token."""
 
     whom: str
@@ -37,7 +37,7 @@ def ask(facts: Facts) -> Iterator[Finding]:
     yield from asyncio.run(_ask_all(list(questions(facts.settings))))
 
 
-def questions(settings: Settings) -> Iterator[Question]:
+def questions(settings: Settings) -> Iterator[Probe]:
     for platform, section in settings.platforms:
         variables = [one.env for one in SECRETS if one.per_account and platform in one.enables]
         for account, tokens in bots(settings, platform).items() if variables else ():
@@ -49,7 +49,7 @@ def questions(settings: Settings) -> Iterator[Question]:
                     yield _about_a_bot(account, variable, api_url, token, fix)
     for name, endpoint in endpoints(settings).items():
         if not isinstance(endpoint, NoEndpoint):
-            yield Question(
+            yield Probe(
                 whom=f"The server of {name}",
                 fix=f"hermes config set {endpoint.key_env or 'model.base_url'}",
                 url=f"{endpoint.base_url.rstrip('/')}/models",
@@ -59,27 +59,27 @@ def questions(settings: Settings) -> Iterator[Question]:
             )
 
 
-def _about_a_bot(account: str, variable: str, api_url: str, token: str, fix: str) -> Question:
+def _about_a_bot(account: str, variable: str, api_url: str, token: str, fix: str) -> Probe:
     match variable:
         case "TELEGRAM_BOT_TOKEN":
-            return Question(whom=account, fix=fix, url=f"{api_url}/bot{token}/getMe")
+            return Probe(whom=account, fix=fix, url=f"{api_url}/bot{token}/getMe")
         case "DISCORD_BOT_TOKEN":
-            return Question(whom=account, fix=fix, url=f"{api_url}/users/@me", key=f"Bot {token}", method="GET")
+            return Probe(whom=account, fix=fix, url=f"{api_url}/users/@me", key=f"Bot {token}", method="GET")
         case "SLACK_APP_TOKEN":
-            return Question(
+            return Probe(
                 whom=f"{account} (socket)", fix=fix, url=f"{api_url}/apps.connections.open", key=f"Bearer {token}"
             )
         case _:
-            return Question(whom=account, fix=fix, url=f"{api_url}/auth.test", key=f"Bearer {token}")
+            return Probe(whom=account, fix=fix, url=f"{api_url}/auth.test", key=f"Bearer {token}")
 
 
-async def _ask_all(asked: Sequence[Question]) -> list[Finding]:
+async def _ask_all(asked: Sequence[Probe]) -> list[Finding]:
     limit = aiohttp.ClientTimeout(total=_SECONDS)
     async with aiohttp.ClientSession(timeout=limit, trust_env=False) as session:
         return await asyncio.gather(*(_ask(session, question) for question in asked))
 
 
-async def _ask(session: aiohttp.ClientSession, question: Question) -> Finding:
+async def _ask(session: aiohttp.ClientSession, question: Probe) -> Finding:
     headers = {"Authorization": question.key} if question.key else {}
     try:
         # A redirect is not followed: it would take the token to another server.
@@ -89,7 +89,7 @@ async def _ask(session: aiohttp.ClientSession, question: Question) -> Finding:
         return warn(PART, f"{question.whom} cannot be asked: {type(error).__name__}", "look at the network")
 
 
-def _verdict(question: Question, status: int, content: bytes) -> Finding:
+def _verdict(question: Probe, status: int, content: bytes) -> Finding:
     body = _object(content)
     if status in question.refused_by or (status == 200 and body.get("ok") is False):
         return bad(PART, f"{question.whom} refuses the token we have (status {status})", question.fix)

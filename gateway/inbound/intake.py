@@ -10,7 +10,7 @@ from gateway.commands.registry import parse
 from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.inbound.rate_limit import SenderLimits
 from gateway.messages import Cursor, InboundMessage, Quote, Text
-from gateway.policies.access import UNKNOWN, Decision, Role, Rules, Standing, decide
+from gateway.policies.access import UNKNOWN, Decision, Role, Rules, SenderStatus, decide
 from gateway.policies.pairing import holds_code, without_code
 from gateway.store import chats, inbox, outbox, pairing, people, trail, turns
 from gateway.store.db.connection import Transaction
@@ -21,7 +21,7 @@ _NOTED = ("edit", "deletion", "reaction")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Habits:
+class IntakePolicy:
     """How what is let in is taken."""
 
     max_waiting_per_session: int = 20
@@ -38,9 +38,9 @@ class Intake:
     rules: Rules
     wake: Callable[[], None]
     wake_delivery: Callable[[], None] = lambda: None
-    habits: Habits = field(default_factory=Habits)
+    habits: IntakePolicy = field(default_factory=IntakePolicy)
     limits: SenderLimits = field(default_factory=lambda: SenderLimits(per_minute=0))
-    pairing_limits: pairing.Limits = field(default_factory=pairing.Limits)
+    pairing_limits: pairing.PairingLimits = field(default_factory=pairing.PairingLimits)
     handle_unkept: Callable[[Transaction, int, str], None] = lambda tx, inbox_id, said: None
     closed: bool = False
 
@@ -161,7 +161,7 @@ class Intake:
             return True  # counts only when it is about something that was
         return message.addressed or bool(message.key.place_names & self.habits.free_response_chats)
 
-    def _overhear(self, tx: Transaction, message: InboundMessage, standing: Standing) -> None:
+    def _overhear(self, tx: Transaction, message: InboundMessage, standing: SenderStatus) -> None:
         allowed = standing.chat_allowed or message.key.place_names & self.rules.allowed_chats
         if allowed and message.kind == "message" and self.habits.overheard_messages:
             chats.add(tx, message, keep=self.habits.overheard_messages)
@@ -240,7 +240,7 @@ class Intake:
         return True
 
 
-def _standing(tx: Transaction, message: InboundMessage) -> Standing:
+def _standing(tx: Transaction, message: InboundMessage) -> SenderStatus:
     key = message.key
     return people.standing(tx, key.account_name, message.sender.id, key.chat, key.within)
 

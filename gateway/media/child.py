@@ -12,7 +12,7 @@ import time
 from typing import BinaryIO
 
 from gateway.media.plain import read_text
-from gateway.media.reading import Reading, Unreadable, Words
+from gateway.media.reading import Reading, UnreadableFile, WordCollector
 
 _OPEN_FILES = 32  # modules are still to be loaded
 _IN_TIME = 0.7  # of the time: what was read by then is told
@@ -23,7 +23,7 @@ def main() -> None:
     began = time.monotonic()
     _limit(seconds, memory_bytes)
     with os.fdopen(0, "rb") as file:
-        found = _read(file, way, Words(max_chars=max_chars, until=began + seconds * _IN_TIME))
+        found = _read(file, way, WordCollector(max_chars=max_chars, until=began + seconds * _IN_TIME))
     _tell(found)
     os._exit(0)  # taking apart what a hostile file had built may take longer than reading it
 
@@ -44,7 +44,7 @@ def _limit(seconds: int, memory_bytes: int) -> None:
     signal.alarm(seconds + 1)  # for the case that the gateway is killed and nobody waits for us any more
 
 
-def _read(file: BinaryIO, way: str, words: Words) -> Reading:
+def _read(file: BinaryIO, way: str, words: WordCollector) -> Reading:
     try:
         match way:
             case "pdf":
@@ -57,7 +57,7 @@ def _read(file: BinaryIO, way: str, words: Words) -> Reading:
                 return read_zip(file, words)
             case _:
                 return read_text(file, words.max_chars)
-    except Unreadable as error:
+    except UnreadableFile as error:
         return Reading(problem=str(error))
     except MemoryError:
         return Reading(problem="reading it takes more memory than a file may")

@@ -14,8 +14,8 @@ import structlog
 from agent_core.model import Model
 from gateway.errors import GatewayError, MediaUnavailable
 from gateway.media import kinds
-from gateway.media.kinds import TOO_MANY, Form, notice, pixels_of
-from gateway.media.reader import Reader
+from gateway.media.kinds import TOO_MANY, FileFormat, notice, pixels_of
+from gateway.media.reader import DocumentReader
 from gateway.media.stickers import StickerBook
 from gateway.messages import Media, Part
 from gateway.store import inbox, media
@@ -49,7 +49,7 @@ class Attachments:
     files: MediaFiles
     fetch: Fetch
     limits: IntakeLimits = field(default_factory=IntakeLimits)
-    reader: Reader = field(default_factory=Reader)
+    reader: DocumentReader = field(default_factory=DocumentReader)
     stickers: StickerBook | None = None
     sees: bool = True  # whether the model is shown pictures
     _places: dict[str, asyncio.Semaphore] = field(init=False, repr=False)
@@ -144,7 +144,7 @@ class Attachments:
         async with asyncio.timeout(self.limits.fetch_seconds):
             return await self.fetch(account, part)
 
-    def _as_seen(self, part: Media, form: Form, content: bytes) -> Media:
+    def _as_seen(self, part: Media, form: FileFormat, content: bytes) -> Media:
         """What its bytes say, whatever its name and its sender say."""
         kind = part.kind if form.may_be_audio and part.kind == "audio" else form.kind
         keeps_mime = form is kinds.TEXT and part.mime.startswith("text/")
@@ -162,7 +162,7 @@ class Attachments:
         problem = self._why_not_shown(form, content)
         return replace(seen, kind="file", problem=problem) if problem else seen
 
-    def _why_not_shown(self, form: Form, content: bytes) -> str:
+    def _why_not_shown(self, form: FileFormat, content: bytes) -> str:
         pixels = pixels_of(form.mime, content)
         if not pixels:
             return "the picture is damaged"
@@ -194,7 +194,7 @@ class Attachments:
             settled[place] = part
         return settled
 
-    async def _read(self, part: Media, form: Form, max_chars: int) -> Media:
+    async def _read(self, part: Media, form: FileFormat, max_chars: int) -> Media:
         if max_chars <= 0:
             return replace(part, problem="the files before it hold as much text as is taken in at once")
         found = await self.reader.read(self.files.path(part.kind, part.sha256), form.read_as)
@@ -219,7 +219,7 @@ class _Given:
 @dataclass(frozen=True, slots=True)
 class _Settled:
     part: Media
-    form: Form = kinds.UNKNOWN  # from which nothing is read
+    form: FileFormat = kinds.UNKNOWN  # from which nothing is read
 
 
 def has_outside_files(messages: Iterable[Accepted]) -> bool:

@@ -15,7 +15,7 @@ Way = Literal["", "text", "pdf", "zip"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class FileFormat:
     title: str  # for people and models
     kind: MediaKind = "file"
     mime: str = "application/octet-stream"
@@ -28,46 +28,48 @@ _OTHER_PICTURE = "this kind of picture cannot be shown to the model; JPEG, PNG, 
 _PACKED = "it is a packed archive, which is not unpacked here; please send the files themselves"
 _NEWER = "please send it as .docx, .xlsx, .pptx or PDF"
 
-EMPTY = Form(title="empty file", problem="it is empty")
-UNKNOWN = Form(title="unknown format", problem="its format is not known here; text, PDF and Office files can be read")
-TEXT = Form(title="text", mime="text/plain", read_as="text")
-PDF = Form(title="PDF document", mime="application/pdf", read_as="pdf")
-ZIP = Form(title="ZIP archive", mime="application/zip", read_as="zip")
-OLD_OFFICE = Form(
+EMPTY = FileFormat(title="empty file", problem="it is empty")
+UNKNOWN = FileFormat(
+    title="unknown format", problem="its format is not known here; text, PDF and Office files can be read"
+)
+TEXT = FileFormat(title="text", mime="text/plain", read_as="text")
+PDF = FileFormat(title="PDF document", mime="application/pdf", read_as="pdf")
+ZIP = FileFormat(title="ZIP archive", mime="application/zip", read_as="zip")
+OLD_OFFICE = FileFormat(
     title="old Office document",
     mime="application/x-ole-storage",
     problem=f"it is in an old format of Office that cannot be read; {_NEWER}",
 )
-LOCKED_OFFICE = Form(
+LOCKED_OFFICE = FileFormat(
     title="locked Office document",
     mime="application/x-ole-storage",
     problem="it is locked with a password; please send it without one",
 )
-RTF = Form(title="RTF document", mime="application/rtf", problem=f"RTF cannot be read; {_NEWER}")
-PNG = Form(title="PNG picture", kind="image", mime="image/png")
-JPEG = Form(title="JPEG picture", kind="image", mime="image/jpeg")
-GIF = Form(title="GIF picture", kind="image", mime="image/gif")
-WEBP = Form(title="WebP picture", kind="image", mime="image/webp")
-BMP = Form(title="BMP picture", kind="image", mime="image/bmp", problem=_OTHER_PICTURE)
-TIFF = Form(title="TIFF picture", kind="image", mime="image/tiff", problem=_OTHER_PICTURE)
-HEIC = Form(title="HEIC picture", kind="image", mime="image/heic", problem=_OTHER_PICTURE)
-AVIF = Form(title="AVIF picture", kind="image", mime="image/avif", problem=_OTHER_PICTURE)
-OGG = Form(title="Ogg audio", kind="audio", mime="audio/ogg")
-OGG_VIDEO = Form(title="Ogg video", kind="video", mime="video/ogg")
-MP3 = Form(title="MP3 audio", kind="audio", mime="audio/mpeg")
-AAC = Form(title="AAC audio", kind="audio", mime="audio/aac")
-WAV = Form(title="WAV audio", kind="audio", mime="audio/wav")
-FLAC = Form(title="FLAC audio", kind="audio", mime="audio/flac")
-AMR = Form(title="AMR audio", kind="audio", mime="audio/amr")
-M4A = Form(title="M4A audio", kind="audio", mime="audio/mp4")
-MP4 = Form(title="MP4 video", kind="video", mime="video/mp4", may_be_audio=True)
-WEBM = Form(title="WebM video", kind="video", mime="video/webm", may_be_audio=True)
-AVI = Form(title="AVI video", kind="video", mime="video/x-msvideo")
-GZIP = Form(title="gzip archive", mime="application/gzip", problem=_PACKED)
-TAR = Form(title="tar archive", mime="application/x-tar", problem=_PACKED)
-PACKED = Form(title="archive", mime="application/octet-stream", problem=_PACKED)
+RTF = FileFormat(title="RTF document", mime="application/rtf", problem=f"RTF cannot be read; {_NEWER}")
+PNG = FileFormat(title="PNG picture", kind="image", mime="image/png")
+JPEG = FileFormat(title="JPEG picture", kind="image", mime="image/jpeg")
+GIF = FileFormat(title="GIF picture", kind="image", mime="image/gif")
+WEBP = FileFormat(title="WebP picture", kind="image", mime="image/webp")
+BMP = FileFormat(title="BMP picture", kind="image", mime="image/bmp", problem=_OTHER_PICTURE)
+TIFF = FileFormat(title="TIFF picture", kind="image", mime="image/tiff", problem=_OTHER_PICTURE)
+HEIC = FileFormat(title="HEIC picture", kind="image", mime="image/heic", problem=_OTHER_PICTURE)
+AVIF = FileFormat(title="AVIF picture", kind="image", mime="image/avif", problem=_OTHER_PICTURE)
+OGG = FileFormat(title="Ogg audio", kind="audio", mime="audio/ogg")
+OGG_VIDEO = FileFormat(title="Ogg video", kind="video", mime="video/ogg")
+MP3 = FileFormat(title="MP3 audio", kind="audio", mime="audio/mpeg")
+AAC = FileFormat(title="AAC audio", kind="audio", mime="audio/aac")
+WAV = FileFormat(title="WAV audio", kind="audio", mime="audio/wav")
+FLAC = FileFormat(title="FLAC audio", kind="audio", mime="audio/flac")
+AMR = FileFormat(title="AMR audio", kind="audio", mime="audio/amr")
+M4A = FileFormat(title="M4A audio", kind="audio", mime="audio/mp4")
+MP4 = FileFormat(title="MP4 video", kind="video", mime="video/mp4", may_be_audio=True)
+WEBM = FileFormat(title="WebM video", kind="video", mime="video/webm", may_be_audio=True)
+AVI = FileFormat(title="AVI video", kind="video", mime="video/x-msvideo")
+GZIP = FileFormat(title="gzip archive", mime="application/gzip", problem=_PACKED)
+TAR = FileFormat(title="tar archive", mime="application/x-tar", problem=_PACKED)
+PACKED = FileFormat(title="archive", mime="application/octet-stream", problem=_PACKED)
 
-_BEGINNINGS: tuple[tuple[bytes, Form], ...] = (
+_BEGINNINGS: tuple[tuple[bytes, FileFormat], ...] = (
     (b"\x89PNG\r\n\x1a\n", PNG),
     (b"\xff\xd8\xff", JPEG),
     (b"GIF87a", GIF),
@@ -99,7 +101,7 @@ _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CONTROLS = bytes(set(range(32)) - set(b"\b\t\n\r\f\x1b")) + b"\x7f"
 
 
-def look(content: bytes) -> Form:
+def look(content: bytes) -> FileFormat:
     if not content:
         return EMPTY
     head = content[:HEAD_BYTES]
@@ -140,11 +142,11 @@ def looks_like_utf16(head: bytes) -> str:
     return "utf-16-be" if empty[0] > empty[1] else "utf-16-le"
 
 
-def _by_beginning(head: bytes) -> Form | None:
+def _by_beginning(head: bytes) -> FileFormat | None:
     return next((form for beginning, form in _BEGINNINGS if head.startswith(beginning)), None)
 
 
-def _by_container(head: bytes) -> Form | None:
+def _by_container(head: bytes) -> FileFormat | None:
     if head.startswith(b"RIFF"):
         return _RIFF.get(head[8:12])
     if head[4:8] == b"ftyp" and head[0] == 0:
@@ -161,7 +163,7 @@ def _by_container(head: bytes) -> Form | None:
     return None
 
 
-def _by_frames(head: bytes) -> Form | None:
+def _by_frames(head: bytes) -> FileFormat | None:
     """MPEG audio without any label in front."""
     if len(head) < 4 or head[0] != 0xFF:
         return None

@@ -12,7 +12,7 @@ from xml.parsers import expat
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from gateway.media.plain import decode
-from gateway.media.reading import LOCKED, Enough, Reading, Unreadable, Words
+from gateway.media.reading import LOCKED, Enough, Reading, UnreadableFile, WordCollector
 from tools.content import in_bytes, one_line
 
 MAX_UNPACKED_BYTES = 64_000_000  # over all members of one file
@@ -31,7 +31,7 @@ class Package:
         try:
             self._zip = ZipFile(file)
         except (BadZipFile, ValueError, NotImplementedError, OSError) as error:
-            raise Unreadable(_DAMAGED) from error
+            raise UnreadableFile(_DAMAGED) from error
         self._members = {member.filename: member for member in self._zip.infolist()}
         self._unpacked_bytes = 0
 
@@ -50,12 +50,12 @@ class Package:
     def chunks(self, name: str) -> Iterator[bytes]:
         member = self._members.get(name)
         if member is None:
-            raise Unreadable(_DAMAGED)
+            raise UnreadableFile(_DAMAGED)
         if member.flag_bits & 1:
-            raise Unreadable(LOCKED)
+            raise UnreadableFile(LOCKED)
         if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             # Of the others one small read may unpack to anything; no office program uses them.
-            raise Unreadable("it is packed in an unusual way")
+            raise UnreadableFile("it is packed in an unusual way")
         unpacked = 0
         try:
             with self._zip.open(member) as stream:
@@ -64,7 +64,7 @@ class Package:
                     self._check(member, unpacked, len(chunk))
                     yield chunk
         except (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError) as error:
-            raise Unreadable(_DAMAGED) from error
+            raise UnreadableFile(_DAMAGED) from error
 
     def beginning(self, name: str, max_bytes: int) -> bytes:
         content = b""
@@ -85,20 +85,20 @@ class Package:
                 fed += len(chunk)
                 # What is not complete is looked at from its beginning again with every chunk.
                 if fed - parser.CurrentByteIndex > MAX_TAG_BYTES:
-                    raise Unreadable(SWELLS)
+                    raise UnreadableFile(SWELLS)
             parser.Parse(b"", True)
         except (expat.ExpatError, ValueError) as error:  # the latter: an encoding that is none
-            raise Unreadable(_DAMAGED) from error
+            raise UnreadableFile(_DAMAGED) from error
 
     def _check(self, member: ZipInfo, unpacked: int, more: int) -> None:
         self._unpacked_bytes += more
         swells = unpacked > RATIO_COUNTS_FROM_BYTES and unpacked > MAX_RATIO * member.compress_size
         if swells or self._unpacked_bytes > MAX_UNPACKED_BYTES:
-            raise Unreadable(SWELLS)
+            raise UnreadableFile(SWELLS)
 
 
 def _refuse(*_declared: object) -> NoReturn:
-    raise Unreadable("it declares entities of its own, which harmless documents do not")
+    raise UnreadableFile("it declares entities of its own, which harmless documents do not")
 
 
 _MAX_COLUMNS = 200  # gaps beyond this are not kept
@@ -108,7 +108,7 @@ _MAX_STRINGS = 500_000
 _MAX_STRING_CHARS = 20_000_000
 
 
-def read_sheets(package: Package, words: Words) -> None:
+def read_sheets(package: Package, words: WordCollector) -> None:
     strings = _shared_strings(package) if "xl/sharedStrings.xml" in package else []
     targets = _targets(package)
     for title, relation in _titles(package):
@@ -135,7 +135,7 @@ def _shared_strings(package: Package) -> list[str]:
             strings.append("".join(pieces))
             pieces.clear()
             if len(strings) > _MAX_STRINGS:
-                raise Unreadable("it is too large a workbook to be read")
+                raise UnreadableFile("it is too large a workbook to be read")
 
     def characters(text: str) -> None:
         nonlocal chars
@@ -143,7 +143,7 @@ def _shared_strings(package: Package) -> list[str]:
             pieces.append(text)
             chars += len(text)
             if chars > _MAX_STRING_CHARS:
-                raise Unreadable("it is too large a workbook to be read")
+                raise UnreadableFile("it is too large a workbook to be read")
 
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, characters
@@ -184,7 +184,7 @@ def _targets(package: Package) -> dict[str, str]:
 class _Sheet:
     """Follows one sheet's cells; a value that is a number of a shared string is looked up."""
 
-    def __init__(self, strings: list[str], words: Words) -> None:
+    def __init__(self, strings: list[str], words: WordCollector) -> None:
         self._strings = strings
         self._words = words
         self._column = 0  # how many were written in this row
@@ -250,7 +250,7 @@ _OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
 _MANIFEST = "META-INF/manifest.xml"
 
 
-def read_zip(file: BinaryIO, words: Words) -> Reading:
+def read_zip(file: BinaryIO, words: WordCollector) -> Reading:
     package = Package(file)
     title, read = _what_is(package)
     if read is None:
@@ -258,11 +258,11 @@ def read_zip(file: BinaryIO, words: Words) -> Reading:
     with contextlib.suppress(Enough):
         read(package, words)
     if not words.text:
-        raise Unreadable("there is no text in it")
+        raise UnreadableFile("there is no text in it")
     return Reading(text=words.text, partial=words.partial, title=title)
 
 
-def _what_is(package: Package) -> tuple[str, Callable[[Package, Words], None] | None]:
+def _what_is(package: Package) -> tuple[str, Callable[[Package, WordCollector], None] | None]:
     if "word/document.xml" in package:
         return "Word document", _read_word
     if "xl/workbook.xml" in package:
@@ -274,7 +274,7 @@ def _what_is(package: Package) -> tuple[str, Callable[[Package, Words], None] | 
         return "EPUB book", _read_book
     if mime.startswith(_OPEN_DOCUMENT):
         if _MANIFEST in package and b"encryption-data" in package.beginning(_MANIFEST, 1_000_000):
-            raise Unreadable(LOCKED)
+            raise UnreadableFile(LOCKED)
         return "OpenDocument file", _read_cells if "spreadsheet" in mime else _read_open_text
     return "", None
 
@@ -289,27 +289,29 @@ def _listing(package: Package) -> Reading:
     )
 
 
-def _read_word(package: Package, words: Words) -> None:
+def _read_word(package: Package, words: WordCollector) -> None:
     for name in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml", "word/comments.xml"):
         if name in package:
             _read_part(package, name, words, within="t")
 
 
-def _read_slides(package: Package, words: Words) -> None:
+def _read_slides(package: Package, words: WordCollector) -> None:
     for number, name in enumerate(package.names("ppt/slides/slide", ".xml"), 1):
         words.add(f"\nSlide {number}\n")
         _read_part(package, name, words, within="t")
 
 
-def _read_open_text(package: Package, words: Words) -> None:
+def _read_open_text(package: Package, words: WordCollector) -> None:
     _read_part(package, "content.xml", words, within="body")
 
 
-def _read_cells(package: Package, words: Words) -> None:
+def _read_cells(package: Package, words: WordCollector) -> None:
     _read_part(package, "content.xml", words, within="body", breaks=_CELLS)
 
 
-def _read_part(package: Package, name: str, words: Words, *, within: str, breaks: dict[str, str] | None = None) -> None:
+def _read_part(
+    package: Package, name: str, words: WordCollector, *, within: str, breaks: dict[str, str] | None = None
+) -> None:
     """The characters inside elements of that name, and a break where a paragraph, a cell or a row ends."""
     ends = _BREAKS if breaks is None else breaks
     depth = 0
@@ -336,7 +338,7 @@ def _read_part(package: Package, name: str, words: Words, *, within: str, breaks
     package.parse(name, parser)
 
 
-def _read_book(package: Package, words: Words) -> None:
+def _read_book(package: Package, words: WordCollector) -> None:
     for name in package.names("", "html"):
         parser = _Page(words)
         for chunk in package.chunks(name):
@@ -345,7 +347,7 @@ def _read_book(package: Package, words: Words) -> None:
 
 
 class _Page(HTMLParser):
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: WordCollector) -> None:
         super().__init__()
         self._words = words
         self._silent = 0

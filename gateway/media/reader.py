@@ -29,7 +29,7 @@ _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, *range(0xD800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class DocumentReader:
     max_text_chars: int = 60_000
     timeout_seconds: float = 20.0
     memory_mb: int = 512

@@ -12,7 +12,7 @@ from gateway.store import chats, outbox
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.outbox import Notice
-from gateway.supervisor import Hearing
+from gateway.supervisor import ConnectionStatus
 
 _LOOK_SECONDS = 5.0
 
@@ -20,7 +20,7 @@ _LOOK_SECONDS = 5.0
 @dataclass(slots=True)
 class Alarm:
     db: Database
-    hearings: Sequence[Hearing]
+    hearings: Sequence[ConnectionStatus]
     after_seconds: float  # how long a platform may be away before anybody is told
     wake: Callable[[], None] = lambda: None  # something is to be said
     steady_seconds: float = 60.0  # one that comes and goes is not back
@@ -48,7 +48,7 @@ class Alarm:
                 if await self._tell(f"{text} `hermes status` shows how it goes on."):
                     self._told.add(hearing.account)
 
-    async def _look_at_connected(self, hearing: Hearing) -> None:
+    async def _look_at_connected(self, hearing: ConnectionStatus) -> None:
         since = self._connected_since_ms.setdefault(hearing.account, now_ms())
         if now_ms() - since < self.steady_seconds * 1000:
             return
@@ -56,7 +56,7 @@ class Alarm:
         if hearing.account in self._told and await self._tell(f"{hearing.account} can be heard again."):
             self._told.discard(hearing.account)
 
-    def _has_waited(self, hearing: Hearing) -> bool:
+    def _has_waited(self, hearing: ConnectionStatus) -> bool:
         since = self._deaf_since_ms.setdefault(hearing.account, now_ms())
         return hearing.state == "needs operator" or now_ms() - since >= self.after_seconds * 1000
 

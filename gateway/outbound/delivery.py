@@ -41,7 +41,7 @@ Compose = Callable[[Transaction, Outgoing], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class DeliveryLimits:
     sends_at_once: int = 32
     send_timeout_seconds: float = 60.0
     pause_ms: tuple[int, int] = (0, 0)  # between the messages of a long answer, at least and at most
@@ -55,7 +55,7 @@ class Delivery:
         db: Database,
         platform: Platform,
         is_connected: Callable[[], bool],
-        limits: Limits,
+        limits: DeliveryLimits,
         *,
         redactor: Redactor,  # hides secrets in all that is sent
         compose: Mapping[str, Compose] = MappingProxyType({}),  # by topic

@@ -16,7 +16,7 @@ from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, Plat
 from gateway.media.outgoing import without_paths
 from gateway.messages import Address, OutboundMessage, Text
 from gateway.outbound.progress import Unfolding, draft_markdown
-from gateway.platforms.base import DraftStyle, Known, ShowsDrafts
+from gateway.platforms.base import DraftStyle, KnownMessages, ShowsDrafts
 from gateway.store import drafts
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
@@ -181,9 +181,9 @@ class Drafts:
             raise PlatformUnavailable("no answer in time") from None
         return await self._remember(draft, receipt.message_id) if receipt is not None else draft
 
-    def _known(self, tx: Transaction, draft: Draft) -> Known:
+    def _known(self, tx: Transaction, draft: Draft) -> KnownMessages:
         said = drafts.said_since(tx, draft, draft.settled_ms or draft.begun_ms + int(_CALL_SECONDS * 1000))
-        return Known(ids=frozenset(drafts.others_in(tx, draft) | (said or set())), is_all=said is not None)
+        return KnownMessages(ids=frozenset(drafts.others_in(tx, draft) | (said or set())), is_all=said is not None)
 
     async def _take_away_those_left(self) -> bool:
         """Whether there are any whose turn does not show them: they may be left behind next."""

@@ -17,7 +17,7 @@ from agent_core.events import (
     TextDelta,
     ToolFinished,
     ToolStarted,
-    Waiting,
+    ToolWaiting,
 )
 from gateway.clock import now_ms
 from gateway.errors import GatewayError
@@ -51,7 +51,7 @@ class Showing:
 
 
 @dataclass(slots=True)
-class Watched:
+class ShownTurn:
     """A turn that is being shown."""
 
     turn: Turn
@@ -75,7 +75,7 @@ class LiveReply:
     _jobs: asyncio.Queue[tuple[str, Job]] = field(default_factory=asyncio.Queue)
 
     @asynccontextmanager
-    async def watch(self, turn: Turn, verbosity: str = "") -> AsyncIterator[Watched]:
+    async def watch(self, turn: Turn, verbosity: str = "") -> AsyncIterator[ShownTurn]:
         """`verbosity`: the mode that was asked for in this conversation, if any was."""
         loop = asyncio.get_running_loop()
         watched = self._watched(turn, verbosity)
@@ -107,9 +107,9 @@ class LiveReply:
                 name, job = await self._jobs.get()
                 group.create_task(_contained(name, job), name=name)
 
-    def _watched(self, turn: Turn, verbosity: str) -> Watched:
+    def _watched(self, turn: Turn, verbosity: str) -> ShownTurn:
         address = turn.address
-        watched = Watched(turn, _nobody_watches)
+        watched = ShownTurn(turn, _nobody_watches)
         show = self.shows.get(address.account)
         style = self.drafts.style(address) if self.drafts is not None else None
         if style is not None:
@@ -120,7 +120,7 @@ class LiveReply:
             )
 
         def tell(event: Event) -> None:
-            if isinstance(event, Waiting):
+            if isinstance(event, ToolWaiting):
                 watched.waits_for_human = event.waits
             if watched.growing is not None:
                 watched.growing.unfolding.take(event)
@@ -130,7 +130,7 @@ class LiveReply:
         watched.emit = _Veil(self.redactor, tell)
         return watched
 
-    def _to_do(self, watched: Watched) -> list[tuple[float, tuple[str, Job]]]:
+    def _to_do(self, watched: ShownTurn) -> list[tuple[float, tuple[str, Job]]]:
         """What is shown of a turn that takes its time, and after how long."""
         address, showing = watched.turn.address, self.showing
         jobs: list[tuple[float, tuple[str, Job]]] = []
@@ -146,7 +146,7 @@ class LiveReply:
     def _is_marked_here(self, turn: Turn) -> bool:
         return turn.is_shared and turn.address.account in self.reacts
 
-    async def _settle(self, watched: Watched) -> None:
+    async def _settle(self, watched: ShownTurn) -> None:
         """No change of the draft may overtake the answer."""
         growing = watched.growing
         if growing is None or self.drafts is None:
@@ -164,7 +164,7 @@ class LiveReply:
         is_soon = now_ms() - watched.turn.asked[-1].asked_ms < self.showing.watching_seconds * 1000
         watched.finishes_in_place = is_safe and (growing.style.rings or is_soon)
 
-    async def _mark(self, watched: Watched, mark: Mark) -> None:
+    async def _mark(self, watched: ShownTurn, mark: Mark) -> None:
         if mark == "seen":
             if watched.ended.is_set():
                 return
@@ -175,7 +175,7 @@ class LiveReply:
         except (GatewayError, TimeoutError) as error:  # nobody relies on it
             log.debug("reaction not shown", account=watched.turn.address.account, problem=str(error))
 
-    async def _type(self, watched: Watched) -> None:
+    async def _type(self, watched: ShownTurn) -> None:
         """Says "typing" as long as the turn runs and does not wait for a person."""
         address = watched.turn.address
         platform = self.types[address.account]

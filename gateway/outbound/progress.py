@@ -4,7 +4,7 @@ import json
 from collections import deque
 
 from agent_core.conversation import ToolCall
-from agent_core.events import Event, Restarted, TextDelta, ToolFinished, ToolStarted, Waiting
+from agent_core.events import Event, Restarted, TextDelta, ToolFinished, ToolStarted, ToolWaiting
 from gateway.messages import ToolProgressMode
 
 _MAX_LINE_CHARS = 80
@@ -81,7 +81,7 @@ class Unfolding:
                 self._tell(call)
             case ToolFinished() if self._mode == "verbose":
                 self._lines.append(f"↳ {_outcome(event)}")
-            case Waiting():
+            case ToolWaiting():
                 self.is_waiting = event.waits
                 return
             case _:

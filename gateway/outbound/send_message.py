@@ -12,7 +12,7 @@ from gateway.clock import new_id
 from gateway.messages import Address, SessionKey, Text
 from gateway.policies.access import Role, Rules, lesser
 from gateway.store import chats, inbox, outbox, people, trail, turns
-from gateway.store.chats import Place
+from gateway.store.chats import ChatPlace
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.inbox import Accepted
@@ -59,11 +59,11 @@ class Sending:
 
         self.speaking(await self.db.write_when_possible(unit))
 
-    def _find(self, tx: Transaction, task_id: str, to: str) -> tuple[Place, Target]:
+    def _find(self, tx: Transaction, task_id: str, to: str) -> tuple[ChatPlace, Target]:
         place, target, _ = self._look_up(tx, task_id, to)
         return place, target
 
-    def _look_up(self, tx: Transaction, task_id: str, to: str) -> tuple[Place, Target, str]:
+    def _look_up(self, tx: Transaction, task_id: str, to: str) -> tuple[ChatPlace, Target, str]:
         turn_id, asked = _turn(tx, task_id)
         here = asked[-1].address
         rights = _Rights(tx=tx, sending=self, asked=asked)
@@ -90,7 +90,7 @@ class _Rights:
     def are_an_owners(self) -> bool:
         return all(self._role(message) == "owner" for message in self.asked)
 
-    def reach(self, place: Place) -> bool:
+    def reach(self, place: ChatPlace) -> bool:
         return all(self._reaches(message, place) for message in self.asked)
 
     def what_there_is(self, to: str) -> str:
@@ -104,7 +104,7 @@ class _Rights:
         hint = " An owner makes a chat the home of its platform with /sethome there." if self.are_an_owners else ""
         return f"There is no place {one_line(to)!r} to which you could send for whoever asks. {there}{hint}"
 
-    def _listed(self) -> list[Place]:
+    def _listed(self) -> list[ChatPlace]:
         tx, accounts = self.tx, self.sending.accounts
         if not self.are_an_owners:
             own = {(one.key.account_name, one.key.chat) for message in self.asked for one in self._spoken(message)}
@@ -117,7 +117,7 @@ class _Rights:
         is_shared = any(message.key.kind not in ("dm", "") for message in self.asked)
         return [place for place in known.values() if not is_shared or place.kind not in ("dm", "") or place.is_home]
 
-    def _reaches(self, message: Accepted, place: Place) -> bool:
+    def _reaches(self, message: Accepted, place: ChatPlace) -> bool:
         match self._role(message):
             case "owner":
                 return True
@@ -140,7 +140,7 @@ class _Rights:
         return lesser(now, cast(Role, message.role)) if now is not None else None
 
 
-def in_words(place: Place) -> str:
+def in_words(place: ChatPlace) -> str:
     what = _IN_WORDS.get(place.kind, "a chat")
     name = one_line(place.name)
     if name:
@@ -165,7 +165,7 @@ def _is_queued(tx: Transaction, turn_id: str, key: str) -> bool:
     return tx.one(query, turn_id, key) is not None
 
 
-def _named(tx: Transaction, to: str, accounts: Collection[str], here: Address, rights: _Rights) -> Place | None:
+def _named(tx: Transaction, to: str, accounts: Collection[str], here: Address, rights: _Rights) -> ChatPlace | None:
     name, _, rest = to.strip().partition(":")
     name = name.strip().lower()
     if not rest:
@@ -174,7 +174,7 @@ def _named(tx: Transaction, to: str, accounts: Collection[str], here: Address, r
     return chats.find(tx, name, chat.strip(), thread.strip()) if name in accounts and chat.strip() else None
 
 
-def _home(tx: Transaction, name: str, accounts: Collection[str], here: Address, rights: _Rights) -> Place | None:
+def _home(tx: Transaction, name: str, accounts: Collection[str], here: Address, rights: _Rights) -> ChatPlace | None:
     """Of the bot or the platform that is named; else of the bot that is spoken to, or the only one there is."""
     found = [place for place in chats.homes(tx, accounts) if rights.reach(place)]
     if name != "home":

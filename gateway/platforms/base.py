@@ -98,7 +98,7 @@ class DraftStyle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownMessages:
     """Messages of ours in a chat that are no draft left behind, by the platform's ids."""
 
     ids: frozenset[str]
@@ -117,7 +117,7 @@ class ShowsDrafts(Protocol):
     async def show_draft(self, draft: OutboundMessage) -> Receipt:
         """Shows it, or changes the one that it `edits`: never shows a second one instead. Raises what `send` raises."""
 
-    async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
+    async def find_draft(self, draft: OutboundMessage, known: KnownMessages) -> Receipt | None:
         """Looks for one that a crash may have left. Raises PlatformUnavailable while that cannot be told."""
 
     async def take_away(self, address: Address, message_id: str) -> None:

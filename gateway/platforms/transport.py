@@ -48,7 +48,7 @@ LineT = TypeVar("LineT")
 _PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
 
 
-class Connection(Generic[LineT]):
+class LiveConnection(Generic[LineT]):
     def __init__(self, platform: str) -> None:
         """`platform` is its name as people write it."""
         self._platform = platform

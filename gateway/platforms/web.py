@@ -37,7 +37,7 @@ _MAX_WAITING_LINES = 2_000
 
 
 @dataclass(slots=True)
-class Draft:
+class PageDraft:
     """The answer being written, for a page that is opened in the middle of it."""
 
     turn: str
@@ -51,7 +51,7 @@ class Draft:
         return "".join(self.pieces)
 
 
-class Page:
+class OpenPage:
     """One open page. A page that does not read fast enough is dropped; it comes back and reads the store."""
 
     def __init__(self) -> None:
@@ -78,9 +78,9 @@ class WebPlatform:
 
     def __init__(self) -> None:
         self.serve: Serve | None = None  # set by the wiring: the server needs us, and we need it
-        self.pages: set[Page] = set()
+        self.pages: set[OpenPage] = set()
         self.pace = Pace()
-        self.drafts: dict[str, Draft] = {}
+        self.drafts: dict[str, PageDraft] = {}
         self._inlet: Inlet | None = None
 
     async def run(self, inlet: Inlet) -> None:
@@ -179,10 +179,10 @@ class WebPlatform:
             line["text"] = progress.text
         self._tell(line)
 
-    def _keep(self, chat: str, progress: Progress) -> Draft:
+    def _keep(self, chat: str, progress: Progress) -> PageDraft:
         draft = self.drafts.get(chat)
         if draft is None or draft.turn != progress.turn:
-            draft = self.drafts[chat] = Draft(progress.turn)
+            draft = self.drafts[chat] = PageDraft(progress.turn)
         if progress.what == "text":
             draft.pieces.append(progress.text)
             draft.chars += len(progress.text)

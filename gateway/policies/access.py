@@ -25,7 +25,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SenderStatus:
     """What the store knows of a sender and of the chat they speak in."""
 
     paired_as: Role | None = None
@@ -33,7 +33,7 @@ class Standing:
     chat_allowed: bool = False  # by an owner's /allow here
 
 
-UNKNOWN = Standing()
+UNKNOWN = SenderStatus()
 _RISING: tuple[Role, ...] = ("guest", "member", "owner")  # by what they may do
 
 
@@ -49,7 +49,7 @@ def lesser(one: Role, other: Role) -> Role:
     return min(one, other, key=_RISING.index)
 
 
-def decide(message: InboundMessage, rules: Rules, standing: Standing = UNKNOWN, *, local: bool = False) -> Decision:
+def decide(message: InboundMessage, rules: Rules, standing: SenderStatus = UNKNOWN, *, local: bool = False) -> Decision:
     """The default is no."""
     sender = _names(message)
     if local:
@@ -71,7 +71,7 @@ def decide(message: InboundMessage, rules: Rules, standing: Standing = UNKNOWN, 
     return _ignore("not an allowed chat, and the sender is on no allowlist")
 
 
-def _decide_dm(message: InboundMessage, rules: Rules, standing: Standing) -> Decision:
+def _decide_dm(message: InboundMessage, rules: Rules, standing: SenderStatus) -> Decision:
     if standing.paired_as is not None:
         return _serve(standing.paired_as, "paired")
     if rules.allow_all_users:

@@ -23,7 +23,7 @@ class Fresh:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class ProcessReport:
     process: Process
     fresh: Fresh = Fresh()
     at_ms: int  # when it ended, or now
@@ -32,14 +32,14 @@ class News:
     note: str = ""  # what became of its children
 
 
-def progress(news: Sequence[News]) -> str:
+def progress(news: Sequence[ProcessReport]) -> str:
     share = MAX_CHARS // len(news)
     return "\n\n".join(
         f"{_name(one.process)} has been running for {_duration(one)}:\n{_shown(one.fresh, share)}" for one in news
     )
 
 
-def ends(news: Sequence[News]) -> str:
+def ends(news: Sequence[ProcessReport]) -> str:
     share = MAX_CHARS // len(news)
     if share >= _MIN_SHARE_CHARS:
         return "\n\n".join(_ended(one, share) for one in news)
@@ -50,7 +50,7 @@ def ends(news: Sequence[News]) -> str:
     return "\n".join(lines)
 
 
-def stopped(news: Sequence[News]) -> str:
+def stopped(news: Sequence[ProcessReport]) -> str:
     """Not all of each, where something belongs to another user."""
     count = len(news)
     words = f"Stopped: {count} background {'process has' if count == 1 else 'processes have'} ended."
@@ -64,7 +64,7 @@ def not_woken(times: int) -> str:
     )
 
 
-def for_agent(one: News, *, was_stopped: bool = False) -> str:
+def for_agent(one: ProcessReport, *, was_stopped: bool = False) -> str:
     named = f"Background process {one.process.id} ({_command(one.process)})"
     note = f" {one.note}" if one.note else ""
     if was_stopped:
@@ -83,7 +83,7 @@ def listing(process: Process, now_ms: int) -> str:
     return f"{_name(process)}, for {how_long(now_ms - process.started_ms)}"
 
 
-def _ended(one: News, max_chars: int) -> str:
+def _ended(one: ProcessReport, max_chars: int) -> str:
     note = f" {one.note}" if one.note else ""
     return f"{_name(one.process)} {_end(one)}.{note}\n{_shown(one.fresh, max_chars)}".rstrip()
 
@@ -98,14 +98,14 @@ def _command(process: Process) -> str:
     return words if len(words) <= _MAX_COMMAND_CHARS else words[: _MAX_COMMAND_CHARS - 1] + "…"
 
 
-def _end(one: News) -> str:
+def _end(one: ProcessReport) -> str:
     away = " while I was away" if one.was_away else ""
     if one.exit_code is None:
         return f"ended{away}; nobody saw how"
     return f"ended{away} with exit code {one.exit_code} after {_duration(one)}"
 
 
-def _duration(one: News) -> str:
+def _duration(one: ProcessReport) -> str:
     return how_long(one.at_ms - one.process.started_ms)
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from gateway.clock import now_ms
 from gateway.processes import messages
-from gateway.processes.messages import News
+from gateway.processes.messages import ProcessReport
 from gateway.processes.output import read_rest
 from gateway.store import processes
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
-from gateway.store.processes import Watched
+from gateway.store.processes import WatchedProcess
 from tools.backends import supervised
 from tools.backends.base import BackendFailed
 from tools.content import Text
@@ -46,7 +46,7 @@ class LocalProcesses:
         return [problem for problem in ended if problem]
 
 
-async def _end(one: Watched) -> str:
+async def _end(one: WatchedProcess) -> str:
     try:
         await supervised.kill(one.process.spawned)
     except (BackendFailed, OSError) as error:
@@ -54,13 +54,13 @@ async def _end(one: Watched) -> str:
     return ""
 
 
-def _over(watched: Sequence[Watched]) -> list[tuple[Watched, News]]:
+def _over(watched: Sequence[WatchedProcess]) -> list[tuple[WatchedProcess, ProcessReport]]:
     found = []
     for one in watched:
         standing = supervised.standing(one.process.spawned)
         if not standing.is_running:
             fresh = read_rest(one.process.spawned, one.process.polled)
-            news = News(
+            news = ProcessReport(
                 process=one.process,
                 fresh=fresh,
                 at_ms=standing.ended_ms or now_ms(),

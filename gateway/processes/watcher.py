@@ -19,14 +19,14 @@ from gateway.clock import now_ms
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.messages import InboundMessage, Text
 from gateway.processes import messages
-from gateway.processes.messages import Fresh, News
+from gateway.processes.messages import Fresh, ProcessReport
 from gateway.processes.output import read_lines, read_rest
 from gateway.store import outbox, processes
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
-from gateway.store.processes import Watched
+from gateway.store.processes import WatchedProcess
 from tools.backends import supervised
-from tools.backends.base import BackendFailed, Spawned, Standing
+from tools.backends.base import BackendFailed, ProcessStatus, Spawned
 
 log = structlog.get_logger()
 
@@ -39,9 +39,9 @@ _LOOKS_BETWEEN_PRUNINGS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    watched: Watched
-    standing: Standing
+class EndedProcess:
+    watched: WatchedProcess
+    standing: ProcessStatus
 
     @property
     def at_ms(self) -> int:
@@ -127,7 +127,7 @@ class Watchers:
         ids = {one.process.id for one in watched}
         self._seen_running = (self._seen_running & ids) | (ids - ended.keys())
         self._checked_ms = {id_: at_ms for id_, at_ms in self._checked_ms.items() if id_ in ids}
-        chats: defaultdict[tuple[str, str], list[Watched]] = defaultdict(list)
+        chats: defaultdict[tuple[str, str], list[WatchedProcess]] = defaultdict(list)
         for one in watched:
             chats[str(one.key), one.sender.id].append(one)
         for group in chats.values():
@@ -138,7 +138,7 @@ class Watchers:
             except Exception:  # contained: a row that cannot be read must not keep the others from being told
                 log.exception("processes not told of", processes=[one.process.id for one in group])
 
-    async def _attend(self, group: Sequence[Watched], ended: dict[str, Ended]) -> None:
+    async def _attend(self, group: Sequence[WatchedProcess], ended: dict[str, EndedProcess]) -> None:
         """What one person has started in one conversation."""
         running = [one for one in group if one.process.id not in ended]
         over = [ended[one.process.id] for one in group if one.process.id in ended]
@@ -147,7 +147,7 @@ class Watchers:
         if due := self._due(running):
             await self._tell_progress(due)
 
-    def _is_time_to_tell(self, over: Sequence[Ended], running: Sequence[Watched]) -> bool:
+    def _is_time_to_tell(self, over: Sequence[EndedProcess], running: Sequence[WatchedProcess]) -> bool:
         gather_ms, now = self.gather_seconds * 1000, now_ms()
         if over[0].watched.key is None:
             return True
@@ -159,7 +159,7 @@ class Watchers:
             return True
         return now - max(one.at_ms for one in over) >= gather_ms
 
-    def _due(self, running: Sequence[Watched]) -> list[Watched]:
+    def _due(self, running: Sequence[WatchedProcess]) -> list[WatchedProcess]:
         """The chat hears at most once in the shortest interval of them all, and of each at most once in its own."""
         followed = [one for one in running if one.process.check_interval_seconds and one.key and not one.end_requested]
         if self.notifications != "all" or not followed:
@@ -179,10 +179,10 @@ class Watchers:
             if is_over(max(one.told_ms, checked_ms.get(one.process.id, 0)), self._interval_ms(one))
         ]
 
-    def _interval_ms(self, one: Watched) -> float:
+    def _interval_ms(self, one: WatchedProcess) -> float:
         return max(one.process.check_interval_seconds, self.shortest_interval_seconds) * 1000
 
-    async def _tell_progress(self, due: Sequence[Watched]) -> None:
+    async def _tell_progress(self, due: Sequence[WatchedProcess]) -> None:
         self._checked_ms |= {one.process.id: now_ms() for one in due}
         read = await asyncio.to_thread(lambda: [(one, *read_lines(one.process.spawned, one.told)) for one in due])
         fresh = [found for found in read if found[1].text.strip()]
@@ -190,20 +190,20 @@ class Watchers:
             await self.db.write(partial(self._write_progress, fresh=fresh))
             self.wake()
 
-    def _write_progress(self, tx: Transaction, fresh: Sequence[tuple[Watched, Fresh, int]]) -> None:
-        news: list[tuple[Watched, News]] = []
+    def _write_progress(self, tx: Transaction, fresh: Sequence[tuple[WatchedProcess, Fresh, int]]) -> None:
+        news: list[tuple[WatchedProcess, ProcessReport]] = []
         for before, text, position in fresh:
             one = processes.as_it_stands(tx, before.process.id)
             if one is None or not self._is_served(tx, one):
                 continue
             processes.told(tx, one.process.id, position)
-            news.append((one, News(process=one.process, fresh=text, at_ms=now_ms())))
+            news.append((one, ProcessReport(process=one.process, fresh=text, at_ms=now_ms())))
         if news:
             text_of_all = messages.progress([told for _, told in news])
             outbox.add_notice(tx, news[-1][0].address, text_of_all, topic=_TOPIC)
 
-    async def _tell_ends(self, over: Sequence[Ended]) -> None:
-        def read() -> list[tuple[Ended, Fresh, Fresh]]:
+    async def _tell_ends(self, over: Sequence[EndedProcess]) -> None:
+        def read() -> list[tuple[EndedProcess, Fresh, Fresh]]:
             found = [(one, one.watched.process.spawned) for one in over]
             return [(one, read_rest(spawned, one.watched.told), read_rest(spawned, 0)) for one, spawned in found]
 
@@ -212,8 +212,8 @@ class Watchers:
             log.info("process ended", process=one.watched.process.id, exit_code=one.standing.exit_code)
         self.wake()
 
-    def _write_ends(self, tx: Transaction, read: Sequence[tuple[Ended, Fresh, Fresh]]) -> None:
-        told: list[tuple[Watched, News, News]] = []
+    def _write_ends(self, tx: Transaction, read: Sequence[tuple[EndedProcess, Fresh, Fresh]]) -> None:
+        told: list[tuple[WatchedProcess, ProcessReport, ProcessReport]] = []
         for over, untold, whole in read:
             one = processes.as_it_stands(tx, over.watched.process.id)
             if one is None:  # somebody was faster
@@ -230,7 +230,7 @@ class Watchers:
         if unseen := [(one, last) for one, _, last in told if not one.is_seen]:
             self._write_for_agent(tx, unseen, waking)
 
-    def _waking(self, tx: Transaction, ended: Sequence[Watched]) -> list[Watched]:
+    def _waking(self, tx: Transaction, ended: Sequence[WatchedProcess]) -> list[WatchedProcess]:
         """Those that wake the agent; none when it has been woken too often, which the chat is told."""
         asked = [one for one in ended if one.process.notify_on_complete and not (one.end_requested or one.is_seen)]
         if asked and processes.wakes_in_a_row(tx, str(asked[0].key)) >= MAX_WAKES_IN_A_ROW:
@@ -239,7 +239,7 @@ class Watchers:
         return asked
 
     def _write_for_agent(
-        self, tx: Transaction, unseen: Sequence[tuple[Watched, News]], waking: Sequence[Watched]
+        self, tx: Transaction, unseen: Sequence[tuple[WatchedProcess, ProcessReport]], waking: Sequence[WatchedProcess]
     ) -> None:
         """Those that shall wake it wake it; it is told of the others on the same occasion."""
         parts = tuple(Text(text=messages.for_agent(last, was_stopped=one.end_requested)) for one, last in unseen)
@@ -248,13 +248,13 @@ class Watchers:
         assert role is not None  # asked in this very transaction
         processes.tell_agent(tx, one, "wake" if waking else "process", parts, role=role)
 
-    def _is_for_chat(self, one: Watched, news: News, *, wakes: bool) -> bool:
+    def _is_for_chat(self, one: WatchedProcess, news: ProcessReport, *, wakes: bool) -> bool:
         """An agent that is woken, or has seen it, tells it itself; a chat that followed its output hears it anyway."""
         if one.end_requested or self.notifications == "off" or (self.notifications == "error" and news.exit_code == 0):
             return False
         return bool(one.process.check_interval_seconds) or not (wakes or one.is_seen)
 
-    def _is_served(self, tx: Transaction, one: Watched) -> bool:
+    def _is_served(self, tx: Transaction, one: WatchedProcess) -> bool:
         if one.key is None:
             return False
         if self.role_of(tx, one.message("process", ())) is None:
@@ -262,9 +262,9 @@ class Watchers:
             return False
         return True
 
-    def _news(self, over: Ended, fresh: Fresh) -> News:
+    def _news(self, over: EndedProcess, fresh: Fresh) -> ProcessReport:
         process = over.watched.process
-        return News(
+        return ProcessReport(
             process=process,
             fresh=fresh,
             at_ms=over.at_ms or now_ms(),
@@ -279,9 +279,9 @@ class Watchers:
             await self.db.write(partial(processes.remove, process_id=process.id))
 
 
-def _ended_of(watched: Sequence[Watched]) -> dict[str, Ended]:
+def _ended_of(watched: Sequence[WatchedProcess]) -> dict[str, EndedProcess]:
     return {
-        one.process.id: Ended(watched=one, standing=supervised.standing(one.process.spawned))
+        one.process.id: EndedProcess(watched=one, standing=supervised.standing(one.process.spawned))
         for one in watched
         if not supervised.is_running(one.process.spawned)
     }

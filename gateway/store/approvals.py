@@ -363,7 +363,7 @@ def _approval(row: Row) -> Approval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingApproval:
     approval: Approval
     asked_ms: int
 
@@ -380,7 +380,7 @@ class GrantedRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lists:
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[WaitingApproval, ...] = ()
     rules: tuple[GrantedRule, ...] = ()
 
 
@@ -388,7 +388,7 @@ def read(tx: Transaction) -> Lists:
     """The oldest first."""
     since = {row["id"]: row["asked_ms"] for row in tx.all("SELECT id, asked_ms FROM approvals WHERE state = 'waiting'")}
     return Lists(
-        waiting=tuple(Waiting(approval=one, asked_ms=since[one.id]) for one in waiting(tx)),
+        waiting=tuple(WaitingApproval(approval=one, asked_ms=since[one.id]) for one in waiting(tx)),
         rules=list_rules(tx),
     )
 

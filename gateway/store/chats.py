@@ -167,7 +167,7 @@ _PLACES_MESSAGES_SEARCHED = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ChatPlace:
     account: str
     chat: str
     thread: str = ""
@@ -192,7 +192,7 @@ class Spoken:
     sender_id: str
 
 
-def find(tx: Transaction, account: str, chat: str, thread: str = "") -> Place | None:
+def find(tx: Transaction, account: str, chat: str, thread: str = "") -> ChatPlace | None:
     """A chat in which we have been, or a thread of it; None when nothing is known of it."""
     platform, _, name = account.partition("@")
     # The thread itself, or any when none is wanted: where one was, the chat is known.
@@ -223,7 +223,7 @@ def find(tx: Transaction, account: str, chat: str, thread: str = "") -> Place | 
     return _place(account, chat, thread, known, set_up)
 
 
-def homes(tx: Transaction, accounts: Collection[str]) -> list[Place]:
+def homes(tx: Transaction, accounts: Collection[str]) -> list[ChatPlace]:
     rows = tx.all(
         """SELECT account, chat FROM chats WHERE home_ms IS NOT NULL AND account IN (SELECT value FROM json_each(?))
             ORDER BY account""",
@@ -232,7 +232,7 @@ def homes(tx: Transaction, accounts: Collection[str]) -> list[Place]:
     return [place for row in rows if (place := find(tx, row["account"], row["chat"])) is not None]
 
 
-def recent(tx: Transaction, accounts: Collection[str], *, limit: int) -> list[Place]:
+def recent(tx: Transaction, accounts: Collection[str], *, limit: int) -> list[ChatPlace]:
     """Chats in which there was a conversation, the one used last first; without their threads."""
     rows = tx.all(
         """SELECT platform, account, chat FROM sessions
@@ -258,13 +258,13 @@ def spoken_in(tx: Transaction, person_id: str) -> list[Spoken]:
     return [Spoken(key=key_of(row), sender_id=row["sender_id"]) for row in rows]
 
 
-def _place(account: str, chat: str, thread: str, known: Row | None, set_up: Row | None) -> Place:
+def _place(account: str, chat: str, thread: str, known: Row | None, set_up: Row | None) -> ChatPlace:
     kind = known["kind"] if known is not None else ""
     title = set_up["title"] if set_up is not None else ""
     # Of a group it is only who spoke first.
     with_whom = known["display_name"] if known is not None and kind == "dm" else ""
     is_home = set_up is not None and set_up["home_ms"] is not None and not thread
-    return Place(account=account, chat=chat, thread=thread, kind=kind, name=title or with_whom, is_home=is_home)
+    return ChatPlace(account=account, chat=chat, thread=thread, kind=kind, name=title or with_whom, is_home=is_home)
 
 
 _MAX_CHARS = 2_000

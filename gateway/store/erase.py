@@ -27,7 +27,7 @@ from gateway.store.personal_data import (
     NOBODY,
     SENT_BY_THEM,
     Belongings,
-    Person,
+    KnownPerson,
     belongings,
     belongings_of_chat,
     others_words,
@@ -47,7 +47,9 @@ _UNFINISHED = "forget_unfinished"
 _ONCE_MORE = "Run `hermes forget` once more to finish it."
 
 
-async def erase_person(db: Database, files: MediaFiles, person: Person, *, gateway_runs: Callable[[], bool]) -> None:
+async def erase_person(
+    db: Database, files: MediaFiles, person: KnownPerson, *, gateway_runs: Callable[[], bool]
+) -> None:
     """Returns once nothing is left in the database, its log and the caches.
 
     Raises StoreUnavailable when that cannot be reached; what was erased until then stays erased.
@@ -119,7 +121,7 @@ async def _clean_index(db: Database) -> None:
         begin = False
 
 
-async def _stop_work(db: Database, person: Person, gateway_runs: Callable[[], bool]) -> None:
+async def _stop_work(db: Database, person: KnownPerson, gateway_runs: Callable[[], bool]) -> None:
     """Returns when nothing of theirs comes in, runs or is being sent any more."""
     asked: set[str] = set()
     found = await db.read(partial(belongings, person=person))
@@ -143,7 +145,7 @@ async def _stop_work(db: Database, person: Person, gateway_runs: Callable[[], bo
         raise StoreUnavailable("The gateway does not stop working for them. Stop it, and try again.") from None
 
 
-def _close_the_door(tx: Transaction, person: Person, found: Belongings) -> None:
+def _close_the_door(tx: Transaction, person: KnownPerson, found: Belongings) -> None:
     now = now_ms()
     for account, user_id in person.identities:
         tx.execute("UPDATE identities SET revoked_ms = ? WHERE account = ? AND user_id = ?", now, account, user_id)
@@ -154,7 +156,7 @@ def _close_the_door(tx: Transaction, person: Person, found: Belongings) -> None:
         tx.execute("UPDATE outbox SET state = 'expired' WHERE id = ? AND state <> 'sending'", row_id)
 
 
-def _at_work(tx: Transaction, person: Person) -> list[Row]:
+def _at_work(tx: Transaction, person: KnownPerson) -> list[Row]:
     """Open turns that answer them."""
     return tx.all(
         f"""SELECT DISTINCT t.id, t.session_id, s.platform, s.account, s.kind, s.chat, s.thread, s.user_id
@@ -171,7 +173,7 @@ def _open_replies(tx: Transaction, found: Belongings) -> list[int]:
     return [row["id"] for row in rows if (row["account"], row["chat"]) in found.chats or row["turn_id"] in own_turns]
 
 
-def _ask_to_stop(tx: Transaction, turn: Row, person: Person) -> None:
+def _ask_to_stop(tx: Transaction, turn: Row, person: KnownPerson) -> None:
     """As they could themselves: the gateway notices what another process writes."""
     key = SessionKey(
         platform=turn["platform"],
@@ -199,7 +201,7 @@ def _end_work(tx: Transaction, at_work: Sequence[Row]) -> None:
         turns.finish(tx, turn["id"], inbox.of_turn(tx, turn["id"]), "stopped")
 
 
-async def _erase_rows(db: Database, person: Person, found: Belongings) -> None:
+async def _erase_rows(db: Database, person: KnownPerson, found: Belongings) -> None:
     for process_id in found.processes:
         await _end_process(db, process_id)
     for batch in batches(found.said):
@@ -251,7 +253,7 @@ def _blank(tx: Transaction, ids: Sequence[int]) -> None:
         )
 
 
-def _blank_repeated(tx: Transaction, table: str, rows: Sequence[Row], person: Person) -> None:
+def _blank_repeated(tx: Transaction, table: str, rows: Sequence[Row], person: KnownPerson) -> None:
     for row in rows:
         before = load_parts(row["parts"])
         after = (
@@ -288,7 +290,7 @@ def _without_name(part: Part, names: Collection[str]) -> Part:
     return Text(text=ERASED) if named else part
 
 
-async def _erase_trail(db: Database, person: Person, found: Belongings) -> None:
+async def _erase_trail(db: Database, person: KnownPerson, found: Belongings) -> None:
     inbox_ids, outbox_ids, turn_ids = set(found.inbox), set(found.outbox), set(found.turns)
 
     def is_theirs(row: Row) -> bool:
@@ -341,7 +343,7 @@ def _delete_sessions(tx: Transaction, ids: Sequence[str]) -> None:
             delete_session(tx, session_id)
 
 
-def _erase_names(tx: Transaction, person: Person, found: Belongings) -> bool:
+def _erase_names(tx: Transaction, person: KnownPerson, found: Belongings) -> bool:
     """The last step; False when something of theirs has come in meanwhile and must go first."""
     for session_id in found.shared:  # called after what was said first in it, perhaps by them
         tx.execute("UPDATE sessions SET title = '' WHERE id = ?", session_id)

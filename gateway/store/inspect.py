@@ -23,7 +23,7 @@ _BUSY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class StoreSummary:
     size_bytes: int
     access: pairing.Overview | None  # None in a file of an older version, which the next start brings up to date
     open_chats: tuple[str, ...] = ()  # opened by an owner, as `account:chat`
@@ -31,7 +31,7 @@ class Look:
     rules: tuple[GrantedRule, ...] = ()  # that were granted: nobody is asked about these
 
 
-def look(path: Path, limits: pairing.Limits) -> Look | None:
+def inspect_store(path: Path, limits: pairing.PairingLimits) -> StoreSummary | None:
     """None when there is no database yet. Raises StoreCorrupt, StoreTooNew or StoreUnavailable. Blocks."""
     if not path.exists() or not path.stat().st_size:
         check_not_lost(path)
@@ -64,15 +64,15 @@ def peek(path: Path, query: Callable[[Transaction], T], otherwise: T) -> T:
         raise translated(error, path) or error from error
 
 
-def _look(connection: sqlite3.Connection, path: Path, limits: pairing.Limits) -> Look:
+def _look(connection: sqlite3.Connection, path: Path, limits: pairing.PairingLimits) -> StoreSummary:
     newest = max(migrations())
     check_not_newer(connection, newest)
     size_bytes = path.stat().st_size
     if schema_version(connection) < newest:
-        return Look(size_bytes=size_bytes, access=None)
+        return StoreSummary(size_bytes=size_bytes, access=None)
     tx = Transaction(connection)
     chats = tx.all("SELECT account, chat FROM chats WHERE allowed_ms IS NOT NULL ORDER BY account, chat")
-    return Look(
+    return StoreSummary(
         size_bytes=size_bytes,
         access=pairing.overview(tx, limits),
         open_chats=tuple(f"{row['account']}:{row['chat']}" for row in chats),

@@ -18,7 +18,7 @@ _ACCOUNT = "CASE s.account WHEN '' THEN s.platform ELSE s.platform || '@' || s.a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class KnownPerson:
     """Somebody under all the names they have here."""
 
     ids: frozenset[str]  # in `people`; none when they were never let in
@@ -45,7 +45,7 @@ class Person:
         return _json(self.ids), _json(self.identities)
 
 
-NOBODY = Person(ids=frozenset(), identities=frozenset())
+NOBODY = KnownPerson(ids=frozenset(), identities=frozenset())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Belongings:
         return not any((*said, self.pairing, self.processes))
 
 
-def find_person(tx: Transaction, account: str, user_id: str) -> Person:
+def find_person(tx: Transaction, account: str, user_id: str) -> KnownPerson:
     """`telegram` means all bots on it, `telegram@work` just that one."""
     accounts = {account} | {name for name in accounts_met(tx) if name.startswith(f"{account}@")}
     named = {(one, user_id) for one in accounts}
@@ -79,7 +79,7 @@ def find_person(tx: Transaction, account: str, user_id: str) -> Person:
     linked = tx.all(f"SELECT * FROM identities WHERE person_id {_LISTED}", _json(ids))  # noqa: S608
     people = tx.all(f"SELECT name, role FROM people WHERE id {_LISTED}", _json(ids))  # noqa: S608
     identities = frozenset(named | {(row["account"], row["user_id"]) for row in linked})
-    person = Person(ids=ids, identities=identities)
+    person = KnownPerson(ids=ids, identities=identities)
     names = [
         *linked,
         *people,
@@ -97,7 +97,7 @@ def find_person(tx: Transaction, account: str, user_id: str) -> Person:
     )
 
 
-def belongings(tx: Transaction, person: Person) -> Belongings:
+def belongings(tx: Transaction, person: KnownPerson) -> Belongings:
     found = Belongings()
     _find_own_chats(tx, person, found)
     _find_own_rows(tx, person, found)
@@ -113,7 +113,7 @@ def belongings_of_chat(tx: Transaction, account: str, chat: str, session_key: st
     return found
 
 
-def others_words(tx: Transaction, person: Person, table: str, own_sessions: Iterable[str]) -> list[Row]:
+def others_words(tx: Transaction, person: KnownPerson, table: str, own_sessions: Iterable[str]) -> list[Row]:
     """Rows of others that name the person, and so may repeat their words."""
     named = " OR ".join("instr(parts, ?)" for _ in person.names)
     if not named:
@@ -139,7 +139,7 @@ def accounts_met(tx: Transaction) -> set[str]:
     return {row["account"] for row in rows}
 
 
-def _find_own_chats(tx: Transaction, person: Person, found: Belongings) -> None:
+def _find_own_chats(tx: Transaction, person: KnownPerson, found: Belongings) -> None:
     identities = _json(person.identities)
     spoke_in = tx.all(
         f"SELECT DISTINCT session_key, account, chat, chat_kind, user_id FROM inbox WHERE {SENT_BY_THEM}",  # noqa: S608
@@ -168,7 +168,7 @@ def _find_own_chats(tx: Transaction, person: Person, found: Belongings) -> None:
     found.chats = {(row["account"], row["chat"]) for row in (*private, *asked)}
 
 
-def _find_own_rows(tx: Transaction, person: Person, found: Belongings) -> None:
+def _find_own_rows(tx: Transaction, person: KnownPerson, found: Belongings) -> None:
     accepted = tx.all(
         f"""SELECT id, account, message_id, parts FROM inbox
              WHERE {SENT_BY_THEM} OR session_key {_LISTED}""",  # noqa: S608
@@ -202,7 +202,7 @@ def _find_own_rows(tx: Transaction, person: Person, found: Belongings) -> None:
         found.files |= hashes_in(row["parts"])
 
 
-def _find_shared_rows(tx: Transaction, person: Person, found: Belongings) -> None:
+def _find_shared_rows(tx: Transaction, person: KnownPerson, found: Belongings) -> None:
     said = tx.all(
         f"""SELECT id, session_id, parts FROM messages
              WHERE (inbox_id {_LISTED} OR person_id {_LISTED}) AND session_id NOT {_LISTED}""",  # noqa: S608

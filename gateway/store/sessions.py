@@ -38,7 +38,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class EndedSession:
     """The session before this one, which came to its end by itself."""
 
     id: str
@@ -131,7 +131,7 @@ def end_due(tx: Transaction, ids: Iterable[str], resets: Resets) -> int:
     return ended
 
 
-def untold_end(tx: Transaction, session_id: str) -> Ended | None:
+def untold_end(tx: Transaction, session_id: str) -> EndedSession | None:
     """The end of the session before this one, if it came by itself and its chat has not been told."""
     row = tx.one(
         """SELECT before.id, before.platform, before.kind, before.end_reason FROM sessions s
@@ -142,7 +142,9 @@ def untold_end(tx: Transaction, session_id: str) -> Ended | None:
     )
     if row is None:
         return None
-    return Ended(id=row["id"], platform=row["platform"], kind=row["kind"], reason=cast(Reason, row["end_reason"]))
+    return EndedSession(
+        id=row["id"], platform=row["platform"], kind=row["kind"], reason=cast(Reason, row["end_reason"])
+    )
 
 
 def mark_told(tx: Transaction, session_id: str) -> None:

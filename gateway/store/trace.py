@@ -81,7 +81,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RefusedMessage:
     """Something that was not taken; the message's id is empty where it was not kept."""
 
     at_ms: int
@@ -182,7 +182,7 @@ def find(tx: Transaction, name: str) -> list[int]:
     return sorted((one for one in found if one is not None), reverse=True)
 
 
-def refusals(tx: Transaction, *, limit: int) -> list[Refusal]:
+def refusals(tx: Transaction, *, limit: int) -> list[RefusedMessage]:
     """The newest first: strangers, and what people we know were too fast with."""
     rows = tx.all(
         """SELECT t.at_ms, t.detail, i.account, i.chat, i.message_id, i.sender_id
@@ -193,7 +193,7 @@ def refusals(tx: Transaction, *, limit: int) -> list[Refusal]:
     return [_refusal(row) for row in rows]
 
 
-def refusal_of(tx: Transaction, account: str, chat: str, message_id: str) -> Refusal | None:
+def refusal_of(tx: Transaction, account: str, chat: str, message_id: str) -> RefusedMessage | None:
     """Of somebody who may not speak: nothing else is known of what they said."""
     row = tx.one(
         """SELECT at_ms, detail, NULL AS account FROM trail WHERE event = 'refused' AND inbox_id IS NULL
@@ -368,10 +368,10 @@ def _step(row: Row, *, was_run: bool) -> Step:
     return Step(at_ms=row["at_ms"], event=row["event"], reply=reply, was_run=was_run, detail=detail)
 
 
-def _refusal(row: Row) -> Refusal:
+def _refusal(row: Row) -> RefusedMessage:
     detail = json.loads(row["detail"])
     known = dict(row) if row["account"] is not None else {}
-    return Refusal(
+    return RefusedMessage(
         at_ms=row["at_ms"],
         account=known.get("account") or detail.get("account", ""),
         chat=known.get("chat") or detail.get("chat", ""),

@@ -55,7 +55,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedTurn:
     """What a turn finds when it begins."""
 
     history: list[Message]

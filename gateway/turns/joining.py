@@ -10,7 +10,7 @@ from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.inbox import Accepted
 from gateway.store.turns import Turn
-from gateway.turns.transcript_text import spoken_meanwhile
+from gateway.turns.transcript_text import render_joining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Joining:
     def _join(self, tx: Transaction) -> tuple[list[Message], bool]:
         said: list[Message] = []
         for message in turns.join(tx, self.turn.id, _is_ready):
-            said.append(Message(role="user", parts=spoken_meanwhile(message)))
+            said.append(Message(role="user", parts=render_joining(message)))
             transcripts.append(tx, self.turn.session_id, said[-1], turn_id=self.turn.id, inbox_id=message.id)
         return said, any(message.kind == "message" for message in inbox.behind(tx, self.turn.id))
 

@@ -19,7 +19,7 @@ from gateway.policies.resets import NEVER, Resets
 from gateway.store import inbox, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
-from gateway.store.turns import Opened, Turn
+from gateway.store.turns import OpenedTurn, Turn
 
 log = structlog.get_logger()
 
@@ -30,10 +30,10 @@ _COMMIT_SECONDS = 5.0  # how long a stop waits for a store that takes nothing
 class Worker(Protocol):
     """Carries a turn to its end. Each method but the first ends in a commit."""
 
-    def open(self, tx: Transaction, turn: Turn) -> Opened | None:
+    def open(self, tx: Transaction, turn: Turn) -> OpenedTurn | None:
         """What can be done in the transaction that begins the turn; None when nothing can."""
 
-    async def respond(self, turn: Turn, opened: Opened | None, user_wrote: asyncio.Event) -> None:
+    async def respond(self, turn: Turn, opened: OpenedTurn | None, user_wrote: asyncio.Event) -> None:
         """`user_wrote` is set while messages wait behind the turn."""
 
     async def failed(self, turn: Turn) -> None: ...
@@ -61,7 +61,7 @@ class _Seen:
     """What one look at the store brought."""
 
     to_be_stopped: list[str]
-    begun: list[tuple[Turn, Opened | None]]
+    begun: list[tuple[Turn, OpenedTurn | None]]
     waited_for: list[str]
     due_ms: int | None
 
@@ -200,14 +200,14 @@ class Lanes:
             # Whoever asked for it: a command, a newer message, or another process that took somebody's access back.
             to_be_stopped = turns.to_be_stopped(tx)
             due_ms = inbox.next_due_ms(tx) if free > 0 else None  # first: what falls due between the two is in both
-            begun: list[tuple[Turn, Opened | None]] = []
+            begun: list[tuple[Turn, OpenedTurn | None]] = []
             while len(begun) < free and (turn := turns.begin(tx, self._resets)):
                 begun.append((turn, self._open(tx, turn)))
             return _Seen(to_be_stopped=to_be_stopped, begun=begun, waited_for=turns.waited_for(tx), due_ms=due_ms)
 
         return await self._db.write_when_possible(begin)
 
-    def _open(self, tx: Transaction, turn: Turn) -> Opened | None:
+    def _open(self, tx: Transaction, turn: Turn) -> OpenedTurn | None:
         opened = tx.attempt(lambda: self._worker.open(tx, turn))
         if isinstance(opened, Exception):
             # Tried again, and told, where one turn's failure is contained: the others are begun all the same.
@@ -215,11 +215,11 @@ class Lanes:
             return None
         return opened
 
-    def _start(self, group: asyncio.TaskGroup, turn: Turn, opened: Opened | None = None) -> None:
+    def _start(self, group: asyncio.TaskGroup, turn: Turn, opened: OpenedTurn | None = None) -> None:
         task = group.create_task(self._carry_out(turn, opened), name=f"turn {turn.id}")
         self._running[turn.id] = _Running(turn, task)
 
-    async def _carry_out(self, turn: Turn, opened: Opened | None) -> None:
+    async def _carry_out(self, turn: Turn, opened: OpenedTurn | None) -> None:
         with structlog.contextvars.bound_contextvars(session=turn.session_key, turn=turn.id):
             try:
                 await self._respond(turn, opened)
@@ -230,7 +230,7 @@ class Lanes:
                 self._wake.set()
                 self.after_commit()
 
-    async def _respond(self, turn: Turn, opened: Opened | None) -> None:
+    async def _respond(self, turn: Turn, opened: OpenedTurn | None) -> None:
         try:
             await self._worker.respond(turn, opened, self._running[turn.id].user_wrote)
         except StoreCorrupt:

@@ -247,7 +247,7 @@ def _size(text: str) -> int:
     return len(text.encode(errors="replace"))
 
 
-class HeardModel:
+class MonitoredModel:
     def __init__(self, model: Model) -> None:
         self.name = model.name
         self._model = model

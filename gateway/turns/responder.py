@@ -29,12 +29,12 @@ from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.inbox import Accepted
 from gateway.store.sessions import title_of
-from gateway.store.turns import Opened, Outcome, Turn
+from gateway.store.turns import OpenedTurn, Outcome, Turn
 from gateway.turns.joining import Joining
 from gateway.turns.journal import StoreJournal, record_model_reply
 from gateway.turns.metering import Meter
 from gateway.turns.prompts import Prompts
-from gateway.turns.transcript_text import spoken
+from gateway.turns.transcript_text import render_for_model
 from tools.approval.gate import Gate, NobodyToAsk
 from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
@@ -42,7 +42,7 @@ from tools.base import Tool, ToolContext
 log = structlog.get_logger()
 
 
-class Watched(Protocol):
+class VisibleTurn(Protocol):
     """A turn that can be seen while it runs."""
 
     @property
@@ -53,7 +53,7 @@ class Watched(Protocol):
         """Asked when it is over: whether the draft that was seen becomes the answer, or makes room for it."""
 
 
-Watch = Callable[[Turn, str], AbstractAsyncContextManager[Watched]]
+Watch = Callable[[Turn, str], AbstractAsyncContextManager[VisibleTurn]]
 """A turn, and how much of its tools shall be told, if anybody has said."""
 
 
@@ -108,11 +108,13 @@ class Responder:
     meter: Meter = field(default_factory=Meter)
     steers: bool = True  # what somebody says while a turn of theirs runs is added to it
 
-    def open(self, tx: Transaction, turn: Turn) -> Opened | None:
+    def open(self, tx: Transaction, turn: Turn) -> OpenedTurn | None:
         """Writes down what was said and looks up what went before; None when files must be fetched first."""
         return self._write_down(tx, turn, turn.messages) if not has_outside_files(turn.messages) else None
 
-    async def respond(self, turn: Turn, opened: Opened | None = None, user_wrote: asyncio.Event | None = None) -> None:
+    async def respond(
+        self, turn: Turn, opened: OpenedTurn | None = None, user_wrote: asyncio.Event | None = None
+    ) -> None:
         """`opened`: what `open` gave when the turn was begun; `user_wrote`: set while messages wait behind it."""
         if turn.resumes > self.max_resumes:
             log.error("turn given up", resumes=turn.resumes)
@@ -125,7 +127,7 @@ class Responder:
         if opened.stop_requested:
             await self.stopped(turn)
             return
-        watched: Watched = _Unwatched()
+        watched: VisibleTurn = _Unwatched()
         try:
             workplace = await self.workplace(turn)
             async with self.watch(turn, opened.verbosity) as watched:
@@ -179,7 +181,7 @@ class Responder:
         await self.db.write_when_possible(settled)
         self.meter.close(turn)
 
-    async def _fetch_and_open(self, turn: Turn) -> Opened:
+    async def _fetch_and_open(self, turn: Turn) -> OpenedTurn:
         def tell(tx: Transaction, text: str) -> None:
             outbox.add_notice(tx, _where(tx, turn), text, topic="files", turn_id=turn.id)
 
@@ -188,16 +190,16 @@ class Responder:
         self.speaking(turn.address.account)  # of what could not be read, if anything
         return await self.db.write_when_possible(lambda tx: self._write_down(tx, turn, messages))
 
-    def _write_down(self, tx: Transaction, turn: Turn, messages: Sequence[Accepted]) -> Opened:
+    def _write_down(self, tx: Transaction, turn: Turn, messages: Sequence[Accepted]) -> OpenedTurn:
         # Once only: what was overheard after a crash is for the next turn, this one has been written down.
         is_open = bool(transcripts.turn(tx, turn.session_id, turn.id))
         meanwhile = "" if is_open else chats.take(tx, turn.session_key)
         for message in messages:
-            said = Message(role="user", parts=spoken(message, meanwhile))
+            said = Message(role="user", parts=render_for_model(message, meanwhile))
             transcripts.append(tx, turn.session_id, said, turn_id=turn.id, inbox_id=message.id)
             meanwhile = ""
         trail.record(tx, "opened", turn_id=turn.id)
-        return Opened(
+        return OpenedTurn(
             history=transcripts.recent(tx, turn.session_id, limit=self.history_messages, turn_id=turn.id),
             started=transcripts.started_calls(tx, turn.id),
             stop_requested=turns.stop_requested(tx, turn.id) or turns.is_interrupted(tx, turn.id),
@@ -205,7 +207,7 @@ class Responder:
             verbosity=sessions.verbosity(tx, turn.session_id),
         )
 
-    async def _system(self, turn: Turn, opened: Opened, tools: Sequence[Tool]) -> list[Message]:
+    async def _system(self, turn: Turn, opened: OpenedTurn, tools: Sequence[Tool]) -> list[Message]:
         prompt = opened.prompt
         if prompt is None and self.prompts is not None:
             account = turn.address.account
@@ -215,7 +217,7 @@ class Responder:
     async def _run(
         self,
         turn: Turn,
-        opened: Opened,
+        opened: OpenedTurn,
         workplace: Workplace | None,
         stopwatch: Stopwatch,
         user_wrote: asyncio.Event,

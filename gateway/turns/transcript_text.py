@@ -9,7 +9,7 @@ _SHARED_KINDS = {"group", "channel", "thread"}
 _NEWS = "what a background process or an earlier request left"  # nobody in the chat says it
 
 
-def spoken(message: Accepted, overheard: str = "") -> tuple[Part, ...]:
+def render_for_model(message: Accepted, overheard: str = "") -> tuple[Part, ...]:
     """`overheard`: what was said in the chat meanwhile, but not to us."""
     before = [Text(text=_overheard(overheard), origin="what others said in the chat")] if overheard else []
     if message.kind == "message":
@@ -19,10 +19,10 @@ def spoken(message: Accepted, overheard: str = "") -> tuple[Part, ...]:
     return (*before, Text(text=_noted(message)))
 
 
-def spoken_meanwhile(message: Accepted) -> tuple[Part, ...]:
+def render_joining(message: Accepted) -> tuple[Part, ...]:
     """For a message that joins a turn which runs already."""
     mark = [Text(text="[This came while you were working.]")] if message.asks else []
-    return (*mark, *spoken(message))
+    return (*mark, *render_for_model(message))
 
 
 def _named(message: Accepted) -> tuple[Part, ...]:

@@ -13,7 +13,7 @@ from gateway.store import approvals, web_chats
 from gateway.store.approvals import Approval
 from gateway.store.db.connection import Transaction
 
-_OWNER = decisions.Person(account="web", id="owner", name="", role="owner")
+_OWNER = decisions.DecidingPerson(account="web", id="owner", name="", role="owner")
 
 
 def waiting(tx: Transaction, clean: Callable[[str], str]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from aiohttp import WSMsgType, web
 
 from gateway.errors import GatewayStopping, PlatformUnavailable, StoreUnavailable
 from gateway.messages import Media, Part, Text
-from gateway.platforms.web import Line, Page, WebPlatform
+from gateway.platforms.web import Line, OpenPage, WebPlatform
 from gateway.store import media
 from gateway.store.db.database import Database
 
@@ -33,7 +33,7 @@ class PageSocket:
     socket: web.WebSocketResponse
     platform: WebPlatform
     db: Database
-    page: Page = field(default_factory=Page)
+    page: OpenPage = field(default_factory=OpenPage)
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_AT_ONCE))
 
     async def run(self) -> None:

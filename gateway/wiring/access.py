@@ -1,7 +1,7 @@
 """Build from settings who may talk to the bot, for the gateway and for commands."""
 
 from gateway.policies.access import Rules
-from gateway.store.pairing import Limits
+from gateway.store.pairing import PairingLimits
 from hermes_config.settings import Settings
 
 
@@ -20,9 +20,9 @@ def build_rules(settings: Settings) -> Rules:
     )
 
 
-def build_pairing_limits(settings: Settings) -> Limits:
+def build_pairing_limits(settings: Settings) -> PairingLimits:
     access = settings.access
-    return Limits(
+    return PairingLimits(
         code_ms=int(access.pairing_code_minutes * 60_000),
         request_ms=int(access.pairing_request_minutes * 60_000),
         max_pending=access.max_pending_pairings,

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_core.model import Model
-from agent_core.models.factory import Manner, open_model
+from agent_core.models.factory import ModelOptions, open_model
 from agent_core.models.retries import Patience, Retries
 from gateway.approvals.service import Approvals
 from gateway.clock import now_ms
 from gateway.commands.all import all_commands
 from gateway.commands.registry import Commands
 from gateway.commands.runner import CommandDesk
-from gateway.inbound.intake import Habits, Intake
+from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.inbound.rate_limit import SenderLimits
 from gateway.outbound.alarm import Alarm
 from gateway.outbound.live_reply import LiveReply
@@ -30,7 +30,7 @@ from gateway.store.processes import StoredProcesses
 from gateway.store.retention import Retention
 from gateway.store.todos import StoredTodos
 from gateway.turns.lanes import Lanes
-from gateway.turns.metering import HeardModel, Meter
+from gateway.turns.metering import Meter, MonitoredModel
 from gateway.turns.prompts import Prompts
 from gateway.turns.responder import Ask, Responder, Watch
 from gateway.turns.workplaces import Workplaces
@@ -70,7 +70,7 @@ class Gateway:
     approvals: Approvals
     connected: tuple[Connected, ...]
     web: "WebServer | None"
-    model: HeardModel
+    model: MonitoredModel
     news: asyncio.Event  # set when a platform was connected: worth telling at once
     redactor: Redactor
     sandbox_limits: str  # those in force, which depend on how this very process was started
@@ -279,7 +279,7 @@ def build_intake(
         wake=wake,
         wake_delivery=wake_delivery,
         handle_unkept=handle_unkept,
-        habits=Habits(
+        habits=IntakePolicy(
             max_waiting_per_session=settings.gateway.max_waiting_per_session,
             group_scope_per_user=settings.sessions.group_scope == "per_user",
             free_response_chats=frozenset(settings.gateway.free_response_chats),
@@ -322,10 +322,10 @@ def build_commands(settings: Settings) -> Commands:
     )
 
 
-def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardModel:
+def build_model(settings: Settings, home: Home, *, paced: bool = True) -> MonitoredModel:
     """`paced` is for whoever watches the answer grow: only the demo model knows the difference."""
     chosen = settings.model
-    manner = Manner(
+    manner = ModelOptions(
         stream=chosen.stream,
         patience=Patience(
             connect_seconds=chosen.connect_timeout_seconds,
@@ -345,7 +345,7 @@ def build_model(settings: Settings, home: Home, *, paced: bool = True) -> HeardM
         manner=manner,
         demo_pace_seconds=chosen.demo_pace_ms / 1000 if paced else 0.0,
     )
-    return HeardModel(model)
+    return MonitoredModel(model)
 
 
 def build_tools(

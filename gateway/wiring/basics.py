@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from gateway.store.db.backup import Care
+from gateway.store.db.backup import BackupPolicy
 from hermes_config.accounts import account_tokens
 from hermes_config.redaction import Redactor
 from hermes_config.settings import Settings
 
 
-def care_for(settings: Settings, backups: Path) -> Care:
-    return Care(
+def care_for(settings: Settings, backups: Path) -> BackupPolicy:
+    return BackupPolicy(
         backups=backups,
         backups_kept=settings.store.backups_kept,
         upgrade_backups_kept=settings.store.upgrade_backups_kept,

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from gateway.inbound.intake import Intake
 from gateway.messages import Cursor, InboundMessage
-from gateway.outbound.delivery import NATURAL_PAUSE_MS, Delivery, Limits
+from gateway.outbound.delivery import NATURAL_PAUSE_MS, Delivery, DeliveryLimits
 from gateway.platforms.base import Inlet, Platform
 from gateway.store import chats, pairing
 from gateway.store.db.connection import Transaction
 from gateway.store.outbox import Outgoing
-from gateway.supervisor import Hearing
+from gateway.supervisor import ConnectionStatus
 from hermes_config.redaction import Redactor
 from hermes_config.settings import DisplaySettings, Settings
 
@@ -22,14 +22,14 @@ class Connected:
 
     platform: Platform
     inlet: Inlet
-    hearing: Hearing
+    hearing: ConnectionStatus
     delivery: Delivery
 
 
 def connect(
     platform: Platform, intake: Intake, settings: Settings, redactor: Redactor, news: asyncio.Event
 ) -> Connected:
-    limits = Limits(
+    limits = DeliveryLimits(
         sends_at_once=settings.gateway.max_sends_per_account,
         send_timeout_seconds=settings.gateway.send_timeout_seconds,
         pause_ms=_pause_ms(settings.display),
@@ -39,7 +39,7 @@ def connect(
         news.set()
         delivery.wake()
 
-    hearing = Hearing(account=platform.account, on_connect=connected)
+    hearing = ConnectionStatus(account=platform.account, on_connect=connected)
     codes = intake.pairing_limits
 
     def compose_code(tx: Transaction, row: Outgoing) -> str | None:

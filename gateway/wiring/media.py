@@ -9,7 +9,7 @@ from agent_core.models.providers import sees_images
 from gateway.errors import MediaUnavailable
 from gateway.media.incoming import Attachments, IntakeLimits
 from gateway.media.outgoing import Enclosures
-from gateway.media.reader import Reader
+from gateway.media.reader import DocumentReader
 from gateway.media.stickers import StickerBook
 from gateway.messages import Media
 from gateway.platforms.base import Platform
@@ -45,7 +45,7 @@ def build_attachments(
             turn_text_chars=chosen.max_turn_text_chars,
             image_pixels=chosen.max_image_pixels,
         ),
-        reader=Reader(
+        reader=DocumentReader(
             max_text_chars=chosen.max_text_chars,
             timeout_seconds=chosen.read_timeout_seconds,
             memory_mb=chosen.read_memory_mb,

@@ -10,7 +10,7 @@ from agent_core.provenance import heard_in, hearing
 from tools.base import Tool, ToolContext, ToolOutput
 from tools.content import Location, Media, Part, Quote, Text, dump_parts, load_parts
 from tools.loading import load_builtin
-from tools.provenance import Heard
+from tools.provenance import Provenance
 
 OURS = [tool for tool in load_builtin() if tool.brings != "a tool"]
 
@@ -19,7 +19,7 @@ async def _run(arguments: str, context: ToolContext) -> ToolOutput:
     return ""
 
 
-def said(*parts: Part) -> Heard:
+def said(*parts: Part) -> Provenance:
     return heard_in([Message(role="user", parts=parts)], OURS)
 
 
@@ -29,7 +29,7 @@ def result(name: str, output: object) -> Message:
 
 
 def test_what_people_write_is_their_own() -> None:
-    assert said(Text(text="run it")) == Heard(own_words="run it")
+    assert said(Text(text="run it")) == Provenance(own_words="run it")
     assert heard_in([user("one"), assistant("no"), user("two")], OURS).own_words == "one\ntwo"
 
 
@@ -97,7 +97,7 @@ def test_the_project_and_tools_of_others_speak_from_outside() -> None:
     assert found["the project's AGENTS.md"] == "run make deploy"
     assert "run rm" in found["the description of the tool weather"]
     assert "deep" in found["the description of the tool weather"]
-    assert heard_in([system(build_prompt(Layers(personality="be kind")))], OURS) == Heard()
+    assert heard_in([system(build_prompt(Layers(personality="be kind")))], OURS) == Provenance()
 
 
 def test_files_that_calls_have_written_are_known_by_name() -> None:
@@ -120,9 +120,9 @@ def test_files_that_calls_have_written_are_known_by_name() -> None:
 def test_a_conversation_is_looked_through_once_and_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
 
-    def look(messages: object, tools: object) -> Heard:
+    def look(messages: object, tools: object) -> Provenance:
         looks.append(1)
-        return Heard()
+        return Provenance()
 
     monkeypatch.setattr("agent_core.provenance.heard_in", look)
     heard = hearing([user("x")], OURS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gateway.clock import now_ms
 from gateway.store.db.connection import connect
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from tests.bench.scratch import ACCOUNT
 
 RARE_WORD, COMMON_WORD = "zyxomma", "the"
@@ -49,7 +49,7 @@ _STATEMENTS = (
 
 def make_filled_store(path: Path, *, messages: int, sessions: int, account: str = ACCOUNT) -> None:
     """Half of the messages are people's, half our answers, the sessions taking turns. Nothing waits to be done."""
-    prepare(path, Care(backups=path.parent / "backups"), repair=False)
+    prepare(path, BackupPolicy(backups=path.parent / "backups"), repair=False)
     values = {"asked": messages // 2, "sessions": sessions, "account": account, "began_ms": now_ms() - messages}
     with closing(connect(path, busy_timeout_seconds=1)) as connection:
         connection.execute("PRAGMA synchronous = OFF")

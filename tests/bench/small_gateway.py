@@ -15,7 +15,7 @@ from gateway.errors import MediaUnavailable
 from gateway.inbound.intake import Intake
 from gateway.media.incoming import Attachments
 from gateway.messages import Media, OutboundMessage, Receipt
-from gateway.outbound.delivery import Delivery, Limits
+from gateway.outbound.delivery import Delivery, DeliveryLimits
 from gateway.platforms.base import Features, Inlet
 from gateway.platforms.rate_limit import Pace
 from gateway.policies.access import Rules
@@ -115,7 +115,11 @@ async def small_gateway(folder: Path) -> AsyncIterator[SmallGateway]:
         lanes = Lanes(db, build_responder(db, folder), desk.handle_next, max_turns=settings.max_turns)
         intake = Intake(db=db, rules=Rules(), wake=lanes.wake)
         delivery = Delivery(
-            db, platform, lambda: True, Limits(sends_at_once=settings.max_sends_per_account), redactor=Redactor()
+            db,
+            platform,
+            lambda: True,
+            DeliveryLimits(sends_at_once=settings.max_sends_per_account),
+            redactor=Redactor(),
         )
         lanes.after_commit = delivery.wake
         async with asyncio.TaskGroup() as group:

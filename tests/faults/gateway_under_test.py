@@ -24,7 +24,7 @@ from gateway.platforms import socket
 from gateway.processes.watcher import Watchers
 from gateway.store import trail
 from gateway.store.db import database
-from gateway.store.db.commit_counter import Mark
+from gateway.store.db.commit_counter import CommitCounter
 from gateway.store.db.connection import Transaction
 from gateway.wiring import app
 from hermes_cli.main import main as hermes
@@ -104,21 +104,23 @@ class KillPoint:
             if self._due and sql == "COMMIT":
                 _die()
 
-        def traced(connection: sqlite3.Connection, units: Sequence[database.Unit[Any]], mark: Mark) -> Any:
+        def traced(connection: sqlite3.Connection, units: Sequence[database.Unit[Any]], mark: CommitCounter) -> Any:
             connection.set_trace_callback(on_statement)
             return commit_together(connection, units, mark)
 
         patch.object(database, "_commit_together", traced).start()
 
     def _watch_end_of_commit(self) -> None:
-        write = Mark.write
+        write = CommitCounter.write
 
-        def writing(mark: Mark, commits: int) -> None:  # the first thing done after a COMMIT, in the same thread
+        def writing(
+            mark: CommitCounter, commits: int
+        ) -> None:  # the first thing done after a COMMIT, in the same thread
             if self._due:
                 _die()
             write(mark, commits)
 
-        patch.object(Mark, "write", writing).start()
+        patch.object(CommitCounter, "write", writing).start()
 
 
 def _watch_socket(reached: Callable[[str], None]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 from gateway.outbound.delivery import Delivery
-from gateway.platforms.telegram.listener import Listener, Position
+from gateway.platforms.telegram.listener import Position, TelegramListener
 from gateway.platforms.telegram.parsing import KINDS_WE_READ
 from gateway.platforms.telegram.platform import TelegramPlatform
 from gateway.platforms.telegram.transport import ListeningBot
@@ -28,14 +28,14 @@ def prepare() -> None:
 
 
 def watch_steps(reached: Reached) -> None:
-    take = Listener._take
+    take = TelegramListener._take
 
-    async def taking(listener: Listener, page: list[dict[str, Any]]) -> Position:
+    async def taking(listener: TelegramListener, page: list[dict[str, Any]]) -> Position:
         position = await take(listener, page)
         reached(TAKEN)
         return position
 
-    patch.object(Listener, "_take", taking).start()
+    patch.object(TelegramListener, "_take", taking).start()
     watch_sends(TelegramPlatform, reached)
 
 
@@ -43,14 +43,14 @@ def watch_steps(reached: Reached) -> None:
 
 
 def _confirm_before_it_is_ours() -> None:
-    take = Listener._take
+    take = TelegramListener._take
 
-    async def taking(listener: Listener, page: list[dict[str, Any]]) -> Position:
+    async def taking(listener: TelegramListener, page: list[dict[str, Any]]) -> Position:
         offset = max(update["update_id"] for update in page) + 1
         await listener.bot.updates(offset, KINDS_WE_READ, wait_seconds=0)
         return await take(listener, page)
 
-    patch.object(Listener, "_take", taking).start()
+    patch.object(TelegramListener, "_take", taking).start()
 
 
 def _say_nothing_of_doubt() -> None:

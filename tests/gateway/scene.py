@@ -19,10 +19,10 @@ from gateway.commands.all import all_commands
 from gateway.commands.registry import Commands
 from gateway.commands.runner import CommandDesk
 from gateway.errors import MediaUnavailable, StoreUnavailable
-from gateway.inbound.intake import Habits, Intake
+from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.media.incoming import Attachments, Fetch
 from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
-from gateway.outbound.delivery import Delivery, Limits
+from gateway.outbound.delivery import Delivery, DeliveryLimits
 from gateway.platforms.base import Features, Inlet
 from gateway.platforms.rate_limit import Pace
 from gateway.policies.access import Rules
@@ -218,11 +218,11 @@ def make_small(
     responder = replace(make_responder(db, model, tools=tools, fetch=fetch), steers=busy_mode == "steer")
     lanes = Lanes(db, responder, desk.handle_next, max_turns=max_turns)
     platform = platform or Pigeon()
-    delivery = Delivery(db, platform, lambda: True, Limits(), redactor=Redactor())
+    delivery = Delivery(db, platform, lambda: True, DeliveryLimits(), redactor=Redactor())
     intake = Intake(
         db=db,
         rules=Rules(),
-        habits=Habits(max_waiting_per_session=max_waiting, busy_mode=busy_mode),
+        habits=IntakePolicy(max_waiting_per_session=max_waiting, busy_mode=busy_mode),
         wake=lanes.wake,
         wake_delivery=delivery.wake,
     )

@@ -9,7 +9,7 @@ from agent_core.model_errors import ProviderError
 from gateway import trace
 from gateway.approvals.wording import WROTE_INSTEAD
 from gateway.store import inbox
-from gateway.store.trace import Refusal, Reply, Step, Trace, Work
+from gateway.store.trace import RefusedMessage, Reply, Step, Trace, Work
 from gateway.trace import GatewayState, chat_lines, lines, verdict
 from gateway.turns.metering import BudgetSpent
 
@@ -392,7 +392,7 @@ def test_the_rarer_steps(event: Step, words: str) -> None:
 
 
 def test_a_refusal_in_one_line() -> None:
-    known = Refusal(
+    known = RefusedMessage(
         at_ms=ACCEPTED, account="telegram", chat="42", message_id="7", sender_id="42", reason="not paired yet"
     )
     line = "2026-09-21 14:13 UTC  telegram:42 (message 7)  from 42: not paired yet"

@@ -11,7 +11,7 @@ from gateway.errors import StoreUnavailable
 from gateway.messages import Sender, SessionKey
 from gateway.store import erase, members
 from gateway.store.db.connection import Transaction, connect
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from hermes_cli.main import hermes
 from tests.gateway.platforms.client import connect as connect_socket
 from tests.gateway.store.exchange import exchange
@@ -37,7 +37,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def add_ann(home: Path) -> None:
-    prepare(home / "state.db", Care(backups=home / "backups"), repair=False)
+    prepare(home / "state.db", BackupPolicy(backups=home / "backups"), repair=False)
     connection = connect(home / "state.db", busy_timeout_seconds=5)
     connection.execute("BEGIN IMMEDIATE")
     tx = Transaction(connection)

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from gateway.errors import AlreadyRunning, StoreCorrupt
 from gateway.lock import hold_home
 from gateway.store.db.backup import before_changes, make_backup, schema_of
-from gateway.store.db.commit_counter import Mark
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.commit_counter import CommitCounter
+from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.db.schema import migrations
 from hermes_cli.main import hermes
 from tests.gateway.store.filling import make_database
@@ -44,7 +44,7 @@ def old(home: Path) -> Path:
 def current(home: Path) -> Path:
     """One that was upgraded."""
     make_database(home / "state.db", OLD)
-    prepare(home / "state.db", Care(backups=home / "backups"), repair=True)
+    prepare(home / "state.db", BackupPolicy(backups=home / "backups"), repair=True)
     with closing(sqlite3.connect(home / "state.db", isolation_level=None)) as connection:
         connection.execute("INSERT INTO spending VALUES (1, 'k', 0, '', '', '', '', '', 0, 0, 0, 0, 0, 0)")
     return home / "state.db"
@@ -199,7 +199,7 @@ def test_the_database_itself_is_no_copy_to_restore(current: Path) -> None:
 def test_a_lost_database_is_told_and_left_for_the_gateway_to_restore(
     current: Path, command: list[str], is_there: bool
 ) -> None:
-    with closing(Mark(current)) as mark:
+    with closing(CommitCounter(current)) as mark:
         mark.write(7)
     current.write_bytes(b"")
     if not is_there:

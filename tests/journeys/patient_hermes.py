@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit
-from gateway.turns.metering import HeardModel
+from gateway.turns.metering import MonitoredModel
 from gateway.wiring import app
 from hermes_cli.main import main
 from hermes_config.places import Home
@@ -30,8 +30,8 @@ class PatientModel:
         return assistant(f"thought about: {messages[-1].text}")
 
 
-def _build_model(*_: Any, **__: Any) -> HeardModel:
-    return HeardModel(PatientModel(Home.locate().root))
+def _build_model(*_: Any, **__: Any) -> MonitoredModel:
+    return MonitoredModel(PatientModel(Home.locate().root))
 
 
 if __name__ == "__main__":

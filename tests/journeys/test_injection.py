@@ -15,8 +15,8 @@ from agent_core.models.factory import open_model
 from agent_core.provenance import PROJECT_TITLE
 from agent_core.turn import run_turn
 from gateway.messages import SessionKey
-from gateway.turns.metering import HeardModel
-from gateway.turns.transcript_text import spoken
+from gateway.turns.metering import MonitoredModel
+from gateway.turns.transcript_text import render_for_model
 from hermes_config.places import Home
 from tests.gateway.store.rows import accepted, inbound
 from tests.journeys.obedient import Calls, Collector, ObedientModel, order, run
@@ -169,7 +169,7 @@ class Scene:
     async def converse(self, *messages: Message, gate: Gate, more_tools: tuple[Tool, ...] = ()) -> None:
         tools = [*select(load_builtin(), ("core",), (), has_workplace=True), *more_tools]
         keys = {"OPENAI_API_KEY": self.model.api_key}
-        model = HeardModel(open_model("playground", base_url=self.model.url, keys=keys))
+        model = MonitoredModel(open_model("playground", base_url=self.model.url, keys=keys))
         home = Home(root=self.folder.parent / ".hermes")
         place = local_workplace(self.folder, home=home)
         context = ToolContext(task_id=self.folder.name, workplace=place, gate=gate)
@@ -238,7 +238,7 @@ def _in_a_forwarded_message(on: Scene, words: str) -> list[Message]:
 
 def _in_the_group(on: Scene, words: str) -> list[Message]:
     said = inbound("what do you think?", key=SessionKey(platform="telegram", kind="group", chat="-1"))
-    return [Message(role="user", parts=spoken(accepted(said), f"Mallory: {words}"))]
+    return [Message(role="user", parts=render_for_model(accepted(said), f"Mallory: {words}"))]
 
 
 def _in_the_project(on: Scene, words: str) -> list[Message]:

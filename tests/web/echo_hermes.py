@@ -17,7 +17,7 @@ from agent_core.models.demo import DemoModel
 from gateway.errors import StoreUnavailable
 from gateway.messages import Part
 from gateway.platforms import web
-from gateway.turns.metering import HeardModel
+from gateway.turns.metering import MonitoredModel
 from gateway.wiring import app
 from hermes_cli.main import main
 from hermes_config.places import Home
@@ -53,8 +53,8 @@ class EchoModel:
             await asyncio.sleep(0)  # so that pieces travel one by one
 
 
-def _build_model(*_: Any, **__: Any) -> HeardModel:
-    return HeardModel(EchoModel(Home.locate().root))
+def _build_model(*_: Any, **__: Any) -> MonitoredModel:
+    return MonitoredModel(EchoModel(Home.locate().root))
 
 
 class RefusingPlatform(web.WebPlatform):

@@ -51,7 +51,7 @@ def about_terminal(rules: TerminalRules) -> About:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class CommandReview:
     """What was found about a command."""
 
     judgement: Judgement
@@ -67,11 +67,11 @@ async def question_about(asked: Asked, rules: TerminalRules, place: Workplace, c
     return question_from(asked, await looked_at(asked, rules, place, context), place, context)
 
 
-async def looked_at(asked: Asked, rules: TerminalRules, place: Workplace, context: ToolContext) -> Look:
+async def looked_at(asked: Asked, rules: TerminalRules, place: Workplace, context: ToolContext) -> CommandReview:
     """In a thread: looking for files may take for ever where a folder is on a machine that is gone."""
     judgement = await asyncio.to_thread(_judged, asked, rules, place)
     if not await asyncio.to_thread(_does_something, asked, place):
-        return Look(judgement=judgement)
+        return CommandReview(judgement=judgement)
     heard = await asyncio.to_thread(context.heard)
     written = await changed_files(asked.command, asked.folder, heard.written, place, context.task_id)
     if written and not place.backend.is_isolated:
@@ -82,10 +82,10 @@ async def looked_at(asked: Asked, rules: TerminalRules, place: Workplace, contex
             cwd=asked.folder, home=place.backend.home, has_network=place.backend.has_network, written=written
         )
         doubt = await asyncio.to_thread(doubt_about, asked.command, heard, setting)
-    return Look(judgement=judgement, doubt=doubt, written=bound_to(written))
+    return CommandReview(judgement=judgement, doubt=doubt, written=bound_to(written))
 
 
-def question_from(asked: Asked, look: Look, place: Workplace, context: ToolContext) -> Question | None:
+def question_from(asked: Asked, look: CommandReview, place: Workplace, context: ToolContext) -> Question | None:
     if look.is_clear:
         return None
     judgement, doubt = look.judgement, look.doubt

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tools.provenance import Heard
+from tools.provenance import Provenance
 from tools.shell_guard.guard import judge
 
 if TYPE_CHECKING:
-    from tools.shell_guard.reaching import Reach
+    from tools.shell_guard.reaching import NetworkReach
 
 
 def _names(text: str) -> frozenset[str]:
@@ -194,7 +194,7 @@ class Setting:
 NO_DOUBT = Doubt()
 
 
-def doubt_about(command: str, heard: Heard, setting: Setting) -> Doubt:
+def doubt_about(command: str, heard: Provenance, setting: Setting) -> Doubt:
     if not heard.outside:
         return NO_DOUBT
     judgement = judge(command, cwd=setting.cwd, home=setting.home, policy="unknown")
@@ -214,7 +214,7 @@ def doubt_about(command: str, heard: Heard, setting: Setting) -> Doubt:
 
 
 def _reaching(
-    command: str, argvs: Sequence[Sequence[str]], heard: Heard, own: "_Words", setting: Setting
+    command: str, argvs: Sequence[Sequence[str]], heard: Provenance, own: "_Words", setting: Setting
 ) -> Iterator[tuple[str, str]]:
     """Reasons, each with the rule that a lasting yes would grant; an empty one when there is none."""
     known = hosts_in(heard.own_words)
@@ -240,7 +240,7 @@ def _reaching(
             )
 
 
-def _is_written(reach: "Reach", heard: Heard, own: "_Words") -> bool:
+def _is_written(reach: "NetworkReach", heard: Provenance, own: "_Words") -> bool:
     """Whether somebody here has written all of an address: what stands behind the host can tell it something."""
     if _bare(reach.host) in _HERE or not _says_more_than_a_host(reach.url):
         return True
@@ -258,7 +258,7 @@ def _plain_address(word: str) -> str:
     return f"{_bare(host)}{bare[len(host) :]}"
 
 
-def _reaches(command: str, setting: Setting) -> "tuple[Reach, ...]":
+def _reaches(command: str, setting: Setting) -> "tuple[NetworkReach, ...]":
     from tools.shell_guard.reaching import reaches  # brings the parser with it
 
     return reaches(command, cwd=setting.cwd, home=setting.home, written=setting.written)
@@ -270,7 +270,7 @@ def _unknown_address(argvs: Sequence[Sequence[str]]) -> str:
     return "it contacts an address that cannot be known before it runs"
 
 
-def _sending(reach: "Reach") -> tuple[str, str]:
+def _sending(reach: "NetworkReach") -> tuple[str, str]:
     if not reach.host:
         return f"it sends something away with {reach.program}", ""
     return f"it sends something to {reach.host}", f"send-outside {_bare(reach.host)}"
@@ -297,7 +297,7 @@ def _names_only(packages: Sequence[str], own: "_Words") -> bool:
 _MANIFESTS = ("package.json", "pyproject.toml", "setup.py", "setup.cfg", "Cargo.toml", "go.mod", "Gemfile", "Pipfile")
 
 
-def _uses_own_remote(reach: "Reach", argvs: Sequence[Sequence[str]], setting: Setting) -> bool:
+def _uses_own_remote(reach: "NetworkReach", argvs: Sequence[Sequence[str]], setting: Setting) -> bool:
     """Getting from remotes that the repository was given before, by name or by none, and nothing else of git."""
     if reach.program != "git":
         return False
@@ -315,7 +315,7 @@ def _remotes_given(argvs: Sequence[Sequence[str]]) -> Iterator[str]:
             yield from sorted(hosts_in(" ".join(argv)))
 
 
-def _named_by(host: str, heard: Heard) -> str:
+def _named_by(host: str, heard: Provenance) -> str:
     wanted = _bare(host)
     for passage in heard.outside:
         if wanted in passage.text.casefold() and wanted in hosts_in(passage.text):
@@ -346,7 +346,7 @@ def _bare(host: str) -> str:
 # Running what was said.
 
 
-def _said_by(command: str, argvs: Sequence[Sequence[str]], heard: Heard, own: "_Words", setting: Setting) -> str:
+def _said_by(command: str, argvs: Sequence[Sequence[str]], heard: Provenance, own: "_Words", setting: Setting) -> str:
     """Whose text has the command in it; empty when nobody's has, or somebody here has written it too."""
 
     def may_run(argv: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tools.approval.command import Asked, Look, bounded, exists, looked_at, question_from
+from tools.approval.command import Asked, CommandReview, bounded, exists, looked_at, question_from
 from tools.approval.gate import Question
 from tools.approval.wrapper import About
 from tools.backends.base import Workplace
@@ -38,7 +38,7 @@ _TOO_MUCH = Judgement(verdict="ask", reasons=(f"more than {MAX_CHARS:,} characte
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class InputReader:
     """Who reads what is typed."""
 
     kind: Literal["shell", "code", "answers"]
@@ -64,25 +64,25 @@ def about_process(rules: TerminalRules, book: ProcessBook, typed: Typed) -> Abou
     return about
 
 
-def reader_of(command: str) -> Reader:
+def reader_of(command: str) -> InputReader:
     from tools.shell_guard.interpreters import language_of
     from tools.shell_guard.rules import data
 
-    found = Reader("answers")
+    found = InputReader("answers")
     for argv in judge(command).argv:
         name = posixpath.basename(argv[0])
         operands = [word for word in argv[1:] if not word.startswith(("-", "+")) or word == "-"]
         language = language_of(name)
         if name in _SHELLS or (language == "sh" and (not operands or {"-s", "-i"} & set(argv))):
-            return Reader("shell", name)
+            return InputReader("shell", name)
         if data.RULES.get(name) is data.RULES["psql"] or (language and (operands[:1] in ([], ["-"]) or "-i" in argv)):
-            found = Reader("code", name)
+            found = InputReader("code", name)
     return found
 
 
 async def _question(
     process: Process,
-    reader: Reader,
+    reader: InputReader,
     before: Sofar,
     after: Sofar,
     data: str,
@@ -105,18 +105,18 @@ async def _question(
         new = after.text.removeprefix(before.text)
         lines = text.split("\n")[-1 - new.count("\n") - new.count("\r") :]
         judgement = Judgement(verdict="safe") if isolated else await asyncio.to_thread(_of_answers, lines, asked, place)
-        return question_from(asked, Look(judgement=judgement), place, context), True
+        return question_from(asked, CommandReview(judgement=judgement), place, context), True
     special = _special(reader, text, is_known=is_known, is_terminal=process.pty)
     if special is not None and not place.backend.is_isolated:
-        return question_from(asked, Look(judgement=special), place, context), text.endswith("\n")
+        return question_from(asked, CommandReview(judgement=special), place, context), text.endswith("\n")
     look = await _of_commands(asked, reader, text, rules, place, context)
     is_over = text.endswith("\n") and not text.endswith("\\\n") and "unreadable" not in _names(look.judgement)
     return question_from(asked, look, place, context), is_over
 
 
 async def _of_commands(
-    asked: Asked, reader: Reader, text: str, rules: TerminalRules, place: Workplace, context: ToolContext
-) -> Look:
+    asked: Asked, reader: InputReader, text: str, rules: TerminalRules, place: Workplace, context: ToolContext
+) -> CommandReview:
     """A line that has not ended yet is not run yet: that alone it cannot be read is no reason to ask."""
     look = await looked_at(asked, replace(rules, allowlist=()), place, context)
     if _names(look.judgement) != {"unreadable"}:
@@ -130,7 +130,7 @@ async def _of_commands(
     return await looked_at(complete, replace(rules, allowlist=()), place, context)
 
 
-def _special(reader: Reader, text: str, *, is_known: bool, is_terminal: bool) -> Judgement | None:
+def _special(reader: InputReader, text: str, *, is_known: bool, is_terminal: bool) -> Judgement | None:
     if not is_known:
         return _KEYS
     if len(text) > MAX_CHARS:
@@ -155,7 +155,7 @@ def _of_answers(lines: list[str], asked: Asked, place: Workplace) -> Judgement:
     return max(found, key=lambda one: ("safe", "ask", "block").index(one.verdict))
 
 
-def _as_command(reader: Reader, text: str) -> str:
+def _as_command(reader: InputReader, text: str) -> str:
     if reader.kind != "code":
         return text
     mark = f"END_{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
@@ -180,7 +180,7 @@ def _action(process: Process, before: Sofar, data: str) -> str:
     return f"{said}\nafter this was typed: {bounded(before.text, 2_000)}" if before.text else said
 
 
-def _kept(after: Sofar, reader: Reader, *, was_asked: bool, is_over: bool, is_terminal: bool) -> Sofar:
+def _kept(after: Sofar, reader: InputReader, *, was_asked: bool, is_over: bool, is_terminal: bool) -> Sofar:
     """Begun anew after a yes was used, but for a line that still goes on: what follows is part of it."""
     if was_asked and is_over:
         return Sofar(is_whole=False)

@@ -23,7 +23,7 @@ from tools.backends.files import HostFiles
 from tools.backends.keeping import KeepingBackend
 from tools.backends.local import PTY_TERM, argv_of
 from tools.backends.sandbox import SANDBOX_PATH, Sandbox, SandboxProblem, find_features
-from tools.backends.search import Place, Searcher
+from tools.backends.search import BackendFolder, Searcher
 from tools.backends.shell import Shell
 from tools.backends.usage import WorkspaceUse
 
@@ -74,9 +74,9 @@ class BubblewrapBackend(KeepingBackend):
         )
         self.home = str(self._box.workspace)
         places = (
-            Place(spelled=self._box.workspace, real=self._box.workspace),
-            Place(spelled=Path("/tmp"), real=self._box.scratch),  # noqa: S108  # the sandbox's own
-            Place(spelled=self._box.outputs, real=self._box.outputs, writable=False),
+            BackendFolder(spelled=self._box.workspace, real=self._box.workspace),
+            BackendFolder(spelled=Path("/tmp"), real=self._box.scratch),  # noqa: S108  # the sandbox's own
+            BackendFolder(spelled=self._box.outputs, real=self._box.outputs, writable=False),
         )
         ripgrep = shutil.which("rg", path=SANDBOX_PATH) or ""
         self.files = HostFiles(

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from tools.backends.base import (
-    Entry,
     FileContent,
     FileFacts,
     FileKind,
+    FileLine,
     FileRefused,
+    FolderEntry,
     Found,
-    Line,
     LinesRead,
     Search,
-    Written,
+    WrittenFile,
 )
-from tools.backends.search import BadSearch, Place, Searcher
+from tools.backends.search import BackendFolder, BadSearch, Searcher
 from tools.content import in_bytes
 from tools.media import shown
 from tools.opening import FILE, LISTED_FOLDER, folder_held
@@ -40,7 +40,7 @@ def read_lines(file: BinaryIO, *, first: int, count: int) -> LinesRead | None:
     if b"\0" in file.read(_LOOK_BYTES):
         return None
     file.seek(0)
-    lines: list[Line] = []
+    lines: list[FileLine] = []
     number = 0
     for number, (beginning, length) in enumerate(_each(file), start=1):
         if number >= first:
@@ -60,9 +60,9 @@ def _each(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
         yield beginning, length
 
 
-def _line(beginning: bytes, length: int) -> Line:
+def _line(beginning: bytes, length: int) -> FileLine:
     text = beginning.decode("utf-8", "replace").rstrip("\r\n")
-    return Line(text=text, left_out_bytes=length - len(beginning))
+    return FileLine(text=text, left_out_bytes=length - len(beginning))
 
 
 def _count_rest(file: BinaryIO) -> tuple[int, bool]:
@@ -102,7 +102,7 @@ class HostFiles:
     def __init__(
         self,
         *,
-        places: Sequence[Place],
+        places: Sequence[BackendFolder],
         searcher: Searcher,
         closed: Sequence[Path] = (),
         follows_links: bool = False,
@@ -124,10 +124,10 @@ class HostFiles:
     async def read_lines(self, path: str, *, first: int, count: int) -> LinesRead:
         return await self._in_thread(self._read_lines, path, first, count)
 
-    async def write(self, path: str, content: bytes, *, expected_version: str = "") -> Written:
+    async def write(self, path: str, content: bytes, *, expected_version: str = "") -> WrittenFile:
         return await self._in_thread(self._write, path, content, expected_version)
 
-    async def list_folder(self, path: str, *, max_entries: int) -> Sequence[Entry]:
+    async def list_folder(self, path: str, *, max_entries: int) -> Sequence[FolderEntry]:
         return await self._in_thread(self._list, path, max_entries)
 
     async def search(self, wanted: Search) -> Found:
@@ -180,7 +180,7 @@ class HostFiles:
                 raise _refused(path, f"it is no text but a binary file of {in_bytes(size)}; look at it with a command")
             return read
 
-    def _write(self, path: str, content: bytes, expected_version: str) -> Written:
+    def _write(self, path: str, content: bytes, expected_version: str) -> WrittenFile:
         place, where = self._locate(path)
         if not place.writable:
             raise _refused(path, "that folder can only be read")
@@ -193,14 +193,14 @@ class HostFiles:
             if before is not None:
                 self._check_replaceable(path, before)
             _replace(path, where.name, folder, content, before, expected_version)
-        return Written(path=str(path), created=before is None)
+        return WrittenFile(path=str(path), created=before is None)
 
-    def _list(self, path: str, max_entries: int) -> list[Entry]:
+    def _list(self, path: str, max_entries: int) -> list[FolderEntry]:
         _, where = self._locate(path)
         descriptor = _listed(where)
         try:
             with os.scandir(descriptor) as found:
-                entries = [Entry(name=entry.name, kind=_kind_of(entry)) for entry in islice(found, max_entries)]
+                entries = [FolderEntry(name=entry.name, kind=_kind_of(entry)) for entry in islice(found, max_entries)]
         finally:
             os.close(descriptor)
         return sorted(entries, key=lambda entry: entry.name)
@@ -238,7 +238,7 @@ class HostFiles:
         if not found.st_mode & 0o222:
             raise _refused(path, "it is write-protected; change that with a command first if it shall be changed")
 
-    def _locate(self, path: str) -> tuple[Place, Path]:
+    def _locate(self, path: str) -> tuple[BackendFolder, Path]:
         """Where it is for us. Of what lies outside not even the existence is told."""
         spelled = _normal(path)
         if self._follows_links:

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from tools.backends import supervised
-from tools.backends.base import Output, Spawned, Standing
+from tools.backends.base import OutputChunk, ProcessStatus, Spawned
 
 
 class KeepingBackend:
@@ -15,10 +15,10 @@ class KeepingBackend:
         """The folder of what commands write, on our side."""
         raise NotImplementedError
 
-    async def standing(self, spawned: Spawned) -> Standing:
+    async def standing(self, spawned: Spawned) -> ProcessStatus:
         return await asyncio.to_thread(supervised.standing, spawned)
 
-    async def output(self, spawned: Spawned, *, since: int = 0, max_bytes: int = 200_000) -> Output:
+    async def output(self, spawned: Spawned, *, since: int = 0, max_bytes: int = 200_000) -> OutputChunk:
         return await asyncio.to_thread(supervised.output, spawned, since=since, max_bytes=max_bytes)
 
     async def send(self, spawned: Spawned, data: bytes) -> None:

@@ -12,7 +12,7 @@ from tools.backends.base import BackendFailed, Command, Finished, Spawned, Write
 from tools.backends.environment import child_environment, hide_our_memory
 from tools.backends.files import HostFiles
 from tools.backends.keeping import KeepingBackend
-from tools.backends.search import Place, Searcher
+from tools.backends.search import BackendFolder, Searcher
 from tools.backends.shell import Shell
 
 SHELL = ("/bin/bash", "/bin/sh")
@@ -44,7 +44,7 @@ class LocalBackend(KeepingBackend):
         self._env_passthrough = tuple(env_passthrough)
         self.home = os.path.expanduser("~")
         self.files = HostFiles(
-            places=(Place(spelled=Path("/"), real=Path("/")),),
+            places=(BackendFolder(spelled=Path("/"), real=Path("/")),),
             searcher=Searcher(ripgrep=shutil.which("rg") or "", run=self.run, helper=self.run),
             closed=closed,
             follows_links=True,

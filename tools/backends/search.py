@@ -35,7 +35,7 @@ class BadSearch(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BackendFolder:
     """A folder that a backend has."""
 
     spelled: Path  # as its commands see it
@@ -50,7 +50,7 @@ class Searcher:
     helper: Run  # a program of ours, on this machine
 
     async def search(
-        self, wanted: Search, *, spelled: Path, where: Path, inside: Place, closed: Sequence[Path]
+        self, wanted: Search, *, spelled: Path, where: Path, inside: BackendFolder, closed: Sequence[Path]
     ) -> Found:
         """`spelled` is where to look, as the backend sees it, `where` as we do; nothing `closed` is entered.
 
@@ -79,7 +79,7 @@ class Searcher:
         )
 
     async def _by_walking(
-        self, wanted: Search, spelled: Path, where: Path, inside: Place, closed: Sequence[Path]
+        self, wanted: Search, spelled: Path, where: Path, inside: BackendFolder, closed: Sequence[Path]
     ) -> Found:
         query = {
             "pattern": wanted.pattern,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_config.places import make_private
-from tools.backends.base import BackendFailed, Finished, Output, ShellState, Spawned, Standing, WriteDown
+from tools.backends.base import BackendFailed, Finished, OutputChunk, ProcessStatus, ShellState, Spawned, WriteDown
 from tools.backends.shell import MAX_REPORT_BYTES, Shell, read_report, start_up
 from tools.backends.supervisor_child import GIVE_UP_SECONDS
 from tools.content import in_bytes
@@ -133,15 +133,15 @@ async def spawn(order: Order, outputs: Path, write_down: WriteDown) -> Spawned:
     return spawned
 
 
-def standing(spawned: Spawned) -> Standing:
+def standing(spawned: Spawned) -> ProcessStatus:
     pieces = _pieces(Path(spawned.folder))
     total = pieces[-1][0] + pieces[-1][1].stat().st_size if pieces else 0
     if is_running(spawned):
-        return Standing(is_running=True, output_bytes=total)
+        return ProcessStatus(is_running=True, output_bytes=total)
     try:
         told = Path(spawned.folder) / _ENDED
         ended = json.loads(told.read_text(encoding="utf-8"))
-        return Standing(
+        return ProcessStatus(
             is_running=False,
             exit_code=int(ended["exit_code"]),
             output_bytes=int(ended["output_bytes"]),
@@ -149,10 +149,10 @@ def standing(spawned: Spawned) -> Standing:
             note=_about_children(ended, "a command in the background must not end before them."),
         )
     except (OSError, ValueError, KeyError):
-        return Standing(is_running=False, output_bytes=total)
+        return ProcessStatus(is_running=False, output_bytes=total)
 
 
-def output(spawned: Spawned, *, since: int, max_bytes: int) -> Output:
+def output(spawned: Spawned, *, since: int, max_bytes: int) -> OutputChunk:
     """From the first byte at or after `since` that is still kept."""
     content = bytearray()
     start = since
@@ -170,7 +170,7 @@ def output(spawned: Spawned, *, since: int, max_bytes: int) -> Output:
                 content += piece.read(max_bytes - len(content))
         except FileNotFoundError:  # removed by its keeper meanwhile
             continue
-    return Output(content=bytes(content), start=start, end=start + len(content))
+    return OutputChunk(content=bytes(content), start=start, end=start + len(content))
 
 
 def send(spawned: Spawned, data: bytes) -> None:

@@ -13,7 +13,7 @@ from tools.approval.gate import Question, bound_to
 from tools.approval.wrapper import needs_approval
 from tools.arguments import parse_object
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
-from tools.provenance import Heard
+from tools.provenance import Provenance
 from tools.registry import build_tool, registry
 from tools.shell_guard.granting import Rule
 
@@ -103,7 +103,7 @@ async def _by_id(sends: Sends, arguments: str, context: ToolContext) -> str:
     return json.dumps(given | {"to": (await sends.find(context.task_id, to)).id}, ensure_ascii=False)
 
 
-def _question(target: Target, text: str, heard: Heard) -> Question:
+def _question(target: Target, text: str, heard: Provenance) -> Question:
     rule = Rule("send-message", target.id)
     return Question(
         tool=NAME,
@@ -115,7 +115,7 @@ def _question(target: Target, text: str, heard: Heard) -> Question:
     )
 
 
-def _after_reading(heard: Heard) -> tuple[str, ...]:
+def _after_reading(heard: Provenance) -> tuple[str, ...]:
     origins = list(dict.fromkeys(passage.origin for passage in heard.outside))
     if not origins:
         return ()

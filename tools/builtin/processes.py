@@ -12,7 +12,7 @@ from tools.ansi import plain, unfinished
 from tools.approval.typed_input import about_process
 from tools.approval.wrapper import needs_approval
 from tools.arguments import parse_object
-from tools.backends.base import Backend, Standing
+from tools.backends.base import Backend, ProcessStatus
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput, workplace_of
 from tools.builtin.terminal import make_room, terminal_tool
 from tools.content import in_bytes
@@ -175,13 +175,13 @@ class _One:
             await self.backend.send(self.process.spawned, encoded)
         return {"session_id": self.process.id, "bytes_sent": len(encoded)}
 
-    async def _standing(self) -> Standing:
+    async def _standing(self) -> ProcessStatus:
         standing = await self.backend.standing(self.process.spawned)
         if not standing.is_running:
             await self.book.mark_ended(self.process.id, standing.exit_code)
         return standing
 
-    async def _until_ended(self, seconds: float, user_wrote: asyncio.Event | None) -> Standing:
+    async def _until_ended(self, seconds: float, user_wrote: asyncio.Event | None) -> ProcessStatus:
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         pause = _FIRST_PAUSE_SECONDS
@@ -193,14 +193,14 @@ class _One:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         return standing
 
-    async def _news(self, standing: Standing, *, raw: bool) -> tuple[str, str]:
+    async def _news(self, standing: ProcessStatus, *, raw: bool) -> tuple[str, str]:
         """What it wrote since the last look, and a note about that."""
         text, end = await self._text(self.process.polled, standing)
         await self.book.mark_polled(self.process.id, end)
         shown, left_out = _cut(text if raw else plain(text, from_terminal=self.process.pty))
         return shown, f"{left_out:,} characters are left out; log has them." if left_out else ""
 
-    async def _text(self, since: int, standing: Standing) -> tuple[str, int]:
+    async def _text(self, since: int, standing: ProcessStatus) -> tuple[str, int]:
         """What it wrote from there on, as far as it is kept, and up to where. What is half there waits for its rest."""
         text, position = "", since
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -219,7 +219,7 @@ class _One:
         whole = text.removesuffix(unfinished(text))
         return whole, position - len(decoder.getstate()[0]) - (len(text) - len(whole))
 
-    def _told(self, standing: Standing, *notes: str, **more: Any) -> dict[str, Any]:
+    def _told(self, standing: ProcessStatus, *notes: str, **more: Any) -> dict[str, Any]:
         told: dict[str, Any] = {"session_id": self.process.id, "status": "running" if standing.is_running else "exited"}
         told |= {} if standing.is_running else {"exit_code": standing.exit_code}
         said = " ".join(filter(None, (*notes, standing.note)))

@@ -12,7 +12,7 @@ _IS_LOCAL = re.compile(r"(?:/|\.{1,2}(?:/|$)|~|file:)")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class HostAddress:
     host: str  # empty when it cannot be known
     has_more: bool  # than a host and a port
 
@@ -26,25 +26,25 @@ def is_local(word: str) -> bool:
     return _IS_LOCAL.match(word) is not None
 
 
-def address_of(word: str) -> Address:
+def address_of(word: str) -> HostAddress:
     """Of `https://host/path`, `host:port`, `user@host`."""
     found = _SCHEME.match(word)
     authority, *rest = re.split(r"[/?#]", word[found.end() if found else 0 :], maxsplit=1)
     before, at, host = authority.rpartition("@")
     has_more = bool(at) or any(rest) or UNKNOWN in word
     is_plain = "@" not in before and UNKNOWN not in authority and not re.search(r"[\\\s]", word)
-    return Address(known_host(re.sub(r":\d*$", "", host)) if is_plain else "", has_more)
+    return HostAddress(known_host(re.sub(r":\d*$", "", host)) if is_plain else "", has_more)
 
 
-def copied(word: str) -> Address | None:
+def copied(word: str) -> HostAddress | None:
     """Of `user@host:path` and `rsync://host/path`; None for a path of this machine."""
     if has_scheme(word):
-        return None if is_local(word) else Address(address_of(word).host, has_more=True)
+        return None if is_local(word) else HostAddress(address_of(word).host, has_more=True)
     if is_local(word):
         return None
     if found := _COPIED.fullmatch(word):
-        return Address(known_host(found[2]), has_more=True)
-    return Address("", has_more=True) if UNKNOWN in word.partition("/")[0] else None
+        return HostAddress(known_host(found[2]), has_more=True)
+    return HostAddress("", has_more=True) if UNKNOWN in word.partition("/")[0] else None
 
 
 def known_host(name: str) -> str:

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 
 from tools.shell_guard.expansion import UNKNOWN
-from tools.shell_guard.findings import Finding, ask
+from tools.shell_guard.findings import CommandRisk, ask
 from tools.shell_guard.names import names
-from tools.shell_guard.wrappers import Argv, Code, Origin, ShellText
+from tools.shell_guard.wrappers import Argv, InlineCode, Origin, ShellText
 
 MAX_CHARS = 20_000
 
@@ -73,7 +73,7 @@ _HARMFUL_ELSEWHERE = re.compile(
 _WHY_FILE = "its {language} code deletes something or runs other programs"
 
 
-def inspect_code(code: Code) -> Iterator[Finding | Argv | ShellText]:
+def inspect_code(code: InlineCode) -> Iterator[CommandRisk | Argv | ShellText]:
     """Reasons to ask, and the commands that the code would run where they are written out."""
     name = {"sh": "shell", "node": "JavaScript", "python": "Python", "perl": "Perl", "php": "PHP"}.get(
         code.language, code.language.capitalize()
@@ -101,7 +101,7 @@ _LOADS = re.compile(
 )
 
 
-def modules_of(code: Code) -> Iterator[str]:
+def modules_of(code: InlineCode) -> Iterator[str]:
     """What a program may load of files beside it, as paths without their ends."""
     text = code.text[:MAX_CHARS]
     if code.language == "python":
@@ -112,7 +112,7 @@ def modules_of(code: Code) -> Iterator[str]:
             yield re.sub(r"\.\w+$", "", re.sub(r"^(?:\.{0,2}/)+", "", name.replace("::", "/")))
 
 
-def _python(text: str, origin: Origin) -> Iterator[Finding | Argv | ShellText]:
+def _python(text: str, origin: Origin) -> Iterator[CommandRisk | Argv | ShellText]:
     try:
         tree = ast.parse(text)
         nodes = list(ast.walk(tree))

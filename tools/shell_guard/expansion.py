@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tools.shell_guard.syntax import Channel, Opaque, Output, Script, Text, Variable, Word
+from tools.shell_guard.syntax import Channel, CommandSubstitution, LiteralText, Opaque, Script, Variable, Word
 
 UNKNOWN = "\x00"
 GLOB = "\x01"
@@ -66,10 +66,10 @@ def shown(word: str) -> str:
 
 def fields(word: Word, scope: Scope, output_of: Callable[[Script], str]) -> list[str]:
     """The words that a word becomes: none, one or several."""
-    if len(word) == 1 and isinstance(word[0], Text) and (text := word[0].text) and not _SPECIAL.search(text):
+    if len(word) == 1 and isinstance(word[0], LiteralText) and (text := word[0].text) and not _SPECIAL.search(text):
         return [text] if len(text) <= MAX_CHARS else [UNKNOWN]  # as most are
     marked = _all_marked(word, scope, output_of)
-    is_quoted = any(isinstance(piece, Text) and piece.is_quoted for piece in word)
+    is_quoted = any(isinstance(piece, LiteralText) and piece.is_quoted for piece in word)
     found: list[str] = []
     for expanded in _braces(marked):
         parts = expanded.split(_SPLIT)
@@ -91,13 +91,13 @@ def _all_marked(word: Word, scope: Scope, output_of: Callable[[Script], str]) ->
 def _marked(word: Word, scope: Scope, output_of: Callable[[Script], str]) -> Iterator[str]:
     for place, piece in enumerate(word):
         match piece:
-            case Text(text, is_quoted=True):
+            case LiteralText(text, is_quoted=True):
                 yield _MARKS.sub("?", text)
-            case Text(text):
+            case LiteralText(text):
                 yield _unquoted(text, scope.value("HOME"), is_first=not place)
             case Variable(name, is_quoted):
                 yield _value(scope.value(name), scope, is_quoted=is_quoted)
-            case Output(script, is_quoted):
+            case CommandSubstitution(script, is_quoted):
                 yield _value(output_of(script), scope, is_quoted=is_quoted)
             case Channel(script):
                 output_of(script)

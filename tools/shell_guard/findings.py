@@ -9,7 +9,7 @@ Verdict = Literal["safe", "ask", "block"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CommandRisk:
     """One reason not to run it without a human's yes. Rule and scope name what a yes would grant."""
 
     verdict: Literal["ask", "block"]
@@ -18,12 +18,12 @@ class Finding:
     scope: str = ""
 
 
-def ask(rule: str, reason: str, scope: str = "") -> Finding:
-    return Finding("ask", rule, _brief(reason), scope)
+def ask(rule: str, reason: str, scope: str = "") -> CommandRisk:
+    return CommandRisk("ask", rule, _brief(reason), scope)
 
 
-def block(rule: str, reason: str, scope: str = "") -> Finding:
-    return Finding("block", rule, _brief(reason), scope)
+def block(rule: str, reason: str, scope: str = "") -> CommandRisk:
+    return CommandRisk("block", rule, _brief(reason), scope)
 
 
 def _brief(reason: str) -> str:

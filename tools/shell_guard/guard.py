@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tools.shell_guard.expansion import Scope, shown
-from tools.shell_guard.findings import Finding, Verdict, ask
+from tools.shell_guard.findings import CommandRisk, Verdict, ask
 from tools.shell_guard.granting import Rule
 from tools.shell_guard.inspection import Inspection, Policy
 
@@ -46,7 +46,7 @@ def judge(
     return _judgement(list(walk.findings), walk.argvs)
 
 
-def _judgement(findings: list[Finding], argvs: list[tuple[str, ...]]) -> Judgement:
+def _judgement(findings: list[CommandRisk], argvs: list[tuple[str, ...]]) -> Judgement:
     verdicts = {finding.verdict for finding in findings}
     ranked = sorted(findings, key=lambda finding: finding.verdict != "block")
     return Judgement(

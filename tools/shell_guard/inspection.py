@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tools.shell_guard.expansion import UNKNOWN, shown
-from tools.shell_guard.findings import Finding, Run, ask, block
+from tools.shell_guard.findings import CommandRisk, Run, ask, block
 from tools.shell_guard.harmless import is_known_harmless
 from tools.shell_guard.interpreters import is_interpreter, language_of
 from tools.shell_guard.names import names
@@ -29,7 +29,7 @@ from tools.shell_guard.paths import (
 )
 from tools.shell_guard.rules import data, files, machine, network, versions
 from tools.shell_guard.rules.plain import Rule
-from tools.shell_guard.wrappers import Code, unwrap
+from tools.shell_guard.wrappers import InlineCode, unwrap
 
 Policy = Literal["risky", "unknown"]
 
@@ -98,7 +98,7 @@ class Inspection:
     policy: Policy
     is_there: Callable[[str], bool]
 
-    def command(self, run: Run) -> Iterator[Finding]:
+    def command(self, run: Run) -> Iterator[CommandRisk]:
         for family in _FAMILIES:
             for one in (run, *_as_module(run)):
                 if (rule := family.get(one.name) or _numbered(family, one.name)) is not None:
@@ -109,7 +109,7 @@ class Inspection:
         if self.policy == "unknown" and not is_known_harmless(run):
             yield ask("unknown-command", f"{shown(run.name)} is not known to be harmless", shown(run.path or run.name))
 
-    def redirect(self, operator: str, target: str, run: Run) -> Iterator[Finding]:
+    def redirect(self, operator: str, target: str, run: Run) -> Iterator[CommandRisk]:
         path = located(target, run.folder, run.home)
         if not target or target == "-" or (target.isdigit() and "&" in operator):
             return
@@ -121,7 +121,7 @@ class Inspection:
             return
         yield from self._written(target, run, truncates=operator in _TRUNCATING)
 
-    def variable(self, name: str, value: str) -> Iterator[Finding]:
+    def variable(self, name: str, value: str) -> Iterator[CommandRisk]:
         if _LOADING.fullmatch(name) or _loads(name, value):
             yield ask("loading-variable", f"{name} makes programs load or run something else", name)
         elif name == "PATH" and re.search(r"(?:^|:)(?:/tmp|/var/tmp|/dev/shm|\.)(?:[/:]|$)|^:|::|:$", value):
@@ -129,7 +129,7 @@ class Inspection:
         elif name.startswith("GIT_TRACE") and runs_by_itself(located(value, "", "")):
             yield ask("write-start-up", f"it writes to {shown(value)}, which is read or run by itself later")
 
-    def _writes(self, run: Run) -> Iterator[Finding]:
+    def _writes(self, run: Run) -> Iterator[CommandRisk]:
         """To files that are run by themselves or belong to the system."""
         options = read(run.words, _WRITE_OPTIONS.get(run.name, ""))
         targets = options.values(*_WRITE_OPTIONS.get(run.name, "").split())
@@ -152,7 +152,7 @@ class Inspection:
         for target in targets:
             yield from self._written(target, run, truncates=truncates)
 
-    def _copies(self, run: Run) -> Iterator[Finding]:
+    def _copies(self, run: Run) -> Iterator[CommandRisk]:
         options = read(run.words, "-t --target-directory -S --suffix -m --mode -o -g -e --rsh --exclude --include")
         aims = options.values("-t", "--target-directory")
         *sources, last = options.rest or ("",)
@@ -173,7 +173,7 @@ class Inspection:
         if is_all and is_for_home:
             yield _filled(target, run)
 
-    def _unpacks(self, run: Run) -> Iterator[Finding]:
+    def _unpacks(self, run: Run) -> Iterator[CommandRisk]:
         taken = _UNPACKING[run.name]
         if run.name == "tar" and not _tar_does(run, r"x", r"--(?:ex|get)"):
             return
@@ -184,7 +184,7 @@ class Inspection:
             elif runs_by_itself(f"{path}/{UNKNOWN}"):
                 yield from self._written(f"{folder}/{UNKNOWN}", run, truncates=False)
 
-    def _written(self, target: str, run: Run, *, truncates: bool) -> Iterator[Finding]:
+    def _written(self, target: str, run: Run, *, truncates: bool) -> Iterator[CommandRisk]:
         path = located(target, run.folder, run.home)
         seen, scope = shown(path), scoped(target, run.folder, run.home)
         if is_nothing(path):
@@ -228,12 +228,12 @@ def _as_module(run: Run) -> Iterator[Run]:
             yield replace(run, name=posixpath.basename(path), words=options.rest[1:])
 
 
-def _filled(target: str, run: Run) -> Finding:
+def _filled(target: str, run: Run) -> CommandRisk:
     scope = scoped(target, run.folder, run.home)
     return ask("write-start-up", "it puts files into a home, among which may be some that are run by themselves", scope)
 
 
-def _disks(run: Run) -> Iterator[Finding]:
+def _disks(run: Run) -> Iterator[CommandRisk]:
     """Programs that are not known, with a disk: it is seldom only looked at."""
     has_rule = run.name in files.RULES or _numbered(files.RULES, run.name) is not None
     if run.name in _LOOKING_AT_DISKS or has_rule:
@@ -247,7 +247,7 @@ def _numbered(family: dict[str, Rule], name: str) -> Rule | None:
     return family.get(name.partition(".")[0])
 
 
-def _secrets(run: Run) -> Iterator[Finding]:
+def _secrets(run: Run) -> Iterator[CommandRisk]:
     if run.name in _MENTIONING:
         return
     is_program = is_interpreter(run.name)
@@ -287,7 +287,7 @@ def _opened_by_git(run: Run) -> tuple[str, ...]:
 _GIT_MENTIONING = names("commit log tag config add rm check-ignore status")
 
 
-def _everything_below(run: Run) -> Iterator[Finding]:
+def _everything_below(run: Run) -> Iterator[CommandRisk]:
     """A home that is read with all that is in it."""
     if (wanted := _RECURSIVE_READERS.get(run.name)) is None:
         return
@@ -310,11 +310,11 @@ def _tar_does(run: Run, letter: str, option: str) -> bool:
     return any(re.match(rf"-\w*{letter}|{option}", word) for word in words)
 
 
-def _secret(path: str, scope: str) -> Finding:
+def _secret(path: str, scope: str) -> CommandRisk:
     return ask("read-secret", f"it reads {shown(path)}, which holds secrets", scope)
 
 
-def named_in_code(code: Code, folder: str, home: str) -> Iterator[Finding]:
+def named_in_code(code: InlineCode, folder: str, home: str) -> Iterator[CommandRisk]:
     """Files that the strings of a program name."""
     for word in dict.fromkeys(re.split(r"[^\w~./*-]+", code.text)):
         if "/" not in word and not word.startswith("."):

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from tools.shell_guard.expansion import CHANNEL, UNKNOWN
 from tools.shell_guard.findings import Run, ask
 from tools.shell_guard.options import Options, read, read_leading
-from tools.shell_guard.wrappers import Argv, Code, Inner, ScriptFile, ShellText
+from tools.shell_guard.wrappers import Argv, InlineCode, Inner, ScriptFile, ShellText
 
 _SHELL = re.compile(r"r?(?:ba|da|z|k|mk|pdk|fi|a|c|tc|ya)?sh(?:-[\d.]+)?")
 _UNREAD = "it runs what nobody has read"
@@ -147,7 +147,7 @@ def _program(run: Run, language: _Language) -> Iterator[Inner]:
         return
     options = _read(run, language)
     texts = options.values(*language.code.split())
-    yield from (Code(language.name, text) for text in texts if text != "-")
+    yield from (InlineCode(language.name, text) for text in texts if text != "-")
     yield from _loaded(language, options)
     yield from _peculiar(run, language, options)
     if "-" in texts:
@@ -161,16 +161,16 @@ def _main(run: Run, language: _Language, options: Options) -> Iterator[Inner]:
     if any(option.startswith("--") and not value for option, value in options.given):
         # An option that is not known here may have a value, behind which there is code.
         yield from (
-            Code(language.name, text) for text in _read_all(options.rest, language).values(*language.code.split())
+            InlineCode(language.name, text) for text in _read_all(options.rest, language).values(*language.code.split())
         )
     match options.rest:
         case ["eval", *rest] if language.name == "node":  # deno
-            yield from (Code(language.name, text) for text in read(rest).rest[:1])
+            yield from (InlineCode(language.name, text) for text in read(rest).rest[:1])
         case ["exec", text, *_] if run.name == "bun":
             yield ShellText(text)
         case ["run", *rest] if language.name == "node":
             inner = _read_all(rest, language)
-            yield from (Code(language.name, text) for text in inner.values(*language.code.split()))
+            yield from (InlineCode(language.name, text) for text in inner.values(*language.code.split()))
             for path in inner.rest[:1]:
                 yield from _file(language.name, path, run)
         case [path, *_]:
@@ -203,7 +203,7 @@ def _loaded(language: _Language, options: Options) -> Iterator[Inner]:
     for path in options.values(*language.files.split()):
         if path.startswith("data:"):
             kind, _, text = path.partition(",")
-            yield Code(language.name, unquote(text)) if "base64" not in kind else ask("unread-code", _UNREAD)
+            yield InlineCode(language.name, unquote(text)) if "base64" not in kind else ask("unread-code", _UNREAD)
         else:
             yield ScriptFile(language.name, path)
     if language.name == "perl":
@@ -211,7 +211,7 @@ def _loaded(language: _Language, options: Options) -> Iterator[Inner]:
             if _MODULE.fullmatch(module):
                 yield ScriptFile("perl", f"{module.partition('=')[0].strip('-').replace('::', '/')}.pm")
             else:
-                yield Code("perl", module)
+                yield InlineCode("perl", module)
 
 
 def _peculiar(run: Run, language: _Language, options: Options) -> Iterator[Inner]:
@@ -247,13 +247,13 @@ def _module(run: Run, module: str, behind: tuple[str, ...]) -> Iterator[Inner]:
     match module:
         case "timeit":
             options = read(behind, "-n --number -r --repeat -s --setup -u --unit")
-            yield from (Code("python", text) for text in (*options.values("-s", "--setup"), *options.rest))
+            yield from (InlineCode("python", text) for text in (*options.values("-s", "--setup"), *options.rest))
         case "code" | "asyncio" | "IPython":
-            yield from (Code("python", text) for text in read(behind, "-c").values("-c"))
+            yield from (InlineCode("python", text) for text in read(behind, "-c").values("-c"))
             yield from _input("python", run)
         case "cProfile" | "profile" | "pdb" | "trace":
             options = read_leading(behind, "-o --outfile -s --sort -c --command -m --file -f")
-            yield from (Code("python", text) for text in options.values("-c", "--command"))
+            yield from (InlineCode("python", text) for text in options.values("-c", "--command"))
             for script in options.rest[:1]:
                 yield from _file("python", script, run)
 
@@ -278,4 +278,4 @@ def _input(language: str, run: Run) -> Iterator[Inner]:
     elif language == "sh":
         yield ShellText(run.stdin)
     else:
-        yield Code(language, run.stdin)
+        yield InlineCode(language, run.stdin)

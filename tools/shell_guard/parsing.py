@@ -17,15 +17,15 @@ from tools.shell_guard.syntax import (
     Block,
     Chain,
     Channel,
+    CommandSubstitution,
+    LiteralText,
     Opaque,
-    Output,
     Piece,
     Pipeline,
     Redirect,
     Script,
     Simple,
     Statement,
-    Text,
     Variable,
     Word,
     with_redirects,
@@ -47,20 +47,20 @@ _IGNORED = frozenset({"comment", ";", "\n", ";;", "heredoc_start", "heredoc_end"
 _COMPUTED = frozenset({"arithmetic_expansion", "expansion", "brace_expression", "array", "translated_string"})
 
 
-class Unreadable(Exception):
+class UnparsableCommand(Exception):
     """Nobody can say what it would run; the text is the reason, as a clause."""
 
 
 def parse(text: str) -> Script:
     """Raises Unreadable."""
     if _ODD.search(text):
-        raise Unreadable("it holds control characters, which can hide what runs")
+        raise UnparsableCommand("it holds control characters, which can hide what runs")
     if _BREAKS_SCANNER.search(text):
-        raise Unreadable("it holds a letter behind a brace that cannot be read there")
+        raise UnparsableCommand("it holds a letter behind a brace that cannot be read there")
     source = _joined(text.encode(errors="replace"))
     root = _parser().parse(source).root_node
     if root.has_error:
-        raise Unreadable("it cannot be read as a shell command")
+        raise UnparsableCommand("it cannot be read as a shell command")
     if b"#" in source:
         _check_comments(root, source)
     translation = _Translation(source)
@@ -78,7 +78,7 @@ def _check_comments(root: Node, source: bytes) -> None:
         while source[max(0, start - 2) : start] == b"\\\n":
             start -= 2
         if source[max(0, start - 1) : start] not in _BEFORE_COMMENT:  # nothing is in everything
-            raise Unreadable("it cannot be said where a comment begins")
+            raise UnparsableCommand("it cannot be said where a comment begins")
 
 
 @functools.cache
@@ -117,7 +117,7 @@ class _Translation:
     def check_whole(self, root: Node) -> None:
         """No command may be lost on the way: the grammar puts some where nobody would look for them."""
         if any(node.type in _COMMANDS and node.id not in self._translated for node in _nodes(root)):
-            raise Unreadable("it holds a command in a place where it cannot be read")
+            raise UnparsableCommand("it holds a command in a place where it cannot be read")
 
     def script(self, nodes: list[Node], depth: int) -> Script:
         statements: list[Statement] = []
@@ -130,7 +130,7 @@ class _Translation:
 
     def _statement(self, node: Node, depth: int) -> Statement:
         if depth > MAX_DEPTH:
-            raise Unreadable("it is nested too deep to be read")
+            raise UnparsableCommand("it is nested too deep to be read")
         match node.type:
             case kind if kind in _COMMANDS:
                 return self._simple(node, depth)
@@ -138,7 +138,7 @@ class _Translation:
                 found = [node] if node.type == "variable_assignment" else node.named_children
                 return Simple((), tuple(self._assignment(one, depth) for one in found))
             case "test_command":
-                return Simple(((Text("test", is_quoted=True),), (Opaque(self._scripts_in(node, depth)),)))
+                return Simple(((LiteralText("test", is_quoted=True),), (Opaque(self._scripts_in(node, depth)),)))
             case "redirected_statement":
                 return self._redirected(node, depth)
             case "pipeline":
@@ -168,7 +168,7 @@ class _Translation:
         inside = [child for child in node.children if child.is_named or child.type == "&"]
         match node.type:
             case "compound_statement" if node.children[0].type == "((":
-                return Simple(((Text("let", is_quoted=True),), (Opaque(self._scripts_in(node, depth)),)))
+                return Simple(((LiteralText("let", is_quoted=True),), (Opaque(self._scripts_in(node, depth)),)))
             case "compound_statement":
                 return Block("group", self.script(inside, depth))
             case "subshell":
@@ -189,7 +189,7 @@ class _Translation:
             case "function_definition":
                 return self._function(node, depth)
             case kind:
-                raise Unreadable(f"it holds a part of a kind that is not known ({kind})")
+                raise UnparsableCommand(f"it holds a part of a kind that is not known ({kind})")
 
     def _for(self, node: Node, depth: int) -> Block:
         body = node.child_by_field_name("body")
@@ -246,7 +246,7 @@ class _Translation:
     def _check_ends(self, node: Node) -> None:
         """The grammar may end something in the middle of a word."""
         if self._source[node.end_byte : node.end_byte + 1].strip(b" \t\n;&|()<>`"):
-            raise Unreadable("it cannot be said where one of its words ends")
+            raise UnparsableCommand("it cannot be said where one of its words ends")
 
     def _start(self, node: Node) -> int:
         """The grammar counts blanks in front of some words to them."""
@@ -310,18 +310,18 @@ class _Translation:
         found = {child.type: child for child in node.children}
         start, body, end = (found.get(f"heredoc_{part}") for part in ("start", "body", "end"))
         if start is None or end is None:
-            raise Unreadable("it cannot be read as a shell command")
+            raise UnparsableCommand("it cannot be read as a shell command")
         self._check_ends(start)
         word = self._text(start)
         delimiter = re.sub(r"[\\'\"]", "", word)
         text = self._text(body) if body is not None else ""
         lines = [line.lstrip("\t") if "<<-" in found else line for line in text.split("\n")]
         if delimiter in lines or self._text(end).strip("\t" if "<<-" in found else "") != delimiter:
-            raise Unreadable("it is not clear where its here-document ends")
+            raise UnparsableCommand("it is not clear where its here-document ends")
         if delimiter != word:
-            return (Text("\n".join(lines), is_quoted=True),)
+            return (LiteralText("\n".join(lines), is_quoted=True),)
         if "`" in text:
-            raise Unreadable("its here-document runs commands between backticks")
+            raise UnparsableCommand("its here-document runs commands between backticks")
         return tuple(self._within(body, depth)) if body is not None else ()
 
     def _redirect(self, node: Node, depth: int) -> Redirect:
@@ -353,12 +353,12 @@ class _Translation:
     def _pieces(self, node: Node, depth: int) -> Iterator[Piece]:
         match node.type:
             case "string":
-                yield Text("", is_quoted=True)
+                yield LiteralText("", is_quoted=True)
                 yield from self._within(node, depth)
             case "raw_string":
-                yield Text(self._text(node)[1:-1], is_quoted=True)
+                yield LiteralText(self._text(node)[1:-1], is_quoted=True)
             case "ansi_c_string":
-                yield Text(ansi_c(self._text(node)[2:-1]), is_quoted=True)
+                yield LiteralText(ansi_c(self._text(node)[2:-1]), is_quoted=True)
             case "process_substitution":
                 script = self.script(node.children[1:-1], depth + 1)
                 yield Channel((Block("fed", script),) if node.children[0].type == ">(" else script)
@@ -368,12 +368,12 @@ class _Translation:
                 yield Opaque(self._scripts_in(node, depth))
             case kind if kind in _PLAIN or not node.is_named:
                 if self._start(node) != node.start_byte:  # it has taken the end of a line for part of a word
-                    raise Unreadable("it cannot be said where one of its words begins")
+                    raise UnparsableCommand("it cannot be said where one of its words begins")
                 is_before_quote = self._source[node.end_byte - 1 : node.end_byte + 1] == b'$"'  # $"…" is "…"
                 text = self._text(node).removesuffix("$") if is_before_quote else self._text(node)
-                yield Text(_checked(text))
+                yield LiteralText(_checked(text))
             case kind:
-                raise Unreadable(f"it holds a part of a kind that is not known ({kind})")
+                raise UnparsableCommand(f"it holds a part of a kind that is not known ({kind})")
 
     def _within(self, node: Node, depth: int) -> Iterator[Piece]:
         """What stands between double quotes, or in a here-document."""
@@ -393,12 +393,12 @@ class _Translation:
         if node.type == "command_substitution":
             if text.startswith("`") and "\\" in text:
                 self._translated |= {inner.id for inner in _nodes(node)}
-                return Output(parse(re.sub(r"\\([`$\\])", r"\1", text[1:-1])), is_quoted)
-            return Output(self.script(node.children[1:-1], depth + 1), is_quoted)
+                return CommandSubstitution(parse(re.sub(r"\\([`$\\])", r"\1", text[1:-1])), is_quoted)
+            return CommandSubstitution(self.script(node.children[1:-1], depth + 1), is_quoted)
         if found := re.fullmatch(r"\$(?:(\w+)|\{(\w+)\})", text):
             return Variable(found[1] or found[2], is_quoted)
         if "@P}" in text:
-            raise Unreadable("it runs what the text of a variable says")
+            raise UnparsableCommand("it runs what the text of a variable says")
         return Opaque(self._scripts_in(node, depth))
 
     def _scripts_in(self, node: Node, depth: int) -> tuple[Script, ...]:
@@ -414,13 +414,13 @@ class _Translation:
         return self._source[node.start_byte : node.end_byte].decode(errors="replace")
 
 
-def _quoted(source: bytes) -> Text:
+def _quoted(source: bytes) -> LiteralText:
     text = _checked(source.decode(errors="replace"))
-    return Text(re.sub(r'\\([$`"\\])', r"\1", text), is_quoted=True)
+    return LiteralText(re.sub(r'\\([$`"\\])', r"\1", text), is_quoted=True)
 
 
 def _checked(text: str) -> str:
     """No substitution is left in what the grammar takes for plain text."""
     if _SUBSTITUTION.search(re.sub(r"\\.", "", text, flags=re.DOTALL)):
-        raise Unreadable("it holds a command in a place where it cannot be read")
+        raise UnparsableCommand("it holds a command in a place where it cannot be read")
     return text

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tools.shell_guard.expansion import UNKNOWN
-from tools.shell_guard.findings import Finding, ask
+from tools.shell_guard.findings import CommandRisk, ask
 from tools.shell_guard.names import names
 from tools.shell_guard.wrappers import ScriptFile
 
@@ -59,7 +59,7 @@ _UNREAD = {
 }
 
 
-def loaded(argv: Sequence[str], written: Iterable[str]) -> Iterator[ScriptFile | Finding]:
+def loaded(argv: Sequence[str], written: Iterable[str]) -> Iterator[ScriptFile | CommandRisk]:
     """What it may run of the files that were written before."""
     program = _program(argv)
     languages, unread = _languages(program), _UNREAD.get(program, frozenset())

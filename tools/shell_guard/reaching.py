@@ -29,7 +29,7 @@ _MENTIONING = names(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class NetworkReach:
     host: str  # empty when it cannot be known
     url: str  # as written, `…` for what only the run decides
     carries: bool  # whether something beyond the name of the host can leave by it
@@ -38,12 +38,12 @@ class Reach:
     adds: bool = False  # whether something is told besides the address
 
 
-_UNKNOWN = Reach(host="", url="", carries=True, sends=False, program="")
+_UNKNOWN = NetworkReach(host="", url="", carries=True, sends=False, program="")
 
 
 def reaches(
     command: str, *, cwd: str = "", home: str = "", written: Mapping[str, str] | None = None
-) -> tuple[Reach, ...]:
+) -> tuple[NetworkReach, ...]:
     """`written` as in `judge`. What cannot be read counts as an address that is not known."""
     if len(command) > MAX_CHARS:
         return (_UNKNOWN,)
@@ -53,7 +53,7 @@ def reaches(
     return tuple(dict.fromkeys(_all(walk)))
 
 
-def _all(walk: Walk) -> Iterator[Reach]:
+def _all(walk: Walk) -> Iterator[NetworkReach]:
     is_fed = any(operator == "<" and target != "/dev/null" for operator, target in walk.opened)
     found = [reach for run in walk.runs for reach in _of_run(run)]
     for reach in found:
@@ -63,19 +63,21 @@ def _all(walk: Walk) -> Iterator[Reach]:
     for code in walk.codes:
         for url, sends in addresses_in(code):
             host = address_of(url).host if url else ""
-            yield Reach(host=host, url=shown(url), carries=True, sends=sends, program=code.language)
+            yield NetworkReach(host=host, url=shown(url), carries=True, sends=sends, program=code.language)
     if any(finding.rule in _UNSEEN for finding in walk.findings):
         yield _UNKNOWN
     if found:
         for name, value in walk.assigned:
             if name.lower() in _PROXIES and value:
-                yield Reach(host=address_of(value).host, url=shown(value), carries=True, sends=False, program=name)
+                yield NetworkReach(
+                    host=address_of(value).host, url=shown(value), carries=True, sends=False, program=name
+                )
 
 
-def _of_run(run: Run) -> Iterator[Reach]:
+def _of_run(run: Run) -> Iterator[NetworkReach]:
     read = PROGRAMS.get(run.name)
     for contact in _by_words(run) if read is None else read(run):
-        yield Reach(
+        yield NetworkReach(
             host=contact.host,
             url=shown(contact.url),
             carries=contact.carries or not contact.host,
@@ -99,12 +101,12 @@ def _by_words(run: Run) -> Iterator[Contact]:
             yield Contact(address_of(value).host, value, carries=True)
 
 
-def _of_device(operator: str, target: str) -> Iterator[Reach]:
+def _of_device(operator: str, target: str) -> Iterator[NetworkReach]:
     """bash's own way: /dev/tcp/host/port."""
     kind, _, rest = target.removeprefix("/dev/").partition("/")
     if target.startswith("/dev/") and kind in ("tcp", "udp"):
         host = rest.partition("/")[0]
         known = "" if UNKNOWN in host else address_of(host).host
-        yield Reach(host=known, url=shown(target), carries=True, sends=">" in operator, program="bash")
+        yield NetworkReach(host=known, url=shown(target), carries=True, sends=">" in operator, program="bash")
     elif target.startswith("/dev/" + UNKNOWN):
         yield replace(_UNKNOWN, url=shown(target))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tools.shell_guard.code import MAX_CHARS
 from tools.shell_guard.expansion import UNKNOWN
 from tools.shell_guard.names import names
-from tools.shell_guard.wrappers import Code
+from tools.shell_guard.wrappers import InlineCode
 
 _REACHING_MODULES = names(
     "urllib urllib2 urllib3 requests httpx http aiohttp socket socketserver ssl smtplib ftplib telnetlib poplib "
@@ -52,7 +52,7 @@ _PLAIN_FETCH = re.compile(
 )
 
 
-def addresses_in(code: Code) -> Iterator[tuple[str, bool]]:
+def addresses_in(code: InlineCode) -> Iterator[tuple[str, bool]]:
     """Each address that it contacts, empty when that cannot be known, and whether it sends something there."""
     if UNKNOWN in code.text or len(code.text) > MAX_CHARS:
         yield "", False

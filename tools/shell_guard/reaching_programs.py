@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tools.shell_guard.addresses import Address, address_of, copied, has_scheme, is_local, known_host
+from tools.shell_guard.addresses import HostAddress, address_of, copied, has_scheme, is_local, known_host
 from tools.shell_guard.contacts import Contact, Reader, contact, unknown
 from tools.shell_guard.expansion import UNKNOWN
 from tools.shell_guard.findings import Run
@@ -169,7 +169,7 @@ def _copy(run: Run) -> Iterator[Contact]:
         yield from (contact(one, carries=True) for one in jump.split(",") if one)
 
 
-def _moved(found: Address, word: str, *, sends: bool) -> Contact:
+def _moved(found: HostAddress, word: str, *, sends: bool) -> Contact:
     return Contact(found.host, word, carries=True, sends=sends)
 
 

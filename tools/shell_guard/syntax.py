@@ -5,7 +5,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class LiteralText:
     """As written; what is not quoted may still hold backslashes, braces, patterns and a tilde."""
 
     text: str
@@ -19,7 +19,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CommandSubstitution:
     """What a script prints, in place: `$(…)`."""
 
     script: "Script"
@@ -40,7 +40,7 @@ class Opaque:
     scripts: tuple["Script", ...] = ()
 
 
-Piece = Text | Variable | Output | Channel | Opaque
+Piece = LiteralText | Variable | CommandSubstitution | Channel | Opaque
 Word = tuple[Piece, ...]
 
 

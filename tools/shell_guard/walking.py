@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 
 from tools.shell_guard.code import inspect_code, modules_of
 from tools.shell_guard.expansion import EVERYTHING, GLOB, UNKNOWN, Scope, fields, joined
-from tools.shell_guard.findings import Finding, Run, ask, block
+from tools.shell_guard.findings import CommandRisk, Run, ask, block
 from tools.shell_guard.inspection import Inspection, named_in_code
 from tools.shell_guard.interpreters import interpret, language_of
 from tools.shell_guard.makefiles import script_of
 from tools.shell_guard.names import names
-from tools.shell_guard.parsing import Unreadable, parse
+from tools.shell_guard.parsing import UnparsableCommand, parse
 from tools.shell_guard.paths import located, scoped
 from tools.shell_guard.printing import printed
 from tools.shell_guard.projects import loaded, scripts_of
 from tools.shell_guard.rules.executing import run_by_options
 from tools.shell_guard.setting import names_unsure
 from tools.shell_guard.syntax import Assignment, Block, Chain, Pipeline, Redirect, Script, Simple, Statement
-from tools.shell_guard.wrappers import Argv, Code, Inner, Origin, ScriptFile, ShellText, unwrap, variables_before
+from tools.shell_guard.wrappers import Argv, InlineCode, Inner, Origin, ScriptFile, ShellText, unwrap, variables_before
 
 MAX_DEPTH = 24  # of commands in commands
 MAX_STEPS = 1_500
@@ -45,10 +45,10 @@ class Walk:
     """One command's examination. What is found is in `findings`, what would run in `argvs`, `runs` and `codes`."""
 
     def __init__(self, *, home: str, inspection: Inspection, written: Mapping[str, str] | None = None) -> None:
-        self.findings: dict[Finding, None] = {}
+        self.findings: dict[CommandRisk, None] = {}
         self.argvs: list[tuple[str, ...]] = []
         self.runs: list[Run] = []
-        self.codes: list[Code] = []
+        self.codes: list[InlineCode] = []
         self.assigned: list[tuple[str, str]] = []
         self.opened: list[tuple[str, str]] = []  # redirections and what they read or write
         self._home = home
@@ -72,16 +72,16 @@ class Walk:
             script = parse(text)
             scope.unsure |= names_unsure(script)
             return self._script(script, scope, stdin, depth)
-        except Unreadable as problem:
+        except UnparsableCommand as problem:
             self._found(ask("unreadable", str(problem)))
             return UNKNOWN
 
-    def _found(self, *findings: Finding) -> None:
+    def _found(self, *findings: CommandRisk) -> None:
         self.findings.update(dict.fromkeys(findings))
 
     def _script(self, script: Script, scope: Scope, stdin: str | None, depth: int) -> str:
         if depth > MAX_DEPTH:
-            raise Unreadable("it is nested too deep to be read")
+            raise UnparsableCommand("it is nested too deep to be read")
         texts = [self._statement(statement, scope, stdin, depth) for statement in script]
         return "".join(texts) if UNKNOWN not in "".join(texts) else UNKNOWN
 
@@ -103,7 +103,7 @@ class Walk:
     def _take_step(self) -> None:
         self._steps += 1
         if self._steps > MAX_STEPS:
-            raise Unreadable("it is too long to be read")
+            raise UnparsableCommand("it is too long to be read")
 
     def _pipeline(self, parts: tuple[Statement, ...], scope: Scope, stdin: str | None, depth: int) -> str:
         passed = stdin
@@ -211,14 +211,14 @@ class Walk:
         self._steps += 1
         self._words += len(words)
         if depth > MAX_DEPTH or self._steps > MAX_STEPS or self._words > MAX_WORDS:
-            raise Unreadable("it is too long or nested too deep to be read")
+            raise UnparsableCommand("it is too long or nested too deep to be read")
         name, arguments = words[0], tuple(word.replace(GLOB, "") for word in words[1:])
         self.argvs.append((name.replace(GLOB, ""), *arguments))
         if UNKNOWN in name or _PATTERN.search(name):  # a pattern is no name, quoted or not
             self._found(_RUN_TIME_NAME)
             return UNKNOWN
         if name in _RESERVED:
-            raise Unreadable("it cannot be read as a shell command")
+            raise UnparsableCommand("it cannot be read as a shell command")
         run = self._run_of((name, *arguments), scope, stdin)
         self.runs.append(run)
         if name in self._functions and self._is_parallel:
@@ -258,7 +258,7 @@ class Walk:
     def _inner(self, inner: Inner, scope: Scope, stdin: str | None, depth: int) -> None:
         """What a command runs in turn."""
         match inner:
-            case Finding():
+            case CommandRisk():
                 self._found(inner)
             case Argv(words):
                 if words and words[0]:
@@ -266,7 +266,7 @@ class Walk:
             case ShellText(text, is_here):
                 there = scope if is_here else Scope(self._home, {"PWD": scope.value("PWD")})
                 self.text(text, there, stdin, depth + 1)
-            case Code(language):
+            case InlineCode(language):
                 self._take_step()
                 self.codes.append(inner)
                 self._found(*named_in_code(inner, scope.value("PWD"), self._home))
@@ -277,7 +277,7 @@ class Walk:
             case ScriptFile():
                 self._script_file(inner, scope, depth)
 
-    def _imported(self, code: Code) -> Iterator[str]:
+    def _imported(self, code: InlineCode) -> Iterator[str]:
         """Files written before that the code loads, wherever they are: what a search path holds is not known."""
         if self._written:
             modules = {module.replace(".", "/").lstrip("/") for module in modules_of(code)}
@@ -301,7 +301,7 @@ class Walk:
                 # What this command has written itself is as good as given with it.
                 is_given = self._earlier.get(key) != content
                 origin: Origin = "project" if file.is_project else "command" if is_given else "file"
-                self._content(posixpath.basename(name), Code(file.language, content, origin), scope, depth)
+                self._content(posixpath.basename(name), InlineCode(file.language, content, origin), scope, depth)
 
     def _files_named(self, file: ScriptFile, scope: Scope) -> Iterator[str]:
         yield file.path
@@ -310,7 +310,7 @@ class Walk:
             pattern = self._key(file.path, scope)
             yield from [path for path in self._written if fnmatch.fnmatchcase(path, pattern)]
 
-    def _content(self, name: str, file: Code, scope: Scope, depth: int) -> None:
+    def _content(self, name: str, file: InlineCode, scope: Scope, depth: int) -> None:
         language, content = file.language, file.text
         first = content.partition("\n")[0]
         if language == "make":
@@ -324,7 +324,7 @@ class Walk:
         elif len(content) > MAX_FILE_CHARS or depth > MAX_DEPTH:
             self._found(ask("unreadable", f"{name}, which it runs, is too long or nested too deep to be read"))
         else:
-            inner = ShellText(content) if language == "sh" else Code(language, content, file.origin)
+            inner = ShellText(content) if language == "sh" else InlineCode(language, content, file.origin)
             self._inner(inner, scope, None, depth + 1)
 
     # What a command changes for those after it.

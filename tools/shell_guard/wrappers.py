@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tools.shell_guard.expansion import UNKNOWN
-from tools.shell_guard.findings import Finding, Run, ask
+from tools.shell_guard.findings import CommandRisk, Run, ask
 from tools.shell_guard.makefiles import script_of
 from tools.shell_guard.names import names
 from tools.shell_guard.options import Options, read, read_around_first, read_leading
@@ -31,7 +31,7 @@ class ShellText:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class InlineCode:
     """A program in another language: given with the command, in a file, or of a project that is run as a whole."""
 
     language: str
@@ -48,7 +48,7 @@ class ScriptFile:
     is_project: bool = False  # one of many that a program may load
 
 
-Inner = Argv | ShellText | Code | ScriptFile | Finding
+Inner = Argv | ShellText | InlineCode | ScriptFile | CommandRisk
 
 
 @dataclass(frozen=True, slots=True)

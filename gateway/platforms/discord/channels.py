@@ -44,12 +44,12 @@ class Gone(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class HistoryPage:
     events: Sequence[Event]
     has_more: bool
 
 
-Read = Callable[[int, int], Awaitable[Page | None]]
+Read = Callable[[int, int], Awaitable[HistoryPage | None]]
 """The next page of a channel after a message. None where we may not read; raises Gone or PlatformUnavailable."""
 
 OpenThread = Callable[[Event], Awaitable[Event]]
@@ -194,7 +194,7 @@ class Channels:
         if self._behind.get(channel) == turn:  # else we were cut off once more meanwhile
             del self._behind[channel]
 
-    async def _take_page(self, channel: int, page: Page) -> None:
+    async def _take_page(self, channel: int, page: HistoryPage) -> None:
         if not page.events:
             return
         events = [await self._open_thread(event) for event in page.events]

@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.errors import DeliveryRejected
 from gateway.messages import Address, Choice, Media, OutboundMessage
-from gateway.platforms.discord.errors import Refusal
+from gateway.platforms.discord.errors import DiscordRejection
 from gateway.platforms.discord.markdown import MAX_UNITS, render, strip_marks
 from gateway.platforms.outgoing import (
     ATTACHED,
@@ -40,7 +40,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Enclosed:
+class DiscordAttachment:
     """A file that the answer names, with what is said beside it."""
 
     media: Media
@@ -50,7 +50,7 @@ class Enclosed:
     def name(self) -> str:
         return file_name(self.media)
 
-    def fitting(self, content: bytes | None, max_bytes: int) -> "Enclosed | Written":
+    def fitting(self, content: bytes | None, max_bytes: int) -> "DiscordAttachment | Written":
         if content is None:
             return self.in_words(GONE)
         if len(content) > max_bytes:
@@ -62,11 +62,11 @@ class Enclosed:
         return Written(text=f"{self.text}\n\n{sentence}" if self.text else sentence)
 
 
-Page = Written | Document | Enclosed
+Page = Written | Document | DiscordAttachment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class UploadForm:
     """The parts of a form with a file; each try of discord.py's reads it anew."""
 
     payload: str
@@ -82,7 +82,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class DiscordPost:
     chat: int
     page: Page
     nonce: str
@@ -95,9 +95,9 @@ class Letter:
     @property
     def payload(self) -> dict[str, Any]:
         body: dict[str, Any] = {"allowed_mentions": _NOBODY, "flags": _SUPPRESS_EMBEDS}
-        if isinstance(self.page, Written | Enclosed) and self.page.text:
+        if isinstance(self.page, Written | DiscordAttachment) and self.page.text:
             body["content"] = self.page.text
-        if isinstance(self.page, Document | Enclosed):
+        if isinstance(self.page, Document | DiscordAttachment):
             body["attachments"] = [{"id": "0", "filename": self._file_name}]
         if self.choices or self.edits is not None:
             body["components"] = _rows(self.choices)
@@ -110,12 +110,12 @@ class Letter:
             body["message_reference"] = {"message_id": str(self.quotes), "fail_if_not_exists": False}
         return body
 
-    def form(self, content: bytes) -> "Form | None":
+    def form(self, content: bytes) -> "UploadForm | None":
         """Where there is a file; `content` is that of an enclosed one."""
         if isinstance(self.page, Written):
             return None
         is_text = isinstance(self.page, Document)
-        return Form(
+        return UploadForm(
             payload=json.dumps(self.payload),
             name=self._file_name,
             content=self.page.content if isinstance(self.page, Document) else content,
@@ -124,22 +124,25 @@ class Letter:
 
     @property
     def _file_name(self) -> str:
-        return self.page.name if isinstance(self.page, Enclosed) else DOCUMENT_NAME
+        return self.page.name if isinstance(self.page, DiscordAttachment) else DOCUMENT_NAME
 
-    def amended(self, problem: Refusal) -> "Letter | None":
+    def amended(self, problem: DiscordRejection) -> "DiscordPost | None":
         """Without what Discord refused; None when there is nothing left to try. Ends, since each step takes away."""
         match problem, self.page:
-            case Refusal.NOTHING_TO_EDIT, _ if self.edits is not None:
+            case DiscordRejection.NOTHING_TO_EDIT, _ if self.edits is not None:
                 return replace(self, edits=None)
-            case Refusal.NOTHING_TO_QUOTE, _ if self.quotes is not None:
+            case DiscordRejection.NOTHING_TO_QUOTE, _ if self.quotes is not None:
                 return replace(self, quotes=None)
-            case Refusal.BUTTONS, _ if self.choices:
+            case DiscordRejection.BUTTONS, _ if self.choices:
                 return replace(self, choices=())
-            case Refusal.TOO_LONG, Written() as page:
+            case DiscordRejection.TOO_LONG, Written() as page:
                 return replace(self, page=Document(text=page.text), edits=None)
-            case Refusal.WORDING, Written() as page if (bare := strip_marks(page.text)) and bare != page.text:
+            case DiscordRejection.WORDING, Written() as page if (bare := strip_marks(page.text)) and bare != page.text:
                 return replace(self, page=Written(text=bare))
-            case Refusal.FILE | Refusal.TOO_LONG | Refusal.WORDING, Enclosed() as page:
+            case (
+                DiscordRejection.FILE | DiscordRejection.TOO_LONG | DiscordRejection.WORDING,
+                DiscordAttachment() as page,
+            ):
                 return replace(self, page=page.in_words("Discord does not take it here"))
             case _:
                 return None
@@ -151,7 +154,7 @@ def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool 
     Words come first, then file by file; but one file takes a message of words along. `needs_words`: the first takes the
     place of an earlier message, which only words can.
     """
-    enclosed = tuple(Enclosed(media=media) for media in files)
+    enclosed = tuple(DiscordAttachment(media=media) for media in files)
     words = _words(markdown if markdown or not needs_words else names_of(files))
     match words, enclosed:
         case (Written(text=text),), (alone,) if not needs_words:
@@ -168,13 +171,13 @@ def _words(markdown: str) -> tuple[Page, ...]:
     return _head(markdown), Document(text=markdown)
 
 
-def letter_of(message: OutboundMessage, pages: Sequence[Page], *, in_guild: bool) -> Letter:
+def letter_of(message: OutboundMessage, pages: Sequence[Page], *, in_guild: bool) -> DiscordPost:
     piece, last = piece_of(message, pages), len(pages) - 1
     first = piece == 0
     page = pages[piece]
     chat = place_of(message.address)
     quotes = _number(message.address.reply_to) if first and in_guild else None
-    return Letter(
+    return DiscordPost(
         chat=chat,
         page=page,
         nonce=nonce_of(message.key, piece),

@@ -14,13 +14,13 @@ from gateway.clock import now_ms
 from gateway.errors import PlatformUnavailable
 from gateway.messages import InboundMessage, Sender, SessionKey
 from gateway.platforms.base import Inlet
-from gateway.platforms.discord.channels import Channels, Event, Gone, Page
+from gateway.platforms.discord.channels import Channels, Event, Gone, HistoryPage
 from gateway.platforms.discord.errors import NETWORK, is_closed_to_us, is_gone, reading_problem, what_happened
 from gateway.platforms.discord.identifies import CHANNEL as IDENTIFIES
 from gateway.platforms.discord.identifies import Identifies
 from gateway.platforms.discord.parsing import (
+    DiscordIdentity,
     Interaction,
-    Me,
     acted,
     deleted,
     edited,
@@ -29,7 +29,7 @@ from gateway.platforms.discord.parsing import (
     said,
     thread_name,
 )
-from gateway.platforms.discord.transport import PAGE, GuildReadable, Handler, Line, Readable
+from gateway.platforms.discord.transport import PAGE, DiscordTransport, GuildReadable, Handler, Readable
 
 log = structlog.get_logger()
 
@@ -47,8 +47,16 @@ _EPHEMERAL = 1 << 6
 _MESSAGE, _NOTHING_NEW = 4, 6  # kinds of answers to an interaction
 
 
-class Listener:
-    def __init__(self, line: Line, me: Me, inlet: Inlet, background: asyncio.TaskGroup, *, own_threads: bool) -> None:
+class DiscordListener:
+    def __init__(
+        self,
+        line: DiscordTransport,
+        me: DiscordIdentity,
+        inlet: Inlet,
+        background: asyncio.TaskGroup,
+        *,
+        own_threads: bool,
+    ) -> None:
         self._line = line
         self._me = me
         self._inlet = inlet
@@ -210,7 +218,7 @@ class Listener:
 
     # What was missed.
 
-    async def _read(self, channel_id: int, after: int) -> Page | None:
+    async def _read(self, channel_id: int, after: int) -> HistoryPage | None:
         first = self._first_heard.get(channel_id)
         try:
             if first is None:
@@ -234,11 +242,11 @@ class Listener:
         if first is not None:
             del self._first_heard[channel_id]
             self._fetched.pop(channel_id, None)
-            return Page(events=(*events, Event(mark=first - 1)), has_more=False)  # the rest comes live
+            return HistoryPage(events=(*events, Event(mark=first - 1)), has_more=False)  # the rest comes live
         has_more = len(events) == PAGE
         if not has_more:
             self._fetched.pop(channel_id, None)
-        return Page(events=events, has_more=has_more)
+        return HistoryPage(events=events, has_more=has_more)
 
     async def _channel(self, channel_id: int) -> Readable | None:
         channel = self._fetched.get(channel_id) or await self._line.find_channel(channel_id)

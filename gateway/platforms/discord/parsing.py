@@ -151,7 +151,7 @@ Place = discord.abc.GuildChannel | discord.Thread | discord.abc.PrivateChannel |
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Me:
+class DiscordIdentity:
     """The bot that hears."""
 
     account: str
@@ -160,7 +160,7 @@ class Me:
     commands: frozenset[str] = frozenset()  # by which we know that a command is meant for us
 
 
-def said(message: discord.Message, me: Me) -> InboundMessage | None:
+def said(message: discord.Message, me: DiscordIdentity) -> InboundMessage | None:
     """None for our own, for what only Discord itself says, and for what holds nothing that we could read."""
     if message.author.id == me.id or message.type not in _WRITTEN_BY_SOMEBODY:
         return None
@@ -182,7 +182,7 @@ def said(message: discord.Message, me: Me) -> InboundMessage | None:
     )
 
 
-def edited(message: discord.Message, me: Me) -> InboundMessage | None:
+def edited(message: discord.Message, me: DiscordIdentity) -> InboundMessage | None:
     """None for a change that nobody made by editing, such as the preview of a link."""
     said_now = said(message, me)
     if message.edited_at is None or said_now is None:
@@ -206,7 +206,7 @@ def deleted(message_id: int, key: SessionKey, sender: Sender, *, at_ms: int) -> 
 
 
 def reacted(
-    event: discord.RawReactionActionEvent, me: Me, channel: Place, *, key: SessionKey | None, at_ms: int
+    event: discord.RawReactionActionEvent, me: DiscordIdentity, channel: Place, *, key: SessionKey | None, at_ms: int
 ) -> InboundMessage | None:
     """`key` is that of the message, where it is known."""
     if event.user_id == me.id:
@@ -228,7 +228,7 @@ def reacted(
     )
 
 
-def acted(interaction: Interaction, me: Me) -> InboundMessage | None:
+def acted(interaction: Interaction, me: DiscordIdentity) -> InboundMessage | None:
     """A pressed button, or a slash command as if it had been typed; None for what we do not offer."""
     if interaction.channel_id is None or interaction.data is None:
         return None
@@ -250,7 +250,7 @@ def acted(interaction: Interaction, me: Me) -> InboundMessage | None:
     return None
 
 
-def thread_name(message: discord.Message, me: Me) -> str:
+def thread_name(message: discord.Message, me: DiscordIdentity) -> str:
     """Of the thread that this message begins where each conversation has one of its own; empty where it begins none."""
     if not isinstance(message.channel, discord.TextChannel) or message.author.bot or not _mentions(message, me):
         return ""
@@ -265,7 +265,7 @@ def in_thread(message: InboundMessage, name: str) -> InboundMessage:
     return replace(message, key=key, place_name=name)
 
 
-def key_of(me: Me, channel_id: int, channel: Place, *, in_guild: bool) -> SessionKey:
+def key_of(me: DiscordIdentity, channel_id: int, channel: Place, *, in_guild: bool) -> SessionKey:
     platform, _, account = me.account.partition("@")
     kind = "channel"
     if not in_guild:
@@ -300,7 +300,7 @@ def _in_guild(message: discord.Message) -> bool:
     return message.guild is not None or not isinstance(message.channel, discord.DMChannel)
 
 
-def _is_addressed(message: discord.Message, me: Me) -> bool:
+def _is_addressed(message: discord.Message, me: DiscordIdentity) -> bool:
     if not _in_guild(message):
         return True
     if message.message_snapshots:
@@ -314,12 +314,12 @@ def _is_addressed(message: discord.Message, me: Me) -> bool:
     return _mentions(message, me) or _is_our_command(message.content, me)
 
 
-def _is_our_command(content: str, me: Me) -> bool:
+def _is_our_command(content: str, me: DiscordIdentity) -> bool:
     name, *_ = command_in(content, me.id).split(maxsplit=1) or [""]
     return name.removeprefix("/").lower() in me.commands
 
 
-def _mentions(message: discord.Message, me: Me) -> bool:
+def _mentions(message: discord.Message, me: DiscordIdentity) -> bool:
     if me.id in message.raw_mentions:
         return True
     return any(role.tags is not None and role.tags.bot_id == me.id for role in message.role_mentions)

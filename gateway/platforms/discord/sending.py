@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gateway.platforms.discord.formatting import Enclosed, Letter
+from gateway.platforms.discord.formatting import DiscordAttachment, DiscordPost
 from gateway.platforms.outgoing import DOCUMENT_NAME, Document
 
 Wire = Mapping[str, Any]
@@ -25,7 +25,7 @@ def draft_in(history: Iterable[Wire], me: int) -> int | None:
     return None
 
 
-def found_in(history: Iterable[Wire], letter: Letter, me: int, after: int) -> int | None:
+def found_in(history: Iterable[Wire], letter: DiscordPost, me: int, after: int) -> int | None:
     """Its id, which is larger than `after`."""
     for message in history:
         number = int(message["id"])
@@ -35,21 +35,21 @@ def found_in(history: Iterable[Wire], letter: Letter, me: int, after: int) -> in
     return None
 
 
-def _quotes_as(message: Wire, letter: Letter) -> bool:
+def _quotes_as(message: Wire, letter: DiscordPost) -> bool:
     """One that quotes nothing may be ours as well: what it quoted was gone when it was sent."""
     quoted = (message.get("message_reference") or {}).get("message_id")
     return quoted is None or (letter.quotes is not None and str(quoted) == str(letter.quotes))
 
 
-def _says(message: Wire, letter: Letter) -> bool:
+def _says(message: Wire, letter: DiscordPost) -> bool:
     page, files = letter.page, message["attachments"]
     if isinstance(page, Document):
         return any(file["filename"] == DOCUMENT_NAME and file["size"] == len(page.content) for file in files)
-    if isinstance(page, Enclosed) and files:
+    if isinstance(page, DiscordAttachment) and files:
         shown = _bare(page.name), page.media.size_bytes
         return any((_bare(str(file["filename"])), file["size"]) == shown for file in files)
     content = str(message["content"]).strip()
-    if isinstance(page, Enclosed):  # it may have been told of in words instead
+    if isinstance(page, DiscordAttachment):  # it may have been told of in words instead
         return bool(content) and content.startswith(page.in_words("").text.partition(" could not be sent:")[0])
     return content == page.text.strip() and not files
 

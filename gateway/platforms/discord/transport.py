@@ -84,13 +84,13 @@ class Requests(HTTPClient):
         return session
 
 
-class Socket(DiscordWebSocket):
+class DiscordSocket(DiscordWebSocket):
     async def received_message(self, msg: Any, /) -> None:
         self._dispatch("frame", self)
         await super().received_message(msg)
 
 
-class Line(discord.Client):
+class DiscordTransport(discord.Client):
     """Holds what one run needs. Events go to `handlers` as they come, in order and without a task for each."""
 
     http: Requests
@@ -101,11 +101,11 @@ class Line(discord.Client):
         discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
         self.handlers: Mapping[str, Handler] = {}
         self._api_url = api_url
-        self._socket: Socket | None = None
+        self._socket: DiscordSocket | None = None
         self._is_established = False
         self._reopened: deque[float] = deque(maxlen=_MANY_REOPENINGS)
         self._holders = 0
-        self._lost: Socket | None = None  # its session may be taken up again
+        self._lost: DiscordSocket | None = None  # its session may be taken up again
         self._lost_at = 0.0
         super().__init__(
             intents=_INTENTS,
@@ -134,7 +134,7 @@ class Line(discord.Client):
             _contained(event, handler)(*args, **kwargs)
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator["Line"]:
+    async def held(self) -> AsyncIterator["DiscordTransport"]:
         """Whoever leaves last closes it: a send that is under way when listening fails may still get its answer."""
         self._holders += 1
         try:
@@ -199,14 +199,16 @@ class Line(discord.Client):
                     del self._connection._ready_state  # else guilds that come later would wait in it for ever
             await self._hang_up(_GOODBYE if self._lost is None else _BACK_SOON)
 
-    async def _open(self, gateway: URL, old: Socket | None, before_identify: Callable[[], Awaitable[None]]) -> Socket:
+    async def _open(
+        self, gateway: URL, old: DiscordSocket | None, before_identify: Callable[[], Awaitable[None]]
+    ) -> DiscordSocket:
         await self._hang_up(_BACK_SOON)
         if old is None:
             await before_identify()
             async with asyncio.timeout(_OPEN_SECONDS):
-                return await Socket.from_client(self, initial=True, gateway=gateway)
+                return await DiscordSocket.from_client(self, initial=True, gateway=gateway)
         async with asyncio.timeout(_RESUME_SECONDS):
-            return await Socket.from_client(
+            return await DiscordSocket.from_client(
                 self, gateway=old.gateway, session=old.session_id, sequence=old.sequence, resume=True
             )
 

@@ -9,9 +9,9 @@ import structlog
 from gateway.clock import now_ms
 from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.messages import Cursor
-from gateway.platforms.slack.channels import SINCE, Room, Rooms, just_before
-from gateway.platforms.slack.listener import Listener
-from gateway.platforms.slack.web_api import Api, Refused, SlackProblem, TooFast, Wire
+from gateway.platforms.slack.channels import SINCE, Rooms, SlackChannel, just_before
+from gateway.platforms.slack.listener import SlackListener
+from gateway.platforms.slack.web_api import Api, Refused, SlackProblem, SlackTooFast, Wire
 from gateway.policies.backoff import backoff_seconds
 
 log = structlog.get_logger()
@@ -30,7 +30,7 @@ Ask = Callable[..., Awaitable[Wire]]
 
 
 class CatchingUp:
-    def __init__(self, api: Api, rooms: Rooms, listener: Listener, account: str) -> None:
+    def __init__(self, api: Api, rooms: Rooms, listener: SlackListener, account: str) -> None:
         self._api = api
         self._rooms = rooms
         self._listener = listener
@@ -104,7 +104,7 @@ class CatchingUp:
         young = sorted(found, key=lambda one: str(one.get("created") or ""), reverse=True)[:_MAX_UNHEARD]
         return [str(one["id"]) for one in young if one.get("id") and one.get("user") != _SLACKBOT]
 
-    async def _catch_up(self, room: Room) -> None:
+    async def _catch_up(self, room: SlackChannel) -> None:
         doubts = room.doubts
         try:
             count = await self._read(room)
@@ -126,14 +126,14 @@ class CatchingUp:
         if count:
             log.info("caught up", account=self._account, chat=room.id, messages=count)
 
-    async def _forget(self, room: Room) -> None:
+    async def _forget(self, room: SlackChannel) -> None:
         """We are no longer in there: should we come back, it is as if for the first time."""
         async with room.lock:
             await self._listener.inlet.accept([], room.cursor(""))
             room.seen = ""
             room.current.set()
 
-    async def _read(self, room: Room) -> int:
+    async def _read(self, room: SlackChannel) -> int:
         day_ago = seconds_ago(DAY_SECONDS)
         since = max(just_before(room.seen, _OVERLAP_SECONDS), day_ago, self._rooms.history_since)
         is_dm = room.id.startswith("D")
@@ -158,7 +158,7 @@ class CatchingUp:
         """What people said before they invited us was not said to us, even where they spoke of us."""
         return shown.get("subtype") in _JOINED and shown.get("user") == self._listener.me.user
 
-    async def _take(self, room: Room, shown: list[Wire]) -> int:
+    async def _take(self, room: SlackChannel, shown: list[Wire]) -> int:
         ordered = sorted(shown, key=lambda one: str(one["ts"]))
         count = 0
         for start in range(0, len(ordered), _TAKEN_AT_ONCE):
@@ -175,7 +175,7 @@ class CatchingUp:
         while True:
             try:
                 return await self._api.call(method, **arguments)
-            except TooFast as error:
+            except SlackTooFast as error:
                 await asyncio.sleep(error.seconds)
 
 

@@ -26,7 +26,7 @@ class Arrival:
 
 
 @dataclass(slots=True, eq=False)
-class Room:
+class SlackChannel:
     """A channel. `seen` is the newest message of it that is ours to answer for; ts sort as text."""
 
     id: str
@@ -97,7 +97,7 @@ class Rooms:
         self.history_since = ""  # what was said before that may have been answered though we do not know it
         self.since = ""  # when we first listened: what was said before that was not said to us
         self.are_listed = False  # whether Slack was asked where else we are, since something may have been missed
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, SlackChannel] = {}
         self._placed: OrderedDict[tuple[str, str], str] = OrderedDict()  # message -> its thread
         self._taken: OrderedDict[tuple[str, str], bool] = OrderedDict()  # message -> was it said to us
 
@@ -109,12 +109,12 @@ class Rooms:
             seen, _, threads = value.partition(" ")
             if channel.startswith(_PREFIX) and is_ts(seen):
                 id_ = channel.removeprefix(_PREFIX)
-                self._rooms.setdefault(id_, Room(id_)).recall(seen, threads)
+                self._rooms.setdefault(id_, SlackChannel(id_)).recall(seen, threads)
         self.doubt_all()
 
-    def room(self, channel: str) -> Room:
+    def room(self, channel: str) -> SlackChannel:
         if channel not in self._rooms:
-            self._rooms[channel] = Room(channel)
+            self._rooms[channel] = SlackChannel(channel)
             if not self.are_listed:
                 self._doubt(self._rooms[channel])
         return self._rooms[channel]
@@ -125,13 +125,13 @@ class Rooms:
         for room in self._rooms.values():
             self._doubt(room)
 
-    def _doubt(self, room: Room) -> None:
+    def _doubt(self, room: SlackChannel) -> None:
         if room.seen:
             room.doubt()
         elif self.since:  # the first words in there may be among what was missed
             room.behind(self.since)
 
-    def behind(self) -> list[Room]:
+    def behind(self) -> list[SlackChannel]:
         """Those first in which somebody speaks now, then the most recently used."""
         return sorted((room for room in self._rooms.values() if not room.caught_up), key=_urgency, reverse=True)
 
@@ -172,5 +172,5 @@ def just_before(ts: str, seconds: int = 0) -> str:
     return f"{micros // 1_000_000:010d}.{micros % 1_000_000:06d}"
 
 
-def _urgency(room: Room) -> tuple[bool, str]:
+def _urgency(room: SlackChannel) -> tuple[bool, str]:
     return room.waiting > 0, max((room.seen, *room.threads.values()))

@@ -17,7 +17,7 @@ from gateway.platforms.outgoing import (
     not_sent,
     piece_of,
 )
-from gateway.platforms.slack.errors import Refusal
+from gateway.platforms.slack.errors import SlackRejection
 from gateway.platforms.slack.markdown import (
     MAX_MARKDOWN_UNITS,
     MAX_TEXT_CHARS,
@@ -42,7 +42,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Enclosed:
+class SlackAttachment:
     """A file that the answer names."""
 
     media: Media
@@ -51,19 +51,19 @@ class Enclosed:
     def name(self) -> str:
         return file_name(self.media)
 
-    def fitting(self, content: bytes | None) -> "Enclosed | Words":
+    def fitting(self, content: bytes | None) -> "SlackAttachment | Words":
         return self if content is not None else self.in_words(GONE)
 
     def in_words(self, reason: str) -> Words:
         return Words(markdown=not_sent(self.media, reason, mark="`"))
 
 
-Page = Words | Document | Enclosed
+Page = Words | Document | SlackAttachment
 Look = Literal["markdown", "sections", "text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class SlackPost:
     channel: str
     page: Page
     key: str
@@ -89,18 +89,18 @@ class Letter:
             return {**form, "ts": self.edits}
         return {**form, "thread_ts": self.thread or None, "unfurl_links": False, "unfurl_media": False}
 
-    def amended(self, problem: Refusal) -> "Letter | None":
+    def amended(self, problem: SlackRejection) -> "SlackPost | None":
         """Without what Slack refused; None when there is nothing left to try. Ends, since each step takes away."""
         match problem:
-            case Refusal.NO_THREAD if self.thread:
+            case SlackRejection.NO_THREAD if self.thread:
                 return replace(self, thread="")
-            case Refusal.NOTHING_TO_EDIT | Refusal.TOO_LONG if self.edits:
+            case SlackRejection.NOTHING_TO_EDIT | SlackRejection.TOO_LONG if self.edits:
                 return replace(self, edits="")
-            case Refusal.BLOCKS if self.look == "markdown":
+            case SlackRejection.BLOCKS if self.look == "markdown":
                 return replace(self, look="sections")
-            case Refusal.BLOCKS if self.look == "sections":
+            case SlackRejection.BLOCKS if self.look == "sections":
                 return replace(self, look="text")
-            case Refusal.FILE | Refusal.TOO_LONG if isinstance(self.page, Enclosed):
+            case SlackRejection.FILE | SlackRejection.TOO_LONG if isinstance(self.page, SlackAttachment):
                 return replace(self, page=self.page.in_words("Slack does not take it here"))
             case _:
                 return None
@@ -128,7 +128,7 @@ def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool 
     `needs_words`: the first takes the place of an earlier message, or has buttons, which a file cannot.
     """
     words = _words(markdown if markdown or not needs_words else names_of(files))
-    return (*words, *(Enclosed(media=media) for media in files))
+    return (*words, *(SlackAttachment(media=media) for media in files))
 
 
 def _words(markdown: str) -> tuple[Page, ...]:
@@ -139,11 +139,11 @@ def _words(markdown: str) -> tuple[Page, ...]:
     return _head(markdown), Document(text=markdown)
 
 
-def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> Letter:
+def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> SlackPost:
     piece, last = piece_of(message, pages), len(pages) - 1
     # A file has no place for buttons.
     last_words = max((place for place, page in enumerate(pages) if isinstance(page, Words)), default=-1)
-    return Letter(
+    return SlackPost(
         channel=message.address.chat,
         page=pages[piece],
         key=message.key,
@@ -155,7 +155,7 @@ def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> Letter:
     )
 
 
-def is_copy(shown: Wire, letter: Letter) -> bool:
+def is_copy(shown: Wire, letter: SlackPost) -> bool:
     """Whether a message of ours that stands in the channel is this very piece."""
     metadata = shown.get("metadata")
     payload = metadata.get("event_payload") if isinstance(metadata, dict) else None
@@ -165,7 +165,7 @@ def is_copy(shown: Wire, letter: Letter) -> bool:
     match letter.page:
         case Document() as page:
             wanted = DOCUMENT_NAME, len(page.content)
-        case Enclosed() as page:
+        case SlackAttachment() as page:
             wanted = page.name, page.media.size_bytes
         case _:
             return False

@@ -120,7 +120,7 @@ _SPOKEN = (None, "", "bot_message", "file_share", "me_message", "thread_broadcas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Me:
+class SlackIdentity:
     """The bot that hears."""
 
     account: str
@@ -130,23 +130,23 @@ class Me:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SlackPlace:
     id: str
     kind: PlaceKind
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class EventContext:
     """What an event does not say by itself."""
 
-    place: Place
+    place: SlackPlace
     names: Mapping[str, str]  # of people, by id
     our_threads: Collection[str] = ()  # in which we have spoken or were mentioned
     thread: str = ""  # of the message that a reaction is about
 
 
-def read_event(event: Wire, me: Me, known: Known) -> InboundMessage | None:
+def read_event(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     """None for what is not meant for anybody like us."""
     match event.get("type"), event.get("subtype"):
         case "message", "message_changed":
@@ -161,7 +161,7 @@ def read_event(event: Wire, me: Me, known: Known) -> InboundMessage | None:
             return None
 
 
-def read_message(message: Wire, me: Me, known: Known) -> InboundMessage | None:
+def read_message(message: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     """One that was just said, or that the history shows."""
     if message.get("subtype") not in _SPOKEN or message.get("hidden") or is_our_own(message, me):
         return None
@@ -190,7 +190,7 @@ def answering(message: InboundMessage, opening: Wire, names: Mapping[str, str]) 
     return replace(message, parts=(Quote(author=_author(opening, names).name, text=words), *message.parts))
 
 
-def read_press(body: Wire, me: Me, known: Known) -> InboundMessage | None:
+def read_press(body: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     """The press of a button below one of our messages."""
     where, action, who = body.get("container") or {}, body["actions"][0], str(body["user"]["id"])
     below = str(where.get("message_ts") or (body.get("message") or {}).get("ts") or "")
@@ -214,7 +214,7 @@ def read_press(body: Wire, me: Me, known: Known) -> InboundMessage | None:
 
 
 def read_command(
-    body: Wire, me: Me, known: Known, *, umbrella: str, commands: Collection[str], at_ms: int
+    body: Wire, me: SlackIdentity, known: EventContext, *, umbrella: str, commands: Collection[str], at_ms: int
 ) -> InboundMessage | None:
     """`/hermes help` is our /help, `/hermes what is new` a message; Slack gives it neither a time nor a thread."""
     words = encodable(str(body.get("text") or "")).strip()
@@ -246,7 +246,7 @@ def thread_of(message: Wire, kind: PlaceKind) -> str:
     return str(message.get("thread_ts") or (message["ts"] if kind == "channel" else ""))
 
 
-def is_our_own(message: Wire, me: Me) -> bool:
+def is_our_own(message: Wire, me: SlackIdentity) -> bool:
     return message.get("user") == me.user or (bool(me.bot) and message.get("bot_id") == me.bot)
 
 
@@ -260,7 +260,7 @@ def is_ts(written: str) -> bool:
     return bool(dot) and written.isascii() and seconds.isdecimal() and fraction.isdecimal()
 
 
-def _changed(event: Wire, me: Me, known: Known) -> InboundMessage | None:
+def _changed(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     now, before = event["message"], event.get("previous_message") or {}
     if now.get("subtype") == "tombstone":  # what is left of a message with answers below it
         return _deleted(before, str(now["ts"]), event, me, known)
@@ -270,7 +270,7 @@ def _changed(event: Wire, me: Me, known: Known) -> InboundMessage | None:
     return _noted(said, "edit", event) if said is not None else None
 
 
-def _deleted(before: Wire, ts: str, event: Wire, me: Me, known: Known) -> InboundMessage | None:
+def _deleted(before: Wire, ts: str, event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     """Slack does not say who deleted it: it counts as its author, as what they said does."""
     said = read_message({**before, "ts": ts, "text": before.get("text") or "?", "files": []}, me, known)
     return _noted(said, "deletion", event, parts=()) if said is not None else None
@@ -282,7 +282,7 @@ def _noted(said: InboundMessage, kind: Kind, event: Wire, *, parts: tuple[Part, 
     return replace(said, kind=kind, parts=said.parts if parts is None else parts, sent_ms=at_ms, edited_ms=at_ms)
 
 
-def _reaction(event: Wire, me: Me, known: Known) -> InboundMessage | None:
+def _reaction(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     item, who, at = event["item"], str(event["user"]), str(event["event_ts"])
     if item.get("type") != "message" or who == me.user:
         return None
@@ -303,7 +303,7 @@ def _reaction(event: Wire, me: Me, known: Known) -> InboundMessage | None:
     )
 
 
-def _key(me: Me, place: Place, thread: str) -> SessionKey:
+def _key(me: SlackIdentity, place: SlackPlace, thread: str) -> SessionKey:
     platform, _, account = me.account.partition("@")
     return SessionKey(platform=platform, account=account, kind=place.kind, chat=place.id, thread=thread)
 
@@ -317,7 +317,7 @@ def _author(message: Wire, names: Mapping[str, str]) -> Sender:
     return Sender(id=user or bot, name=one_line(name), is_bot=True)
 
 
-def _is_addressed(message: Wire, me: Me, known: Known, thread: str) -> bool:
+def _is_addressed(message: Wire, me: SlackIdentity, known: EventContext, thread: str) -> bool:
     if known.place.kind == "dm" or message.get("type") == "app_mention":
         return True
     if me.user in mentioned(str(message.get("text") or "")):

@@ -3,35 +3,35 @@
 import asyncio
 
 from gateway.platforms.outgoing import DOCUMENT_NAME, Document
-from gateway.platforms.slack.formatting import Enclosed, Letter
-from gateway.platforms.slack.web_api import Api, MaybeSent, NotSent, SlackProblem
+from gateway.platforms.slack.formatting import SlackAttachment, SlackPost
+from gateway.platforms.slack.web_api import Api, SlackMaybeSent, SlackNotSent, SlackProblem
 
 _FILE_LOOKS = 5
 _FILE_LOOK_SECONDS = 0.5
 
 
-async def put(api: Api, letter: Letter, content: bytes = b"") -> str:
+async def put(api: Api, letter: SlackPost, content: bytes = b"") -> str:
     """The ts of the message. `content` is that of an enclosed file."""
     if isinstance(letter.page, Document):
         return await _upload(api, letter, DOCUMENT_NAME, letter.page.content)
-    if isinstance(letter.page, Enclosed):
+    if isinstance(letter.page, SlackAttachment):
         return await _upload(api, letter, letter.page.name, content)
     answer = await api.call("chat.update" if letter.edits else "chat.postMessage", **letter.form)
     ts = answer.get("ts")
     if not isinstance(ts, str):
-        raise MaybeSent("the answer is not Slack's")
+        raise SlackMaybeSent("the answer is not Slack's")
     return ts
 
 
-async def _upload(api: Api, letter: Letter, name: str, content: bytes) -> str:
+async def _upload(api: Api, letter: SlackPost, name: str, content: bytes) -> str:
     try:
         ticket = await api.call("files.getUploadURLExternal", filename=name, length=len(content))
         file_id = str(ticket["file_id"])
         await api.upload(str(ticket["upload_url"]), content)
-    except MaybeSent as error:
-        raise NotSent(str(error)) from None  # nobody sees it before the upload is completed
+    except SlackMaybeSent as error:
+        raise SlackNotSent(str(error)) from None  # nobody sees it before the upload is completed
     except KeyError:
-        raise NotSent("the answer is not Slack's") from None
+        raise SlackNotSent("the answer is not Slack's") from None
     await api.call(
         "files.completeUploadExternal",
         files=[{"id": file_id, "title": name}],

@@ -50,7 +50,7 @@ class Sockets:
         self._take = take
         self._heard = heard
         self._missed = missed
-        self._open: set[Socket] = set()
+        self._open: set[SlackSocket] = set()
         self._has_opened = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending: asyncio.Future[Exception] | None = None
@@ -99,7 +99,7 @@ class Sockets:
             link = await self._api.open_socket()
         except SlackProblem as error:
             return hearing_problem(error, self._variable)
-        socket = Socket(link, take=self._take, heard=self._heard, failed=self._end)
+        socket = SlackSocket(link, take=self._take, heard=self._heard, failed=self._end)
         if await socket.said_hello():
             was_deaf = not self._open
             self._open.add(socket)
@@ -122,7 +122,7 @@ class Sockets:
             self._ending.set_result(problem)
 
 
-class Socket:
+class SlackSocket:
     def __init__(
         self,
         link: ClientWebSocketResponse,

@@ -52,21 +52,21 @@ class Refused(SlackProblem):
         self.needed = needed  # the scope that is missing
 
 
-class TooFast(SlackProblem):
+class SlackTooFast(SlackProblem):
     def __init__(self, seconds: float) -> None:
         super().__init__(f"Slack asks us to wait for {seconds:.0f} seconds")
         self.seconds = seconds
 
 
-class TooLarge(SlackProblem):
+class SlackTooLarge(SlackProblem):
     pass
 
 
-class NotSent(SlackProblem):
+class SlackNotSent(SlackProblem):
     pass
 
 
-class MaybeSent(SlackProblem):
+class SlackMaybeSent(SlackProblem):
     pass
 
 
@@ -140,7 +140,7 @@ class Api:
                 if response.status == HTTPStatus.NOT_FOUND:
                     raise Refused("Slack no longer has the file")
                 if response.status != HTTPStatus.OK:
-                    raise NotSent(f"Slack's file server answers with status {response.status}")
+                    raise SlackNotSent(f"Slack's file server answers with status {response.status}")
                 return await _read(response, max_bytes), response.content_type
 
     async def upload(self, url: str, content: bytes) -> None:
@@ -154,13 +154,13 @@ class Api:
                 allow_redirects=False,
             ) as response:
                 if response.status != HTTPStatus.OK:
-                    raise NotSent(f"Slack's file server answers with status {response.status}")
+                    raise SlackNotSent(f"Slack's file server answers with status {response.status}")
 
     async def _call(
         self, client: AsyncWebClient, method: str, arguments: Mapping[str, object]
     ) -> tuple[Wire, Mapping[str, str]]:
         if self._session is None:
-            raise NotSent("the connections to Slack are closed")
+            raise SlackNotSent("the connections to Slack are closed")
         form = {name: _field(value) for name, value in arguments.items() if value is not None}
         with _network_problems():
             try:
@@ -171,13 +171,13 @@ class Api:
                 raise _problem(error.response) from None
             # The SDK trusts the server: what is no JSON object surprises it in many ways.
             except (SlackClientError, AttributeError, TypeError, ValueError) as error:
-                raise MaybeSent("the answer is not Slack's") from error
-        raise MaybeSent("the answer is not Slack's")
+                raise SlackMaybeSent("the answer is not Slack's") from error
+        raise SlackMaybeSent("the answer is not Slack's")
 
     @property
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            raise NotSent("the connections to Slack are closed")
+            raise SlackNotSent("the connections to Slack are closed")
         return self._session
 
     def _is_slacks(self, url: str) -> bool:
@@ -207,13 +207,13 @@ def _network_problems() -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-        raise NotSent(f"no connection to Slack could be made ({why_broken(error)})") from None
+        raise SlackNotSent(f"no connection to Slack could be made ({why_broken(error)})") from None
     except aiohttp.WSServerHandshakeError as error:
-        raise NotSent(f"Slack did not open the socket (status {error.status})") from None
+        raise SlackNotSent(f"Slack did not open the socket (status {error.status})") from None
     except TimeoutError:
-        raise MaybeSent("Slack did not answer in time") from None
+        raise SlackMaybeSent("Slack did not answer in time") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise MaybeSent(f"the connection broke before Slack had answered ({why_broken(error)})") from None
+        raise SlackMaybeSent(f"the connection broke before Slack had answered ({why_broken(error)})") from None
 
 
 def _problem(response: Any) -> SlackProblem:
@@ -223,13 +223,13 @@ def _problem(response: Any) -> SlackProblem:
     told: Wire = data if isinstance(data, dict) else {}
     error = told.get("error")
     if status == HTTPStatus.TOO_MANY_REQUESTS or error in ("ratelimited", "rate_limited"):
-        return TooFast(_wish(response.headers.get("Retry-After")))
+        return SlackTooFast(_wish(response.headers.get("Retry-After")))
     if isinstance(error, str) and error in _TROUBLE:
-        return MaybeSent(f"Slack has trouble of its own ({error})")
+        return SlackMaybeSent(f"Slack has trouble of its own ({error})")
     if isinstance(error, str) and status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return Refused(error, needed=str(told.get("needed") or ""), words=_explanation(told))
     # Something between us and Slack may have passed the call on before it gave up.
-    return MaybeSent(f"the answer is not Slack's (status {status})")
+    return SlackMaybeSent(f"the answer is not Slack's (status {status})")
 
 
 def _explanation(data: Wire) -> str:
@@ -248,5 +248,5 @@ def _wish(header: str | None) -> float:
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     content = await read_at_most(response, max_bytes)
     if content is None:
-        raise TooLarge(too_large(max_bytes))
+        raise SlackTooLarge(too_large(max_bytes))
     return content

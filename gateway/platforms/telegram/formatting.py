@@ -9,7 +9,7 @@ from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
 from gateway.errors import DeliveryRejected
 from gateway.messages import Address, Choice, Media, OutboundMessage
 from gateway.platforms.outgoing import ATTACHED, GONE, HEAD_UNITS, MAX_PIECES, Document, names_of, not_sent, piece_of
-from gateway.platforms.telegram.errors import Refusal
+from gateway.platforms.telegram.errors import TelegramRejection
 from gateway.platforms.telegram.markdown import MAX_UNITS, Formatted, render
 from gateway.platforms.text import utf16_len
 
@@ -39,14 +39,14 @@ _MANNERS: dict[str, Manner] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Enclosed:
+class TelegramAttachment:
     """A file that the answer names."""
 
     media: Media
     manner: Manner
     caption: Formatted = _NO_WORDS
 
-    def fitting(self, content: bytes | None) -> "Enclosed | Formatted":
+    def fitting(self, content: bytes | None) -> "TelegramAttachment | Formatted":
         """As Telegram takes it, by what can be known before it is asked."""
         if content is None:
             return self.in_words(GONE)
@@ -65,11 +65,11 @@ class Enclosed:
         return replace(self.caption, text=f"{self.caption.text}\n\n{sentence}" if self.caption.text else sentence)
 
 
-Page = Formatted | Document | Enclosed
+Page = Formatted | Document | TelegramAttachment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class TelegramPost:
     chat: int
     page: Page
     thread: int | None = None
@@ -87,24 +87,26 @@ class Letter:
         buttons = [InlineKeyboardButton(choice.label, callback_data=choice.action) for choice in self.choices]
         return InlineKeyboardMarkup([buttons[at : at + per_row] for at in range(0, len(buttons), per_row)])
 
-    def amended(self, problem: Refusal) -> "Letter | None":
+    def amended(self, problem: TelegramRejection) -> "TelegramPost | None":
         """Without what Telegram refused; None when there is nothing left to try. Ends, since each step takes away."""
         match problem, self.page:
-            case Refusal.NO_THREAD, _ if self.thread is not None:
+            case TelegramRejection.NO_THREAD, _ if self.thread is not None:
                 return replace(self, thread=None)
-            case Refusal.NOTHING_TO_EDIT, _ if self.edits is not None:
+            case TelegramRejection.NOTHING_TO_EDIT, _ if self.edits is not None:
                 return replace(self, edits=None)
-            case Refusal.NOTHING_TO_QUOTE, _ if self.quotes is not None:
+            case TelegramRejection.NOTHING_TO_QUOTE, _ if self.quotes is not None:
                 return replace(self, quotes=None)
-            case Refusal.TOO_LONG, Formatted() as page:
+            case TelegramRejection.TOO_LONG, Formatted() as page:
                 return replace(self, page=Document(text=page.plain), edits=None)
-            case Refusal.WORDING, Formatted() as page if page.entities:
+            case TelegramRejection.WORDING, Formatted() as page if page.entities:
                 return replace(self, page=Formatted(text=page.plain))
-            case Refusal.WORDING, Enclosed() as page if page.caption.entities:
+            case TelegramRejection.WORDING, TelegramAttachment() as page if page.caption.entities:
                 return replace(self, page=replace(page, caption=Formatted(text=page.caption.text)))
-            case Refusal.FILE | Refusal.WORDING, Enclosed() as page if page.manner != "document":
+            case TelegramRejection.FILE | TelegramRejection.WORDING, TelegramAttachment() as page if (
+                page.manner != "document"
+            ):
                 return replace(self, page=replace(page, manner="document"))
-            case Refusal.FILE | Refusal.WORDING, Enclosed() as page:
+            case TelegramRejection.FILE | TelegramRejection.WORDING, TelegramAttachment() as page:
                 return replace(self, page=page.in_words("Telegram does not take it"))
             case _:
                 return None
@@ -116,7 +118,7 @@ def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool 
     Words come first, then file by file; but one picture takes few words along. `needs_words`: the first takes the place
     of an earlier message, which only words can.
     """
-    enclosed = tuple(Enclosed(media=media, manner=_MANNERS.get(media.mime, "document")) for media in files)
+    enclosed = tuple(TelegramAttachment(media=media, manner=_MANNERS.get(media.mime, "document")) for media in files)
     words = _words(markdown if markdown or not needs_words else names_of(files))
     if needs_words or len(enclosed) != 1 or enclosed[0].manner != "photo":
         return (*words, *enclosed)
@@ -135,16 +137,16 @@ def _words(markdown: str) -> tuple[Page, ...]:
     return _head(markdown), Document(text=markdown)
 
 
-def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> Letter:
+def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> TelegramPost:
     piece, last = piece_of(message, pages), len(pages) - 1
     first = piece == 0
     chat, thread = place_of(message.address)
-    return Letter(
+    return TelegramPost(
         chat=chat,
         page=pages[piece],
         thread=thread,
         quotes=_message_id(message.address.reply_to) if first and chat < 0 else None,
-        edits=_message_id(message.edits) if first and not isinstance(pages[piece], Enclosed) else None,
+        edits=_message_id(message.edits) if first and not isinstance(pages[piece], TelegramAttachment) else None,
         choices=message.choices if piece == last else (),
         silent=not message.notify or not first,  # a long answer rings once
         more=piece < last,

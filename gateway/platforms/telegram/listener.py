@@ -13,7 +13,7 @@ from gateway.clock import now_ms
 from gateway.errors import PlatformUnavailable, StoreUnavailable
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Inlet
-from gateway.platforms.telegram.parsing import KINDS_WE_READ, Me, News, read
+from gateway.platforms.telegram.parsing import KINDS_WE_READ, ParsedUpdate, TelegramIdentity, read
 from gateway.platforms.telegram.transport import ListeningBot
 from gateway.policies.backoff import backoff_seconds
 
@@ -56,11 +56,11 @@ class Position:
 
 
 @dataclass(slots=True, kw_only=True)
-class Listener:
+class TelegramListener:
     """One run's ear."""
 
     bot: ListeningBot
-    me: Me
+    me: TelegramIdentity
     inlet: Inlet
     commands: Collection[str]
     poll_seconds: int
@@ -133,7 +133,7 @@ class Listener:
                 self._answer(one.pressed)
         return position
 
-    def _news(self, page: list[dict[str, Any]]) -> Iterator[News]:
+    def _news(self, page: list[dict[str, Any]]) -> Iterator[ParsedUpdate]:
         at_ms = now_ms()
         for raw in page:
             try:

@@ -46,7 +46,7 @@ _GONE = (ChatMember.LEFT, ChatMember.BANNED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Me:
+class TelegramIdentity:
     """The bot that hears."""
 
     account: str
@@ -56,7 +56,7 @@ class Me:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class ParsedUpdate:
     """What one update means to us."""
 
     messages: tuple[InboundMessage, ...] = ()
@@ -67,7 +67,7 @@ class News:
     note: str = ""  # for the log
 
 
-def read(update: Update, me: Me, commands: Collection[str], *, at_ms: int) -> News:
+def read(update: Update, me: TelegramIdentity, commands: Collection[str], *, at_ms: int) -> ParsedUpdate:
     """`at_ms` stands in where Telegram gives no time."""
     if update.callback_query is not None:
         return _press(update.callback_query, me, at_ms)
@@ -79,28 +79,28 @@ def read(update: Update, me: Me, commands: Collection[str], *, at_ms: int) -> Ne
         return _said(said, me, commands)
     if (edited := update.edited_message or update.edited_channel_post) is not None:
         return _edited(edited, me, commands, update.update_id)
-    return News()
+    return ParsedUpdate()
 
 
-def _said(message: Message, me: Me, commands: Collection[str]) -> News:
+def _said(message: Message, me: TelegramIdentity, commands: Collection[str]) -> ParsedUpdate:
     if message.migrate_to_chat_id is not None:
-        return News(moved=(str(message.chat.id), str(message.migrate_to_chat_id)))
+        return ParsedUpdate(moved=(str(message.chat.id), str(message.migrate_to_chat_id)))
     said = _inbound(message, me, commands)
-    return News(messages=(said,)) if said is not None else News()
+    return ParsedUpdate(messages=(said,)) if said is not None else ParsedUpdate()
 
 
-def _edited(message: Message, me: Me, commands: Collection[str], update_id: int) -> News:
+def _edited(message: Message, me: TelegramIdentity, commands: Collection[str], update_id: int) -> ParsedUpdate:
     said = _inbound(message, me, commands)
     if said is None or message.location is not None:  # a live location: nobody says anything at each step
-        return News()
+        return ParsedUpdate()
     at_ms = _ms(message.edit_date or message.date)
     # Telegram counts seconds: two edits within one are still two, and the later has the higher number.
     order = at_ms // 1000 * _UPDATE_IDS + update_id % _UPDATE_IDS
     edit = replace(said, kind="edit", sent_ms=at_ms, edited_ms=order, more_follows=False)
-    return News(messages=(edit,))
+    return ParsedUpdate(messages=(edit,))
 
 
-def _inbound(message: Message, me: Me, commands: Collection[str]) -> InboundMessage | None:
+def _inbound(message: Message, me: TelegramIdentity, commands: Collection[str]) -> InboundMessage | None:
     parts = parts_of(message)
     if not parts or _is_our_own(message, me):
         return None
@@ -120,10 +120,10 @@ def _inbound(message: Message, me: Me, commands: Collection[str]) -> InboundMess
     )
 
 
-def _press(query: CallbackQuery, me: Me, at_ms: int) -> News:
+def _press(query: CallbackQuery, me: TelegramIdentity, at_ms: int) -> ParsedUpdate:
     below = query.message
     if below is None or query.data is None:  # a game, or below a message that was not sent by us
-        return News(pressed=query.id)
+        return ParsedUpdate(pressed=query.id)
     message = InboundMessage(
         key=_key(below.chat, me, _thread(below) if isinstance(below, Message) else ""),
         message_id=query.id,
@@ -134,16 +134,16 @@ def _press(query: CallbackQuery, me: Me, at_ms: int) -> News:
         about=str(below.message_id),
         place_name=one_line(below.chat.title),
     )
-    return News(messages=(message,), pressed=query.id)
+    return ParsedUpdate(messages=(message,), pressed=query.id)
 
 
-def _reaction(reaction: MessageReactionUpdated, me: Me, update_id: int) -> News:
+def _reaction(reaction: MessageReactionUpdated, me: TelegramIdentity, update_id: int) -> ParsedUpdate:
     if reaction.user is not None:
         sender = _user(reaction.user)
     elif reaction.actor_chat is not None:  # a channel, or an administrator without a name
         sender = _chat_as_sender(reaction.actor_chat)
     else:
-        return News()
+        return ParsedUpdate()
     message = InboundMessage(
         key=_key(reaction.chat, me),  # Telegram does not say in which topic
         message_id=f"{reaction.message_id}:{sender.id}:{update_id}",
@@ -155,26 +155,28 @@ def _reaction(reaction: MessageReactionUpdated, me: Me, update_id: int) -> News:
         addressed=reaction.chat.type == Chat.PRIVATE,
         place_name=one_line(reaction.chat.title),
     )
-    return News(messages=(message,))
+    return ParsedUpdate(messages=(message,))
 
 
-def _membership(change: ChatMemberUpdated) -> News:
+def _membership(change: ChatMemberUpdated) -> ParsedUpdate:
     chat = str(change.chat.id)
     private = change.chat.type == Chat.PRIVATE
     was_gone, is_gone = change.old_chat_member.status in _GONE, change.new_chat_member.status in _GONE
     if is_gone:
-        return News(chat=chat, note="a user blocked the bot" if private else "the bot was removed from a chat")
+        return ParsedUpdate(chat=chat, note="a user blocked the bot" if private else "the bot was removed from a chat")
     note = ("a user started the bot" if private else "the bot was added to a chat") if was_gone else ""
-    return News(chat=chat, reachable=True, note=note)  # where it was before, it may have been given the right to write
+    return ParsedUpdate(
+        chat=chat, reachable=True, note=note
+    )  # where it was before, it may have been given the right to write
 
 
-def _key(chat: Chat, me: Me, thread: str = "") -> SessionKey:
+def _key(chat: Chat, me: TelegramIdentity, thread: str = "") -> SessionKey:
     platform, _, account = me.account.partition("@")
     kind = {Chat.PRIVATE: "dm", Chat.CHANNEL: "channel"}.get(chat.type, "group")
     return SessionKey(platform=platform, account=account, kind=kind, chat=str(chat.id), thread=thread)
 
 
-def _mark(chat: Chat, me: Me) -> int:
+def _mark(chat: Chat, me: TelegramIdentity) -> int:
     """In private chats and small groups each bot has numbers of its own: what is said to a later bot of the account
     would be taken for second copies of what was said to the first."""
     return 0 if chat.type in _NUMBERED_FOR_ALL else me.mark
@@ -200,11 +202,11 @@ def _chat_as_sender(chat: Chat) -> Sender:
     return Sender(id=str(chat.id), name=one_line(chat.effective_name))
 
 
-def _is_our_own(message: Message, me: Me) -> bool:
+def _is_our_own(message: Message, me: TelegramIdentity) -> bool:
     return message.sender_chat is None and message.from_user is not None and message.from_user.id == me.id
 
 
-def _is_addressed(message: Message, me: Me, commands: Collection[str]) -> bool:
+def _is_addressed(message: Message, me: TelegramIdentity, commands: Collection[str]) -> bool:
     if message.chat.type == Chat.PRIVATE:
         return True
     if message.forward_origin is not None:
@@ -223,13 +225,13 @@ def _is_addressed(message: Message, me: Me, commands: Collection[str]) -> bool:
     return any(_names_us(text, entity, me) for entity in entities)
 
 
-def _names_us(text: str, entity: MessageEntity, me: Me) -> bool:
+def _names_us(text: str, entity: MessageEntity, me: TelegramIdentity) -> bool:
     if entity.type == MessageEntity.TEXT_MENTION:
         return entity.user is not None and entity.user.id == me.id
     return entity.type == MessageEntity.MENTION and words_at(text, entity).casefold() == f"@{me.username}".casefold()
 
 
-def _called(message: Message, me: Me) -> str:
+def _called(message: Message, me: TelegramIdentity) -> str:
     text, entities = words_of(message)
     ours = (entity for entity in entities if entity.offset == 0 and _names_us(text, entity, me))
     return next((words_at(text, entity) for entity in ours), "")

@@ -8,20 +8,20 @@ from telegram.error import BadRequest
 
 from gateway.errors import PlatformUnavailable
 from gateway.messages import OutboundMessage
-from gateway.platforms.base import DraftStyle, Known
+from gateway.platforms.base import DraftStyle, KnownMessages
 from gateway.platforms.outgoing import DOCUMENT_NAME, UPLOAD_SECONDS, Document, file_name
 from gateway.platforms.rate_limit import Pace
-from gateway.platforms.telegram.errors import Refusal, refusal
-from gateway.platforms.telegram.formatting import Enclosed, Letter, entities_of, place_of
+from gateway.platforms.telegram.errors import TelegramRejection, refusal
+from gateway.platforms.telegram.formatting import TelegramAttachment, TelegramPost, entities_of, place_of
 from gateway.platforms.telegram.markdown import render
 from gateway.platforms.telegram.transport import ListeningBot
 
 
-async def put(bot: ListeningBot, letter: Letter, content: bytes) -> int:
+async def put(bot: ListeningBot, letter: TelegramPost, content: bytes) -> int:
     """The message's id. `content` is that of a file, if the letter has one."""
     page, keyboard = letter.page, letter.keyboard
     previews = LinkPreviewOptions(is_disabled=True)
-    if letter.edits is not None and not isinstance(page, Document | Enclosed):
+    if letter.edits is not None and not isinstance(page, Document | TelegramAttachment):
         await bot.edit_message_text(
             page.text,
             letter.chat,
@@ -43,7 +43,7 @@ async def put(bot: ListeningBot, letter: Letter, content: bytes) -> int:
     sent: Message
     if isinstance(page, Document):
         sent = await bot.send_document(letter.chat, page.content, filename=DOCUMENT_NAME, **common)
-    elif isinstance(page, Enclosed):
+    elif isinstance(page, TelegramAttachment):
         sent = await _put_file(bot, letter.chat, page, content, common)
     else:
         sent = await bot.send_message(
@@ -52,7 +52,9 @@ async def put(bot: ListeningBot, letter: Letter, content: bytes) -> int:
     return sent.message_id
 
 
-async def _put_file(bot: ListeningBot, chat: int, page: Enclosed, content: bytes, common: dict[str, Any]) -> Message:
+async def _put_file(
+    bot: ListeningBot, chat: int, page: TelegramAttachment, content: bytes, common: dict[str, Any]
+) -> Message:
     fields: dict[str, Any] = {"filename": file_name(page.media), "read_timeout": UPLOAD_SECONDS, **common}
     if page.caption.text:
         fields |= {"caption": page.caption.text, "caption_entities": entities_of(page.caption)}
@@ -104,7 +106,7 @@ class Probes:
         self._pace = pace
         self._not_ours: set[tuple[int, int]] = set()  # chat and message
 
-    async def find(self, bot: ListeningBot, draft: OutboundMessage, known: Known) -> int | None:
+    async def find(self, bot: ListeningBot, draft: OutboundMessage, known: KnownMessages) -> int | None:
         chat, _ = place_of(draft.address)
         answered, ours = draft.address.reply_to, {int(one) for one in known.ids if one.isdecimal()}
         if not answered.isdecimal():
@@ -135,5 +137,5 @@ async def _is_ours(bot: ListeningBot, chat: int, number: int) -> bool:
     try:
         await bot.edit_message_reply_markup(chat, number, reply_markup=None)
     except BadRequest as error:
-        return refusal(error) is Refusal.UNCHANGED
+        return refusal(error) is TelegramRejection.UNCHANGED
     return False

@@ -40,7 +40,7 @@ _KNOWN_REFUSALS = (400, 401, 403, 409)
 _NOT_TELEGRAMS = "the answer is not one that Telegram gives"
 
 
-class TooFast(TelegramError):
+class TelegramTooFast(TelegramError):
     """In place of RetryAfter, which cannot be made without a deprecation warning."""
 
     def __init__(self, seconds: float) -> None:
@@ -48,7 +48,7 @@ class TooFast(TelegramError):
         self.seconds = seconds
 
 
-class TooLarge(TelegramError):
+class TelegramTooLarge(TelegramError):
     pass
 
 
@@ -56,11 +56,11 @@ class NothingThere(InvalidToken):
     pass
 
 
-class NotSent(NetworkError):
+class TelegramNotSent(NetworkError):
     pass
 
 
-class MaybeSent(TimedOut):
+class TelegramMaybeSent(TimedOut):
     pass
 
 
@@ -119,7 +119,7 @@ class AiohttpRequest(BaseRequest):
         if status >= HTTPStatus.MULTIPLE_CHOICES:
             _raise_unless_plain_refusal(status, self.parse_json_payload(payload))
         elif method == "POST" and "result" not in self.parse_json_payload(payload):
-            raise MaybeSent(_NOT_TELEGRAMS)
+            raise TelegramMaybeSent(_NOT_TELEGRAMS)
         return status, payload
 
     async def download(self, url: str, max_bytes: int) -> bytes:
@@ -129,7 +129,7 @@ class AiohttpRequest(BaseRequest):
         )
         status, content = await self._exchange("GET", url, max_bytes, timeout, None)
         if status != HTTPStatus.OK:
-            raise NotSent(f"the file server answers with status {status}")
+            raise TelegramNotSent(f"the file server answers with status {status}")
         return content
 
     @staticmethod
@@ -138,9 +138,9 @@ class AiohttpRequest(BaseRequest):
         try:
             answer = json.loads(payload)
         except (ValueError, RecursionError):
-            raise MaybeSent("Telegram's server gave an answer that is not JSON") from None
+            raise TelegramMaybeSent("Telegram's server gave an answer that is not JSON") from None
         if not isinstance(answer, dict):
-            raise MaybeSent(_NOT_TELEGRAMS)
+            raise TelegramMaybeSent(_NOT_TELEGRAMS)
         return answer
 
     async def _exchange(
@@ -152,7 +152,7 @@ class AiohttpRequest(BaseRequest):
         body: aiohttp.FormData | bytes | None,
     ) -> tuple[int, bytes]:
         if self._session is None:
-            raise NotSent("the connections to Telegram are closed")
+            raise TelegramNotSent("the connections to Telegram are closed")
         try:
             async with self._session.request(
                 method,
@@ -164,30 +164,32 @@ class AiohttpRequest(BaseRequest):
             ) as response:
                 return response.status, await _read(response, max_bytes)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-            raise NotSent(f"no connection to Telegram could be made ({why_broken(error)})") from None
+            raise TelegramNotSent(f"no connection to Telegram could be made ({why_broken(error)})") from None
         except TimeoutError:
-            raise MaybeSent("Telegram did not answer in time") from None
+            raise TelegramMaybeSent("Telegram did not answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise MaybeSent(f"the connection broke before Telegram had answered ({why_broken(error)})") from None
+            raise TelegramMaybeSent(
+                f"the connection broke before Telegram had answered ({why_broken(error)})"
+            ) from None
 
 
 def _raise_unless_plain_refusal(status: int, answer: dict[str, Any]) -> None:
     # Its shape is looked at here: python-telegram-bot trusts it, and would fail in ways that look like bugs of ours.
     parameters, words = answer.get("parameters") or {}, answer.get("description") or ""
     if not isinstance(parameters, dict) or not isinstance(words, str):
-        raise MaybeSent(_NOT_TELEGRAMS)
+        raise TelegramMaybeSent(_NOT_TELEGRAMS)
     if status == HTTPStatus.TOO_MANY_REQUESTS or "retry_after" in parameters:
-        raise TooFast(_seconds(parameters.get("retry_after"), _PATIENCE_SECONDS))
+        raise TelegramTooFast(_seconds(parameters.get("retry_after"), _PATIENCE_SECONDS))
     if not isinstance(parameters.get("migrate_to_chat_id", 0), int):
-        raise MaybeSent(_NOT_TELEGRAMS)
+        raise TelegramMaybeSent(_NOT_TELEGRAMS)
     if status == HTTPStatus.SERVICE_UNAVAILABLE and answer.get("ok") is False:
-        raise NotSent(f"Telegram has trouble of its own (status {status})")
+        raise TelegramNotSent(f"Telegram has trouble of its own (status {status})")
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         # Also said by a server that restarts, of what it has handed on already.
-        raise MaybeSent(f"Telegram has trouble of its own (status {status})")
+        raise TelegramMaybeSent(f"Telegram has trouble of its own (status {status})")
     if not HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
         # A gateway in between may have passed the request on before it gave up.
-        raise MaybeSent(f"something between us and Telegram answered with status {status}")
+        raise TelegramMaybeSent(f"something between us and Telegram answered with status {status}")
     if status == HTTPStatus.NOT_FOUND:
         raise NothingThere(words or "Not Found")
     if status not in _KNOWN_REFUSALS:
@@ -213,7 +215,7 @@ def _body(request_data: RequestData | None) -> aiohttp.FormData | bytes | None:
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     content = await read_at_most(response, max_bytes)
     if content is None:
-        raise TooLarge(f"the answer has more than {max_bytes} bytes")
+        raise TelegramTooLarge(f"the answer has more than {max_bytes} bytes")
     return content
 
 
@@ -241,7 +243,7 @@ class ListeningBot(Bot):
         return page
 
 
-class Line:
+class TelegramTransport:
     def __init__(self, token: str, api_url: str) -> None:
         root = api_url.rstrip("/")
         self._requests = (AiohttpRequest(connections=1), AiohttpRequest(connections=_MOST_AT_ONCE))

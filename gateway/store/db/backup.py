@@ -12,7 +12,7 @@ from hermes_config.places import APPLICATION_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Care:
+class BackupPolicy:
     backups: Path
     backups_kept: int = 7
     upgrade_backups_kept: int = 2

@@ -20,7 +20,7 @@ _COUNT = struct.Struct(">Q")
 _SEAL = struct.Struct(">QQ")  # size in bytes and time of the last change in nanoseconds
 
 
-class Mark:
+class CommitCounter:
     def __init__(self, database: Path) -> None:
         self._path = database.with_suffix(".mark")
         self._file: int | None = None
@@ -61,7 +61,7 @@ class Mark:
 
 def is_lost(database: Path) -> bool:
     """Whether there was a database, and its file is gone or empty now."""
-    return Mark(database).read() > 0 and (not database.exists() or not database.stat().st_size)
+    return CommitCounter(database).read() > 0 and (not database.exists() or not database.stat().st_size)
 
 
 def check_not_lost(database: Path) -> None:
@@ -72,7 +72,7 @@ def check_not_lost(database: Path) -> None:
 
 def seal(database: Path) -> None:
     """Record that the gateway has closed the file in an orderly way and has met no damage in it."""
-    with closing(Mark(database)) as mark:
+    with closing(CommitCounter(database)) as mark:
         mark.write_seal(_look_of(database))
 
 
@@ -80,7 +80,7 @@ def break_seal(database: Path) -> bool:
     """Return whether the file was sealed. It is not from here on: the start after one that fails checks the file."""
     sealed = is_sealed(database)
     if sealed:
-        with closing(Mark(database)) as mark:
+        with closing(CommitCounter(database)) as mark:
             mark.write_seal(bytes(_SEAL.size))
     return sealed
 
@@ -90,7 +90,7 @@ def is_sealed(database: Path) -> bool:
     log = Path(f"{database}-wal")
     if log.exists() and log.stat().st_size:
         return False
-    return Mark(database).read_seal() == _look_of(database)
+    return CommitCounter(database).read_seal() == _look_of(database)
 
 
 def _look_of(database: Path) -> bytes:

@@ -67,7 +67,7 @@ class Transaction:
         return int(row[0]) if row is not None else 0
 
 
-class Connection(aiosqlite.Connection):
+class SqliteConnection(aiosqlite.Connection):
     """aiosqlite's connection and thread, with one method more.
 
     aiosqlite hops to its thread for every statement; we hop once for a whole piece of work.
@@ -106,16 +106,16 @@ def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_seconds: f
             return
 
 
-async def open_connection(path: Path, *, busy_timeout_seconds: float, read_only: bool = False) -> Connection:
+async def open_connection(path: Path, *, busy_timeout_seconds: float, read_only: bool = False) -> SqliteConnection:
     def connector() -> sqlite3.Connection:
         connection = connect(path, busy_timeout_seconds=busy_timeout_seconds)
         if read_only:
             connection.execute("PRAGMA query_only = ON")
         return connection
 
-    opening = Connection(connector, iter_chunk_size=64)
+    opening = SqliteConnection(connector, iter_chunk_size=64)
     try:
-        return cast(Connection, await opening)
+        return cast(SqliteConnection, await opening)
     except sqlite3.Error:
         opening._thread.join()  # at its end already; left alone, it may report to a loop that is closed by then
         raise

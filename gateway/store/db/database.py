@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import structlog
 
 from gateway.errors import GatewayError, StoreCorrupt, StoreUnavailable
-from gateway.store.db.commit_counter import Mark
-from gateway.store.db.connection import Connection, Transaction, open_connection, translated
+from gateway.store.db.commit_counter import CommitCounter
+from gateway.store.db.connection import SqliteConnection, Transaction, open_connection, translated
 
 T = TypeVar("T")
 Unit = Callable[[Transaction], T]
@@ -40,17 +40,19 @@ class _Waiting:
 class Database:
     """Made by `open_database`; closed by `close`, which first lets what is waiting be written."""
 
-    def __init__(self, path: Path, writer: Connection, readers: Sequence[Connection], busy_timeout_seconds: float):
+    def __init__(
+        self, path: Path, writer: SqliteConnection, readers: Sequence[SqliteConnection], busy_timeout_seconds: float
+    ):
         self.path = path
         self.problem = ""  # why the last write failed; empty while all is well
         self.is_damaged = False  # whether any read or write has met damage
         self._full = False  # whether that was for want of room
         self._busy_timeout_seconds = busy_timeout_seconds
         self._writer = writer
-        self._readers: asyncio.Queue[Connection] = asyncio.Queue()
+        self._readers: asyncio.Queue[SqliteConnection] = asyncio.Queue()
         for reader in readers:
             self._readers.put_nowait(reader)
-        self._mark = Mark(path)
+        self._mark = CommitCounter(path)
         self._reopened = 0
         self._waiting: list[_Waiting] = []
         self._wake = asyncio.Event()
@@ -176,7 +178,7 @@ class Database:
 
 async def open_database(path: Path, *, busy_timeout_seconds: float = 5.0) -> Database:
     """Opens a database that `prepare` has made ready."""
-    opened: list[Connection] = []
+    opened: list[SqliteConnection] = []
     try:
         for read_only in (False, *(True for _ in range(_READERS))):
             connection = await open_connection(path, busy_timeout_seconds=busy_timeout_seconds, read_only=read_only)
@@ -194,7 +196,7 @@ class _Done:
 
 
 def _commit_together(
-    connection: sqlite3.Connection, units: Sequence[Unit[Any]], mark: Mark
+    connection: sqlite3.Connection, units: Sequence[Unit[Any]], mark: CommitCounter
 ) -> list[_Done | BaseException]:
     connection.execute("BEGIN IMMEDIATE")
     before = connection.total_changes

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from gateway.clock import for_people, now_ms
 from gateway.store.chats import record_going_back
-from gateway.store.db.backup import Care as Care
+from gateway.store.db.backup import BackupPolicy as BackupPolicy
 from gateway.store.db.backup import find_damage, newest_sound_backup, stamp, sync
-from gateway.store.db.commit_counter import Mark, break_seal, check_not_lost, is_lost
+from gateway.store.db.commit_counter import CommitCounter, break_seal, check_not_lost, is_lost
 from gateway.store.db.connection import connect, errors_told
 from gateway.store.db.schema import migrate, migrations, schema_version
 from gateway.store.db.upgrade import upgrade
 from gateway.store.search import index_is_damaged, rebuild_index
 
 
-def prepare(path: Path, care: Care, *, repair: bool) -> list[str]:
+def prepare(path: Path, care: BackupPolicy, *, repair: bool) -> list[str]:
     """Makes the file ready to open; gives what the operator must be told, which is also kept as notices.
 
     With `repair` (the gateway, which holds the lock on the home) a damaged file is moved aside and the newest
@@ -28,8 +28,8 @@ def prepare(path: Path, care: Care, *, repair: bool) -> list[str]:
         return _prepare(path, care, repair)
 
 
-def _prepare(path: Path, care: Care, repair: bool) -> list[str]:
-    mark = Mark(path)
+def _prepare(path: Path, care: BackupPolicy, repair: bool) -> list[str]:
+    mark = CommitCounter(path)
     try:
         _open_siblings(path)
         restored, notices = _repair(path, care) if repair else _refuse_if_lost(path)
@@ -72,7 +72,7 @@ def _refuse_if_lost(path: Path) -> tuple[bool, list[str]]:
     return False, []
 
 
-def _repair(path: Path, care: Care) -> tuple[bool, list[str]]:
+def _repair(path: Path, care: BackupPolicy) -> tuple[bool, list[str]]:
     """Whether a backup took the file's place, and what the operator must be told."""
     if is_lost(path):
         for leftover in siblings(path):
@@ -116,7 +116,7 @@ def put_in_place(copy: Path, path: Path) -> None:
     sync(path.parent)
 
 
-def _restore(path: Path, care: Care) -> str:
+def _restore(path: Path, care: BackupPolicy) -> str:
     copy = newest_sound_backup(care.backups)
     if copy is None:
         return "There was no sound backup, so Hermes starts empty: earlier conversations are not there."
@@ -128,7 +128,7 @@ def _restore(path: Path, care: Care) -> str:
     )
 
 
-def _mend_search(path: Path, care: Care) -> tuple[str, list[str]]:
+def _mend_search(path: Path, care: BackupPolicy) -> tuple[str, list[str]]:
     """What cannot be mended, and what the operator must be told about what could."""
     connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
     try:

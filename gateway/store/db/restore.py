@@ -10,20 +10,20 @@ from pathlib import Path
 
 from gateway.errors import StoreCorrupt, StoreUnavailable
 from gateway.store.chats import record_going_back
-from gateway.store.db.backup import Care, find_damage, find_unfit, stamp, write_copy
-from gateway.store.db.commit_counter import Mark
+from gateway.store.db.backup import BackupPolicy, find_damage, find_unfit, stamp, write_copy
+from gateway.store.db.commit_counter import CommitCounter
 from gateway.store.db.connection import errors_told
 from gateway.store.db.prepare import move_aside, put_in_place, siblings
 from gateway.store.db.upgrade import change, one_at_a_time
 
 
-def take_back(path: Path, care: Care, to: int) -> Path:
+def take_back(path: Path, care: BackupPolicy, to: int) -> Path:
     """Brings the database to an older schema, rehearsed before; gives the copy of the state before that."""
     with errors_told(path), one_at_a_time(care.backups), only_user(path, care) as connection:
         return change(connection, care, to)
 
 
-def restore(path: Path, copy: Path, care: Care) -> Path | None:
+def restore(path: Path, copy: Path, care: BackupPolicy) -> Path | None:
     """Puts a copy in the place of the database; gives where that is now, None when there was none."""
     with errors_told(path), one_at_a_time(care.backups):
         if problem := find_unfit(copy):
@@ -37,7 +37,7 @@ def restore(path: Path, copy: Path, care: Care) -> Path | None:
         return aside
 
 
-def _exchange(path: Path, copy: Path, care: Care) -> Path:
+def _exchange(path: Path, copy: Path, care: BackupPolicy) -> Path:
     replaced = care.backups / f"replaced-{stamp()}.db"
     with only_user(path, care) as connection, closing(sqlite3.connect(copy, isolation_level=None)) as source:
         write_copy(connection, replaced)
@@ -49,7 +49,7 @@ def _exchange(path: Path, copy: Path, care: Care) -> Path:
 
 
 @contextmanager
-def only_user(path: Path, care: Care) -> Iterator[sqlite3.Connection]:
+def only_user(path: Path, care: BackupPolicy) -> Iterator[sqlite3.Connection]:
     """Nobody else can open the file meanwhile. Raises StoreUnavailable when somebody has it open."""
     connection = sqlite3.connect(path, timeout=care.busy_timeout_seconds, isolation_level=None)
     try:
@@ -79,5 +79,5 @@ def _lower_mark(path: Path, copy: Path) -> None:
     """Before the copy is there: a mark that lags behind says nothing, one that is ahead says that commits were lost."""
     with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
         commits = int(connection.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0])
-    with closing(Mark(path)) as mark:
+    with closing(CommitCounter(path)) as mark:
         mark.write(commits)

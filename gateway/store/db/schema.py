@@ -17,7 +17,7 @@ _SAID = re.compile(r"^-- Rows change in: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Census:
+class RowCounts:
     rows: dict[str, int]
     strays: Counter[str]  # references that lead nowhere, by their table
 
@@ -31,13 +31,13 @@ class Lost:
     count: int
 
 
-def take_census(connection: sqlite3.Connection) -> Census:
+def take_census(connection: sqlite3.Connection) -> RowCounts:
     rows = {table: _count(connection, table) for table in _tables(connection)}
     strays = Counter(row[0] for row in connection.execute("PRAGMA foreign_key_check"))
-    return Census(rows=rows, strays=strays)
+    return RowCounts(rows=rows, strays=strays)
 
 
-def find_difference(before: Census, after: Census, scripts: Iterable[str]) -> str:
+def find_difference(before: RowCounts, after: RowCounts, scripts: Iterable[str]) -> str:
     """What a change has done without saying so; empty when nothing. A table that it drops is said by that."""
     said = {name.strip() for script in scripts for names in _SAID.findall(script) for name in names.split(",")}
     for table in sorted((before.rows.keys() & after.rows.keys()) - said):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gateway.errors import GatewayError, StoreUnavailable, UpgradeFailed
 from gateway.store.db.backup import (
-    Care,
+    BackupPolicy,
     before_changes,
     find_damage,
     find_unfit,
@@ -56,7 +56,7 @@ class Room:
         return self.needed_bytes <= self.free_bytes
 
 
-def upgrade(connection: sqlite3.Connection, care: Care) -> None:
+def upgrade(connection: sqlite3.Connection, care: BackupPolicy) -> None:
     """Brings a database to the newest schema. Raises UpgradeFailed or StoreUnavailable: then nothing was changed."""
     with one_at_a_time(care.backups):
         if schema_version(connection) < (newest := max(migrations())):  # else another process was faster
@@ -64,7 +64,7 @@ def upgrade(connection: sqlite3.Connection, care: Care) -> None:
             change(connection, care, newest)
 
 
-def rehearse(connection: sqlite3.Connection, care: Care, to: int) -> list[Lost]:
+def rehearse(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> list[Lost]:
     """Makes the change on a copy and looks whether that is sound; gives what it would lose. One at a time."""
     found = schema_version(connection)
     check_room(connection, care, to)
@@ -78,7 +78,7 @@ def rehearse(connection: sqlite3.Connection, care: Care, to: int) -> list[Lost]:
         _remove(copy)
 
 
-def change(connection: sqlite3.Connection, care: Care, to: int) -> Path:
+def change(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> Path:
     """Makes the change itself; gives the copy of the state before it. One at a time, and rehearsed."""
     with _told(schema_version(connection), to):
         kept = keep_before_change(connection, care.backups, to=to)
@@ -106,7 +106,7 @@ def room(connection: sqlite3.Connection, folder: Path) -> Room:
     return Room(needed_bytes=2 * pages * page_bytes + _SPARE_BYTES, free_bytes=disk.f_bavail * disk.f_frsize)
 
 
-def check_room(connection: sqlite3.Connection, care: Care, to: int) -> None:
+def check_room(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> None:
     found = room(connection, care.backups)
     if not found.is_enough:
         raise StoreUnavailable(
@@ -128,7 +128,7 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _try(copy: Path, care: Care, to: int) -> list[Lost]:
+def _try(copy: Path, care: BackupPolicy, to: int) -> list[Lost]:
     connection = connect(copy, busy_timeout_seconds=care.busy_timeout_seconds)
     try:
         connection.execute("PRAGMA synchronous = OFF")  # nobody will miss it
@@ -180,7 +180,7 @@ def _remove(copy: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class UpgradePreview:
     schema: int
     newest: int  # that this version knows
     problem: str  # why it could not be used or brought up to date; empty when it can
@@ -188,7 +188,7 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class UndoTarget:
     """Where a database can go back to."""
 
     found: int
@@ -196,28 +196,28 @@ class Reach:
     usual: int  # where it was before its last upgrade
 
 
-def look_ahead(path: Path, care: Care) -> Outlook:
+def look_ahead(path: Path, care: BackupPolicy) -> UpgradePreview:
     """What the next start would find and do."""
     newest = max(migrations())
     with errors_told(path):
         damage = find_damage(path, thorough=True)
     if damage:
         problem = f"{path.name} is damaged ({damage}). Start the gateway: it restores the newest sound backup."
-        return Outlook(schema=0, newest=newest, problem=problem, room=None)
+        return UpgradePreview(schema=0, newest=newest, problem=problem, room=None)
     with _at_rest(path, care) as connection:
         found = schema_version(connection)
         if found == newest:
-            return Outlook(schema=found, newest=newest, problem="", room=None)
+            return UpgradePreview(schema=found, newest=newest, problem="", room=None)
         try:
             check_not_newer(connection, newest)
             rehearse(connection, care, newest)
             problem = ""
         except GatewayError as error:
             problem = str(error)
-        return Outlook(schema=found, newest=newest, problem=problem, room=room(connection, care.backups))
+        return UpgradePreview(schema=found, newest=newest, problem=problem, room=room(connection, care.backups))
 
 
-def find_reach(path: Path, care: Care) -> Reach:
+def find_reach(path: Path, care: BackupPolicy) -> UndoTarget:
     """Raises StoreTooNew when only a newer version knows the way."""
     with _at_rest(path, care) as connection:
         check_not_newer(connection, max(migrations()))
@@ -225,17 +225,17 @@ def find_reach(path: Path, care: Care) -> Reach:
     oldest = oldest_reachable(found)
     kept = (schema_of(copy) for copy in before_changes(care.backups) if not find_unfit(copy))
     usual = next((schema for schema in kept if oldest <= schema < found), found - 1)
-    return Reach(found=found, oldest=oldest, usual=usual)
+    return UndoTarget(found=found, oldest=oldest, usual=usual)
 
 
-def foresee_losses(path: Path, care: Care, to: int) -> list[Lost]:
+def foresee_losses(path: Path, care: BackupPolicy, to: int) -> list[Lost]:
     """What going back would lose. Raises UpgradeFailed when it would not work."""
     with _at_rest(path, care) as connection:
         return rehearse(connection, care, to)
 
 
 @contextmanager
-def _at_rest(path: Path, care: Care) -> Iterator[sqlite3.Connection]:
+def _at_rest(path: Path, care: BackupPolicy) -> Iterator[sqlite3.Connection]:
     """While nobody else changes the schema. Raises StoreCorrupt when the file was emptied."""
     with errors_told(path), one_at_a_time(care.backups):
         check_not_lost(path)

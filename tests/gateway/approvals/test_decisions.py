@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.approvals import decisions
-from gateway.approvals.decisions import ONLY_OWNERS, Person
+from gateway.approvals.decisions import ONLY_OWNERS, DecidingPerson
 from gateway.approvals.wording import WROTE_INSTEAD, Verdict
 from gateway.messages import Address, InboundMessage, Sender, SessionKey, Text
 from gateway.policies.access import Role
@@ -35,9 +35,9 @@ ASKER = Asker(
     sender_name="Ann",
 )
 QUESTION = Question(tool="terminal", action="rm -r x", reasons=("it deletes x",), rules=("git-discard",), binding="b")
-OWNER = Person(account="telegram", id="1", name="Olga", role="owner")
-ANN = Person(account="telegram", id="42", name="Ann", role="member")
-BOB = Person(account="telegram", id="43", name="Bob", role="member")
+OWNER = DecidingPerson(account="telegram", id="1", name="Olga", role="owner")
+ANN = DecidingPerson(account="telegram", id="42", name="Ann", role="member")
+BOB = DecidingPerson(account="telegram", id="43", name="Bob", role="member")
 WAIT_MS = 60_000
 
 
@@ -75,12 +75,12 @@ def now(tx: Transaction, approval: Approval) -> Approval:
     return found
 
 
-def said(text: str, person: Person = OWNER, *, key: SessionKey = KEY, message_id: str = "m1") -> InboundMessage:
+def said(text: str, person: DecidingPerson = OWNER, *, key: SessionKey = KEY, message_id: str = "m1") -> InboundMessage:
     sender = Sender(id=person.id, name=person.name)
     return InboundMessage(key=key, message_id=message_id, sender=sender, parts=(Text(text=text),), sent_ms=1)
 
 
-def hear(tx: Transaction, text: str, person: Person = OWNER, **more: Any) -> str:
+def hear(tx: Transaction, text: str, person: DecidingPerson = OWNER, **more: Any) -> str:
     return decisions.hear(tx, said(text, person, **more), person.role)
 
 
@@ -137,7 +137,7 @@ def test_put_elsewhere_it_says_for_whom_and_the_chat_is_told_in_silence(tx: Tran
     ],
 )
 def test_who_may_decide_and_who_may_deny(
-    tx: Transaction, person: Person, decider: Decider, may_decide: bool, may_deny: bool
+    tx: Transaction, person: DecidingPerson, decider: Decider, may_decide: bool, may_deny: bool
 ) -> None:
     question = put(tx, decider=decider)
     assert decisions.may_decide(question, person) == may_decide
@@ -154,7 +154,7 @@ def test_who_may_decide_and_who_may_deny(
 @pytest.mark.parametrize("decider", ["owner", "asker"])
 def test_what_several_asked_together_is_nobodys_own(tx: Transaction, decider: Decider) -> None:
     question = put(tx, asker=replace(ASKER, sender_id="", sender_name=""), decider=decider)
-    nobody = Person(account="telegram", id="", name="", role="member")
+    nobody = DecidingPerson(account="telegram", id="", name="", role="member")
     assert not decisions.may_decide(question, nobody)
     assert not decisions.may_deny(question, nobody)
     assert not decisions.may_deny(question, ANN)
@@ -196,7 +196,7 @@ def test_whoever_comes_later_is_told_what_was_decided_and_not_named(tx: Transact
 
 
 def test_a_place_without_people_is_named_by_itself() -> None:
-    assert Person(account="cli", id="", name="", role="owner").handle == "cli"
+    assert DecidingPerson(account="cli", id="", name="", role="owner").handle == "cli"
     assert OWNER.handle == "telegram:1"
 
 

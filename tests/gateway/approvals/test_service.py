@@ -10,10 +10,10 @@ from typing import Any, Literal
 import pytest
 
 from agent_core.conversation import tool_result
-from agent_core.events import Event, ToolFinished, Waiting, ignore
+from agent_core.events import Event, ToolFinished, ToolWaiting, ignore
 from gateway.approvals import decisions
 from gateway.approvals import service as approvals_module
-from gateway.approvals.decisions import Person
+from gateway.approvals.decisions import DecidingPerson
 from gateway.approvals.service import Approvals
 from gateway.approvals.wording import Verdict
 from gateway.errors import StoreUnavailable
@@ -33,7 +33,7 @@ from tools.approval.gate import CHANGED_MEANWHILE, Gate, NotApproved, Question
 from tools.approval.wrapper import needs_approval
 from tools.base import ToolContext
 
-OWNER = Person(account="telegram", id="42", name="Olga", role="owner")
+OWNER = DecidingPerson(account="telegram", id="42", name="Olga", role="owner")
 RULE = "recursive-delete /srv/a/b"
 
 
@@ -128,7 +128,7 @@ async def test_a_yes_lets_the_call_begin_once(scene: Scene, verdict: Verdict) ->
     else:
         await scene.gate.ask(question, "c2")  # nobody is asked again
         await scene.gate.use(question, "c2")
-    assert scene.events == [Waiting(waits=True), Waiting(waits=False)]
+    assert scene.events == [ToolWaiting(waits=True), ToolWaiting(waits=False)]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.doctor.checks import Check
 from gateway.doctor.facts import Facts, Finding
-from gateway.store.inspect import Look
+from gateway.store.inspect import StoreSummary
 from gateway.store.pairing import Overview
 from hermes_config.load import Loaded
 from hermes_config.places import Home
@@ -24,8 +24,8 @@ def facts_of(root: Path, settings: Mapping[str, Any] | None = None, **changed: A
     return Facts(**{"home": Home(root), "now_ms": NOW_MS, "loaded": loaded, **changed})
 
 
-def look_of(**changed: Any) -> Look:
-    return Look(**{"size_bytes": 1_000_000, "access": NOBODY, **changed})
+def look_of(**changed: Any) -> StoreSummary:
+    return StoreSummary(**{"size_bytes": 1_000_000, "access": NOBODY, **changed})
 
 
 def told(check: Check, facts: Facts) -> list[tuple[str, str]]:

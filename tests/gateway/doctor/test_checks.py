@@ -10,7 +10,7 @@ from gateway.doctor import service
 from gateway.doctor.checks import HEALTH, SECURITY, run
 from gateway.doctor.facts import Facts, Finding, Unknown, ok, warn, worst
 from gateway.doctor.gather import gather
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from hermes_config.places import Home
 from tests.gateway.doctor.scene import facts_of
 from tests.privileges import bound_by_file_modes
@@ -60,7 +60,7 @@ def _files_for_folders(root: Path) -> None:
 
 
 def _damaged(root: Path) -> None:
-    prepare(root / "state.db", Care(backups=root / "backups"), repair=False)
+    prepare(root / "state.db", BackupPolicy(backups=root / "backups"), repair=False)
     (root / "state.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
 
 

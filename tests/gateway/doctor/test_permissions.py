@@ -8,7 +8,7 @@ import pytest
 from gateway.doctor import files
 from gateway.doctor.facts import Facts
 from gateway.store.db.backup import make_backup
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from hermes_config.edit import set_value
 from hermes_config.places import Home
 from tests.gateway.doctor.scene import facts_of, told
@@ -23,7 +23,7 @@ def test_a_home_as_we_make_it_is_in_order(tmp_path: Path) -> None:
     home.prepare()
     set_value(home, "gateway.max_turns", "5")
     set_value(home, "TELEGRAM_BOT_TOKEN", "1:secret-of-a-bot")
-    prepare(home.database, Care(backups=home.backups), repair=False)
+    prepare(home.database, BackupPolicy(backups=home.backups), repair=False)
     make_backup(home.database, home.backups, keep=1)
     (home.root / "SOUL.md").touch(0o644)
     facts = ours(home.root)

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.doctor import service
 from gateway.doctor.gather import gather
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.outbox import Notice
 from hermes_config.places import Home
 from tests.gateway.doctor.scene import HOUR_MS, NOW_MS, facts_of, look_of, told
@@ -15,7 +15,7 @@ from tests.gateway.store.damage import scribble
 
 
 def made(root: Path) -> Home:
-    prepare(root / "state.db", Care(backups=root / "backups"), repair=False)
+    prepare(root / "state.db", BackupPolicy(backups=root / "backups"), repair=False)
     return Home(root)
 
 
@@ -45,7 +45,7 @@ def test_a_database_that_was_deleted_is_bad(root: Path) -> None:
     with sqlite3.connect(home.database) as database:
         database.execute("UPDATE meta SET value = value + 1 WHERE name = 'commits'")
     database.close()
-    prepare(home.database, Care(backups=home.backups), repair=False)  # the mark follows
+    prepare(home.database, BackupPolicy(backups=home.backups), repair=False)  # the mark follows
     home.database.unlink()
     [(level, text)] = told(service.database, gather(home))
     assert (level, "state.db is gone" in text) == ("bad", True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.errors import GatewayStopping, StoreUnavailable
-from gateway.inbound.intake import Habits, Intake
+from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.inbound.rate_limit import SenderLimits
 from gateway.messages import Cursor, InboundMessage, Kind, Quote, Text
 from gateway.policies.access import Rules
@@ -25,7 +25,7 @@ class Door:
         *,
         max_waiting: int = 20,
         rules: Rules | None = None,
-        habits: Habits | None = None,
+        habits: IntakePolicy | None = None,
         limits: SenderLimits | None = None,
     ) -> None:
         self.wakes = 0
@@ -33,7 +33,7 @@ class Door:
         self.intake = Intake(
             db=db,
             rules=rules or Rules(allowed_users=frozenset({"42"})),
-            habits=habits or Habits(max_waiting_per_session=max_waiting),
+            habits=habits or IntakePolicy(max_waiting_per_session=max_waiting),
             limits=limits or SenderLimits(per_minute=0),
             wake=self._wake,
             wake_delivery=self._wake_delivery,
@@ -236,7 +236,7 @@ async def test_nobody_asks_to_be_let_in_from_a_group(db: Database) -> None:
 
 
 async def invited(db: Database) -> str:
-    return await db.write(lambda tx: pairing.invite(tx, ACCOUNT, "member", pairing.Limits(), by="test"))
+    return await db.write(lambda tx: pairing.invite(tx, ACCOUNT, "member", pairing.PairingLimits(), by="test"))
 
 
 async def test_somebody_inside_who_sends_an_invite_is_told_and_it_is_not_kept(db: Database) -> None:

@@ -12,7 +12,7 @@ import pytest
 from agent_core.conversation import Message, assistant
 from gateway.errors import MediaUnavailable, PlatformUnavailable
 from gateway.media.incoming import Attachments, IntakeLimits, has_outside_files
-from gateway.media.reader import Reader
+from gateway.media.reader import DocumentReader
 from gateway.media.stickers import StickerBook
 from gateway.messages import Location, Media, MediaKind, Part, Text
 from gateway.store import inbox, people
@@ -262,7 +262,7 @@ async def test_the_messages_of_a_turn_share_one_allowance(desk: Desk) -> None:
     desk.store.files = {"n1": b"word " * 30}
     album = [await accepted(desk.db, NOTE, message_id=f"{number}") for number in range(4)]
     limits = IntakeLimits(files_per_turn=3, turn_text_chars=200)
-    brought = await desk.bring_in(*album, limits=limits, reader=Reader(max_text_chars=1000))
+    brought = await desk.bring_in(*album, limits=limits, reader=DocumentReader(max_text_chars=1000))
     parts = [part for message in brought for part in message.parts if isinstance(part, Media)]
     assert [len(part.text) for part in parts] == [149, 51, 0, 0]
     assert [part.partial for part in parts] == [False, True, False, False]

@@ -6,7 +6,7 @@ from gateway.outbound.alarm import Alarm
 from gateway.store import inbox, people
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
-from gateway.supervisor import Hearing
+from gateway.supervisor import ConnectionStatus
 from tests.gateway.scene import rows
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import inbound, key_of
@@ -27,7 +27,7 @@ class Watch:
     def __init__(self, db: Database) -> None:
         self.wakes = 0
         self.telegram, self.discord = (
-            Hearing(account=name, on_connect=lambda: None) for name in ("telegram", "discord")
+            ConnectionStatus(account=name, on_connect=lambda: None) for name in ("telegram", "discord")
         )
         for hearing in (self.telegram, self.discord):
             hearing.heard()
@@ -36,7 +36,7 @@ class Watch:
     def _wake(self) -> None:
         self.wakes += 1
 
-    def lose(self, hearing: Hearing, problem: str = "no network") -> None:
+    def lose(self, hearing: ConnectionStatus, problem: str = "no network") -> None:
         hearing.state, hearing.problem = "waiting", problem
 
 

@@ -13,7 +13,7 @@ from gateway.clock import ProcessClock, now_ms
 from gateway.errors import DeliveryRejected, PlatformUnavailable
 from gateway.messages import Address, OutboundMessage, Text
 from gateway.outbound import delivery as delivery_module
-from gateway.outbound.delivery import Compose, Delivery, Limits
+from gateway.outbound.delivery import Compose, Delivery, DeliveryLimits
 from gateway.store import outbox
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
@@ -53,13 +53,13 @@ async def delivering(
     db: Database,
     platform: Pigeon,
     *,
-    limits: Limits | None = None,
+    limits: DeliveryLimits | None = None,
     is_connected: Callable[[], bool] = lambda: True,
     compose: Mapping[str, Compose] = MappingProxyType({}),
     redactor: Redactor | None = None,
 ) -> AsyncIterator[Delivery]:
     delivery = Delivery(
-        db, platform, is_connected, limits or Limits(), redactor=redactor or Redactor(), compose=compose
+        db, platform, is_connected, limits or DeliveryLimits(), redactor=redactor or Redactor(), compose=compose
     )
     async with asyncio.TaskGroup() as group:
         task = group.create_task(delivery.run())
@@ -128,7 +128,7 @@ async def test_no_more_is_sent_at_once_than_allowed(db: Database) -> None:
     platform = Pigeon(on_send=count)
     for n in range(10):
         await put(db, "hello", chat=f"chat {n}")
-    async with delivering(db, platform, limits=Limits(sends_at_once=3)) as delivery:
+    async with delivering(db, platform, limits=DeliveryLimits(sends_at_once=3)) as delivery:
         delivery.wake()
         await soon(full.wait())
         release.set()
@@ -339,7 +339,7 @@ async def test_a_chat_that_comes_back_while_a_try_is_failing_need_not_wait_eithe
 
 
 async def test_a_speaker_is_not_held_up_by_a_store_that_takes_nothing(db: Database) -> None:
-    delivery = Delivery(db, Pigeon(), lambda: True, Limits(), redactor=Redactor())
+    delivery = Delivery(db, Pigeon(), lambda: True, DeliveryLimits(), redactor=Redactor())
     with locked(db.path):
         await soon(delivery.reachable("home"))
 

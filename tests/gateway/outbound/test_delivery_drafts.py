@@ -8,7 +8,7 @@ import pytest
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable
 from gateway.messages import OutboundMessage, Text
 from gateway.outbound import delivery as delivery_module
-from gateway.outbound.delivery import Limits
+from gateway.outbound.delivery import DeliveryLimits
 from gateway.platforms.base import Features
 from gateway.store import outbox
 from gateway.store.db.database import Database
@@ -28,7 +28,7 @@ async def put(db: Database, *, replaces: str = "", edits: str = "") -> None:
     await db.write(lambda tx: outbox.add(tx, address("home"), parts, replaces=replaces, edits=edits))
 
 
-async def deliver(db: Database, platform: Pigeon, limits: Limits | None = None) -> None:
+async def deliver(db: Database, platform: Pigeon, limits: DeliveryLimits | None = None) -> None:
     async with delivering(db, platform, limits=limits) as delivery:
         await soon(delivery.flush())
 
@@ -74,7 +74,7 @@ async def test_taking_a_draft_away_does_not_take_for_ever(db: Database) -> None:
 
     easel = Easel(shown={"7": "…"}, before=hang_once)
     await put(db, replaces="7")
-    await deliver(db, easel, Limits(send_timeout_seconds=0.02))
+    await deliver(db, easel, DeliveryLimits(send_timeout_seconds=0.02))
     assert easel.texts == ["the answer"]
 
 

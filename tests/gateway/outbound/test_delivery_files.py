@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway.messages import Address, Media, OutboundMessage, Part, Text
-from gateway.outbound.delivery import Delivery, Limits
+from gateway.outbound.delivery import Delivery, DeliveryLimits
 from gateway.store import outbox
 from gateway.store.db.database import Database
 from hermes_config.redaction import Redactor
@@ -27,7 +27,7 @@ async def test_a_large_file_is_waited_for_longer(db: Database, part: Part, state
         await done.wait()
 
     platform = Pigeon(on_send=slowly)
-    delivery = Delivery(db, platform, lambda: True, Limits(send_timeout_seconds=0.02), redactor=Redactor())
+    delivery = Delivery(db, platform, lambda: True, DeliveryLimits(send_timeout_seconds=0.02), redactor=Redactor())
     await db.write(lambda tx: outbox.add(tx, Address(account=ACCOUNT, chat="home"), [part]))
     async with asyncio.TaskGroup() as group:
         task = group.create_task(delivery.run())

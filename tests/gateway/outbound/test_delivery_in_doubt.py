@@ -7,7 +7,7 @@ import pytest
 from gateway.errors import DeliveryInDoubt, PlatformUnavailable
 from gateway.messages import OutboundMessage, Receipt
 from gateway.outbound import delivery as delivery_module
-from gateway.outbound.delivery import Limits
+from gateway.outbound.delivery import DeliveryLimits
 from gateway.platforms.base import Features, Resend
 from gateway.store import outbox
 from gateway.store.db.database import Database
@@ -123,7 +123,7 @@ async def test_a_send_without_an_end_is_in_doubt_after_its_time(db: Database) ->
 
     platform = Pigeon(on_send=hang)
     await put(db, "hello")
-    async with delivering(db, platform, limits=Limits(send_timeout_seconds=0.02)) as delivery:
+    async with delivering(db, platform, limits=DeliveryLimits(send_timeout_seconds=0.02)) as delivery:
         await soon(delivery.flush())
     assert platform.texts == [BROKEN_LINE]
 

@@ -7,7 +7,7 @@ import pytest
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable
 from gateway.messages import OutboundMessage, Text
 from gateway.outbound import delivery as delivery_module
-from gateway.outbound.delivery import Limits
+from gateway.outbound.delivery import DeliveryLimits
 from gateway.platforms.base import Features, Resend
 from gateway.store import outbox
 from gateway.store.db.database import Database
@@ -180,7 +180,7 @@ async def test_between_two_pieces_there_is_a_pause_and_nothing_comes_into_it(db:
     await put(db, "long")
     await put_one_piece(db, "next")
     await put_one_piece(db, "elsewhere", chat="away")
-    async with delivering(db, platform, limits=Limits(pause_ms=(60_000, 60_000))) as delivery:
+    async with delivering(db, platform, limits=DeliveryLimits(pause_ms=(60_000, 60_000))) as delivery:
         await soon(delivery.flush())
         assert sorted(said(platform)) == [("elsewhere", 0), ("long", 0)]
         await db.write(lambda tx: tx.execute("UPDATE outbox SET not_before_ms = 1 WHERE not_before_ms > 1"))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_core.events import TextDelta, Waiting
+from agent_core.events import TextDelta, ToolWaiting
 from gateway.clock import now_ms
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import Address
@@ -119,12 +119,12 @@ async def test_what_fades_is_shown_again_and_leaves_no_row(db: Database, monkeyp
 async def test_nothing_is_shown_while_a_person_is_waited_for(db: Database) -> None:
     easel = Easel(style=replace(STYLE, fades=True))
     drafts, growing = drafts_on(db, easel), growing_in(easel)
-    growing.unfolding.take(Waiting(waits=True))
+    growing.unfolding.take(ToolWaiting(waits=True))
     async with shown(drafts, growing):
         for _ in range(20):
             await asyncio.sleep(STYLE.interval_seconds)
         assert easel.did == []
-        growing.unfolding.take(Waiting(waits=False))
+        growing.unfolding.take(ToolWaiting(waits=False))
         await easel.until(lambda: easel.did == ["show"])
 
 

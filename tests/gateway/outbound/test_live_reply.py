@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from agent_core.conversation import ToolCall
-from agent_core.events import TextDelta, ToolStarted, Waiting
+from agent_core.events import TextDelta, ToolStarted, ToolWaiting
 from gateway.clock import now_ms
 from gateway.errors import PlatformUnavailable
 from gateway.messages import Address, SessionKey, Text
@@ -181,14 +181,14 @@ async def test_nobody_types_while_a_person_is_waited_for() -> None:
     typist = Typist()
     async with typing(typist) as live, live.watch(turn_in("home")) as watched:
         await soon(typist.seen.get())
-        watched.emit(Waiting(waits=True))
+        watched.emit(ToolWaiting(waits=True))
         await asyncio.sleep(0)  # one may have been under way
         while not typist.seen.empty():
             typist.seen.get_nowait()
         for _ in range(10):
             await asyncio.sleep(0.01)
         assert typist.seen.empty()
-        watched.emit(Waiting(waits=False))
+        watched.emit(ToolWaiting(waits=False))
         await soon(typist.seen.get())
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core.conversation import Message, ToolCall
-from agent_core.events import Done, ReasoningDelta, Restarted, TextDelta, ToolFinished, ToolStarted, Waiting
+from agent_core.events import Done, ReasoningDelta, Restarted, TextDelta, ToolFinished, ToolStarted, ToolWaiting
 from gateway.messages import TOOL_PROGRESS_MODES, ToolProgressMode, parse_tool_progress_mode
 from gateway.outbound.progress import Unfolding, draft_markdown, line_about
 from gateway.platforms.text import utf16_len
@@ -103,7 +103,7 @@ def test_what_was_said_before_a_tool_is_no_part_of_the_answer() -> None:
 
 def test_the_version_grows_with_what_is_shown_and_only_then() -> None:
     unfolding = Unfolding("new")
-    for event in (ReasoningDelta(text="hm"), finished("done"), Waiting(waits=True), Done(finished_naturally=True)):
+    for event in (ReasoningDelta(text="hm"), finished("done"), ToolWaiting(waits=True), Done(finished_naturally=True)):
         unfolding.take(event)
     assert unfolding.version == 0
     for change in (TextDelta(text="a"), Restarted(), LS):
@@ -113,9 +113,9 @@ def test_the_version_grows_with_what_is_shown_and_only_then() -> None:
 
 def test_it_is_known_whether_it_waits_for_a_person() -> None:
     unfolding = Unfolding("new")
-    unfolding.take(Waiting(waits=True))
+    unfolding.take(ToolWaiting(waits=True))
     assert unfolding.is_waiting
-    unfolding.take(Waiting(waits=False))
+    unfolding.take(ToolWaiting(waits=False))
     assert not unfolding.is_waiting
 
 

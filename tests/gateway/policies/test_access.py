@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from gateway.messages import InboundMessage, Kind, Quote, Sender, SessionKey, Text
-from gateway.policies.access import UNKNOWN, Decision, Role, Rules, Standing, decide, lesser
+from gateway.policies.access import UNKNOWN, Decision, Role, Rules, SenderStatus, decide, lesser
 
 EVERYBODY = Rules(allow_all_users=True)
 ID = "123"
@@ -66,15 +66,15 @@ def test_whoever_reaches_a_local_platform_is_the_owner() -> None:
 
 
 # Who acts: the rules that name them, and what the store knows of them.
-WHO: dict[str, tuple[Rules, Standing]] = {
+WHO: dict[str, tuple[Rules, SenderStatus]] = {
     "owner": (Rules(owner_users=frozenset({ID})), UNKNOWN),
-    "paired owner": (Rules(), Standing(paired_as="owner")),
+    "paired owner": (Rules(), SenderStatus(paired_as="owner")),
     "allowed": (Rules(allowed_users=frozenset({ID})), UNKNOWN),
-    "member": (Rules(), Standing(paired_as="member")),
-    "guest": (Rules(), Standing(paired_as="guest")),
+    "member": (Rules(), SenderStatus(paired_as="member")),
+    "guest": (Rules(), SenderStatus(paired_as="guest")),
     "stranger": (Rules(), UNKNOWN),
-    "revoked": (Rules(allowed_users=frozenset({ID}), allow_all_users=True), Standing(revoked=True)),
-    "revoked owner": (Rules(), Standing(paired_as="owner", revoked=True)),
+    "revoked": (Rules(allowed_users=frozenset({ID}), allow_all_users=True), SenderStatus(revoked=True)),
+    "revoked owner": (Rules(), SenderStatus(paired_as="owner", revoked=True)),
 }
 # Where: in an allowed chat that is named in the settings, and in one that an owner has opened.
 WHERE = ("DM", "group", "channel", "named chat", "opened chat")
@@ -130,7 +130,7 @@ def test_strangers_can_be_ignored() -> None:
 
 
 def test_a_named_owner_cannot_be_locked_out() -> None:
-    assert decide(message(), Rules(owner_users=frozenset({ID})), Standing(revoked=True)).role == "owner"
+    assert decide(message(), Rules(owner_users=frozenset({ID})), SenderStatus(revoked=True)).role == "owner"
 
 
 def test_a_bot_is_not_let_in_with_everybody() -> None:

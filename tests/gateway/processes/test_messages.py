@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from agent_core.models.demo import understand
-from gateway.processes.messages import MAX_CHARS, Fresh, News, ends, for_agent, listing, progress, stopped
+from gateway.processes.messages import MAX_CHARS, Fresh, ProcessReport, ends, for_agent, listing, progress, stopped
 from tests.gateway.store.rows import a_process
 
 PROCESS = replace(a_process("session"), started_ms=0)
-ENDED = News(process=PROCESS, at_ms=180_000, exit_code=0)
+ENDED = ProcessReport(process=PROCESS, at_ms=180_000, exit_code=0)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_command_is_one_line_and_cannot_leave_its_marks(command: str, shown: s
         (replace(ENDED, fresh=Fresh(text=" \n")), "ended with exit code 0 after 3 min."),
     ],
 )
-def test_how_it_ended(news: News, words: str) -> None:
+def test_how_it_ended(news: ProcessReport, words: str) -> None:
     assert ends([news]) == f"`make` (proc_a) {words}"
 
 
@@ -70,12 +70,12 @@ def test_how_it_ended(news: News, words: str) -> None:
     ],
 )
 def test_what_is_left_out_is_said(fresh: Fresh, shown: str) -> None:
-    text = progress([News(process=PROCESS, fresh=fresh, at_ms=60_000)])
+    text = progress([ProcessReport(process=PROCESS, fresh=fresh, at_ms=60_000)])
     assert text == f"`make` (proc_a) has been running for 1 min:\n```\n{shown}\n```"
 
 
 def test_several_share_the_room_there_is() -> None:
-    text = progress([News(process=PROCESS, fresh=Fresh(text="1234\n" * 1_000), at_ms=0)] * 3)
+    text = progress([ProcessReport(process=PROCESS, fresh=Fresh(text="1234\n" * 1_000), at_ms=0)] * 3)
     assert text.count("has been running") == 3
     assert len(text) < MAX_CHARS + 300
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.store.db.connection import Transaction, connect
 from gateway.store.db.database import Database, open_database
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.db.schema import migrate
 
 
@@ -38,8 +38,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def care(tmp_path: Path) -> Care:
-    return Care(backups=tmp_path / "backups", busy_timeout_seconds=0.1)
+def care(tmp_path: Path) -> BackupPolicy:
+    return BackupPolicy(backups=tmp_path / "backups", busy_timeout_seconds=0.1)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def tx(path: Path) -> Iterator[Transaction]:
 
 
 @pytest.fixture
-async def db(path: Path, care: Care) -> AsyncIterator[Database]:
+async def db(path: Path, care: BackupPolicy) -> AsyncIterator[Database]:
     prepare(path, care, repair=True)
     db = await open_database(path, busy_timeout_seconds=0.1)
     yield db

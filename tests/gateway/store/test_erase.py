@@ -32,10 +32,10 @@ from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.erase import erase_person
 from gateway.store.media import MediaFiles
-from gateway.store.personal_data import Belongings, Person, belongings, find_person
+from gateway.store.personal_data import Belongings, KnownPerson, belongings, find_person
 from gateway.store.retention import Retention, delete_old_rows
 from gateway.store.spending import Call
-from gateway.turns.transcript_text import spoken
+from gateway.turns.transcript_text import render_for_model
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin, exchange, keep_file
 from tests.gateway.store.rows import a_process, a_question, an_asker, inbound, take
@@ -124,7 +124,7 @@ def everything_of(tx: Transaction, who: Sender, key: SessionKey, words: str) -> 
     trail.record_refusal(tx, account="telegram", chat="9", sender_id=who.id, reason=words)
 
 
-async def find(db: Database, account: str = "telegram", user_id: str = "42") -> Person:
+async def find(db: Database, account: str = "telegram", user_id: str = "42") -> KnownPerson:
     return await db.read(lambda tx: find_person(tx, account, user_id))
 
 
@@ -218,7 +218,7 @@ def quoting_ann(tx: Transaction) -> str:
     turn = exchange(tx, "Bob asks", "to Bob", key=GROUP, sender=BOB)
     overheard_lines = f"Bob: hm\n{ANN.name}: {CANARY}\nwith a second {CANARY} line"
     said = replace(turn.messages[0], parts=(Quote(text=CANARY, author=ANN.name), Text(text="what does Ann mean?")))
-    parts = spoken(said, overheard_lines)
+    parts = render_for_model(said, overheard_lines)
     transcripts.append(tx, turn.session_id, Message(role="user", parts=parts))
     tx.execute("UPDATE inbox SET parts = ?", dump_parts(parts))
     begin(tx, "hello", key=ANNS, sender=ANN)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.inbound.intake import Habits, Intake
+from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.messages import Media, Sender, SessionKey, Text
 from gateway.policies.access import Rules
 from gateway.store import inbox, turns
@@ -211,7 +211,7 @@ async def test_a_full_queue_refuses_with_one_notice_and_remembers_the_refused(db
     intake = Intake(
         db=db,
         rules=Rules(allowed_users=frozenset({ANN.id})),
-        habits=Habits(max_waiting_per_session=3),
+        habits=IntakePolicy(max_waiting_per_session=3),
         wake=lambda: None,
     )
 

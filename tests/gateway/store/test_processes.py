@@ -14,8 +14,8 @@ from gateway.store.db.database import Database
 from gateway.store.db.schema import undo_scripts
 from gateway.store.erase import erase_person
 from gateway.store.media import MediaFiles
-from gateway.store.personal_data import Person
-from gateway.store.processes import StoredProcesses, Watched
+from gateway.store.personal_data import KnownPerson
+from gateway.store.processes import StoredProcesses, WatchedProcess
 from gateway.store.turns import Turn
 from tests.gateway.background import in_background, until
 from tests.gateway.store.conftest import Clock
@@ -32,7 +32,7 @@ def process_of(turn: Turn, name: str = "a", **changes: Any) -> Process:
     return replace(a_process(turn.session_id, name), **changes)
 
 
-def watched(tx: Transaction, process: Process) -> Watched:
+def watched(tx: Transaction, process: Process) -> WatchedProcess:
     found = processes.as_it_stands(tx, process.id)
     assert found is not None
     return found
@@ -204,7 +204,7 @@ async def test_whoever_is_forgotten_leaves_neither_processes_nor_output(
         [person_id] = await db.read(
             lambda tx: [row["id"] for row in tx.all("SELECT id FROM people WHERE name = 'Ann'")]
         )
-        ann = Person(ids=frozenset({person_id}), identities=frozenset({("telegram", "42")}))
+        ann = KnownPerson(ids=frozenset({person_id}), identities=frozenset({("telegram", "42")}))
         files = MediaFiles({"file": tmp_path / "documents"})
         await erase_person(db, files, ann, gateway_runs=lambda: gateway_runs)
         assert not any(supervised.is_running(process.spawned) for process in theirs)

@@ -250,7 +250,7 @@ def test_refusals_of_strangers_and_of_people_we_know(tx: Transaction, clock: Clo
     person_id = people.recognise(tx, "telegram", ANN, role="member")
     inbox.insert(tx, inbound("a", message_id="8"), person_id=person_id, refused=inbox.TOO_FAST)
     fast, stranger = trace.refusals(tx, limit=10)
-    assert stranger == trace.Refusal(at_ms=clock.ms, **place, message_id="7", sender_id="666", reason="revoked")
+    assert stranger == trace.RefusedMessage(at_ms=clock.ms, **place, message_id="7", sender_id="666", reason="revoked")
     assert (fast.chat, fast.message_id, fast.sender_id, fast.reason) == ("42", "8", ANN.id, inbox.TOO_FAST)
     assert len(trace.refusals(tx, limit=1)) == 1
     assert trace.refusal_of(tx, "telegram", "9", "7") == stranger

@@ -13,7 +13,7 @@ from gateway.clock import ProcessClock, now_ms
 from gateway.commands.all import all_commands
 from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec
 from gateway.errors import StoreCorrupt
-from gateway.inbound.intake import Habits
+from gateway.inbound.intake import IntakePolicy
 from gateway.messages import InboundMessage, Part
 from gateway.policies.resets import Resets
 from gateway.store import inbox, turns
@@ -22,7 +22,7 @@ from gateway.store.db.database import Database
 from gateway.store.inbox import Accepted
 from gateway.store.turns import Turn
 from gateway.turns import lanes as lanes_module
-from gateway.turns.transcript_text import spoken
+from gateway.turns.transcript_text import render_for_model
 from tests.gateway.scene import (
     ACCOUNT,
     PacedModel,
@@ -207,7 +207,7 @@ def picture(text: str, message_id: str, *, chat: str = "home") -> InboundMessage
     return replace(inbound(text, message_id=message_id, chat=chat, sent_ms=int(message_id)), more_follows=True)
 
 
-AN_HOUR = Habits(rest_of_message_ms=3_600_000)
+AN_HOUR = IntakePolicy(rest_of_message_ms=3_600_000)
 
 
 async def end_soon(small: Small) -> None:
@@ -234,7 +234,7 @@ async def test_a_message_whose_rest_does_not_come_is_answered_though_the_clock_i
 ) -> None:
     model = PacedModel()
     small = make_small(db, model)
-    small.intake.habits = Habits(rest_of_message_ms=500)
+    small.intake.habits = IntakePolicy(rest_of_message_ms=500)
     model.let("one")
     async with running(small):
         await small.say(picture("one", "1"))
@@ -247,7 +247,7 @@ async def test_a_message_does_not_wait_longer_for_its_rest_after_a_start_with_th
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = make_small(db, PacedModel())
-    small.intake.habits = Habits(rest_of_message_ms=500)
+    small.intake.habits = IntakePolicy(rest_of_message_ms=500)
     await small.say(picture("one", "1"), inbound("two", message_id="2", chat="work"))
     set_clock_back(monkeypatch)
     monkeypatch.setattr(clock, "_process_clock", ProcessClock())  # as in a new process
@@ -288,7 +288,7 @@ async def test_nobody_waits_for_the_rest_of_another_chats_album(db: Database) ->
 
 async def test_a_kill_while_waiting_for_the_rest_is_harmless(db: Database) -> None:
     small = make_small(db, PacedModel())
-    small.intake.habits = Habits(rest_of_message_ms=50)
+    small.intake.habits = IntakePolicy(rest_of_message_ms=50)
     await small.say(picture("one", "1"), picture("two", "2"))  # and that process died
     model = PacedModel()
     model.let("two")
@@ -302,9 +302,9 @@ async def test_a_turn_that_cannot_be_opened_at_once_fails_alone(db: Database, mo
     def choke(message: Accepted, overheard: str = "") -> tuple[Part, ...]:
         if message.text == "poison":
             raise RuntimeError("a bug")
-        return spoken(message, overheard)
+        return render_for_model(message, overheard)
 
-    monkeypatch.setattr("gateway.turns.responder.spoken", choke)
+    monkeypatch.setattr("gateway.turns.responder.render_for_model", choke)
     model = PacedModel()
     model.let("hello")
     small = make_small(db, model)

@@ -13,7 +13,7 @@ from gateway.policies.resets import Resets
 from gateway.store import chats, transcripts, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
-from gateway.store.turns import Opened, Turn
+from gateway.store.turns import OpenedTurn, Turn
 from gateway.turns import lanes as lanes_module
 from gateway.turns.lanes import Lanes
 from tests.agent_core.scripted import ScriptedModel, asks, call, plain_tool
@@ -161,10 +161,10 @@ class SlowToFail:
     apologising: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
 
-    def open(self, tx: Transaction, turn: Turn) -> Opened | None:
+    def open(self, tx: Transaction, turn: Turn) -> OpenedTurn | None:
         return None
 
-    async def respond(self, turn: Turn, opened: Opened | None, user_wrote: asyncio.Event) -> None:
+    async def respond(self, turn: Turn, opened: OpenedTurn | None, user_wrote: asyncio.Event) -> None:
         raise RuntimeError("a bug")
 
     async def failed(self, turn: Turn) -> None:

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from gateway.store.db.database import open_database
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.supervisor import keep_connected
 from gateway.web.server import WebServer
 from gateway.wiring.app import Gateway, build_gateway
@@ -40,7 +40,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     home.prepare()
     flags = {"platforms.web.port": 0, "model.demo_pace_ms": 0, "platforms.web.max_file_bytes": 100_000}
     settings = load(home, flags).settings
-    prepare(home.database, Care(backups=home.backups), repair=True)
+    prepare(home.database, BackupPolicy(backups=home.backups), repair=True)
     db = await open_database(home.database)
     gateway = build_gateway(settings, home, db)
     assert gateway.web is not None

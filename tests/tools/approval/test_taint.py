@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tools.approval.taint import NO_DOUBT, Doubt, Setting, doubt_about, hosts_in
-from tools.provenance import Heard, Passage
+from tools.provenance import Passage, Provenance
 
 README = """\
 # Widget
@@ -127,8 +127,8 @@ HOSTILE = {
 }
 
 
-def heard(text: str = README, own: str = OWN) -> Heard:
-    return Heard(own_words=own, outside=(Passage(origin="a file", text=text),))
+def heard(text: str = README, own: str = OWN) -> Provenance:
+    return Provenance(own_words=own, outside=(Passage(origin="a file", text=text),))
 
 
 def setting(*, has_network: bool = True) -> Setting:
@@ -147,7 +147,7 @@ def test_everyday_work_is_not_asked_about(command: str) -> None:
 def test_what_a_text_from_outside_could_want_is_asked_about(words: str, command: str) -> None:
     doubt = doubt_about(command, heard(), setting())
     assert words in "; ".join(doubt.reasons)
-    assert doubt_about(command, Heard(own_words=OWN), setting()).reasons == ()  # nobody else was heard
+    assert doubt_about(command, Provenance(own_words=OWN), setting()).reasons == ()  # nobody else was heard
 
 
 @pytest.mark.parametrize("text", [README, NUMBERED, README.replace("\n", "\r\n"), f"> {README}"], ids=range(4))
@@ -234,7 +234,7 @@ def test_what_was_written_into_a_project_is_read_when_the_project_is_run(file: s
     at = Setting(cwd="/home/me/proj", home="/home/me", written={path: PROJECT[path]})
     assert doubt_about(command, heard(), at).reasons != ()
     assert doubt_about("git status", heard(), at).reasons == ()
-    assert doubt_about(command, Heard(own_words=OWN), at).reasons == ()
+    assert doubt_about(command, Provenance(own_words=OWN), at).reasons == ()
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from tests.programs import needs
 from tests.tools.approval.test_command import TAINTED, Listening
 from tests.tools.places import place_in
 from tools.approval.gate import NotApproved, Question
-from tools.approval.typed_input import Reader, _kept, about_process, reader_of
+from tools.approval.typed_input import InputReader, _kept, about_process, reader_of
 from tools.backends.base import Spawned
 from tools.base import ToolContext
 from tools.builtin.processes import process_tools
 from tools.process_book import Process, ProcessesInMemory
-from tools.provenance import Heard
+from tools.provenance import Provenance
 from tools.terminal_rules import TerminalRules
 from tools.typed import MAX_CHARS, Sofar, Typed, as_lines
 
@@ -24,12 +24,12 @@ from tools.typed import MAX_CHARS, Sofar, Typed, as_lines
 class Console:
     """A process that was started with a command, and what would be asked of each piece that is typed."""
 
-    def __init__(self, tmp_path: Path, command: str, *, pty: bool = False, heard: Heard | None = None) -> None:
+    def __init__(self, tmp_path: Path, command: str, *, pty: bool = False, heard: Provenance | None = None) -> None:
         self.place = place_in(tmp_path)
         self.book = ProcessesInMemory()
         self.typed = Typed()
         self.about = about_process(TerminalRules(), self.book, self.typed)
-        self.heard = heard or Heard()
+        self.heard = heard or Provenance()
         self.process = Process(
             id="proc_1",
             holder=self.place.holder,
@@ -61,27 +61,27 @@ class Console:
 
 
 READERS = {
-    "bash": Reader("shell", "bash"),
-    "bash -i": Reader("shell", "bash"),
-    "env X=1 /bin/sh": Reader("shell", "sh"),
-    "sudo -i": Reader("shell", "sh"),
-    "docker exec -it box bash": Reader("shell", "bash"),
-    "ssh me@host.example": Reader("shell", "ssh"),
-    "cd x && python3": Reader("code", "python3"),
-    "python3 -i x.py": Reader("code", "python3"),
-    "node": Reader("code", "node"),
-    "python3 -": Reader("code", "python3"),
-    "python3 - x": Reader("code", "python3"),
-    "python3 -u": Reader("code", "python3"),
-    "bash +x": Reader("shell", "bash"),
-    "bash -s x": Reader("shell", "bash"),
-    "bash -i x.sh": Reader("shell", "bash"),
-    "python3 x.py -": Reader("answers", ""),
-    "psql -h db mydb": Reader("code", "psql"),
-    "python3 server.py": Reader("answers"),
-    "npm init": Reader("answers"),
-    "bash setup.sh": Reader("answers"),
-    "cat": Reader("answers"),
+    "bash": InputReader("shell", "bash"),
+    "bash -i": InputReader("shell", "bash"),
+    "env X=1 /bin/sh": InputReader("shell", "sh"),
+    "sudo -i": InputReader("shell", "sh"),
+    "docker exec -it box bash": InputReader("shell", "bash"),
+    "ssh me@host.example": InputReader("shell", "ssh"),
+    "cd x && python3": InputReader("code", "python3"),
+    "python3 -i x.py": InputReader("code", "python3"),
+    "node": InputReader("code", "node"),
+    "python3 -": InputReader("code", "python3"),
+    "python3 - x": InputReader("code", "python3"),
+    "python3 -u": InputReader("code", "python3"),
+    "bash +x": InputReader("shell", "bash"),
+    "bash -s x": InputReader("shell", "bash"),
+    "bash -i x.sh": InputReader("shell", "bash"),
+    "python3 x.py -": InputReader("answers", ""),
+    "psql -h db mydb": InputReader("code", "psql"),
+    "python3 server.py": InputReader("answers"),
+    "npm init": InputReader("answers"),
+    "bash setup.sh": InputReader("answers"),
+    "cat": InputReader("answers"),
 }
 SLIPPING = {
     "bash": [
@@ -122,7 +122,7 @@ LET_PASS = {
 
 
 @pytest.mark.parametrize(("command", "reader"), READERS.items())
-def test_who_reads_what_is_typed(command: str, reader: Reader) -> None:
+def test_who_reads_what_is_typed(command: str, reader: InputReader) -> None:
     assert reader_of(command) == reader
 
 
@@ -258,7 +258,7 @@ async def test_in_a_sandbox_answers_are_not_asked_about(tmp_path: Path) -> None:
     ["ssh", "su", "login", "screen", "tmux", "script", "mosh", "telnet", "nsenter", "chroot", "machinectl"],
 )
 def test_what_gives_a_shell_is_one(program: str) -> None:
-    assert reader_of(program) == Reader("shell", program)
+    assert reader_of(program) == InputReader("shell", program)
 
 
 async def test_why_it_asks_is_said(tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_what_is_kept_of_what_was_typed(
     kind: Any, text: str, was_asked: bool, is_over: bool, is_terminal: bool, kept: Sofar
 ) -> None:
     after = Sofar(text=text)
-    assert _kept(after, Reader(kind), was_asked=was_asked, is_over=is_over, is_terminal=is_terminal) == kept
+    assert _kept(after, InputReader(kind), was_asked=was_asked, is_over=is_over, is_terminal=is_terminal) == kept
 
 
 async def test_as_much_as_can_be_read_is_let_pass(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.privileges import bound_by_file_modes
 from tools.backends.base import Command, FileRefused, Finished
 from tools.backends.files import MAX_LINE_BYTES, HostFiles
-from tools.backends.search import Place, Searcher
+from tools.backends.search import BackendFolder, Searcher
 
 LIBC = ctypes.CDLL(None)
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
@@ -44,12 +44,12 @@ def secret(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def walled(workspace: Path) -> HostFiles:
-    return HostFiles(places=[Place(spelled=workspace, real=workspace)], searcher=SEARCHER)
+    return HostFiles(places=[BackendFolder(spelled=workspace, real=workspace)], searcher=SEARCHER)
 
 
 @pytest.fixture
 def free() -> HostFiles:
-    return HostFiles(places=[Place(spelled=Path("/"), real=Path("/"))], searcher=SEARCHER, follows_links=True)
+    return HostFiles(places=[BackendFolder(spelled=Path("/"), real=Path("/"))], searcher=SEARCHER, follows_links=True)
 
 
 async def content(files: HostFiles, path: Path | str) -> bytes:
@@ -178,7 +178,7 @@ async def test_without_walls_links_are_followed_as_people_expect(
 async def test_what_is_closed_is_closed_by_whatever_way(workspace: Path, secret: Path, way: str) -> None:
     (secret.parent / "link").symlink_to(secret)
     (secret.parent / "folder").symlink_to(secret.parent)
-    root = Place(spelled=Path("/"), real=Path("/"))
+    root = BackendFolder(spelled=Path("/"), real=Path("/"))
     files = HostFiles(places=[root], searcher=SEARCHER, follows_links=True, closed=[secret])
     assert "stay closed" in await refusal(files, secret.parent / way)
     with pytest.raises(FileRefused, match="stay closed"):
@@ -189,8 +189,8 @@ async def test_a_place_may_have_another_name_inside_and_be_for_reading_only(tmp_
     (tmp_path / "scratch").mkdir()
     files = HostFiles(
         places=[
-            Place(spelled=Path("/tmp"), real=tmp_path / "scratch"),
-            Place(spelled=workspace, real=workspace, writable=False),
+            BackendFolder(spelled=Path("/tmp"), real=tmp_path / "scratch"),
+            BackendFolder(spelled=workspace, real=workspace, writable=False),
         ],
         searcher=SEARCHER,
     )

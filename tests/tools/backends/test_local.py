@@ -18,7 +18,7 @@ from tests.programs import needs
 from tests.thorough import a_few_of
 from tests.tools.backends.watching import command_lines, is_there, nap, until
 from tools.backends import supervised
-from tools.backends.base import BackendFailed, Command, Spawned, Standing
+from tools.backends.base import BackendFailed, Command, ProcessStatus, Spawned
 from tools.backends.local import LocalBackend
 from tools.backends.supervisor_child import UNKEPT_BYTES_PER_SECOND
 
@@ -343,7 +343,7 @@ async def test_killing_a_spawned_child_ends_all_its_children(backend: LocalBacke
     await backend.kill(spawned)
     assert not is_there(left)
     standing = await backend.standing(spawned)
-    assert standing == Standing(is_running=False, exit_code=143, ended_ms=standing.ended_ms)
+    assert standing == ProcessStatus(is_running=False, exit_code=143, ended_ms=standing.ended_ms)
     await backend.kill(spawned)
 
 

@@ -8,7 +8,7 @@ from tools.approval.gate import NobodyNeedsToBeAsked, NotApproved, Question
 from tools.base import BadArguments, ToolContext, ToolFailed
 from tools.builtin.messaging import MAX_TEXT_CHARS, NowhereToSend, Target, messaging_tool
 from tools.loading import load_builtin
-from tools.provenance import Heard, Passage
+from tools.provenance import Passage, Provenance
 from tools.shell_guard.granting import Rule, covers
 from tools.toolsets import select, why_not
 
@@ -50,10 +50,10 @@ class Asked:
         self.used.append(question.binding)
 
 
-async def call(sender: Sender | NowhereToSend, human: Any, *, heard: Heard | None = None, **arguments: Any) -> Any:
+async def call(sender: Sender | NowhereToSend, human: Any, *, heard: Provenance | None = None, **arguments: Any) -> Any:
     """As the loop does it: first whether it may begin, then the call."""
     tool = messaging_tool(sender)
-    context = ToolContext(task_id="one", call_id="c1", gate=human, heard=lambda: heard or Heard())
+    context = ToolContext(task_id="one", call_id="c1", gate=human, heard=lambda: heard or Provenance())
     await tool.admit(json.dumps(arguments), context)
     return await tool.run(json.dumps(arguments), context)
 
@@ -90,8 +90,8 @@ async def test_without_a_yes_nothing_is_sent() -> None:
 async def test_what_was_heard_from_outside_is_named_once_each_and_bounded() -> None:
     outside = tuple(Passage(origin=one, text="x") for one in ("a file", "a file", "the web", "a command", "a tool"))
     human = Asked()
-    await call(Sender(), human, heard=Heard(outside=outside[:2]), text="Hi", to="discord")
-    await call(Sender(), human, heard=Heard(outside=outside), text="Hi", to="discord")
+    await call(Sender(), human, heard=Provenance(outside=outside[:2]), text="Hi", to="discord")
+    await call(Sender(), human, heard=Provenance(outside=outside), text="Hi", to="discord")
     assert [one.reasons[1:] for one in human.questions] == [
         ("it comes after I have read a file",),
         ("it comes after I have read a file, the web, a command and more",),

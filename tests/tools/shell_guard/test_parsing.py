@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.shell_guard.guard import judge
-from tools.shell_guard.parsing import Unreadable, parse
+from tools.shell_guard.parsing import UnparsableCommand, parse
 
 # Each runs `show` with words; what it prints is compared with what was resolved.
 _SHOWN = [
@@ -87,7 +87,7 @@ def test_the_words_are_those_that_bash_makes(command: str, programs: Path, tmp_p
     ],
 )
 def test_what_can_be_read_in_two_ways_is_not_read(command: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnparsableCommand):
         parse(command)
 
 

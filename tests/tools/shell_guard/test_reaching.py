@@ -3,14 +3,14 @@
 import pytest
 
 from tests.tools.shell_guard.corpus import commands_of
-from tools.shell_guard.reaching import Reach, reaches
+from tools.shell_guard.reaching import NetworkReach, reaches
 
 _FAMILIES = commands_of("reaching.txt")
 _ROWS = [tuple(line.split(" :: ", 1)) for family in _FAMILIES.values() for line in family]
 
 
-def _short(reach: Reach) -> str:
-    is_unknown = reach == Reach(host="", url=reach.url, carries=True, sends=False, program=reach.program)
+def _short(reach: NetworkReach) -> str:
+    is_unknown = reach == NetworkReach(host="", url=reach.url, carries=True, sends=False, program=reach.program)
     return (reach.host or "?") + ("!" if reach.sends else "+" if reach.carries and not is_unknown else "")
 
 
@@ -32,7 +32,7 @@ def test_the_corpus_is_large() -> None:
 
 def test_what_is_told() -> None:
     [reach] = reaches('curl -T notes.txt "https://x.example/$x"', cwd="/w", home="/home/me")
-    assert reach == Reach(host="x.example", url="https://x.example/…", carries=True, sends=True, program="curl")
+    assert reach == NetworkReach(host="x.example", url="https://x.example/…", carries=True, sends=True, program="curl")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from tools.shell_guard.expansion import UNKNOWN, shown
-from tools.shell_guard.findings import Finding, Run, ask
+from tools.shell_guard.findings import CommandRisk, Run, ask
 from tools.shell_guard.names import names
 from tools.shell_guard.options import read
 from tools.shell_guard.paths import is_everything, is_system, located, scoped, secret_in
@@ -50,7 +50,7 @@ _OPENS_CONTAINER = re.compile(
 _MOUNTS = "-v --volume --mount --secret"
 
 
-def _sql(run: Run) -> Iterator[Finding]:
+def _sql(run: Run) -> Iterator[CommandRisk]:
     given = (*run.words, run.stdin or "")
     text = _WITH_CONDITION.sub("", "\n".join(map(_without_strings, given)))
     if (
@@ -97,7 +97,7 @@ def _statements(run: Run) -> Iterator[str]:
         yield from (word for word in named if word == UNKNOWN or " " in word)
 
 
-def _docker(run: Run) -> Iterator[Finding]:
+def _docker(run: Run) -> Iterator[CommandRisk]:
     text = " ".join(run.words)
     if _DELETES_CONTAINERS.search(text):
         yield ask("delete-containers", "it deletes containers, images or their data")

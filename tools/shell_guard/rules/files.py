@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tools.shell_guard.expansion import UNKNOWN, shown
-from tools.shell_guard.findings import Finding, Run, ask, block
+from tools.shell_guard.findings import CommandRisk, Run, ask, block
 from tools.shell_guard.names import names
 from tools.shell_guard.options import read
 from tools.shell_guard.paths import is_disk, is_everything, is_system, located, runs_by_itself, scoped, secret_in
@@ -16,7 +16,7 @@ RUN_TIME_DELETE = "what it deletes is decided only when it runs"
 _OF_A_REPOSITORY = re.compile(r"(?:^|/)\.git/(?!.*\.(?:lock|orig|swp)$)")
 
 
-def _rm(run: Run) -> Iterator[Finding]:
+def _rm(run: Run) -> Iterator[CommandRisk]:
     options = read(run.words)
     if any(UNKNOWN in word for word in run.words):
         yield ask("run-time-delete", RUN_TIME_DELETE)
@@ -44,7 +44,7 @@ def _rm(run: Run) -> Iterator[Finding]:
 def _with(rule: str, reason: str, *options: str) -> Rule:
     """Asks when one of these options or words is given."""
 
-    def found(run: Run) -> Iterator[Finding]:
+    def found(run: Run) -> Iterator[CommandRisk]:
         given = {option for option, _ in read(run.words).given} | set(run.words)
         if given & set(options) or UNKNOWN in "".join(run.words):
             yield ask(rule, reason)
@@ -52,7 +52,7 @@ def _with(rule: str, reason: str, *options: str) -> Rule:
     return found
 
 
-def _rsync(run: Run) -> Iterator[Finding]:
+def _rsync(run: Run) -> Iterator[CommandRisk]:
     given = read(run.words, "-e --rsh -f --exclude --include --filter -B -M -T").given
     if any(option in ("-n", "--dry-run") for option, _ in given):
         return
@@ -61,7 +61,7 @@ def _rsync(run: Run) -> Iterator[Finding]:
         yield ask("delete-found", "it deletes what the source does not have, or the source")
 
 
-def _find(run: Run) -> Iterator[Finding]:
+def _find(run: Run) -> Iterator[CommandRisk]:
     if "-delete" in run.words:
         yield ask("delete-found", "it deletes whatever it finds")
     unsure = [word for before, word in pairwise(run.words) if word == UNKNOWN and not before.startswith("-")]
@@ -71,7 +71,7 @@ def _find(run: Run) -> Iterator[Finding]:
         yield ask("overwrite-file", "it overwrites a file with what it finds")
 
 
-def _rights(run: Run) -> Iterator[Finding]:
+def _rights(run: Run) -> Iterator[CommandRisk]:
     options = read(run.words, "--reference --from")
     mode, paths = _mode_and_paths(run)
     is_recursive = options.has("-R", "--recursive")
@@ -93,7 +93,7 @@ def _mode_and_paths(run: Run) -> tuple[str, list[str]]:
     return "".join(words[:1]), [located(word, run.folder, run.home) for word in paths]
 
 
-def _mode(mode: "_Mode", paths: list[str], *, is_recursive: bool) -> Iterator[Finding]:
+def _mode(mode: "_Mode", paths: list[str], *, is_recursive: bool) -> Iterator[CommandRisk]:
     if mode.opens:
         yield ask("open-rights", "it lets everybody change files")
     if mode.sets_id:
@@ -138,18 +138,18 @@ def _is_for(who: str, one: str) -> bool:
     return not who or "a" in who or one in who
 
 
-def _install(run: Run) -> Iterator[Finding]:
+def _install(run: Run) -> Iterator[CommandRisk]:
     for mode in read(run.words, "-m --mode -o -g -t --owner --group --target-directory -S").values("-m", "--mode"):
         yield from _mode(_Mode.of(mode), [], is_recursive=False)
 
 
-def _dd(run: Run) -> Iterator[Finding]:
+def _dd(run: Run) -> Iterator[CommandRisk]:
     for word in run.words:
         if UNKNOWN in word and not word.startswith(("if=", "bs=", "count=", "skip=", "seek=")):
             yield ask("run-time-write", "where it writes is decided only when it runs")
 
 
-def _disk_tool(run: Run) -> Iterator[Finding]:
+def _disk_tool(run: Run) -> Iterator[CommandRisk]:
     if not run.words or _only_looks(run):
         return
     if any(is_disk(located(word, run.folder, run.home)) for word in run.words):
@@ -189,7 +189,7 @@ _LOOKS = {  # options that only look, or first words
 }
 
 
-def _mv(run: Run) -> Iterator[Finding]:
+def _mv(run: Run) -> Iterator[CommandRisk]:
     options = read(run.words, "-t --target-directory -S --suffix")
     aims = options.values("-t", "--target-directory")
     paths = [located(word, run.folder, run.home) for word in (*options.rest, *aims)]
@@ -201,7 +201,7 @@ def _mv(run: Run) -> Iterator[Finding]:
         yield ask("change-system", "it moves files of the system away")
 
 
-def _cp(run: Run) -> Iterator[Finding]:
+def _cp(run: Run) -> Iterator[CommandRisk]:
     options = read(run.words, "-t --target-directory -S --suffix")
     if options.rest[:1] == ("/dev/null",):
         yield ask("overwrite-file", "it empties a file")

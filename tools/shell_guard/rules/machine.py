@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tools.shell_guard.expansion import UNKNOWN
-from tools.shell_guard.findings import Finding, Run, ask, block
+from tools.shell_guard.findings import CommandRisk, Run, ask, block
 from tools.shell_guard.names import names
 from tools.shell_guard.options import read
 from tools.shell_guard.rules.plain import Rule, always, unless, when
@@ -42,7 +42,7 @@ _MAX_PATTERN_CHARS = 200
 _MAX_REPEATS = 3
 
 
-def _kill(run: Run) -> Iterator[Finding]:
+def _kill(run: Run) -> Iterator[CommandRisk]:
     words = list(run.words)
     if {"-l", "-L", "--list", "--table"} & set(words):
         return
@@ -59,7 +59,7 @@ def _kill(run: Run) -> Iterator[Finding]:
         yield ask("kill-service", _ENDS)
 
 
-def _kill_by_name(run: Run) -> Iterator[Finding]:
+def _kill_by_name(run: Run) -> Iterator[CommandRisk]:
     words = [word for word in run.words if not re.fullmatch(r"-(?:\d+|[A-Z][A-Z0-9]{2,9})", word)]  # signals
     options = read(words, _TAKING + (" -o -y" if run.name == "killall" else ""))
     if UNKNOWN in "".join(words) or not options.rest or options.has("-u", "-U", "-v", "--inverse", "--user"):
@@ -83,7 +83,7 @@ def _fits_ours(pattern: str, *lines: str) -> bool:
     return any(wanted.search(line) for line in (*_NAMES, *lines))
 
 
-def _systemctl(run: Run) -> Iterator[Finding]:
+def _systemctl(run: Run) -> Iterator[CommandRisk]:
     words = read(run.words, "-H -M -t -p -n -o -s --signal --kill-who -P").rest
     action, units = (words[0], words[1:]) if words else ("", ())
     is_ours = any(map(_is_our_unit, units))
@@ -122,7 +122,7 @@ def _is_our_unit(unit: str) -> bool:
     return "hermes" in unit or unit.startswith("user@") or any(fnmatch.fnmatchcase(name, unit) for name in _UNITS)
 
 
-def _hermes(run: Run) -> Iterator[Finding]:
+def _hermes(run: Run) -> Iterator[CommandRisk]:
     """Whatever decides for its owner what it may do, or ends it."""
     words = [word for word in run.words if not word.startswith("-")]
     text = "\n".join(words)  # one per line, so that no text that is only a word of it is taken for the action
@@ -134,7 +134,7 @@ def _hermes(run: Run) -> Iterator[Finding]:
         yield ask("kill-service", "it changes or ends Hermes itself")
 
 
-def _hermes_of_a_project(run: Run) -> Iterator[Finding]:
+def _hermes_of_a_project(run: Run) -> Iterator[CommandRisk]:
     """As `uv run hermes …`."""
     if run.words[:1] == ("run",) and "hermes" in run.words:
         yield from _hermes(replace(run, words=run.words[run.words.index("hermes") + 1 :]))
@@ -146,7 +146,7 @@ _CHANGES_HERMES = re.compile(
 )
 
 
-def _crontab(run: Run) -> Iterator[Finding]:
+def _crontab(run: Run) -> Iterator[CommandRisk]:
     if run.words != ("-l",):
         yield ask("cron", "it changes what is run at set times")
 

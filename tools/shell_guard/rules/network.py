@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tools.shell_guard.addresses import address_of
 from tools.shell_guard.expansion import UNKNOWN
-from tools.shell_guard.findings import Finding, Run, ask
+from tools.shell_guard.findings import CommandRisk, Run, ask
 from tools.shell_guard.names import names
 from tools.shell_guard.options import Options, read, read_around_first
 from tools.shell_guard.rules.plain import Rule, always, when
@@ -23,7 +23,7 @@ _REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!\\).*|(?:rsync|ssh|sftp|scp)://.*
 _HERE = names("localhost 127.0.0.1 ::1")
 
 
-def _curl(run: Run) -> Iterator[Finding]:
+def _curl(run: Run) -> Iterator[CommandRisk]:
     options = read(map(_whole, run.words), _CURL)
     data = options.values("-d", "--data", "--data-binary", "--data-ascii", "--json")
     named = options.values("--data-urlencode", "--url-query")  # text, =text, name=text, @file or name@file
@@ -66,7 +66,7 @@ def _is_for_this_machine(options: Options) -> bool:
     return bool(addresses) and not is_led_away and all(address_of(word).host in _HERE for word in addresses)
 
 
-def _wget(run: Run) -> Iterator[Finding]:
+def _wget(run: Run) -> Iterator[CommandRisk]:
     options = read(run.words)
     if options.has("--post-file", "--body-file") or any(
         word.startswith(("--post-f", "--body-f")) for word in run.words
@@ -78,7 +78,7 @@ def _wget(run: Run) -> Iterator[Finding]:
         yield ask("option-runs", "an option of wget runs or sets something")
 
 
-def _copy(run: Run) -> Iterator[Finding]:
+def _copy(run: Run) -> Iterator[CommandRisk]:
     words = read(
         run.words, "-P -i -o -F -J -S -c -l -e --rsh --exclude --include --filter --log-file --files-from -f -T -B"
     ).rest
@@ -86,13 +86,13 @@ def _copy(run: Run) -> Iterator[Finding]:
         yield ask("upload", _SENDS)
 
 
-def _cloud_copy(run: Run) -> Iterator[Finding]:
+def _cloud_copy(run: Run) -> Iterator[CommandRisk]:
     words = [word for word in run.words if not word.startswith("-")]
     if {"cp", "sync", "copy", "copyto", "put", "mv", "move"} & set(words) and re.match(r"\w+:", words[-1]):
         yield ask("upload", _SENDS)
 
 
-def _ssh(run: Run) -> Iterator[Finding]:
+def _ssh(run: Run) -> Iterator[CommandRisk]:
     if run.stdin is not None:
         yield ask("upload", "it sends what is piped into it to another machine")
     options = read_around_first(run.words, SSH_OPTIONS)
@@ -103,14 +103,14 @@ def _ssh(run: Run) -> Iterator[Finding]:
         yield ask("option-runs", "an option of ssh loads something")
 
 
-def _nc(run: Run) -> Iterator[Finding]:
+def _nc(run: Run) -> Iterator[CommandRisk]:
     options = read(run.words, "-w -p -s -i -q -X -x -e -c")
     runs = options.has("-e", "-c", "--exec", "--sh-exec", "--lua-exec", "-l", "--listen")
     if runs or not options.has("-z", "-h", "--help", "--version"):
         yield ask("raw-connection", _BARE)
 
 
-def _openssl(run: Run) -> Iterator[Finding]:
+def _openssl(run: Run) -> Iterator[CommandRisk]:
     if run.words[:1] == ("s_client",) and (run.stdin or "").strip() not in ("", "Q"):
         yield ask("raw-connection", _BARE)
     if run.words[:1] == ("s_server",) or {"-engine", "-provider-path"} & set(run.words):

@@ -3,16 +3,16 @@
 import re
 from collections.abc import Callable, Iterator
 
-from tools.shell_guard.findings import Finding, Run, ask
+from tools.shell_guard.findings import CommandRisk, Run, ask
 from tools.shell_guard.names import names
 
-Rule = Callable[[Run], Iterator[Finding]]
+Rule = Callable[[Run], Iterator[CommandRisk]]
 
 
 def always(rule: str, reason: str, programs: str) -> dict[str, Rule]:
     """For each of these programs; only its help does not ask."""
 
-    def found(run: Run) -> Iterator[Finding]:
+    def found(run: Run) -> Iterator[CommandRisk]:
         if run.words[:1] not in (("--help",), ("--version",)):  # further on it may be the name of a file
             yield ask(rule, reason)
 
@@ -26,7 +26,7 @@ def when(rule: str, reason: str, *patterns: str) -> Rule:
     """
     compiled = re.compile("|".join(patterns))
 
-    def found(run: Run) -> Iterator[Finding]:
+    def found(run: Run) -> Iterator[CommandRisk]:
         if compiled.search(" ".join(run.words)):
             yield ask(rule, reason)
 
@@ -37,7 +37,7 @@ def unless(rule: str, reason: str, harmless: str) -> Rule:
     """Asks when the words do not fit."""
     compiled = re.compile(harmless)
 
-    def found(run: Run) -> Iterator[Finding]:
+    def found(run: Run) -> Iterator[CommandRisk]:
         if not compiled.fullmatch(" ".join(run.words)):
             yield ask(rule, reason)
 
@@ -47,7 +47,7 @@ def unless(rule: str, reason: str, harmless: str) -> Rule:
 def all_of(*rules: Rule) -> Rule:
     """One program that several rules are about."""
 
-    def found(run: Run) -> Iterator[Finding]:
+    def found(run: Run) -> Iterator[CommandRisk]:
         for rule in rules:
             yield from rule(run)
 

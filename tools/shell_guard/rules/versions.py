@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tools.shell_guard.expansion import UNKNOWN
-from tools.shell_guard.findings import Finding, Run, ask
+from tools.shell_guard.findings import CommandRisk, Run, ask
 from tools.shell_guard.names import names
 from tools.shell_guard.options import read
 from tools.shell_guard.rules.plain import Rule, all_of, when
@@ -91,7 +91,7 @@ _RUNNING = {
 }
 
 
-def _git(run: Run) -> Iterator[Finding]:
+def _git(run: Run) -> Iterator[CommandRisk]:
     before = read(run.words, BEFORE, stops_at_first=True)
     for setting in before.values("-c", "--config-env"):
         yield from _setting(setting, run)
@@ -111,7 +111,7 @@ def _git(run: Run) -> Iterator[Finding]:
             yield from _setting(setting, run)
 
 
-def _loses(action: str, words: list[str]) -> Iterator[Finding]:
+def _loses(action: str, words: list[str]) -> Iterator[CommandRisk]:
     text = "\n".join(words)
     if action in ("push", "send-pack", "http-push") and _PUSH.search(text):
         yield ask("force-push", "it overwrites or deletes what others may have fetched")
@@ -127,11 +127,11 @@ def _loses(action: str, words: list[str]) -> Iterator[Finding]:
         yield ask("run-time-git", "what git pushes or throws away is decided only when it runs")
 
 
-def _discards(action: str) -> Finding:
+def _discards(action: str) -> CommandRisk:
     return ask("git-discard", f"git {action} throws away what may be nowhere else")
 
 
-def _runs(action: str, words: list[str]) -> Iterator[Finding]:
+def _runs(action: str, words: list[str]) -> Iterator[CommandRisk]:
     if action.startswith(("credential", "daemon", "instaweb", "send-email", "imap-send")):
         yield ask("git-credentials", "git gives out what it should keep")
     if any(_run_by_options(action, words)) or any("ext::" in word for word in words):
@@ -146,7 +146,7 @@ def _run_by_options(action: str, words: list[str]) -> Iterator[str]:
             yield value or UNKNOWN
 
 
-def _config(words: list[str], run: Run) -> Iterator[Finding]:
+def _config(words: list[str], run: Run) -> Iterator[CommandRisk]:
     options = read(words, "-f --file --blob --default --type")
     if options.has("-e", "--edit"):
         yield ask("git-settings", "it opens git's settings in an editor")
@@ -158,7 +158,7 @@ def _config(words: list[str], run: Run) -> Iterator[Finding]:
             yield ask("git-settings", "it changes git's settings for every project")
 
 
-def _setting(setting: str, run: Run) -> Iterator[Finding]:
+def _setting(setting: str, run: Run) -> Iterator[CommandRisk]:
     key, _, value = setting.partition("=")
     if UNKNOWN in setting or (_runs_value(key, value) and value not in _HARMLESS_VALUES | {""}):
         yield ask("option-runs", "a setting of git runs something")
@@ -175,7 +175,7 @@ def _runs_value(key: str, value: str) -> bool:
     return "*" in wanted or last in wanted or "ext::" in value
 
 
-def _alias(value: str, run: Run) -> Iterator[Finding]:
+def _alias(value: str, run: Run) -> Iterator[CommandRisk]:
     """Stands for another git command."""
     try:
         words = tuple(shlex.split(value))

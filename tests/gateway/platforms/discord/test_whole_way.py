@@ -12,7 +12,7 @@ from gateway.platforms.base import Inlet
 from gateway.platforms.discord import transport
 from gateway.store import chats
 from gateway.store.db.database import Database
-from gateway.supervisor import Hearing, keep_connected
+from gateway.supervisor import ConnectionStatus, keep_connected
 from tests.gateway.platforms.discord.scene import Scene, a_scene, bot_of
 from tests.gateway.scene import PacedModel, Pigeon, make_small, rows, running
 
@@ -24,7 +24,7 @@ class Echo(PacedModel):
 
 
 @asynccontextmanager
-async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[Hearing]:
+async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[ConnectionStatus]:
     platform = scene.platform = bot_of(scene.server)
     small = make_small(db, Echo(), platform=cast(Pigeon, platform))
 
@@ -39,7 +39,7 @@ async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[Hearing]:
 
     async def moved(old: str, new: str) -> None: ...
 
-    hearing = Hearing("discord", small.delivery.wake)
+    hearing = ConnectionStatus("discord", small.delivery.wake)
     inlet = Inlet(
         accept=accept,
         cursor=cursor_of,

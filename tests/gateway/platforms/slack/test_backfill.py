@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from gateway.errors import StoreUnavailable
 from gateway.platforms.slack import backfill, listener
-from gateway.platforms.slack.channels import Room, Rooms, just_before
+from gateway.platforms.slack.channels import Rooms, SlackChannel, just_before
 from playground.slack.server import SlackServer
 from playground.slack.subscriptions import EVERYTHING
 from tests.gateway.platforms.slack.scene import Gate, bot_of, listening, outbound
@@ -195,7 +195,7 @@ async def test_what_is_left_for_the_history_is_read_though_it_came_after_that_wa
 
 
 def test_the_thread_that_has_been_quiet_for_longest_is_forgotten_first() -> None:
-    room = Room("C1")
+    room = SlackChannel("C1")
     for number in range(20):
         room.joined(f"1.{number:06d}", f"2.{number:06d}")
     room.joined("1.000000", "3.000000")
@@ -347,7 +347,7 @@ async def test_stopping_ends_it(server: SlackServer, gate: Gate, ada: str, dm: s
 
 
 def test_threads_are_remembered_within_bounds() -> None:
-    room = Room("C1")
+    room = SlackChannel("C1")
     for number in range(30):
         room.joined(f"{number}.0", f"{number}.5")
     room.joined("10.0", "99.0")

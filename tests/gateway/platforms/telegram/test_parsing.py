@@ -6,9 +6,9 @@ import pytest
 from telegram import Update
 
 from gateway.messages import InboundMessage, Location, Media, Part, Quote, Sender, SessionKey, Text
-from gateway.platforms.telegram.parsing import KINDS_WE_READ, Me, News, read
+from gateway.platforms.telegram.parsing import KINDS_WE_READ, ParsedUpdate, TelegramIdentity, read
 
-ME = Me(account="telegram", id=42, username="hermes_bot")
+ME = TelegramIdentity(account="telegram", id=42, username="hermes_bot")
 ADA = {"id": 7, "is_bot": False, "first_name": "Ada", "last_name": "Lovelace"}
 BOT = {"id": 42, "is_bot": True, "first_name": "Hermes", "username": "hermes_bot"}
 DM = {"id": 7, "type": "private", "first_name": "Ada"}
@@ -20,7 +20,7 @@ FILE = {"file_id": "F", "file_unique_id": "u", "file_size": 5}
 Wire = dict[str, Any]
 
 
-def news(update: Wire, *, me: Me = ME) -> News:
+def news(update: Wire, *, me: TelegramIdentity = ME) -> ParsedUpdate:
     return read(Update.de_json({"update_id": 1001, **update}, None), me, COMMANDS, at_ms=5_000)
 
 
@@ -49,7 +49,7 @@ def test_a_direct_message() -> None:
 
 
 def test_a_second_account_has_sessions_of_its_own() -> None:
-    work = Me(account="telegram@work", id=42, username="hermes_bot")
+    work = TelegramIdentity(account="telegram@work", id=42, username="hermes_bot")
     [only] = news({"message": message(text="hello")}, me=work).messages
     assert str(only.key) == "telegram@work:dm:7"
 
@@ -91,7 +91,7 @@ def test_another_bot_is_marked_and_a_name_cannot_break_out() -> None:
 
 
 def test_our_own_words_are_not_heard() -> None:
-    assert news({"message": message(GROUP, text="x", **{"from": BOT})}) == News()
+    assert news({"message": message(GROUP, text="x", **{"from": BOT})}) == ParsedUpdate()
 
 
 # Whether it is said to us.
@@ -320,7 +320,7 @@ def test_somebody_who_moves_about_is_not_heard_at_every_step() -> None:
     place = {"longitude": 1.0, "latitude": 2.0, "live_period": 900}
     assert len(news({"message": message(location=place)}).messages) == 1
     for where in (place, {"longitude": 1.0, "latitude": 2.0}):  # the last step has no period any more
-        assert news({"edited_message": message(location=where, edit_date=1_700_000_100)}) == News()
+        assert news({"edited_message": message(location=where, edit_date=1_700_000_100)}) == ParsedUpdate()
 
 
 SMALL_GROUP = {"id": -5, "type": "group", "title": "Few"}
@@ -328,7 +328,7 @@ SMALL_GROUP = {"id": -5, "type": "group", "title": "Few"}
 
 @pytest.mark.parametrize(("chat", "mark"), [(DM, 43), (SMALL_GROUP, 43), (GROUP, 0), (CHANNEL, 0)])
 def test_where_each_bot_has_numbers_of_its_own_a_later_bots_are_marked(chat: Wire, mark: int) -> None:
-    later = Me(account="telegram", id=43, username="hermes_bot", mark=43)
+    later = TelegramIdentity(account="telegram", id=43, username="hermes_bot", mark=43)
     [heard] = news({"message": message(chat, text="hello")}, me=later).messages
     assert heard.edited_ms == mark
     assert said(chat, text="hello").edited_ms == 0
@@ -338,7 +338,7 @@ def test_a_pressed_button() -> None:
     below = {**message(GROUP, text="sure?", message_thread_id=77, is_topic_message=True), "from": BOT}
     query = {"id": "555", "from": ADA, "message": below, "chat_instance": "1", "data": "approve:3"}
     found = news({"callback_query": query})
-    assert found == News(
+    assert found == ParsedUpdate(
         messages=(
             InboundMessage(
                 key=SessionKey(platform="telegram", kind="group", chat="-100", thread="77"),
@@ -364,7 +364,7 @@ def test_a_button_below_a_message_too_old_to_be_seen_still_counts() -> None:
 
 def test_a_button_elsewhere_is_only_answered() -> None:
     query = {"id": "555", "from": ADA, "inline_message_id": "i", "chat_instance": "1", "data": "x"}
-    assert news({"callback_query": query}) == News(pressed="555")
+    assert news({"callback_query": query}) == ParsedUpdate(pressed="555")
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_deletions_in_business_chats_are_not_ours() -> None:
 
 
 def test_a_group_that_moves() -> None:
-    assert news({"message": message(GROUP, migrate_to_chat_id=-200)}) == News(moved=("-100", "-200"))
+    assert news({"message": message(GROUP, migrate_to_chat_id=-200)}) == ParsedUpdate(moved=("-100", "-200"))
 
 
 @pytest.mark.parametrize(
@@ -412,10 +412,10 @@ def test_a_group_that_moves() -> None:
     ],
 )
 def test_what_telegram_itself_says_in_a_chat_is_dropped(service: Wire) -> None:
-    assert news({"message": message(GROUP, **service)}) == News()
+    assert news({"message": message(GROUP, **service)}) == ParsedUpdate()
 
 
-def membership(chat: Wire, old: str, new: str) -> News:
+def membership(chat: Wire, old: str, new: str) -> ParsedUpdate:
     def member(status: str) -> Wire:
         return {"user": BOT, "status": status, **({"until_date": 0} if status == "kicked" else {})}
 
@@ -424,14 +424,16 @@ def membership(chat: Wire, old: str, new: str) -> News:
 
 
 def test_coming_and_going() -> None:
-    assert membership(DM, "kicked", "member") == News(chat="7", reachable=True, note="a user started the bot")
-    assert membership(DM, "member", "kicked") == News(chat="7", note="a user blocked the bot")
-    assert membership(GROUP, "left", "member") == News(chat="-100", reachable=True, note="the bot was added to a chat")
-    assert membership(GROUP, "member", "left") == News(chat="-100", note="the bot was removed from a chat")
-    assert membership(GROUP, "member", "member") == News(chat="-100", reachable=True)
+    assert membership(DM, "kicked", "member") == ParsedUpdate(chat="7", reachable=True, note="a user started the bot")
+    assert membership(DM, "member", "kicked") == ParsedUpdate(chat="7", note="a user blocked the bot")
+    assert membership(GROUP, "left", "member") == ParsedUpdate(
+        chat="-100", reachable=True, note="the bot was added to a chat"
+    )
+    assert membership(GROUP, "member", "left") == ParsedUpdate(chat="-100", note="the bot was removed from a chat")
+    assert membership(GROUP, "member", "member") == ParsedUpdate(chat="-100", reachable=True)
 
 
 def test_any_other_update_is_ignored() -> None:
     poll_answer = {"poll_id": "1", "user": ADA, "option_ids": [0], "option_persistent_ids": ["a"]}
-    assert news({"poll_answer": poll_answer}) == News()
-    assert news({"something_new": {}}) == News()
+    assert news({"poll_answer": poll_answer}) == ParsedUpdate()
+    assert news({"something_new": {}}) == ParsedUpdate()

@@ -19,7 +19,7 @@ from gateway.store.db.backup import (
     write_copy,
 )
 from gateway.store.db.connection import connect
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.db.schema import migrations
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.damage import empty_an_index, scribble
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _database(path: Path, care: Care) -> None:
+def _database(path: Path, care: BackupPolicy) -> None:
     prepare(path, care, repair=True)
 
 

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.db.commit_counter import Mark, is_sealed, seal
+from gateway.store.db.commit_counter import CommitCounter, is_sealed, seal
 from hermes_config.places import MARK, Home
 
 
 def test_what_is_written_is_read_by_another(path: Path) -> None:
-    mark = Mark(path)
+    mark = CommitCounter(path)
     for commits in (0, 1, 2**40):
         mark.write(commits)
-        assert Mark(path).read() == commits
+        assert CommitCounter(path).read() == commits
     mark.close()
 
 
 def test_it_makes_a_home_known_as_ours(path: Path) -> None:
-    mark = Mark(path)
+    mark = CommitCounter(path)
     mark.write(7)
     mark.close()
     written = Home(path.parent).mark_file
@@ -32,27 +32,27 @@ def test_it_makes_a_home_known_as_ours(path: Path) -> None:
 def test_no_mark_or_a_strange_one_counts_as_none(path: Path, content: bytes | None) -> None:
     if content is not None:
         path.with_suffix(".mark").write_bytes(content)
-    assert Mark(path).read() == 0
+    assert CommitCounter(path).read() == 0
 
 
 def test_reading_makes_no_file(path: Path) -> None:
-    Mark(path).read()
+    CommitCounter(path).read()
     assert list(path.parent.iterdir()) == []
 
 
 def test_closed_twice_or_used_again_it_goes_on(path: Path) -> None:
-    mark = Mark(path)
+    mark = CommitCounter(path)
     mark.close()
     mark.write(3)
     mark.close()
     mark.close()
     mark.write(4)
     mark.close()
-    assert Mark(path).read() == 4
+    assert CommitCounter(path).read() == 4
 
 
 def test_writing_needs_no_further_room(path: Path) -> None:
-    mark = Mark(path)
+    mark = CommitCounter(path)
     mark.write(1)
     size = os.stat(path.with_suffix(".mark")).st_size
     mark.write(2**63)
@@ -62,12 +62,12 @@ def test_writing_needs_no_further_room(path: Path) -> None:
 
 def test_a_seal_holds_until_the_file_or_its_log_is_changed(path: Path) -> None:
     path.write_bytes(b"whole")
-    with closing(Mark(path)) as mark:
+    with closing(CommitCounter(path)) as mark:
         mark.write(7)
     assert not is_sealed(path)
     seal(path)
     assert is_sealed(path)
-    assert Mark(path).read() == 7
+    assert CommitCounter(path).read() == 7
     log = Path(f"{path}-wal")
     log.touch()
     assert is_sealed(path)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import StoreCorrupt, StoreUnavailable
-from gateway.store.db.commit_counter import Mark
+from gateway.store.db.commit_counter import CommitCounter
 from gateway.store.db.connection import Transaction, connect
 from gateway.store.db.database import Database, open_database
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from tests.gateway.store.damage import PAGE_BYTES, scribble
 from tests.gateway.store.rows import notes, notes_in, put_note
 
@@ -162,7 +162,7 @@ async def test_a_caller_who_gives_up_during_the_commit_is_written_all_the_same(d
     assert await db.read(notes) == ["held", "next"]
 
 
-async def test_closing_writes_what_waits(path: Path, care: Care) -> None:
+async def test_closing_writes_what_waits(path: Path, care: BackupPolicy) -> None:
     prepare(path, care, repair=True)
     db = await open_database(path)
     writing = [asyncio.create_task(db.write(lambda tx: put_note(tx, "late"))) for _ in range(20)]
@@ -172,7 +172,7 @@ async def test_closing_writes_what_waits(path: Path, care: Care) -> None:
     assert len(notes_in(path)) == 20
 
 
-async def test_writing_after_closing_is_refused(path: Path, care: Care) -> None:
+async def test_writing_after_closing_is_refused(path: Path, care: BackupPolicy) -> None:
     prepare(path, care, repair=True)
     db = await open_database(path)
     await db.close()
@@ -211,7 +211,7 @@ async def test_what_is_accepted_already_waits_for_the_store(db: Database, monkey
     assert await db.read(notes) == ["patient"]
 
 
-async def test_a_commit_whose_mark_fails_is_a_commit(path: Path, care: Care) -> None:
+async def test_a_commit_whose_mark_fails_is_a_commit(path: Path, care: BackupPolicy) -> None:
     """Reported as failed, it would be done again: a second answer to the same message."""
     prepare(path, care, repair=True)
     path.with_suffix(".mark").unlink()
@@ -225,7 +225,7 @@ async def test_a_commit_whose_mark_fails_is_a_commit(path: Path, care: Care) -> 
 async def test_every_commit_is_marked(db: Database) -> None:
     for _ in range(3):
         await db.write(lambda tx: put_note(tx, "a"))
-        assert Mark(db.path).read() == await db.read(commits)
+        assert CommitCounter(db.path).read() == await db.read(commits)
 
 
 async def test_an_error_nobody_foresaw_does_not_end_the_writer(db: Database) -> None:
@@ -268,7 +268,7 @@ async def test_the_version_tells_of_a_write_that_fell_into_a_reopening(db: Datab
 
 
 @pytest.mark.parametrize("verb", ["read", "write"])
-async def test_damage_that_is_met_is_remembered(path: Path, care: Care, verb: str) -> None:
+async def test_damage_that_is_met_is_remembered(path: Path, care: BackupPolicy, verb: str) -> None:
     """Also where whoever asked goes on without the answer: such a file must be checked by the next start."""
     prepare(path, care, repair=True)
     with closing(sqlite3.connect(path)) as connection:
@@ -289,7 +289,7 @@ async def test_opening_what_cannot_be_opened_is_explained(tmp_path: Path) -> Non
         await open_database(tmp_path / "nowhere" / "state.db")
 
 
-async def test_no_thread_stays_behind(path: Path, care: Care) -> None:
+async def test_no_thread_stays_behind(path: Path, care: BackupPolicy) -> None:
     prepare(path, care, repair=True)
     before = set(threading.enumerate())
     db = await open_database(path)

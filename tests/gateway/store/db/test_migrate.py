@@ -10,7 +10,7 @@ import pytest
 
 from gateway.errors import StoreTooNew
 from gateway.store.db.connection import connect
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.db.schema import Unsound, find_schema_damage, migrate, migrations, schema_version, undo, undo_scripts
 from hermes_config.places import APPLICATION_ID
 from tests.gateway.store.filling import fill, make_database
@@ -191,7 +191,7 @@ def test_a_newer_schema_is_not_undone_by_us(connection: sqlite3.Connection) -> N
         undo(connection, 0, {1: TWO_STEPS[1]}, {1: "DROP TABLE a;"})
 
 
-def test_a_newer_schema_is_refused_and_left_as_it_is(path: Path, care: Care) -> None:
+def test_a_newer_schema_is_refused_and_left_as_it_is(path: Path, care: BackupPolicy) -> None:
     prepare(path, care, repair=True)
     connection = sqlite3.connect(path)
     connection.execute("DROP TABLE messages_search")  # whatever a newer Hermes may have done
@@ -243,12 +243,12 @@ def test_killed_in_a_migration_the_old_schema_stands_and_the_next_start_finishes
 TWO_AT_ONCE = """
 import sys
 from pathlib import Path
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 
 print("ready", flush=True)
 sys.stdin.readline()
 path = Path(sys.argv[1])
-prepare(path, Care(backups=path.parent / "backups", busy_timeout_seconds=10), repair=False)
+prepare(path, BackupPolicy(backups=path.parent / "backups", busy_timeout_seconds=10), repair=False)
 """
 
 

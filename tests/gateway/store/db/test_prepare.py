@@ -10,9 +10,9 @@ import pytest
 
 from gateway.errors import StoreCorrupt, StoreUnavailable
 from gateway.store.db.backup import before_changes, make_backup
-from gateway.store.db.commit_counter import Mark, seal
+from gateway.store.db.commit_counter import CommitCounter, seal
 from gateway.store.db.connection import connect
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.db.schema import migrate, migrations
 from tests.gateway.store.damage import empty_an_index
 from tests.gateway.store.others import HOLDS_THE_FILE, other
@@ -20,7 +20,7 @@ from tests.gateway.store.rows import notes_in, went_back_ms
 
 
 @pytest.fixture(autouse=True)
-def _database(path: Path, care: Care) -> None:
+def _database(path: Path, care: BackupPolicy) -> None:
     prepare(path, care, repair=True)
 
 
@@ -33,7 +33,7 @@ def write(path: Path, *texts: str) -> None:
     connection.execute("COMMIT")
     commits = connection.execute("SELECT value FROM meta").fetchone()[0]
     connection.close()
-    mark = Mark(path)
+    mark = CommitCounter(path)
     mark.write(commits)
     mark.close()
 
@@ -46,14 +46,14 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_a_new_home_is_made_without_a_word(path: Path, care: Care) -> None:
+def test_a_new_home_is_made_without_a_word(path: Path, care: BackupPolicy) -> None:
     assert prepare(path, care, repair=True) == []
     assert prepare(path, care, repair=False) == []
     assert notes_in(path) == []
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_sound_file_is_left_as_it_is(path: Path, care: Care) -> None:
+def test_a_sound_file_is_left_as_it_is(path: Path, care: BackupPolicy) -> None:
     write(path, "a")
     assert prepare(path, care, repair=True) == []
     assert notes_in(path) == ["a"]
@@ -61,7 +61,7 @@ def test_a_sound_file_is_left_as_it_is(path: Path, care: Care) -> None:
     assert not care.backups.exists()
 
 
-def test_a_damaged_file_is_kept_and_the_newest_sound_backup_restored(path: Path, care: Care) -> None:
+def test_a_damaged_file_is_kept_and_the_newest_sound_backup_restored(path: Path, care: BackupPolicy) -> None:
     write(path, "in the backup")
     make_backup(path, care.backups, keep=5)
     write(path, "in a damaged backup")
@@ -84,7 +84,7 @@ def test_a_damaged_file_is_kept_and_the_newest_sound_backup_restored(path: Path,
     assert prepare(path, care, repair=True) == []  # told once
 
 
-def test_without_a_backup_it_starts_empty_and_says_so(path: Path, care: Care) -> None:
+def test_without_a_backup_it_starts_empty_and_says_so(path: Path, care: BackupPolicy) -> None:
     write(path, "gone")
     destroy(path)
     [notice] = prepare(path, care, repair=True)
@@ -96,7 +96,7 @@ def test_without_a_backup_it_starts_empty_and_says_so(path: Path, care: Care) ->
 
 
 @pytest.mark.parametrize("loss", ["deleted", "emptied"])
-def test_a_file_that_is_gone_is_restored_and_said_to_be(path: Path, care: Care, loss: str) -> None:
+def test_a_file_that_is_gone_is_restored_and_said_to_be(path: Path, care: BackupPolicy, loss: str) -> None:
     write(path, "in the backup")
     make_backup(path, care.backups, keep=5)
     write(path, "after that")
@@ -112,7 +112,7 @@ def test_a_file_that_is_gone_is_restored_and_said_to_be(path: Path, care: Care, 
     assert notes_in(path) == ["in the backup", notice]
 
 
-def test_a_command_beside_the_gateway_repairs_nothing(path: Path, care: Care) -> None:
+def test_a_command_beside_the_gateway_repairs_nothing(path: Path, care: BackupPolicy) -> None:
     write(path, "a")
     destroy(path)
     damaged = path.read_bytes()
@@ -123,7 +123,7 @@ def test_a_command_beside_the_gateway_repairs_nothing(path: Path, care: Care) ->
 
 
 def test_cut_short_between_damage_and_repair_the_next_start_goes_on(
-    path: Path, care: Care, monkeypatch: pytest.MonkeyPatch
+    path: Path, care: BackupPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(path, "in the backup")
     make_backup(path, care.backups, keep=5)
@@ -142,7 +142,7 @@ def test_cut_short_between_damage_and_repair_the_next_start_goes_on(
 
 
 def test_cut_short_before_the_operator_was_told_the_next_start_tells(
-    path: Path, care: Care, monkeypatch: pytest.MonkeyPatch
+    path: Path, care: BackupPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(path, "in the backup")
     make_backup(path, care.backups, keep=5)
@@ -162,7 +162,7 @@ def test_cut_short_before_the_operator_was_told_the_next_start_tells(
 
 
 @pytest.mark.parametrize("repair", [True, False])
-def test_lost_commits_are_told_once_by_whoever_comes_first(path: Path, care: Care, repair: bool) -> None:
+def test_lost_commits_are_told_once_by_whoever_comes_first(path: Path, care: BackupPolicy, repair: bool) -> None:
     """A command that wrote first would move the mark back, and the gateway would notice nothing."""
     write(path, "a")
     older = path.read_bytes()
@@ -176,7 +176,7 @@ def test_lost_commits_are_told_once_by_whoever_comes_first(path: Path, care: Car
     assert prepare(path, care, repair=True) == []
 
 
-def test_a_damaged_search_index_is_rebuilt_and_nothing_is_lost(path: Path, care: Care) -> None:
+def test_a_damaged_search_index_is_rebuilt_and_nothing_is_lost(path: Path, care: BackupPolicy) -> None:
     connection = connect(path, busy_timeout_seconds=1)
     add_message(connection, "findme")
     connection.execute("UPDATE messages_search_data SET block = x'00000000' WHERE id > 10")
@@ -189,13 +189,13 @@ def test_a_damaged_search_index_is_rebuilt_and_nothing_is_lost(path: Path, care:
     assert len(found) == 1
 
 
-def test_lost_commits_are_told_also_when_the_search_index_was_mended(path: Path, care: Care) -> None:
+def test_lost_commits_are_told_also_when_the_search_index_was_mended(path: Path, care: BackupPolicy) -> None:
     connection = connect(path, busy_timeout_seconds=1)
     add_message(connection, "findme")
     connection.execute("UPDATE messages_search_data SET block = x'00000000' WHERE id > 10")
     connection.close()
     write(path, "b")
-    mark = Mark(path)
+    mark = CommitCounter(path)
     mark.write(5)
     mark.close()
     told = prepare(path, care, repair=True)
@@ -203,7 +203,7 @@ def test_lost_commits_are_told_also_when_the_search_index_was_mended(path: Path,
     assert "lost its last 4 commits" in told[1]
 
 
-def test_a_search_index_beyond_repair_is_damage(path: Path, care: Care) -> None:
+def test_a_search_index_beyond_repair_is_damage(path: Path, care: BackupPolicy) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA writable_schema = ON")
     connection.execute("UPDATE sqlite_master SET sql = replace(sql, 'block', 'brick') WHERE name LIKE '%search_data'")
@@ -214,7 +214,7 @@ def test_a_search_index_beyond_repair_is_damage(path: Path, care: Care) -> None:
     assert prepare(path, care, repair=True) == []
 
 
-def test_before_a_migration_a_backup_is_made(path: Path, care: Care, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_before_a_migration_a_backup_is_made(path: Path, care: BackupPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, "before")
     newer = {**migrations(), max(migrations()) + 1: "-- Rows change in: notices\nDELETE FROM notices;"}
     for module in ("prepare", "upgrade", "schema"):
@@ -225,20 +225,20 @@ def test_before_a_migration_a_backup_is_made(path: Path, care: Care, monkeypatch
     assert notes_in(copy) == ["before"]
 
 
-def test_a_large_file_gets_the_quick_check_alone(tmp_path: Path, path: Path, care: Care) -> None:
+def test_a_large_file_gets_the_quick_check_alone(tmp_path: Path, path: Path, care: BackupPolicy) -> None:
     write(path, "a")
     empty_an_index(path)
-    quick = Care(backups=tmp_path / "backups", full_check_max_mb=0)
+    quick = BackupPolicy(backups=tmp_path / "backups", full_check_max_mb=0)
     assert prepare(path, quick, repair=True) == []
     assert len(prepare(path, care, repair=True)) == 1
 
 
 @pytest.mark.parametrize("changed", [True, False])
 def test_a_large_file_that_was_closed_in_an_orderly_way_is_checked_if_it_changed_or_cannot_be_used(
-    path: Path, care: Care, changed: bool
+    path: Path, care: BackupPolicy, changed: bool
 ) -> None:
     write(path, "a")
-    large = Care(backups=care.backups, full_check_max_mb=0)
+    large = BackupPolicy(backups=care.backups, full_check_max_mb=0)
     seal(path)
     before = path.stat()
     destroy(path)
@@ -250,7 +250,7 @@ def test_a_large_file_that_was_closed_in_an_orderly_way_is_checked_if_it_changed
     assert "was damaged" in notice
 
 
-def test_a_file_that_cannot_be_used_now_is_not_taken_for_damaged(path: Path, care: Care) -> None:
+def test_a_file_that_cannot_be_used_now_is_not_taken_for_damaged(path: Path, care: BackupPolicy) -> None:
     """And however often it is tried, nothing stays open."""
     write(path, "a")
     with other(HOLDS_THE_FILE, str(path)) as holder:
@@ -264,24 +264,24 @@ def test_a_file_that_cannot_be_used_now_is_not_taken_for_damaged(path: Path, car
     assert notes_in(path) == ["a"]
 
 
-def test_a_directory_in_the_files_place_is_explained(path: Path, care: Care) -> None:
+def test_a_directory_in_the_files_place_is_explained(path: Path, care: BackupPolicy) -> None:
     path.unlink()
     path.mkdir()
     with pytest.raises(StoreUnavailable, match="cannot be"):
         prepare(path, care, repair=True)
 
 
-def test_an_interrupted_creation_is_finished(tmp_path: Path, care: Care) -> None:
+def test_an_interrupted_creation_is_finished(tmp_path: Path, care: BackupPolicy) -> None:
     fresh = tmp_path / "fresh"
     fresh.mkdir()
-    mark = Mark(fresh / "state.db")
+    mark = CommitCounter(fresh / "state.db")
     mark.write(0)
     mark.close()
     (fresh / "state.db").touch()
     assert prepare(fresh / "state.db", care, repair=True) == []
 
 
-def test_an_older_home_is_brought_up_to_date(tmp_path: Path, care: Care) -> None:
+def test_an_older_home_is_brought_up_to_date(tmp_path: Path, care: BackupPolicy) -> None:
     old = tmp_path / "old.db"
     connection = connect(old, busy_timeout_seconds=1)
     migrate(connection, {1: migrations()[1]})

@@ -9,9 +9,9 @@ import pytest
 
 from gateway.errors import StoreCorrupt, StoreUnavailable
 from gateway.store.db.backup import before_changes, make_backup, schema_of
-from gateway.store.db.commit_counter import Mark
+from gateway.store.db.commit_counter import CommitCounter
 from gateway.store.db.connection import connect
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.db.restore import only_user, restore, take_back
 from gateway.store.db.schema import find_schema_damage, migrations
 from tests.gateway.store.conftest import Clock
@@ -26,7 +26,7 @@ NEWEST = max(migrations())
 
 
 @pytest.fixture(autouse=True)
-def _database(path: Path, care: Care) -> None:
+def _database(path: Path, care: BackupPolicy) -> None:
     prepare(path, care, repair=True)
     converse(path, range(4))
 
@@ -36,11 +36,11 @@ def add_note(path: Path, text: str) -> None:
     with closing(connect(path, busy_timeout_seconds=5)) as connection:
         connection.execute("INSERT INTO notices (at_ms, text) VALUES (0, ?)", (text,))
         commits = connection.execute(_COUNT).fetchall()[0][0]
-    with closing(Mark(path)) as mark:
+    with closing(CommitCounter(path)) as mark:
         mark.write(commits)
 
 
-def test_taken_back_the_schema_is_the_older_one_and_the_newer_state_is_kept(path: Path, care: Care) -> None:
+def test_taken_back_the_schema_is_the_older_one_and_the_newer_state_is_kept(path: Path, care: BackupPolicy) -> None:
     before = read_all(path)
     kept = take_back(path, care, OLD)
     assert schema_of(path) == OLD
@@ -58,7 +58,7 @@ def test_taken_back_the_schema_is_the_older_one_and_the_newer_state_is_kept(path
     "way_back", [lambda path, care: take_back(path, care, OLD), lambda path, care: restore(path, path, care)]
 )
 def test_nobody_else_may_have_the_file_open(
-    path: Path, care: Care, way_back: Callable[[Path, Care], Path | None]
+    path: Path, care: BackupPolicy, way_back: Callable[[Path, BackupPolicy], Path | None]
 ) -> None:
     before = read_all(path)
     with other(HOLDS_THE_FILE, str(path), "SELECT * FROM meta") as holder:
@@ -68,13 +68,13 @@ def test_nobody_else_may_have_the_file_open(
     assert read_all(path) == before
 
 
-def test_meanwhile_nobody_gets_in(path: Path, care: Care) -> None:
+def test_meanwhile_nobody_gets_in(path: Path, care: BackupPolicy) -> None:
     with only_user(path, care), pytest.raises(StoreUnavailable, match="locked by another process"):
         prepare(path, care, repair=False)
     assert prepare(path, care, repair=False) == []
 
 
-def test_a_restored_copy_takes_the_place_of_what_was_there_and_that_is_kept(path: Path, care: Care) -> None:
+def test_a_restored_copy_takes_the_place_of_what_was_there_and_that_is_kept(path: Path, care: BackupPolicy) -> None:
     add_note(path, "in the copy")
     copy = make_backup(path, care.backups, keep=1)
     add_note(path, "after it")
@@ -89,7 +89,7 @@ def test_a_restored_copy_takes_the_place_of_what_was_there_and_that_is_kept(path
 
 @pytest.mark.parametrize("loss", ["", "damaged"])
 def test_a_restored_copy_knows_from_when_on_its_cursors_can_be_trusted(
-    path: Path, care: Care, clock: Clock, loss: str
+    path: Path, care: BackupPolicy, clock: Clock, loss: str
 ) -> None:
     assert went_back_ms(path) == 0
     copy = make_backup(path, care.backups, keep=1)
@@ -101,7 +101,7 @@ def test_a_restored_copy_knows_from_when_on_its_cursors_can_be_trusted(
     assert went_back_ms(copy) == 0
 
 
-def test_a_copy_of_an_older_schema_can_be_restored(path: Path, care: Care) -> None:
+def test_a_copy_of_an_older_schema_can_be_restored(path: Path, care: BackupPolicy) -> None:
     take_back(path, care, OLD)
     copy = make_backup(path, care.backups, keep=1)
     prepare(path, care, repair=True)
@@ -109,7 +109,7 @@ def test_a_copy_of_an_older_schema_can_be_restored(path: Path, care: Care) -> No
     assert schema_of(path) == OLD
 
 
-def test_so_can_one_while_the_file_is_too_new_for_us(path: Path, care: Care) -> None:
+def test_so_can_one_while_the_file_is_too_new_for_us(path: Path, care: BackupPolicy) -> None:
     copy = make_backup(path, care.backups, keep=1)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {NEWEST + 1}")
@@ -118,7 +118,7 @@ def test_so_can_one_while_the_file_is_too_new_for_us(path: Path, care: Care) -> 
 
 
 @pytest.mark.parametrize("loss", ["damaged", "gone", "gone, its log is there"])
-def test_a_file_that_is_damaged_or_gone_is_replaced_and_kept(path: Path, care: Care, loss: str) -> None:
+def test_a_file_that_is_damaged_or_gone_is_replaced_and_kept(path: Path, care: BackupPolicy, loss: str) -> None:
     add_note(path, "in the copy")
     copy = make_backup(path, care.backups, keep=1)
     if loss == "damaged":
@@ -155,7 +155,7 @@ def make_foreign(copy: Path) -> None:
     ],
 )
 def test_what_is_no_sound_copy_is_refused(
-    path: Path, care: Care, spoil: Callable[[Path], object], problem: str
+    path: Path, care: BackupPolicy, spoil: Callable[[Path], object], problem: str
 ) -> None:
     copy = make_backup(path, care.backups, keep=1)
     spoil(copy)
@@ -170,7 +170,7 @@ GOES_BACK = """
 import functools, sqlite3, sys
 from pathlib import Path
 from gateway.store.db import restore, schema, upgrade
-from gateway.store.db.prepare import Care
+from gateway.store.db.prepare import BackupPolicy
 
 def stop_here(*_):
     print("ready", flush=True)
@@ -181,7 +181,7 @@ class Slow(sqlite3.Connection):
         super().backup(target, pages=20, progress=stop_here)
 
 path, copy, step = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-care = Care(backups=path.parent / "backups")
+care = BackupPolicy(backups=path.parent / "backups")
 if step == "half of the copy is in the file":
     sqlite3.connect = functools.partial(sqlite3.connect, factory=Slow)
 elif step == "what was there is kept":
@@ -195,7 +195,7 @@ restore.take_back(path, care, 5) if str(copy) == "." else restore.restore(path, 
 
 
 @pytest.mark.parametrize("step", ["what was there is kept", "half of the copy is in the file"])
-def test_killed_while_restoring_the_file_is_what_it_was(path: Path, care: Care, step: str) -> None:
+def test_killed_while_restoring_the_file_is_what_it_was(path: Path, care: BackupPolicy, step: str) -> None:
     copy = make_backup(path, care.backups, keep=1)
     converse(path, range(4, 30))
     before = read_all(path)
@@ -210,7 +210,7 @@ def test_killed_while_restoring_the_file_is_what_it_was(path: Path, care: Care, 
 
 
 @pytest.mark.parametrize("step", a_few_of(["the state before is kept", "the schema is changed, not committed"], 1))
-def test_killed_while_going_back_the_file_is_what_it_was(path: Path, care: Care, step: str) -> None:
+def test_killed_while_going_back_the_file_is_what_it_was(path: Path, care: BackupPolicy, step: str) -> None:
     before = read_all(path)
     with other(GOES_BACK, str(path), ".", step) as process:
         process.wait_for("ready")

@@ -14,7 +14,7 @@ from gateway.errors import StoreUnavailable, UpgradeFailed
 from gateway.store.db import upgrade as upgrades
 from gateway.store.db.backup import before_changes, make_backup, schema_of
 from gateway.store.db.connection import connect
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.db.schema import migrations, schema_version, undo, undo_scripts
 from tests.gateway.store.filling import ROWS, make_database
 from tests.gateway.store.others import other
@@ -53,7 +53,7 @@ def add_step(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
 
 @pytest.mark.parametrize("repair", [True, False])
 def test_an_older_database_is_brought_up_to_date_and_its_state_before_kept(
-    path: Path, care: Care, repair: bool
+    path: Path, care: BackupPolicy, repair: bool
 ) -> None:
     before = read_all(path)
     assert prepare(path, care, repair=repair) == []
@@ -80,7 +80,7 @@ def test_an_older_database_is_brought_up_to_date_and_its_state_before_kept(
     ],
 )
 def test_what_fails_on_the_copy_leaves_the_file_as_it_was(
-    path: Path, care: Care, monkeypatch: pytest.MonkeyPatch, script: str, problem: str
+    path: Path, care: BackupPolicy, monkeypatch: pytest.MonkeyPatch, script: str, problem: str
 ) -> None:
     with closing(connect(path, busy_timeout_seconds=1)) as connection:
         connection.execute("UPDATE identities SET person_id = 'id 1'")  # one reference that leads somewhere
@@ -93,7 +93,7 @@ def test_what_fails_on_the_copy_leaves_the_file_as_it_was(
 
 
 def test_what_fails_on_the_file_alone_is_taken_back(
-    connection: sqlite3.Connection, path: Path, care: Care, monkeypatch: pytest.MonkeyPatch
+    connection: sqlite3.Connection, path: Path, care: BackupPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What others wrote after the rehearsal may be what it stumbles over."""
     add_step(monkeypatch, "CREATE UNIQUE INDEX notices_once ON notices (text);")
@@ -109,7 +109,7 @@ def test_what_fails_on_the_file_alone_is_taken_back(
 
 
 def test_what_others_commit_between_rehearsal_and_change_is_kept(
-    connection: sqlite3.Connection, path: Path, care: Care
+    connection: sqlite3.Connection, path: Path, care: BackupPolicy
 ) -> None:
     """And whoever had the file open goes on."""
     with closing(connect(path, busy_timeout_seconds=1)) as another, upgrades.one_at_a_time(care.backups):
@@ -122,7 +122,7 @@ def test_what_others_commit_between_rehearsal_and_change_is_kept(
     assert texts == ["after it", "in between"]
 
 
-def test_without_room_nothing_is_begun(path: Path, care: Care, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_nothing_is_begun(path: Path, care: BackupPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     before = path.read_bytes()
     full = SimpleNamespace(f_bavail=1, f_frsize=4096)
     monkeypatch.setattr("gateway.store.db.upgrade.os.statvfs", lambda _: full)
@@ -135,7 +135,7 @@ def test_without_room_nothing_is_begun(path: Path, care: Care, monkeypatch: pyte
 
 
 def test_the_state_before_upgrades_outlives_the_daily_rotation(tmp_path: Path, path: Path) -> None:
-    care = Care(backups=tmp_path / "backups", upgrade_backups_kept=2)
+    care = BackupPolicy(backups=tmp_path / "backups", upgrade_backups_kept=2)
     kept = []
     for _ in range(3):
         prepare(path, care, repair=False)
@@ -150,7 +150,7 @@ UPGRADES = """
 import sys
 from pathlib import Path
 from gateway.store.db import backup, schema, upgrade
-from gateway.store.db.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 
 def stop_before(module, name, times):
     original, calls = getattr(module, name), []
@@ -164,7 +164,7 @@ def stop_before(module, name, times):
 
 path, module, name, times = Path(sys.argv[1]), *sys.argv[2:]
 stop_before({"backup": backup, "schema": schema, "upgrade": upgrade}[module], name, int(times))
-prepare(path, Care(backups=path.parent / "backups", busy_timeout_seconds=10), repair=True)
+prepare(path, BackupPolicy(backups=path.parent / "backups", busy_timeout_seconds=10), repair=True)
 """
 STEPS = {
     "the file is changed, not committed": ("schema", "find_difference", 2, OLD),
@@ -178,7 +178,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("step", a_few_of(list(STEPS), 2))
-def test_killed_at_any_step_the_next_start_goes_on(path: Path, care: Care, step: str) -> None:
+def test_killed_at_any_step_the_next_start_goes_on(path: Path, care: BackupPolicy, step: str) -> None:
     module, name, times, reached = STEPS[step]
     before = read_all(path)
     with other(UPGRADES, str(path), module, name, str(times)) as process:
@@ -197,7 +197,7 @@ def test_killed_at_any_step_the_next_start_goes_on(path: Path, care: Care, step:
     assert not [name for name in files(care.backups) if ".partial" in name]
 
 
-def test_those_who_start_together_wait_for_the_one_who_upgrades(path: Path, care: Care) -> None:
+def test_those_who_start_together_wait_for_the_one_who_upgrades(path: Path, care: BackupPolicy) -> None:
     with ExitStack() as stack:
         first = stack.enter_context(other(UPGRADES, str(path), "upgrade", "_try", "1"))
         first.wait_for("ready")
@@ -218,7 +218,7 @@ def test_the_oldest_schema_that_can_be_reached(monkeypatch: pytest.MonkeyPatch) 
     assert upgrades.oldest_reachable(NEWEST) == NEWEST
 
 
-def test_a_rehearsal_says_what_going_back_would_lose(path: Path, care: Care) -> None:
+def test_a_rehearsal_says_what_going_back_would_lose(path: Path, care: BackupPolicy) -> None:
     prepare(path, care, repair=True)
     with closing(connect(path, busy_timeout_seconds=1)) as connection, upgrades.one_at_a_time(care.backups):
         assert upgrades.rehearse(connection, care, OLD) == []
