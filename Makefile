@@ -1,11 +1,12 @@
 # Needs python3 with venv, and make. Everything else goes into .venv; dependencies are pinned by hash.
+# A few tests need more, such as a browser: `make test` skips them where it is missing, `make test-all` installs it.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # Tests at once: more than processors, since many wait for processes and clocks.
 WORKERS ?= 4
 
-.PHONY: run playground test thorough check format bench mutants lock clean
+.PHONY: run playground test test-all thorough lint check format bench mutants lock clean
 
 run: $(VENV)/core.stamp
 	@exec $(BIN)/hermes gateway run
@@ -16,15 +17,22 @@ playground: $(VENV)/core.stamp
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
+# Installs the programs that some tests need (apt, as root). A test that is skipped has shown nothing: here none may be.
+test-all: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.programs
+	$(MAKE) test ARGS="--no-skips $(ARGS)"
+
 # Every row of the long tables, such as kills at each step on each platform: half an hour.
 thorough: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --thorough $(ARGS)
 
-check: $(VENV)/dev.stamp
+lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint
 	$(MAKE) test
 
 format: $(VENV)/dev.stamp
@@ -34,7 +42,7 @@ format: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.bench $(ARGS)
 
-# Small faults put into a module, one at a time: does a test notice? ARGS="gateway.access gateway.pairing"
+# Small faults put into a module, one at a time: does a test notice? ARGS="gateway.policies.access gateway.policies.pairing"
 mutants: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.mutants $(ARGS)
 

@@ -6,7 +6,7 @@ import os
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import dropwhile
 from pathlib import Path
@@ -27,7 +27,7 @@ from agent_core.turn import run_turn
 from hermes_config.redaction import Redactor
 from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
-from tools.builtin import load_builtin
+from tools.loading import load_builtin
 from tools.toolsets import select
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -38,7 +38,7 @@ ToolProgress = Callable[[str, str], None]
 """Called with a tool's name and its arguments when it starts."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class AIAgent:
     """`model` is a name, looked up like the gateway's, or a Model of your own.
 
@@ -49,6 +49,7 @@ class AIAgent:
     """
 
     model: str | Model = "demo"
+    _: KW_ONLY
     base_url: str = ""
     api_key: str = ""
     max_iterations: int = 60
@@ -143,7 +144,7 @@ class AIAgent:
     async def _model(self) -> Model:
         if not isinstance(self.model, str):
             return self.model
-        from agent_core.models import open_model
+        from agent_core.models.factory import open_model
 
         wanted = (self.model, self.base_url, self.api_key)
         # Connections belong to the loop that made them: a script's second `asyncio.run` needs new ones.
@@ -155,7 +156,7 @@ class AIAgent:
         return self._opened.model
 
     def _keys(self) -> dict[str, str]:
-        from agent_core.providers import PRESETS
+        from agent_core.models.providers import PRESETS
         from hermes_config.load import load
         from hermes_config.places import Home
 

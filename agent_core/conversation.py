@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from tools.parts import Part, Text, text_of
+from tools.content import Part, Text, encodable, text_of
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -45,7 +45,7 @@ def assistant(text: str = "", *, tool_calls: tuple[ToolCall, ...] = (), reasonin
 
 
 def tool_result(call: ToolCall, content: str | tuple[Part, ...], *, is_error: bool = False) -> Message:
-    parts = (Text(text=content),) if isinstance(content, str) else content
+    parts = (Text(text=encodable(content)),) if isinstance(content, str) else content
     return Message(role="tool", parts=parts, tool_call_id=call.id, tool_name=call.name, is_error=is_error)
 
 

@@ -37,7 +37,7 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class ToolWaiting:
     """A tool waits for a person, or no longer: nothing will happen by itself meanwhile."""
 
     waits: bool
@@ -72,7 +72,7 @@ class Done:
     finished_naturally: bool
 
 
-Event = TextDelta | ReasoningDelta | Restarted | ToolStarted | ToolFinished | Waiting | Usage | Done
+Event = TextDelta | ReasoningDelta | Restarted | ToolStarted | ToolFinished | ToolWaiting | Usage | Done
 Emit = Callable[[Event], None]
 
 

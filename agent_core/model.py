@@ -6,7 +6,7 @@ from typing import Protocol
 from agent_core.conversation import Message
 from agent_core.events import Emit
 from tools.base import Tool
-from tools.parts import Media
+from tools.content import Media
 
 LoadMedia = Callable[[Media], bytes | None]
 """The bytes of a part, None when they are gone. Blocks: call it in a thread."""

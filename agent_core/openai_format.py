@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from agent_core.conversation import Message, Role, ToolCall
 from tools.base import Tool
-from tools.parts import Part, Text
+from tools.content import Part, Text, encodable
 
 
 def message_to_openai(message: Message, *, with_reasoning: bool = False) -> dict[str, Any]:
@@ -93,12 +93,8 @@ def _api_arguments(arguments: str) -> str:
         json.dumps(parsed, ensure_ascii=False).encode()  # fails on half of a surrogate pair
     except (ValueError, RecursionError):
         parsed = None
-    return (arguments or "{}") if isinstance(parsed, dict) else json.dumps({"invalid_arguments": _whole(arguments)})
+    return (arguments or "{}") if isinstance(parsed, dict) else json.dumps({"invalid_arguments": encodable(arguments)})
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is Python's, not JSON's")
-
-
-def _whole(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()

@@ -6,7 +6,7 @@ Only what the operator wrote goes in. What came from others (topics, quotes, fil
 
 from dataclasses import dataclass
 
-from agent_core.heard import PROJECT_TITLE
+from agent_core.provenance import PROJECT_TITLE
 
 MAX_LAYER_CHARS = 20_000
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from agent_core.conversation import Message, ToolCall, user
 from agent_core.history import arrange
-from tools.parts import Part, Text
+from tools.content import Part, Text
 
 EMPTY = "(empty message)"
 NO_OUTPUT = "(no output)"

@@ -14,12 +14,12 @@ import structlog
 
 from agent_core.conversation import Journal, Message, ToolCall, tool_result
 from agent_core.events import Emit, ToolFinished, ToolStarted
-from agent_core.heard import hearing
 from agent_core.history import interrupted_by_restart
+from agent_core.provenance import hearing
 from tools.backends.base import BackendFailed
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
-from tools.heard import Heard
-from tools.parts import Part, Text
+from tools.content import Part, Text
+from tools.provenance import Provenance
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -61,7 +61,7 @@ class Toolbox:
         await self.journal.append(result)
         return result
 
-    async def _run(self, call: ToolCall, heard: Callable[[], Heard], own_slots: asyncio.Semaphore) -> Message:
+    async def _run(self, call: ToolCall, heard: Callable[[], Provenance], own_slots: asyncio.Semaphore) -> Message:
         # Before the slot and the mark: one that waits for a human keeps nobody waiting, and has had no effect yet.
         context = replace(self.context, call_id=call.id, heard=heard)
         result = await self._refusal(call, context)

@@ -1,15 +1,48 @@
-"""What time it is, names made from it, and times as people say them."""
+"""The time, names made from it, and times as people say them."""
 
 import secrets
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
+_CATCH_UP = 10  # a clock that is ahead runs slower by one part in so many
+
+
+@dataclass(slots=True, kw_only=True)
+class ProcessClock:
+    """Wall time that never goes back while the process runs, so that no wait for a stored time outlasts its length.
+
+    It follows a jump forward at once: the machine may have slept. When the wall clock is set back, it goes on from
+    where it was, a tenth slower until the two agree: days and times told to people come right without a restart.
+    """
+
+    wall_ns: Callable[[], int] = lambda: time.time_ns()
+    monotonic_ns: Callable[[], int] = lambda: time.monotonic_ns()
+    _now_ns: int = 0
+    _at_ns: int = 0  # on the monotonic clock
+    _lock: threading.Lock = field(default_factory=threading.Lock)  # the store's thread asks, too
+
+    def now_ms(self) -> int:
+        with self._lock:
+            wall_ns, at_ns = self.wall_ns(), self.monotonic_ns()
+            elapsed_ns, self._at_ns = at_ns - self._at_ns, at_ns
+            slowed_ns = self._now_ns + elapsed_ns - elapsed_ns // _CATCH_UP
+            self._now_ns = max(wall_ns, slowed_ns)
+            return self._now_ns // 1_000_000
+
+
+_process_clock = ProcessClock()
+
+
 def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    """Return the process's time; see `ProcessClock`."""
+    return _process_clock.now_ms()
 
 
 def new_session_id(at_ms: int) -> str:

@@ -9,17 +9,19 @@ from pathlib import Path
 import structlog
 
 from gateway import systemd
-from gateway.backoff import backoff_seconds
-from gateway.budgets import how_to_price
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.lock import HomeLock, hold_home
-from gateway.store import outbox, spending
-from gateway.store.backup import backup_is_due, make_backup
-from gateway.store.database import Database, open_database
-from gateway.store.prepare import prepare
+from gateway.policies.backoff import backoff_seconds
+from gateway.policies.budgets import how_to_price
+from gateway.store import inbox, outbox, spending
+from gateway.store.db.backup import backup_is_due, make_backup
+from gateway.store.db.commit_counter import seal
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import prepare
 from gateway.supervisor import keep_connected
-from gateway.wiring import Gateway, build_gateway, care_for
-from gateway.wiring_budgets import unpriced_models
+from gateway.wiring.app import Gateway, build_gateway
+from gateway.wiring.basics import care_for
+from gateway.wiring.budgets import unpriced_models
 from hermes_config.places import Home
 from hermes_config.settings import Settings
 
@@ -32,7 +34,7 @@ _BACKUP_CHECK_SECONDS = 600.0
 
 
 async def run_gateway(settings: Settings, home: Home, *, on_ready: Callable[[Gateway], Awaitable[None]]) -> None:
-    """Serves until SIGTERM or SIGINT; AlreadyRunning, StoreTooNew, UpgradeFailed or ConfigError: it cannot start.
+    """Serve until SIGTERM, SIGINT or SIGHUP; raise AlreadyRunning, StoreTooNew, UpgradeFailed or ConfigError.
 
     `on_ready` may take its time: the gateway does not wait for it.
     """
@@ -51,6 +53,8 @@ async def run_gateway(settings: Settings, home: Home, *, on_ready: Callable[[Gat
                 await gateway.model.aclose()
         finally:
             await db.close()
+        if not db.is_damaged:
+            _seal(home.database)
 
 
 def _listen_for_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
@@ -59,8 +63,19 @@ def _listen_for_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
             hurry.set()  # asked a second time: do not wait for running turns
         stop.set()
 
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked)
+        loop.add_signal_handler(number, asked)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` leaves it
+        # Never in a hurry: a terminal that closes may send it twice, from its shell and from the kernel.
+        loop.add_signal_handler(signal.SIGHUP, stop.set)
+
+
+def _seal(database: Path) -> None:
+    try:
+        seal(database)
+    except OSError as error:  # the next start takes longer, no more
+        log.warning("store not sealed", problem=error.strerror)
 
 
 async def _open_store(settings: Settings, home: Home, lock: HomeLock, stop: asyncio.Event) -> Database | None:
@@ -83,6 +98,7 @@ async def _open_store(settings: Settings, home: Home, lock: HomeLock, stop: asyn
 async def _take_over(path: Path, busy_timeout_seconds: float) -> Database:
     db = await open_database(path, busy_timeout_seconds=busy_timeout_seconds)
     try:
+        await db.write(inbox.after_crash)
         await db.write(outbox.after_crash)
         await db.write(spending.after_crash)
     except BaseException:

@@ -6,7 +6,7 @@ GatewayError
 ├── DeliveryRejected      delivery: give this message up, say why in the trail
 ├── DeliveryInDoubt       delivery: it may have arrived; find out, never blindly resend
 ├── MediaUnavailable      responder: tell the model and go on without the file
-├── Refused               platforms: not taken and never will be; do not send it again
+├── CommandRefused        the terminal: show it; a script's exit code is 1
 ├── GatewayStopping       platforms: not taken; do not confirm, it will be offered again
 ├── StoreUnavailable      whoever wrote: nothing was written; do not confirm, try again
 ├── StoreCorrupt          nobody: leave, the next start repairs
@@ -39,6 +39,10 @@ class DeliveryInDoubt(GatewayError):
 
 
 class MediaUnavailable(GatewayError):
+    pass
+
+
+class CommandRefused(GatewayError):
     pass
 
 

@@ -1,19 +1,52 @@
-"""Logs: an event and its fields; pretty on a terminal, one JSON object a line elsewhere; no secrets."""
+"""Logs: an event and its fields; pretty on a terminal, one JSON object a line elsewhere; no secrets.
+
+The gateway logs to stderr. Commands at a terminal log to a file: stderr is where they talk to people.
+"""
 
 import logging
+import os
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, TextIO, cast
 
 import structlog
 
+from hermes_config.places import make_private
 from hermes_config.redaction import Redactor
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-def configure(*, level: str, style: Literal["auto", "pretty", "json"], secrets: Iterable[str]) -> None:
-    pretty = style == "pretty" or (style == "auto" and sys.stderr.isatty())
+class LogFile:
+    """A file for log lines, made with the first of them, readable by its owner alone; one older file is kept."""
+
+    def __init__(self, path: Path, *, max_bytes: int = 1_000_000) -> None:
+        self._path, self._max_bytes = path, max_bytes
+
+    def write(self, text: str) -> None:
+        try:
+            make_private(self._path.parent)
+            if self._path.exists() and self._path.stat().st_size > self._max_bytes:
+                self._path.replace(self._path.with_suffix(".log.1"))
+            with open(self._path, "a", encoding="utf-8", opener=_open_private) as file:
+                file.write(text)
+        except OSError:  # a full or read-only disk: the line is worth more than a tidy terminal
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        """Nothing to do: each write opens and closes the file."""
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def configure(
+    *, level: str, style: Literal["auto", "pretty", "json"], secrets: Iterable[str], to: LogFile | None = None
+) -> None:
+    """Write to stderr, unless told where else."""
+    pretty = style == "pretty" or (style == "auto" and to is None and sys.stderr.isatty())
     renderer: structlog.typing.Processor
     if pretty:
         # The default tracebacks of structlog's console print local variables, tokens among them.
@@ -30,7 +63,7 @@ def configure(*, level: str, style: Literal["auto", "pretty", "json"], secrets: 
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr if to is None else cast(TextIO, to)),
         cache_logger_on_first_use=False,
     )
     # What libraries log goes the same way, and so past the same filter.

@@ -1,11 +1,12 @@
 """The words the gateway and its platforms share: keys, messages in and out, addresses, receipts."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
-from tools.parts import Location, Media, MediaKind, Part, Quote, Text, text_of, words_of
+from tools.content import Location, Media, MediaKind, Part, Quote, Text, text_of, words_of
 
 __all__ = [
+    "TOOL_PROGRESS_MODES",
     "Address",
     "Choice",
     "Cursor",
@@ -23,6 +24,8 @@ __all__ = [
     "SessionKey",
     "Text",
     "ToolProgress",
+    "ToolProgressMode",
+    "parse_tool_progress_mode",
     "text_of",
     "words_of",
 ]
@@ -140,6 +143,7 @@ class OutboundMessage:
     edits: str = ""  # the platform's id of an earlier message that this one takes the place of
     replaces: str = ""  # the platform's id of a draft that is taken away before this one is sent
     piece: int = 0  # which piece of a long one to send; how many there are only the platform knows
+    failed: bool = False  # says that a turn has failed
     after: str = ""  # of one that may have arrived: the platform's id of our last message there that did
 
     @property
@@ -151,6 +155,16 @@ class OutboundMessage:
 class Receipt:
     message_id: str  # the platform's: "delivered" always means one of these
     more: bool = False  # further pieces follow
+
+
+ToolProgressMode = Literal["off", "new", "all", "verbose"]
+"""How much a chat sees of tools: nothing; a tool when it changes; every call; every call with its result."""
+
+TOOL_PROGRESS_MODES: tuple[ToolProgressMode, ...] = get_args(ToolProgressMode)
+
+
+def parse_tool_progress_mode(word: str) -> ToolProgressMode | None:
+    return next((mode for mode in TOOL_PROGRESS_MODES if mode == word), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

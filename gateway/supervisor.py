@@ -8,10 +8,10 @@ from typing import Literal
 
 import structlog
 
-from gateway.backoff import backoff_seconds
 from gateway.clock import now_ms
 from gateway.errors import PlatformAuthFailed, PlatformUnavailable
 from gateway.platforms.base import Inlet, Platform
+from gateway.policies.backoff import backoff_seconds
 
 log = structlog.get_logger()
 
@@ -20,7 +20,7 @@ _OPERATOR_SECONDS = 600.0  # a token may be mended on the platform's side, witho
 
 
 @dataclass(slots=True)
-class Hearing:
+class ConnectionStatus:
     """Whether we can hear a platform, for delivery and the operator."""
 
     account: str
@@ -41,7 +41,7 @@ class Hearing:
         return self.state == "connected"
 
 
-async def keep_connected(platform: Platform, inlet: Inlet, hearing: Hearing) -> None:
+async def keep_connected(platform: Platform, inlet: Inlet, hearing: ConnectionStatus) -> None:
     """Runs until cancelled. What is neither an outage nor a wrong key is a bug and ends the gateway."""
     failures = 0
     while True:
@@ -73,7 +73,7 @@ async def keep_connected(platform: Platform, inlet: Inlet, hearing: Hearing) -> 
         await asyncio.sleep(wait)
 
 
-async def _run(platform: Platform, inlet: Inlet, hearing: Hearing) -> None:
+async def _run(platform: Platform, inlet: Inlet, hearing: ConnectionStatus) -> None:
     """Runs the platform; one that has heard nothing for too long sits on a dead line and is given up."""
     quiet_seconds = platform.features.quiet_seconds
     if not quiet_seconds:

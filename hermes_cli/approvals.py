@@ -10,9 +10,9 @@ from hermes_cli.explaining import explain
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from gateway.question_words import Verdict
-    from gateway.store.approval_lists import Lists, Rule, Waiting
-    from gateway.store.connection import Transaction
+    from gateway.approvals.wording import Verdict
+    from gateway.store.approvals import GrantedRule, Lists, WaitingApproval
+    from gateway.store.db.connection import Transaction
 
 _BY = "the hermes command"
 
@@ -29,13 +29,13 @@ approvals.add_command(explain)
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def list_approvals(as_json: bool) -> None:
     """What waits for a decision, and what nobody is asked about any more."""
-    from gateway.store import approval_lists
-    from gateway.store.look import peek
-    from gateway.wiring import build_redactor
+    from gateway.store import approvals
+    from gateway.store.inspect import peek
+    from gateway.wiring.basics import build_redactor
     from hermes_cli.opening import open_home
 
     opened = open_home(make=False)  # a question changes nothing
-    found = peek(opened.home.database, approval_lists.read, approval_lists.Lists())
+    found = peek(opened.home.database, approvals.read, approvals.Lists())
     redactor = build_redactor(opened.settings)  # a command may hold a token
     if as_json:
         click.echo(json.dumps(redactor.clean_all(_facts(found)), ensure_ascii=False, indent=2))
@@ -66,7 +66,7 @@ def deny(approval_id: str) -> None:
 @click.option("--all", "everything", is_flag=True, help="All that was ever granted.")
 def revoke(rule_ids: tuple[str, ...], everything: bool) -> None:
     """Take back rules that were granted, by their numbers in `hermes approvals list`: it is asked about again."""
-    from gateway.question_words import plainly
+    from gateway.approvals.wording import plainly
     from gateway.store import approvals as store
     from hermes_cli.opening import open_home, with_store
 
@@ -85,11 +85,11 @@ def revoke(rule_ids: tuple[str, ...], everything: bool) -> None:
 
 
 def _decide(approval_id: str, verdict: "Verdict") -> None:
-    from gateway import decisions
+    from gateway.approvals import decisions
+    from gateway.approvals.wording import outcome
     from gateway.clock import now_ms
-    from gateway.question_words import outcome
     from gateway.store import approvals as store
-    from gateway.wiring import build_redactor
+    from gateway.wiring.basics import build_redactor
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()
@@ -106,7 +106,7 @@ def _decide(approval_id: str, verdict: "Verdict") -> None:
             return False, outcome(approval)
         if verdict in ("session", "always") and not approval.question.rules:
             return False, f"That can only be allowed for this once: hermes approvals approve {approval.id}"
-        person = decisions.Person(account=_BY, id="", name=_BY, role="owner")
+        person = decisions.DecidingPerson(account=_BY, id="", name=_BY, role="owner")
         said = decisions.decide(tx, approval, verdict, person)
         decisions.show(tx, approval)
         return True, said
@@ -158,9 +158,9 @@ def _lines(found: "Lists") -> list[str]:
     ]
 
 
-def _waiting_lines(one: "Waiting") -> list[str]:
+def _waiting_lines(one: "WaitingApproval") -> list[str]:
+    from gateway.approvals.wording import plainly
     from gateway.clock import for_people, now_ms, roughly
-    from gateway.question_words import plainly
 
     question = one.approval.question
     first, *rest = plainly(question.action).split("\n")
@@ -174,9 +174,9 @@ def _waiting_lines(one: "Waiting") -> list[str]:
     ]
 
 
-def _rule_lines(one: "Rule") -> list[str]:
+def _rule_lines(one: "GrantedRule") -> list[str]:
+    from gateway.approvals.wording import plainly
     from gateway.clock import for_people
-    from gateway.question_words import plainly
 
     rule = one.granted
     how_long = "for good" if one.is_lasting else f"in the conversation {rule.session_id}"
@@ -187,7 +187,7 @@ def _rule_lines(one: "Rule") -> list[str]:
     ]
 
 
-def _whom(one: "Waiting") -> str:
+def _whom(one: "WaitingApproval") -> str:
     asker = one.approval.asker
     if not asker.sender_id:
         return "several people"
@@ -195,7 +195,7 @@ def _whom(one: "Waiting") -> str:
     return f"{asker.sender_name} ({handle})" if asker.sender_name else handle
 
 
-def _place(one: "Waiting") -> str:
+def _place(one: "WaitingApproval") -> str:
     at = one.approval.asked_at
     return ":".join(filter(None, (at.account, at.chat, at.thread)))
 

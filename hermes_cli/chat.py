@@ -1,24 +1,34 @@
 """`hermes chat`, and plain `hermes`: a conversation at the terminal, line by line, or one answer for a pipe."""
 
 import asyncio
+import io
 import sys
 
 import click
 
 
 @click.command()
-@click.option("-q", "--query", help="Ask one question, print the answer, leave.")
+@click.argument("words", nargs=-1, metavar="[QUESTION]")
+@click.option("-q", "--query", help="Ask one question, print the answer, leave. The same as QUESTION.")
 @click.option("-m", "--model", help="Use another model this time.")
-def chat(query: str | None = None, model: str | None = None) -> None:
-    """Talk to the agent here."""
+def chat(words: tuple[str, ...] = (), query: str | None = None, model: str | None = None) -> None:
+    """Talk to the agent here, or ask it one QUESTION.
+
+    Text on standard input goes along with the question: git diff | hermes chat "review this". Inside a shell loop
+    that reads a file, add </dev/null: else the question takes the rest of the file.
+    """
     from hermes_cli.opening import open_home
 
+    if words and query is not None:
+        raise click.UsageError("Give the question as an argument or with -q, not both. Does it need quotes?")
+    question = " ".join(words) if words else query
+    if question is not None and not question.strip():
+        raise click.UsageError('Ask something: hermes chat "what is 17 * 23?"')
     opened = open_home({"model.name": model})
-    if query is not None and not query.strip():
-        raise click.UsageError('Ask something: hermes chat -q "what is 17 * 23?"')
     from hermes_cli.conversation import ask_once, converse
 
+    lines = sys.stdin or io.StringIO()  # none when it was closed
     try:
-        asyncio.run(ask_once(opened, query) if query is not None else converse(opened, sys.stdin))
+        asyncio.run(ask_once(opened, question, lines) if question is not None else converse(opened, lines))
     except KeyboardInterrupt:
-        raise SystemExit(130 if query is not None else 0) from None  # leaving a conversation is no failure
+        raise SystemExit(130 if question is not None else 0) from None  # leaving a conversation is no failure

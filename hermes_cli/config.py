@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from hermes_config.load import Loaded
     from hermes_config.places import Home
     from hermes_config.secrets import Secret
+
+TOOLSET_KEYS = ("agent.enabled_toolsets", "agent.disabled_toolsets")
 
 
 @click.group()
@@ -40,31 +42,35 @@ def show(as_json: bool) -> None:
         }
         click.echo(json.dumps({"settings": values, "warnings": loaded.warnings}, indent=2, ensure_ascii=False))
         return
-    for section, members in groupby(catalogue().values(), key=lambda key: key.dotted.split(".")[0]):
+    shown = [key for key in catalogue().values() if not _is_unused(key, loaded)]
+    for section, members in groupby(shown, key=lambda key: key.dotted.split(".")[0]):
         click.echo(click.style(section, bold=True))
         for key in members:
             click.echo(f"  {key.dotted} = {_shown(key, loaded)}  ({loaded.sources.get(key.dotted, 'default')})")
-    _warn(loaded)
+    _warn(loaded.warnings)
 
 
 @config.command()
 @click.argument("key")
 def get(key: str) -> None:
-    """Print one setting; a secret only by its last characters."""
+    """Print one setting, or a whole section as YAML; a secret only by its last characters."""
     from hermes_config import environment, keys, secrets
 
     with _plain_errors():
         token = secrets.find_of_account(key)
         found = keys.find(key)
-        if found is None and token is None:
+        is_section = key in keys.sections()
+        if found is None and token is None and not is_section:
             raise click.ClickException(keys.unknown(key))
         loaded = _loaded(_home())
-    if found is not None:
+    if is_section:
+        click.echo(_render_section(key, loaded), nl=False)
+    elif found is not None:
         click.echo(_shown(found, loaded))
     elif token is not None:
         value = environment.lookup(token.env)
         click.echo(secrets.mask(value) if value else "not set")
-    _warn(loaded)
+    _warn(loaded.warnings)
 
 
 @config.command("set", context_settings={"ignore_unknown_options": True})  # a group's id begins with a dash
@@ -85,9 +91,21 @@ def set_(key: str, value: str | None) -> None:
         value = str(click.prompt(key, hide_input=True))
     with _plain_errors():
         home = _home()
-        click.echo(set_value(home, key, value))
+        click.echo(set_value(home, key, value, verify=lambda dotted, given: _verify_toolsets(home, dotted, given)))
     if token is not None:
         _say_what_it_waits_for(home, token)
+    _say_when_it_acts(home)
+
+
+@config.command()
+@click.argument("key")
+def unset(key: str) -> None:
+    """Put a setting back to its default, or forget a secret; comments stay."""
+    from hermes_config.edit import unset_value
+
+    with _plain_errors():
+        home = _home()
+        click.echo(unset_value(home, key))
     _say_when_it_acts(home)
 
 
@@ -109,26 +127,88 @@ def check() -> None:
     with _plain_errors():
         home = _home()
         loaded = _loaded(home)
+    problems = [*_toolset_problems(home, loaded), *missing_tokens(loaded.settings)]
+    mistakes = _secret_mistakes(loaded)
     for file in (home.config_file, home.env_file):
         if not file.exists():
             click.echo(f"{file}: not there, which is fine")
-        elif not any(str(file) in warning for warning in loaded.warnings):
+        elif not any(str(file) in line for line in (*loaded.warnings, *problems, *mistakes)):
             click.echo(f"{file}: fine")
-    _warn(loaded)
-    missing = missing_tokens(loaded.settings)
-    for line in missing:
+    _warn((*loaded.warnings, *mistakes))
+    for line in problems:
         click.echo(f"Error: {line}", err=True)
     click.echo("\nSecrets:")
     for secret in SECRETS:
         value = getattr(loaded.settings.secrets, secret.field)
+        if secret.unused and not value:
+            continue
         state = f"set, from {loaded.sources[f'secrets.{secret.field}']}" if value else "not set"
-        click.echo(f"  {secret.env}: {state}; {secret.purpose} and enables {', '.join(secret.enables)}")
+        use = f"{secret.purpose} and enables {', '.join(secret.enables)}"
+        click.echo(f"  {secret.env}: {state}; {'nothing in this version uses it' if secret.unused else use}")
         if not value:
             click.echo(f"    get it: {secret.where_to_get}")
     for variable, token in account_tokens(loaded.settings).items():
         click.echo(f"  {variable}: {'set' if token else 'not set'}; signs in a further bot")
-    if missing:
+    if problems:
         raise SystemExit(1)
+
+
+def _verify_toolsets(home: Home, dotted: str, value: tuple[str, ...]) -> None:
+    from hermes_config.errors import ConfigError
+
+    if dotted in TOOLSET_KEYS and (problem := _toolset_problem(home, value)):
+        raise ConfigError(f"{dotted}: {problem} Nothing was changed.")
+
+
+def _toolset_problems(home: Home, loaded: Loaded) -> list[str]:
+    agent = loaded.settings.agent
+    given = dict(zip(TOOLSET_KEYS, (agent.enabled_toolsets, agent.disabled_toolsets), strict=True))
+    problems = {dotted: _toolset_problem(home, names) for dotted, names in given.items()}
+    return [f"{_place(home, loaded, dotted)}: {dotted}: {problem}" for dotted, problem in problems.items() if problem]
+
+
+def _toolset_problem(home: Home, names: tuple[str, ...]) -> str:
+    """Say which toolset does not exist; empty when all do.
+
+    The tools that the user dropped in are run only for a name that the built-in ones do not explain.
+    """
+    from gateway import logs
+    from gateway.doctor.gather import known_secrets
+    from tools.loading import load_builtin, load_folder
+    from tools.toolsets import ToolsetError, check_names
+
+    registry = load_builtin()
+    try:
+        check_names(names, registry)
+    except ToolsetError:
+        # What those tools log must not show local variables, which structlog's default does.
+        logs.configure(level="error", style="auto", secrets=known_secrets().values())
+        load_folder(home.root / "tools")
+    try:
+        check_names(names, registry)
+    except ToolsetError as error:
+        return str(error)
+    return ""
+
+
+def _secret_mistakes(loaded: Loaded) -> list[str]:
+    from hermes_config.accounts import account_tokens
+    from hermes_config.secrets import SECRETS, find_of_account
+
+    given = loaded.settings.secrets.by_variable()
+    plain = [
+        f"{loaded.sources[f'secrets.{secret.field}']}: {mistake}"
+        for secret in SECRETS
+        if secret.env in given and (mistake := secret.describe_mistake(given[secret.env]))
+    ]
+    further = {find_of_account(variable): token for variable, token in account_tokens(loaded.settings).items() if token}
+    return [*plain, *(mistake for one, token in further.items() if one and (mistake := one.describe_mistake(token)))]
+
+
+def _place(home: Home, loaded: Loaded, dotted: str) -> str:
+    """Where a value came from, a file by its full path."""
+    source = loaded.sources.get(dotted, "default")
+    return str(home.root / source) if source.startswith((home.config_file.name, home.env_file.name)) else source
 
 
 def _say_what_it_waits_for(home: Home, token: Secret) -> None:
@@ -185,9 +265,40 @@ def _shown(key: Key, loaded: Loaded) -> str:
     return secrets.mask(revealed) if secret.masked else revealed
 
 
-def _warn(loaded: Loaded) -> None:
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+def _is_unused(key: Key, loaded: Loaded) -> bool:
+    from hermes_config import secrets
+
+    secret = secrets.find(key.dotted) if key.is_secret else None
+    return secret is not None and secret.unused and _held(key, loaded) is None
+
+
+def _render_section(name: str, loaded: Loaded) -> str:
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+
+    from hermes_config.keys import catalogue
+
+    tree: dict[str, Any] = {}
+    for key in catalogue().values():
+        if not key.dotted.startswith(f"{name}.") or _is_unused(key, loaded):
+            continue
+        *above, leaf = key.dotted.split(".")
+        section = tree
+        for part in above:
+            section = section.setdefault(part, {})
+        value = _shown(key, loaded) if key.is_secret else _held(key, loaded)
+        section[leaf] = list(value) if isinstance(value, tuple) else value
+    yaml = YAML()
+    yaml.width = 10_000  # one line for each value
+    text = StringIO()
+    yaml.dump(tree, text)
+    return text.getvalue()
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        click.echo(f"Warning: {warning}", err=True)
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """The terminal's side of a conversation."""
 
 import asyncio
-import sys
 from contextlib import aclosing
 from pathlib import Path
 from typing import TextIO
@@ -10,30 +9,37 @@ import click
 
 from agent_core.events import Emit, ignore
 from agent_core.model import Model, ModelError
-from gateway.local_chat import LocalChat, new_key
-from gateway.local_gate import LocalGates
-from gateway.store.database import Database
+from gateway.approvals.terminal import LocalGates
+from gateway.commands.registry import parse
+from gateway.errors import CommandRefused
+from gateway.store.db.database import Database
 from gateway.store.processes import AT_TERMINAL
-from gateway.wiring import build_commands, build_model, build_prompts, build_redactor, build_tools
-from gateway.wiring_budgets import build_budgets
-from gateway.workplaces import workplace_here
-from hermes_cli.opening import Opened, open_store
+from gateway.terminal_chat import LocalChat, new_key
+from gateway.turns.workplaces import workplace_here
+from gateway.wiring.app import build_commands, build_model, build_prompts, build_tools
+from gateway.wiring.basics import build_redactor
+from gateway.wiring.budgets import build_budgets
+from hermes_cli.opening import OpenedStore, open_store
+from hermes_cli.piped import read_piped
 from hermes_cli.prompting import Screen, typed
 from hermes_config.redaction import NOTE
+from tools.content import one_line
 
 _LEAVE = {"/quit", "/exit"}
 
 
-async def ask_once(opened: Opened, question: str) -> None:
-    screen = _screen(opened, sys.stdin)
+async def ask_once(opened: OpenedStore, question: str, lines: TextIO) -> None:
+    """Print the answer. Raises CommandRefused, ModelError, and KeyboardInterrupt when Ctrl-C has ended the turn."""
+    piped = "" if parse(question) else read_piped(lines, max_chars=opened.settings.media.max_turn_text_chars)
+    screen = _screen(opened, lines)
     async with open_store(opened) as db, aclosing(build_model(opened.settings, opened.home, paced=False)) as model:
-        answer = await _turn(_chat(opened, db, model, screen), question, screen, ignore)
+        answer = await _turn(_chat(opened, db, model, screen), question, screen, ignore, piped=piped)
     if answer is None:
         raise KeyboardInterrupt
     click.echo(_told(opened, answer))
 
 
-async def converse(opened: Opened, lines: TextIO) -> None:
+async def converse(opened: OpenedStore, lines: TextIO) -> None:
     """Reads a message a line until the end of input. Answers go to stdout, all else to stderr."""
     interactive = lines.isatty()
     if interactive:
@@ -53,25 +59,27 @@ async def converse(opened: Opened, lines: TextIO) -> None:
         click.echo(err=True)
 
 
-async def _answer(opened: Opened, chat: LocalChat, text: str, screen: Screen) -> None:
+async def _answer(opened: OpenedStore, chat: LocalChat, text: str, screen: Screen) -> None:
     try:
         answer = await _turn(chat, text, screen, screen.show)
+    except CommandRefused as refused:
+        click.echo(f"{refused}")
     except ModelError as error:
         click.echo(_told(opened, f"{error}"), err=True)
     else:
         click.echo("Stopped." if answer is None else _told(opened, answer), err=answer is None)
 
 
-def _told(opened: Opened, answer: str) -> str:
+def _told(opened: OpenedStore, answer: str) -> str:
     """Without secrets: what is printed goes into pipes and files."""
     redactor = build_redactor(opened.settings)
     cleaned = redactor.clean(answer)
     return answer if cleaned is answer else f"{cleaned}\n\n{redactor.clean(NOTE)}"
 
 
-async def _turn(chat: LocalChat, text: str, screen: Screen, emit: Emit) -> str | None:
-    """The answer; None when Ctrl-C at a question has ended the turn."""
-    turn = asyncio.create_task(chat.say(text, emit))
+async def _turn(chat: LocalChat, text: str, screen: Screen, emit: Emit, *, piped: str = "") -> str | None:
+    """Return the answer; None when Ctrl-C at a question has ended the turn."""
+    turn = asyncio.create_task(chat.say(text, emit, piped=piped))
     screen.stop, screen.was_stopped = turn.cancel, False
     try:
         return await turn
@@ -89,13 +97,13 @@ async def _next_line(lines: TextIO, interactive: bool) -> str:
     return await asyncio.to_thread(lines.readline)
 
 
-def _screen(opened: Opened, lines: TextIO) -> Screen:
+def _screen(opened: OpenedStore, lines: TextIO) -> Screen:
     return Screen(lines=lines, wait_seconds=opened.settings.approvals.terminal_wait_seconds)
 
 
-def _chat(opened: Opened, db: Database, model: Model, screen: Screen) -> LocalChat:
+def _chat(opened: OpenedStore, db: Database, model: Model, screen: Screen) -> LocalChat:
     settings = opened.settings
-    tools = build_tools(settings, opened.home, db)
+    tools = build_tools(settings, opened.home, db, on_broken=lambda file, reason: _tell_broken(opened, file, reason))
     hints = {"cli": "Your answers are shown in a terminal: write plain text or simple Markdown."}
     return LocalChat(
         db=db,
@@ -111,4 +119,11 @@ def _chat(opened: Opened, db: Database, model: Model, screen: Screen) -> LocalCh
         max_iterations=settings.agent.max_iterations,
         history_messages=settings.agent.history_messages,
         key=new_key(),
+    )
+
+
+def _tell_broken(opened: OpenedStore, file: str, reason: str) -> None:
+    reason = one_line(build_redactor(opened.settings).clean(reason)).rstrip(".")
+    click.echo(
+        f"Tool file {file} could not be loaded: {reason}. Fix or remove it; details: {opened.home.log_file}", err=True
     )

@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gateway.checkup.finding import Finding
+    from gateway.doctor.facts import Finding
 
 _SIGNS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 
@@ -24,15 +24,15 @@ _SIGNS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")
 def doctor(security: bool, live: bool, as_json: bool) -> None:
     """Check each part and say how to mend it. Exits with 1 when something is bad. Changes nothing."""
     from gateway import logs
-    from gateway.checkup.checks import HEALTH, SECURITY, run
-    from gateway.checkup.finding import worst
-    from gateway.checkup.gather import gather, known_secrets
+    from gateway.doctor.checks import HEALTH, SECURITY, run
+    from gateway.doctor.facts import worst
+    from gateway.doctor.gather import gather, known_secrets
     from hermes_config.places import Home
 
     logs.configure(level="error", style="auto", secrets=known_secrets().values())
     checks = list(SECURITY if security else HEALTH)
     if live:
-        from gateway.checkup.live import ask
+        from gateway.doctor.live import ask
 
         checks.append(ask)
     findings = run(checks, gather(Home.locate()))

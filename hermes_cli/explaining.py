@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gateway.store.approval_lists import Rule as Granted
+    from gateway.store.approvals import GrantedRule as Granted
     from hermes_config.settings import Settings
-    from tools.command_guard import Judgement
+    from tools.shell_guard.guard import Judgement
 
 _VERDICTS = {
     "safe": "It would run without asking.",
@@ -37,7 +37,7 @@ class _Home:
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def explain(command: str, policy: str | None, as_json: bool) -> None:
     """Read COMMAND as the guard does, and run nothing: the verdict, the reasons, and what would really run."""
-    from tools.command_guard import judge
+    from tools.shell_guard.guard import judge
 
     home = Path.home()
 
@@ -70,25 +70,25 @@ def _settled() -> _Home:
     home = Home.locate()
     if not home.root.exists():
         return _Home()
-    from gateway.store import approval_lists
-    from gateway.store.look import peek
+    from gateway.store import approvals
+    from gateway.store.inspect import peek
     from hermes_cli.opening import open_home
 
     opened = open_home(make=False)
     settings: Settings = opened.settings
-    granted: tuple[Granted, ...] = peek(opened.home.database, approval_lists.rules, ())
+    granted: tuple[Granted, ...] = peek(opened.home.database, approvals.list_rules, ())
     return _Home(policy=settings.approvals.policy, allowlist=settings.command_allowlist, granted=granted)
 
 
 def _patterns(allowlist: tuple[str, ...], command: str) -> list[str]:
-    from tools.allowlist import allows
+    from tools.approval.allowlist import allows
 
     return [pattern for pattern in allowlist if allows([pattern], command)]
 
 
 def _covering(judgement: "Judgement", granted: "tuple[Granted, ...]") -> "list[Granted]":
     """The lasting rules of those for whom all that the command needs has been granted."""
-    from tools.guard.granting import Rule, covers
+    from tools.shell_guard.granting import Rule, covers
 
     def fits(one: "Granted", wanted: Rule) -> bool:
         try:

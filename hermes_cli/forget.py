@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gateway.store.belongings import Belongings, Person
-    from gateway.store.connection import Transaction
-    from hermes_cli.opening import Opened
+    from gateway.store.db.connection import Transaction
+    from gateway.store.personal_data import Belongings, KnownPerson
+    from hermes_cli.opening import OpenedStore
 
 _NAMED = re.compile(r"([a-z][a-z0-9_]*(?:@[a-z0-9_]+)?):(\S+)", re.IGNORECASE)
 _LASTING = ("before-schema-*.db", "damaged-*", "replaced-*.db")  # copies that no newer one replaces
@@ -27,10 +27,10 @@ def forget(user: str, yes: bool, owner: bool) -> None:
     In groups their own messages are blanked; what others and the agent said stays. Works while the gateway runs.
     """
     from gateway.lock import read_state
-    from gateway.store.forget import erase, finish, is_unfinished
-    from gateway.store.mark import check_not_lost
-    from gateway.wiring import build_media_files
-    from gateway.workplaces import delete_folders
+    from gateway.store.db.commit_counter import check_not_lost
+    from gateway.store.erase import erase_person, finish, is_unfinished
+    from gateway.turns.workplaces import delete_folders
+    from gateway.wiring.app import build_media_files
     from hermes_cli.opening import open_home, with_store
 
     account, user_id = _read(user)
@@ -60,7 +60,7 @@ def forget(user: str, yes: bool, owner: bool) -> None:
         return read_state(opened.home.lock_file) is not None
 
     files = build_media_files(opened.home)
-    with_store(opened, lambda db: erase(db, files, person, gateway_runs=gateway_runs))
+    with_store(opened, lambda db: erase_person(db, files, person, gateway_runs=gateway_runs))
     for left in delete_folders(opened.home, person.ids):
         click.echo(f"{left} could not be deleted: delete it yourself.")
     click.echo(f"Erased: {user} is a stranger from now on.")
@@ -78,7 +78,7 @@ def _ask(user: str, owner: bool) -> None:
 
 
 def _read(user: str) -> tuple[str, str]:
-    from hermes_config.values import HOW_TO_FIND_AN_ID
+    from hermes_config.types import HOW_TO_FIND_AN_ID
 
     named = _NAMED.fullmatch(user)
     if named is None:
@@ -87,14 +87,14 @@ def _read(user: str) -> tuple[str, str]:
 
 
 def _refuse_user_name(account: str, user_id: str) -> None:
-    from gateway.pairing import looks_like_id, platform_of
-    from hermes_config.values import HOW_TO_FIND_AN_ID
+    from gateway.policies.pairing import looks_like_id, platform_of
+    from hermes_config.types import HOW_TO_FIND_AN_ID
 
     if platform_of(account) not in _LOCAL and not looks_like_id(user_id):
         raise click.ClickException(f"{user_id!r} is no id, and names change hands; {HOW_TO_FIND_AN_ID}.")
 
 
-def _for_owners(user: str, person: "Person") -> str:
+def _for_owners(user: str, person: "KnownPerson") -> str:
     what = (
         "is you, the owner: all your conversations would go, those in the browser and the terminal too"
         if person.is_owner
@@ -107,9 +107,9 @@ def _at_a_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _look(tx: "Transaction", opened: "Opened", account: str, user_id: str) -> "tuple[Person, Belongings]":
-    from gateway.pairing import nearest, platform_of
-    from gateway.store.belongings import accounts_met, belongings, find_person
+def _look(tx: "Transaction", opened: "OpenedStore", account: str, user_id: str) -> "tuple[KnownPerson, Belongings]":
+    from gateway.policies.pairing import nearest, platform_of
+    from gateway.store.personal_data import accounts_met, belongings, find_person
 
     met = accounts_met(tx)
     known = met | {platform_of(one) for one in met} | set(_LOCAL)
@@ -121,7 +121,7 @@ def _look(tx: "Transaction", opened: "Opened", account: str, user_id: str) -> "t
     return person, belongings(tx, person)
 
 
-def _summary(user: str, person: "Person", found: "Belongings") -> Iterator[str]:
+def _summary(user: str, person: "KnownPerson", found: "Belongings") -> Iterator[str]:
     also = sorted({f"{account}:{user_id}" for account, user_id in person.identities} - {user} if person.ids else ())
     yield f"{', '.join(sorted(person.names)) or 'Somebody'} ({', '.join((user, *also))})"
     for count, what in (
@@ -140,7 +140,7 @@ def _summary(user: str, person: "Person", found: "Belongings") -> Iterator[str]:
         yield "  the note that they were shown the door; afterwards they may ask for a code again"
 
 
-def _still_let_in(opened: "Opened", person: "Person") -> Iterator[str]:
+def _still_let_in(opened: "OpenedStore", person: "KnownPerson") -> Iterator[str]:
     settings = opened.settings
     lists = {
         "access.owner_users": settings.access.owner_users,
@@ -153,8 +153,8 @@ def _still_let_in(opened: "Opened", person: "Person") -> Iterator[str]:
             yield f"They still stand in {key} and are let in again when they write; mend it: hermes config set {key} …"
 
 
-def _in_backups(opened: "Opened") -> Iterator[str]:
-    from gateway.store.backup import backups
+def _in_backups(opened: "OpenedStore") -> Iterator[str]:
+    from gateway.store.db.backup import backups
 
     folder, store = opened.home.backups, opened.settings.store
     if copies := len(backups(folder)):

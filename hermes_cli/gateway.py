@@ -4,8 +4,12 @@ import asyncio
 import os
 import shutil
 import sys
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from gateway.wiring.app import Gateway
 
 
 def _own_name() -> str:
@@ -14,7 +18,7 @@ def _own_name() -> str:
 
 
 async def suggest_local_models() -> None:
-    from agent_core.local_servers import find_local_servers
+    from agent_core.models.local_servers import find_local_servers
 
     for server in await find_local_servers():
         for name in server.models[:3]:
@@ -31,31 +35,51 @@ def gateway(ctx: click.Context) -> None:
 
 @gateway.command()
 @click.option("-m", "--model", help="Use another model this time.")
-@click.option("--log-level", help="debug, info, warning or error.")
+@click.option("--log-level", help="How much to log: debug, info, warning or error.")
 def run(model: str | None = None, log_level: str | None = None) -> None:
-    """Serve until stopped (Ctrl-C or SIGTERM lets running turns finish; a second one does not wait)."""
+    """Serve until stopped. Ctrl-C, SIGTERM or a closed terminal lets running turns finish; a second Ctrl-C or SIGTERM
+    does not wait."""
+    from gateway.output import unblocked_output
+
+    with unblocked_output():
+        _run(model, log_level)
+
+
+def _run(model: str | None, log_level: str | None) -> None:
     from gateway import logs
     from gateway.daemon import run_gateway
-    from gateway.overview import parts
-    from gateway.wiring import Gateway, secret_values
+    from gateway.wiring.basics import secret_values
     from hermes_cli.opening import open_home
-    from hermes_config import environment
+    from hermes_config.overview import parts
 
     opened = open_home({"model.name": model, "logs.level": log_level})
     settings = opened.settings
     logs.configure(level=settings.logs.level, style=settings.logs.format, secrets=secret_values(settings))
-    click.echo(f"Hermes, at home in {opened.home.root}")
-    for part in parts(settings, command=_own_name()):
-        click.echo(f"  {'on ' if part.on else 'off'}  {part.name:<8} {part.text}")
-        click.echo(f"                {'change' if part.on else 'turn on'}: {part.switch}")
 
-    async def announce(ready: Gateway) -> None:
-        click.echo("Ready. Ctrl-C stops it.")
-        if ready.web is not None and environment.notify_socket():
-            click.echo("The chat page is on; `hermes web` prints a link to it.")  # a journal is no place for a token
-        elif ready.web is not None:
-            click.echo(f"Chat here (this link works once; `hermes web` prints another): {await ready.web.link()}")
+    async def announce(ready: "Gateway") -> None:
+        # Not before: a gateway that cannot start says only why.
+        click.echo(f"Hermes, at home in {opened.home.root}")
+        for part in parts(settings, command=_own_name()):
+            click.echo(f"  {'on ' if part.on else 'off'}  {part.name:<8} {part.text}")
+            click.echo(f"                {'change' if part.on else 'turn on'}: {part.switch}")
+        await _tell_about_page(ready)
         if settings.model.name == "demo":
             await suggest_local_models()
 
     asyncio.run(run_gateway(settings, opened.home, on_ready=announce))
+
+
+async def _tell_about_page(ready: "Gateway") -> None:
+    from hermes_config import environment
+
+    if ready.web is not None:
+        await ready.web.tried.wait()
+        if ready.web.problem:
+            click.echo(f"Running without its chat page; Ctrl-C stops it.\n{ready.web.problem}")
+            return
+    click.echo("Ready. Ctrl-C stops it.")
+    if ready.web is not None and environment.notify_socket():
+        click.echo("The chat page is on; `hermes web` prints a link to it.")  # a journal is no place for a token
+    elif ready.web is not None:
+        click.echo("Chat here (this link works once; `hermes web` prints another):")
+        click.echo(await ready.web.link())  # alone in its line, to be copied or clicked whole

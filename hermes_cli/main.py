@@ -12,6 +12,7 @@ COMMANDS = {
     "doctor": ("hermes_cli.doctor:doctor", "Check each part, and say how to mend it."),
     "forget": ("hermes_cli.forget:forget", "Erase a person from all that is kept."),
     "gateway": ("hermes_cli.gateway:gateway", "Run the gateway."),
+    "help": ("hermes_cli.help:show_help", "Show help for a command."),
     "pairing": ("hermes_cli.pairing:pairing", "Let people in, and show them the door."),
     "playground": ("hermes_cli.playground:playground", "Try it with three phones in the browser, without any token."),
     "sessions": ("hermes_cli.sessions:sessions", "List, read and search conversations."),
@@ -56,7 +57,18 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, summary) for name, (_, summary) in sorted(COMMANDS.items())])
 
 
+def _print_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        command = hermes.get_command(ctx, "version")
+        assert command is not None
+        ctx.invoke(command)
+        ctx.exit()
+
+
 @click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
 @click.pass_context
 def hermes(ctx: click.Context) -> None:
     """Hermes: talk to a tool-using AI agent from your chat apps."""
@@ -73,7 +85,7 @@ def main() -> None:
     except Exception as error:  # the last door: a known failure is a sentence, an unknown one a traceback
         if not _is_known(error):
             raise
-        click.echo(f"hermes: {error}", err=True)
+        click.echo(f"Error: {error}", err=True)
         sys.exit(1)
 
 

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import click
 
 from gateway import logs
-from gateway.store.connection import Transaction
-from gateway.store.database import Database, open_database
-from gateway.store.mark import check_not_lost
-from gateway.store.prepare import prepare
-from gateway.wiring import care_for, secret_values
+from gateway.store.db.commit_counter import check_not_lost
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import prepare
+from gateway.wiring.basics import care_for, secret_values
 from hermes_config.load import load
 from hermes_config.places import Home
 from hermes_config.settings import Settings
@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedStore:
     home: Home
     settings: Settings
 
 
-def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> Opened:
+def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> OpenedStore:
     """Makes the home if there is none, unless told not to. Flags are dotted keys; warnings go to stderr."""
     home = Home.locate()
     if make:
@@ -36,15 +36,20 @@ def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> O
         home.check_ours()
     loaded = load(home, flags)
     for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        click.echo(f"Warning: {warning}", err=True)
     settings = loaded.settings
     # Always: structlog's own default shows local variables, and those may hold secrets.
-    logs.configure(level="warning", style=settings.logs.format, secrets=secret_values(settings))
-    return Opened(home=home, settings=settings)
+    logs.configure(
+        level="warning",
+        style=settings.logs.format,
+        secrets=secret_values(settings),
+        to=logs.LogFile(home.log_file) if home.root.is_dir() else None,
+    )
+    return OpenedStore(home=home, settings=settings)
 
 
 @asynccontextmanager
-async def open_store(opened: Opened) -> AsyncIterator[Database]:
+async def open_store(opened: OpenedStore) -> AsyncIterator[Database]:
     care = care_for(opened.settings, opened.home.backups)
     await asyncio.to_thread(prepare, opened.home.database, care, repair=False)
     db = await open_database(opened.home.database, busy_timeout_seconds=care.busy_timeout_seconds)
@@ -54,7 +59,7 @@ async def open_store(opened: Opened) -> AsyncIterator[Database]:
         await db.close()
 
 
-def with_store(opened: Opened, work: Callable[[Database], Awaitable[T]]) -> T:
+def with_store(opened: OpenedStore, work: Callable[[Database], Awaitable[T]]) -> T:
     async def run() -> T:
         async with open_store(opened) as db:
             return await work(db)
@@ -62,7 +67,7 @@ def with_store(opened: Opened, work: Callable[[Database], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def read_store(opened: Opened, query: Callable[[Transaction], T]) -> T | None:
+def read_store(opened: OpenedStore, query: Callable[[Transaction], T]) -> T | None:
     """One look into the database; None where there is none yet, which a question does not change."""
     check_not_lost(opened.home.database)
     return with_store(opened, lambda db: db.read(query)) if opened.home.database.exists() else None

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gateway.access import Role
-    from gateway.store.connection import Transaction
-    from gateway.store.database import Database
+    from gateway.policies.access import Role
+    from gateway.store.db.connection import Transaction
+    from gateway.store.db.database import Database
     from gateway.store.members import Problem
     from gateway.store.pairing import Approved
-    from hermes_cli.opening import Opened
+    from hermes_cli.opening import OpenedStore
 
 _BY = "the hermes command"
 _ROLES = click.Choice(["owner", "member", "guest"])
@@ -30,7 +30,7 @@ def list_pairings(as_json: bool) -> None:
     """Who waits for approval, who is in, who is out, what is locked, which invites are open."""
     from gateway.commands.access import overview_lines
     from gateway.store import pairing as store
-    from gateway.wiring import build_pairing_limits
+    from gateway.wiring.access import build_pairing_limits
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home(make=False)  # a question changes nothing
@@ -48,10 +48,10 @@ def list_pairings(as_json: bool) -> None:
 @click.option("--role", type=_ROLES, help="What they may do.  [default: member]")
 def approve(platform: str, code: tuple[str, ...], role: "Role | None") -> None:
     """Let in whoever was told this code: hermes pairing approve telegram ABCD2345"""
-    from gateway import pairing as words
+    from gateway.policies import pairing as words
     from gateway.store import members
     from gateway.store import pairing as store
-    from gateway.wiring import build_pairing_limits
+    from gateway.wiring.access import build_pairing_limits
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()
@@ -82,9 +82,9 @@ def approve(platform: str, code: tuple[str, ...], role: "Role | None") -> None:
 @click.argument("who", nargs=-1, required=True)
 def revoke(platform: str, who: tuple[str, ...]) -> None:
     """Show somebody the door, by id or exact name: hermes pairing revoke telegram 123456789"""
-    from gateway import pairing as words
+    from gateway.policies import pairing as words
     from gateway.store import members
-    from gateway.wiring import build_rules
+    from gateway.wiring.access import build_rules
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()
@@ -105,7 +105,7 @@ def revoke(platform: str, who: tuple[str, ...]) -> None:
 @click.argument("platform", required=False)
 def clear_pending(platform: str | None) -> None:
     """Forget who waits for approval and void open invites, on one platform or on all."""
-    from gateway import pairing as words
+    from gateway.policies import pairing as words
     from gateway.store import pairing as store
     from hermes_cli.opening import open_home, with_store
 
@@ -121,9 +121,9 @@ def clear_pending(platform: str | None) -> None:
 @click.argument("platform")
 def unlock(platform: str) -> None:
     """Allow approvals again after too many wrong codes."""
-    from gateway.pairing import platform_of
+    from gateway.policies.pairing import platform_of
     from gateway.store import pairing as store
-    from gateway.wiring import build_pairing_limits
+    from gateway.wiring.access import build_pairing_limits
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()
@@ -142,10 +142,10 @@ def unlock(platform: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def invite(platform: str, role: "Role", as_json: bool) -> None:
     """Print a code that lets one friend in: they send it to the bot."""
-    from gateway import pairing as words
-    from gateway.store import cursors
+    from gateway.policies import pairing as words
+    from gateway.store import chats
     from gateway.store import pairing as store
-    from gateway.wiring import build_pairing_limits
+    from gateway.wiring.access import build_pairing_limits
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()
@@ -153,7 +153,7 @@ def invite(platform: str, role: "Role", as_json: bool) -> None:
 
     def unit(tx: "Transaction") -> tuple[str, str, str]:
         name = _known(tx, opened, platform)
-        return name, store.invite(tx, name, role, limits, by=_BY), cursors.get(tx, name, "username")
+        return name, store.invite(tx, name, role, limits, by=_BY), chats.get(tx, name, "username")
 
     name, code, username = with_store(opened, lambda db: db.write(unit))
     link = words.deep_link(username, code) if username else ""
@@ -167,9 +167,9 @@ def invite(platform: str, role: "Role", as_json: bool) -> None:
         click.echo(f"Send it to your friend, who sends it to the bot on {name} as a direct message.")
 
 
-def _known(tx: "Transaction", opened: "Opened", platform: str) -> str:
+def _known(tx: "Transaction", opened: "OpenedStore", platform: str) -> str:
     """The platform's or account's name; what is not known ends in the nearest one that is."""
-    from gateway.pairing import nearest, platform_of
+    from gateway.policies.pairing import nearest, platform_of
     from gateway.store import members
 
     accounts = members.accounts_seen(tx)
@@ -182,7 +182,7 @@ def _known(tx: "Transaction", opened: "Opened", platform: str) -> str:
     return platform.lower()
 
 
-async def _could_be_the_owner(db: "Database", opened: "Opened") -> bool:
+async def _could_be_the_owner(db: "Database", opened: "OpenedStore") -> bool:
     """Whoever lets in the first one from a terminal is most likely letting in themselves."""
     import sys
 
@@ -223,7 +223,7 @@ def _ask_for_owner(waiting: "Approved") -> "Role":
     return "owner" if click.confirm(question, default=False) else "member"
 
 
-def _say_when_told(opened: "Opened") -> None:
+def _say_when_told(opened: "OpenedStore") -> None:
     from gateway.lock import read_state
 
     if read_state(opened.home.lock_file) is None:

@@ -12,9 +12,9 @@ from typing import TextIO
 import click
 
 from agent_core.events import Event, ToolStarted
-from gateway.local_gate import Answer
-from gateway.question_words import Verdict, one_line, plainly, read_verdict
-from tools.gate import Question
+from gateway.approvals.terminal import Answer
+from gateway.approvals.wording import Verdict, one_line, plainly, read_verdict
+from tools.approval.gate import Question
 
 _LETTERS: dict[str, Verdict] = {"o": "once", "s": "session", "a": "always", "d": "deny", "": "deny"}
 

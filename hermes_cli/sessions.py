@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from agent_core.conversation import Message
-    from gateway.store.connection import Transaction
+    from gateway.store.db.connection import Transaction
     from hermes_config.redaction import Redactor
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ def show(session: str, limit: int, as_json: bool) -> None:
     from gateway.store import sessions as store
     from gateway.store import transcripts
 
-    def query(tx: "Transaction") -> list[transcripts.Entry] | None:
+    def query(tx: "Transaction") -> list[transcripts.TranscriptEntry] | None:
         found = store.find(tx, session)
         return transcripts.entries(tx, found.id, limit=limit) if found is not None else None
 
@@ -102,7 +102,7 @@ def search(
 
 def _read(query: "Callable[[Transaction], T]") -> "tuple[T | None, Redactor]":
     """What the store says, if there is one, and what hides secrets in it: what is printed may be kept or passed on."""
-    from gateway.wiring import build_redactor
+    from gateway.wiring.basics import build_redactor
     from hermes_cli.opening import open_home, read_store
 
     opened = open_home(make=False)  # a question changes nothing

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gateway.store.backup import Copy
-    from gateway.store.care import Care
-    from gateway.store.census import Lost
-    from gateway.store.outlook import Outlook
+    from gateway.store.db.backup import BackupPolicy, Copy
+    from gateway.store.db.schema import Lost
+    from gateway.store.db.upgrade import UpgradePreview
     from hermes_config.places import Home
 
 
@@ -29,7 +28,7 @@ def check(as_json: bool) -> None:
 
     Exits with 1 when it would not.
     """
-    from gateway.store.outlook import look_ahead
+    from gateway.store.db.upgrade import look_ahead
 
     home, care = _open()
     found = look_ahead(home.database, care)
@@ -48,8 +47,8 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
     The gateway must be stopped. Says first what the older version has no place for, and keeps a copy of it all.
     """
     from gateway.lock import hold_home
-    from gateway.store.outlook import find_reach, foresee_losses
-    from gateway.store.restore import take_back
+    from gateway.store.db.restore import take_back
+    from gateway.store.db.upgrade import find_reach, foresee_losses
 
     home, care = _open()
     with hold_home(home.lock_file) as lock:
@@ -67,7 +66,7 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
         lost = [asdict(one) for one in losses]
         click.echo(json.dumps({"from": reach.found, "to": target, "lost": lost, "kept": kept.name}, indent=2))
         return
-    click.echo(f"Done: state.db has schema {target}. What it was before is in backups/{kept.name}.")
+    click.echo(f"Done: the database has schema {target}. What it was before is in backups/{kept.name}.")
     click.echo("Install the older version now, before any other command: this one would upgrade it again.")
 
 
@@ -75,7 +74,7 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def backups(as_json: bool) -> None:
     """List the copies of the database with their age and schema, each of them checked."""
-    from gateway.store.backup import list_copies
+    from gateway.store.db.backup import list_copies
 
     home, _ = _open(needs_database=False)
     copies = list_copies(home.backups)
@@ -97,23 +96,27 @@ def restore(backup: str, yes: bool) -> None:
     """
     from gateway.clock import for_people
     from gateway.lock import hold_home
-    from gateway.store.restore import restore as put_back
+    from gateway.store.db.restore import restore as put_back
 
     home, care = _open(needs_database=False)
     copy = _find(home, backup)
     with hold_home(home.lock_file) as lock:
         lock.tell({"state": "restoring a backup"})
         click.echo(f"{copy.name} is of {for_people(int(copy.stat().st_mtime * 1000))}.")
-        _ask(yes, "Restore it? What came in since then is not in it.", f"hermes state restore {backup} --yes")
+        _ask(
+            yes,
+            "Restore it? What came in since then is not in it and is not answered again.",
+            f"hermes state restore {backup} --yes",
+        )
         aside = put_back(home.database, copy, care)
     click.echo("Restored.")
     if aside is not None:
         click.echo(f"What was there before is in backups/{aside.name}; it stays until you delete it.")
 
 
-def _open(*, needs_database: bool = True) -> "tuple[Home, Care]":
-    from gateway.store.mark import check_not_lost
-    from gateway.wiring import care_for
+def _open(*, needs_database: bool = True) -> "tuple[Home, BackupPolicy]":
+    from gateway.store.db.commit_counter import check_not_lost
+    from gateway.wiring.basics import care_for
     from hermes_cli.opening import open_home
 
     opened = open_home(make=False)  # nothing here makes a home
@@ -145,15 +148,15 @@ def _find(home: "Home", backup: str) -> Path:
     raise click.UsageError(f"There is no backup {backup!r}. `hermes state backups` lists those there are.")
 
 
-def _check_lines(found: "Outlook") -> Iterator[str]:
-    from tools.parts import in_bytes
+def _check_lines(found: "UpgradePreview") -> Iterator[str]:
+    from tools.content import in_bytes
 
     if found.problem:
         yield found.problem
     elif found.schema == found.newest:
-        yield f"state.db is sound and up to date (schema {found.schema}). There is nothing to do."
+        yield f"The database is sound and up to date (schema {found.schema}). There is nothing to do."
     else:
-        yield f"state.db is sound and has schema {found.schema}. The next start brings it to {found.newest}."
+        yield f"The database is sound and has schema {found.schema}. The next start brings it to {found.newest}."
         yield "That was tried on a copy and works. Nothing was changed."
     if found.room is not None:
         yield f"It takes {in_bytes(found.room.needed_bytes)} of room; {in_bytes(found.room.free_bytes)} are free."
@@ -161,7 +164,7 @@ def _check_lines(found: "Outlook") -> Iterator[str]:
 
 def _no_way(found: int, oldest: int, target: int) -> str:
     if target >= found:
-        return f"state.db has schema {found}; {target} is not before that."
+        return f"The database has schema {found}; {target} is not before that."
     reason = f"the oldest that can be gone back to is {oldest}" if oldest < found else "none can be gone back to"
     return (
         f"There is no way from schema {found} to {target}: {reason}. `hermes state backups` lists copies from before, "
@@ -170,7 +173,7 @@ def _no_way(found: int, oldest: int, target: int) -> str:
 
 
 def _undo_lines(found: int, target: int, losses: "list[Lost]") -> Iterator[str]:
-    yield f"state.db goes back from schema {found} to {target}. That was tried on a copy and works."
+    yield f"The database goes back from schema {found} to {target}. That was tried on a copy and works."
     if not losses:
         yield "Nothing is lost by it."
         return
@@ -182,7 +185,7 @@ def _undo_lines(found: int, target: int, losses: "list[Lost]") -> Iterator[str]:
 
 def _copy_line(copy: "Copy") -> str:
     from gateway.clock import for_people
-    from tools.parts import in_bytes
+    from tools.content import in_bytes
 
     what = f"CANNOT BE RESTORED: {copy.problem}" if copy.problem else f"schema {copy.schema}, sound"
     return f"{copy.name:<48}  {for_people(copy.taken_ms)}  {in_bytes(copy.size_bytes):>9}  {what}"

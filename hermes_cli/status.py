@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from hermes_cli.opening import Opened
+    from hermes_cli.opening import OpenedStore
+
+_STATES = {"needs operator": "stopped until you fix this"}  # as shown; scripts get the state as it is
 
 
 @click.command()
@@ -24,33 +26,37 @@ def status(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False, indent=2))
     else:
-        for line in _lines(facts):
+        for line in _lines(facts, opened.settings.platforms.web.host):
             click.echo(line)
     if running is None:
         raise SystemExit(1)
 
 
-def _from_settings(opened: "Opened") -> dict[str, Any]:
-    from gateway.wiring import build_rules
+def _from_settings(opened: "OpenedStore") -> dict[str, Any]:
+    from gateway.wiring.access import build_rules
 
     rules = build_rules(opened.settings)
-    return {"listed": len(rules.owner_users | rules.allowed_users), "allow_all_users": rules.allow_all_users}
+    return {
+        "model": opened.settings.model.name,
+        "listed": len(rules.owner_users | rules.allowed_users),
+        "allow_all_users": rules.allow_all_users,
+    }
 
 
-def _from_store(opened: "Opened") -> dict[str, Any]:
+def _from_store(opened: "OpenedStore") -> dict[str, Any]:
     """What the database knows; it may be the very thing that is broken."""
     from gateway.errors import GatewayError
-    from gateway.store import approvals, inbox, notices, outbox, pairing, processes, turns
-    from gateway.store.connection import Transaction
+    from gateway.store import approvals, inbox, outbox, pairing, processes, turns
+    from gateway.store.db.connection import Transaction
     from hermes_cli.opening import with_store
-    from tools.backends.kept import is_kept
+    from tools.backends.supervised import is_kept
 
     if not opened.home.database.exists():
         counts = ("waiting", "running", "undelivered", "processes", "questions", "people", "asking")
         return {**dict.fromkeys(counts, 0), "notices": []}
 
     def query(tx: Transaction) -> dict[str, Any]:
-        access = pairing.overview(tx, pairing.Limits())
+        access = pairing.overview(tx, pairing.PairingLimits())
         return {
             "waiting": inbox.waiting_in_all(tx),
             "running": turns.running(tx),
@@ -59,7 +65,7 @@ def _from_store(opened: "Opened") -> dict[str, Any]:
             "questions": len(approvals.waiting(tx)),
             "people": len(access.people),
             "asking": len(access.pending),
-            "notices": [asdict(notice) for notice in notices.recent(tx)],
+            "notices": [asdict(notice) for notice in outbox.recent(tx)],
         }
 
     try:
@@ -68,8 +74,8 @@ def _from_store(opened: "Opened") -> dict[str, Any]:
         return {"store_problem": str(error)}
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
-    lines = [f"Home      {facts['home']}", *_gateway_lines(facts["gateway"])]
+def _lines(facts: dict[str, Any], web_host: str) -> list[str]:
+    lines = [f"Home      {facts['home']}", *_gateway_lines(facts["gateway"], facts["model"], web_host)]
     if problem := facts.get("store_problem"):
         lines.append(f"Store     {problem}")
     else:
@@ -91,18 +97,23 @@ def _access(facts: dict[str, Any]) -> str:
     return f"{facts['listed']} listed in the settings, {facts['people']} paired{asking}: hermes pairing list"
 
 
-def _gateway_lines(running: dict[str, Any] | None) -> list[str]:
+def _gateway_lines(running: dict[str, Any] | None, configured_model: str, web_host: str) -> list[str]:
+    from gateway.web.address import page_address
+
     if running is None:
-        return ["Gateway   not running; start it: hermes gateway run"]
+        return ["Gateway   not running; start it: hermes gateway run", f"Model     {configured_model}"]
     lines = [f"Gateway   {running.get('state', 'unknown')}, pid {running.get('pid')}"]
     if store := running.get("store"):
         lines.append(f"Store     takes nothing: {store}")
-    if problem := running.get("model", {}).get("problem"):
-        lines.append(f"Model     {problem}")
+    model = running.get("model", {})  # it may have been started with another than the settings name
+    trouble = f": {model['problem']}" if model.get("problem") else ""
+    lines.append(f"Model     {model.get('name', configured_model)}{trouble}")
+    if port := running.get("web_port"):
+        lines.append(f"Page      {page_address(web_host, port)} (a link that signs you in: hermes web)")
     for account, platform in running.get("platforms", {}).items():
         heard = f", last heard {_when(platform['last_heard_ms'])}" if platform["last_heard_ms"] else ""
         problem = f": {platform['problem']}" if platform["problem"] else ""
-        lines.append(f"{account:<9} {platform['state']}{heard}{problem}")
+        lines.append(f"{account:<9} {_STATES.get(platform['state'], platform['state'])}{heard}{problem}")
     return lines
 
 

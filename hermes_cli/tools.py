@@ -18,8 +18,7 @@ def tools(ctx: click.Context) -> None:
 def list_tools(as_json: bool = False) -> None:
     """Every tool with its toolset; for one that is off, the reason."""
     from hermes_cli.opening import open_home
-    from tools.builtin import load_builtin
-    from tools.dropins import load_folder
+    from tools.loading import load_builtin, load_folder
     from tools.toolsets import ToolsetError, why_not
 
     opened = open_home(make=False)  # a question changes nothing

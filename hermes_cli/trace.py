@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from gateway.store.connection import Transaction
-    from gateway.tracing import GatewayState
-    from hermes_cli.opening import Opened
+    from gateway.store.db.connection import Transaction
+    from gateway.trace import GatewayState
+    from hermes_cli.opening import OpenedStore
     from hermes_config.redaction import Redactor
 
 T = TypeVar("T")
@@ -18,8 +18,7 @@ T = TypeVar("T")
 _REFUSALS_SHOWN = 50
 _FITTING_SHOWN = 10
 _NOTHING_YET = (
-    "No message has reached the gateway of this home yet. What is said in `hermes chat` does not go through it and "
-    "leaves no trail; `hermes sessions list` shows it."
+    'No message has reached this home yet. Send the bot one, or ask something here: hermes chat -q "what is 17 * 23?"'
 )
 
 
@@ -32,7 +31,7 @@ def trace(message: str, as_json: bool) -> None:
     MESSAGE is `last`, a number (inbox:17), the platform's id of a message or of our answer (alone or as
     telegram:CHAT:ID), a turn's id or a session's key. `refused` lists what was not taken.
     """
-    from gateway.store.mark import check_not_lost
+    from gateway.store.db.commit_counter import check_not_lost
     from hermes_cli.opening import open_home
 
     opened = open_home(make=False)  # a question changes nothing
@@ -45,15 +44,15 @@ def trace(message: str, as_json: bool) -> None:
         _show_message(opened, message, as_json)
 
 
-def _show_message(opened: "Opened", name: str, as_json: bool) -> None:
-    from gateway import tracing as words
+def _show_message(opened: "OpenedStore", name: str, as_json: bool) -> None:
+    from gateway import trace as words
     from gateway.clock import now_ms
-    from gateway.store import tracing
+    from gateway.store import trace
 
-    def query(tx: "Transaction") -> list[tracing.Trace] | str:
-        newest = tracing.newest(tx)
-        found = ([newest] if newest else []) if name == "last" else tracing.find(tx, name)
-        return [tracing.read(tx, one) for one in found[: _FITTING_SHOWN + 1]] or _why_unknown(tx, name)
+    def query(tx: "Transaction") -> list[trace.Trace] | str:
+        newest = trace.newest(tx)
+        found = ([newest] if newest else []) if name == "last" else trace.find(tx, name)
+        return [trace.read(tx, one) for one in found[: _FITTING_SHOWN + 1]] or _why_unknown(tx, name)
 
     traces = _read(opened, query)
     if isinstance(traces, str):
@@ -71,11 +70,11 @@ def _show_message(opened: "Opened", name: str, as_json: bool) -> None:
         click.echo(_redactor(opened).clean("\n".join(words.lines(found, now, gateway))))
 
 
-def _show_refusals(opened: "Opened", as_json: bool) -> None:
-    from gateway.store import tracing
-    from gateway.tracing import refusal_line
+def _show_refusals(opened: "OpenedStore", as_json: bool) -> None:
+    from gateway.store import trace
+    from gateway.trace import refusal_line
 
-    found = _read(opened, lambda tx: tracing.refusals(tx, limit=_REFUSALS_SHOWN))
+    found = _read(opened, lambda tx: trace.refusals(tx, limit=_REFUSALS_SHOWN))
     if as_json:
         _print_json(opened, [asdict(refusal) for refusal in found])
         return
@@ -87,16 +86,16 @@ def _show_refusals(opened: "Opened", as_json: bool) -> None:
 
 def _why_unknown(tx: "Transaction", name: str) -> str:
     """Of what was not taken something may be known all the same."""
-    from gateway.store import tracing
-    from gateway.tracing import UNADDRESSED, refused
+    from gateway.store import trace
+    from gateway.trace import UNADDRESSED, refused
 
     if name == "last":
         return _NOTHING_YET
     match name.split(":", 2):
         case [account, chat, message_id]:
-            if tracing.was_overheard(tx, account, chat, message_id):
+            if trace.was_overheard(tx, account, chat, message_id):
                 return UNADDRESSED
-            if (refusal := tracing.refusal_of(tx, account, chat, message_id)) is not None:
+            if (refusal := trace.refusal_of(tx, account, chat, message_id)) is not None:
                 return refused(refusal)
     return (
         f"No message is known by {name!r}. Try `hermes trace last`, a message as telegram:CHAT:ID, or "
@@ -104,9 +103,9 @@ def _why_unknown(tx: "Transaction", name: str) -> str:
     )
 
 
-def _gateway(opened: "Opened") -> "GatewayState":
+def _gateway(opened: "OpenedStore") -> "GatewayState":
     from gateway.lock import read_state
-    from gateway.tracing import GatewayState
+    from gateway.trace import GatewayState
 
     state = read_state(opened.home.lock_file)
     if state is None:
@@ -116,18 +115,18 @@ def _gateway(opened: "Opened") -> "GatewayState":
     return GatewayState(is_stopping=state.get("state") == "stopping", unconnected=unconnected)
 
 
-def _redactor(opened: "Opened") -> "Redactor":
+def _redactor(opened: "OpenedStore") -> "Redactor":
     """A problem is told in the words of whoever had it, and an address among them may hold a token."""
-    from gateway.wiring import build_redactor
+    from gateway.wiring.basics import build_redactor
 
     return build_redactor(opened.settings)
 
 
-def _print_json(opened: "Opened", facts: object) -> None:
+def _print_json(opened: "OpenedStore", facts: object) -> None:
     click.echo(json.dumps(_redactor(opened).clean_all(facts), ensure_ascii=False, indent=2))
 
 
-def _read(opened: "Opened", query: "Callable[[Transaction], T]") -> T:
+def _read(opened: "OpenedStore", query: "Callable[[Transaction], T]") -> T:
     from hermes_cli.opening import with_store
 
     return with_store(opened, lambda db: db.read(query))

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def usage(days: int, by: "By", as_json: bool) -> None:
     """Tokens and cost: today against the budget, and the last days."""
-    from gateway.budgets import Amount, against, how_to_price, no_price
     from gateway.clock import now_ms
+    from gateway.policies.budgets import Amount, against, how_to_price, no_price
     from gateway.store import spending
-    from gateway.store.connection import Transaction
-    from gateway.wiring_budgets import build_budgets, unpriced_models
+    from gateway.store.db.connection import Transaction
+    from gateway.wiring.budgets import build_budgets, unpriced_models
     from hermes_cli.opening import open_home, read_store
 
     opened = open_home(make=False)  # a question changes nothing
@@ -49,7 +49,7 @@ def usage(days: int, by: "By", as_json: bool) -> None:
 
 
 def _line(row: "Total") -> str:
-    from gateway.budgets import dollars
+    from gateway.policies.budgets import dollars
 
     calls = f"{row.calls:>6,} {'call ' if row.calls == 1 else 'calls'}"
     cost = dollars(row.cost_micros)

@@ -7,8 +7,8 @@ import click
 def web() -> None:
     """Print a link that opens the chat page in one browser, once, within the hour."""
     from gateway.lock import read_state
-    from gateway.store import web_keys
-    from gateway.web.server import login_address
+    from gateway.store import web_chats
+    from gateway.web.address import login_address
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()
@@ -17,5 +17,5 @@ def web() -> None:
         raise click.ClickException("The gateway is not running. Start it: hermes gateway run")
     if not running.get("web_port"):
         raise click.ClickException("The page is off, or its port is taken. See: hermes status")
-    token = with_store(opened, lambda db: db.write(web_keys.new_link))
+    token = with_store(opened, lambda db: db.write(web_chats.new_link))
     click.echo(login_address(opened.settings.platforms.web.host, running["web_port"], token))

@@ -1,4 +1,4 @@
-"""`hermes config set`: a setting into config.yaml, a secret into .env, checked before anything is written."""
+"""`hermes config set` and `unset`: settings in config.yaml, secrets in .env, checked before anything is written."""
 
 import re
 from collections.abc import Callable
@@ -8,23 +8,61 @@ from typing import Any
 from hermes_config import environment, secrets
 from hermes_config.errors import ConfigError
 from hermes_config.given import read_text
-from hermes_config.keys import Key, WrongValue, find, sections, unknown, variables
+from hermes_config.keys import Key, WrongValue, find, flat_names, sections, unknown, variables
 from hermes_config.places import Home
 from hermes_config.secrets import Secret, mask
 from hermes_config.variables import lines_of
 from hermes_config.write import alone_in, replace_file
-from hermes_config.yaml_edit import with_value
+from hermes_config.yaml_edit import with_value, without_value
 
 NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_.:/+=@%,-]+")
 
 
-def set_value(home: Home, key: str, text: str) -> str:
-    """What to tell the person; ConfigError means that no file has changed."""
+Verify = Callable[[str, Any], None]
+
+
+def set_value(home: Home, key: str, text: str, *, verify: Verify = lambda dotted, value: None) -> str:
+    """Set a key and return what to tell the person; ConfigError means that no file has changed.
+
+    `verify` gets the dotted key of a setting and its value, and raises ConfigError for one that only other
+    parts of the program know to be wrong.
+    """
     secret = secrets.find(key) or secrets.find_of_account(key)
     if secret is not None:
         return _alone(home, lambda: _set_secret(home, secret, text))
     setting = _setting(key)
-    return _alone(home, lambda: _set_setting(home, setting, text))
+    return _alone(home, lambda: _set_setting(home, setting, text, verify))
+
+
+def unset_value(home: Home, key: str) -> str:
+    """Remove a key from config.yaml and .env and return what to tell the person; ConfigError: nothing has changed."""
+    secret = secrets.find(key) or secrets.find_of_account(key)
+    if secret is not None:
+        return _alone(home, lambda: _unset(home, secret.env, "", {secret.env}, "no longer set"))
+    setting = _setting(key)
+    names = {name for name, dotted in variables().items() if dotted == setting.dotted}
+    default = setting.as_typed(setting.default) or "empty"
+    now = f"back at its default, {default}"
+    return _alone(home, lambda: _unset(home, setting.dotted, setting.dotted, names, now))
+
+
+def _unset(home: Home, called: str, dotted: str, names: set[str], now: str) -> str:
+    """Remove the setting from config.yaml, if it is one, and the variables from .env."""
+    config, env = read_text(home.config_file) or "", read_text(home.env_file) or ""
+    new_config = config
+    if dotted:
+        for written in (dotted, *(flat for flat, meant in flat_names().items() if meant == dotted)):
+            new_config = without_value(new_config, home.config_file, written)
+    kept = [line.text for line in lines_of(env) if line.name not in names]
+    new_env = "\n".join(kept) + ("\n" if kept and env.endswith("\n") else "")
+    files = {home.config_file: (config, new_config), home.env_file: (env, new_env)}
+    changed = [path for path, (old, new) in files.items() if new != old]
+    for path in changed:
+        replace_file(path, files[path][1])
+    overruled = _overruled_by(names, home)
+    if not changed:
+        return f"{called} is not set in your files; nothing was changed.{overruled}"
+    return f"{called} is {now} (it was in {' and '.join(map(str, changed))}).{overruled}"
 
 
 def _alone(home: Home, change: Callable[[], str]) -> str:
@@ -38,11 +76,11 @@ def _setting(name: str) -> Key:
     if setting is not None:
         return setting
     if name in sections():
-        raise ConfigError(f"{name} is a section; name one of its keys, see `hermes config show`.")
+        raise ConfigError(f"{name} is a section; name one of its keys, see `hermes config get {name}`.")
     raise ConfigError(unknown(name))
 
 
-def _set_setting(home: Home, setting: Key, text: str) -> str:
+def _set_setting(home: Home, setting: Key, text: str, verify: Verify) -> str:
     try:
         value = setting.check(_understood(setting, text), strict=False)
     except WrongValue as wrong:
@@ -50,10 +88,12 @@ def _set_setting(home: Home, setting: Key, text: str) -> str:
         if setting.example:
             lines[-1] += f" An example: hermes config set {setting.dotted} {setting.example}"
         raise ConfigError("\n".join(lines)) from None
+    verify(setting.dotted, value)
     old = read_text(home.config_file) or ""
     replace_file(home.config_file, with_value(old, home.config_file, setting.dotted, value))
     told = f"{setting.dotted} is now {setting.as_typed(value) or 'empty'} (in {home.config_file})."
-    return told + _overruled(home, setting.dotted)
+    names = {name for name, dotted in variables().items() if dotted == setting.dotted}
+    return told + _overruled_by(names, home)
 
 
 def _understood(setting: Key, text: str) -> object:
@@ -76,25 +116,28 @@ def _as_yaml(text: str) -> Any:
         return None
 
 
-def _overruled(home: Home, dotted: str) -> str:
-    names = [name for name, key in variables().items() if key == dotted]
-    by = [f"the environment variable {name}" for name in names if environment.has(name)]
+def _overruled_by(names: set[str], home: Home) -> str:
+    by = [f"the environment variable {name}" for name in sorted(names) if environment.has(name)]
     written = {line.name for line in lines_of(read_text(home.env_file) or "") if line.value}
-    by += [f"{name} in {home.env_file}" for name in names if name in written]
+    by += [f"{name} in {home.env_file}" for name in sorted(names & written)]
     return f" Mind that {by[0]} overrides it." if by else ""
 
 
 def _set_secret(home: Home, secret: Secret, text: str) -> str:
     value = text.strip()
     if not value:
-        raise ConfigError(f"No value given for {secret.env}; to forget it, delete its line in {home.env_file}.")
+        raise ConfigError(f"No value given for {secret.env}; to forget it: hermes config unset {secret.env}")
     if not value.isprintable():
         raise ConfigError(f"{secret.env} holds a line break or control character; copy it again, as one line.")
+    if mistake := secret.describe_mistake(value):
+        raise ConfigError(f"{mistake} Nothing was changed.")
     old = read_text(home.env_file) or ""
     replace_file(home.env_file, _with_line(old, secret.env, value, home.env_file))
     told = f"{secret.env} is now {mask(value) if secret.masked else value} (in {home.env_file})."
     if environment.has(secret.env):
         told += f" Mind that the environment variable {secret.env} overrides it."
+    if secret.unused:
+        told += " Nothing in this version uses it."
     return told
 
 

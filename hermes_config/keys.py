@@ -4,6 +4,7 @@ import difflib
 import json
 import re
 import types
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args, get_origin
@@ -34,6 +35,20 @@ EXAMPLES = {
     "user.name": "Ada",
     "user.timezone": "Europe/Berlin",
 }
+
+# Names that people know from other programs.
+ALIASES = {
+    "model.api_key": "OPENAI_API_KEY",
+    "model.default": "model.name",
+    "model.model": "model.name",
+    "model.provider": "model.name",
+    "model.url": "model.base_url",
+    "platforms.discord.token": "DISCORD_BOT_TOKEN",
+    "platforms.slack.token": "SLACK_BOT_TOKEN",
+    "platforms.telegram.token": "TELEGRAM_BOT_TOKEN",
+    "provider": "model.name",
+}
+NEAR = 0.7  # of 1, as difflib measures: finds slips of the fingers, and no other words
 
 
 class WrongValue(Exception):
@@ -180,15 +195,37 @@ def find(name: str) -> Key | None:
 
 
 def unknown(name: str) -> str:
-    """The sentence about a name nobody knows, with the nearest one that is."""
-    lowered = name.lower()
-    public = [dotted for dotted in catalogue() if not dotted.startswith("secrets.")]
-    candidates = [*public, *sections() - {"secrets"}]
-    close = difflib.get_close_matches(lowered, candidates, n=1, cutoff=0.6)
-    if not close:
-        leaf = lowered.rsplit(".", 1)[-1]
-        close = [dotted for dotted in public if dotted.endswith(f".{leaf}")]
-    return f"there is no setting {name}" + (f"; did you mean {close[0]}?" if close else ".")
+    """Say that nobody knows this name, and name the nearest one that exists or the keys of its section."""
+    section, _, leaf = name.lower().rpartition(".")
+    if near := _nearest(section, leaf):
+        return f"There is no setting {name}; did you mean {near}?"
+    if section in sections() - {"secrets"}:
+        return f"There is no setting {name}. In {section} there are: {', '.join(_members(section))}."
+    return f"There is no setting {name}. All settings: hermes config show."
+
+
+def _nearest(section: str, leaf: str) -> str:
+    """Return the name that is probably meant; empty when nothing is near enough to be worth a word."""
+    if alias := ALIASES.get(f"{section}.{leaf}".lstrip(".")):
+        return alias
+    in_section = section if section in sections() else _closest(section, sections())
+    if in_section and (close := _closest(leaf, _members(in_section))):
+        return f"{in_section}.{close}"
+    if not section and (close := _closest(leaf, _members(""))):
+        return close
+    same = [dotted for dotted in (*catalogue(), *sections()) if dotted.endswith(f".{leaf}")]
+    return same[0] if len(same) == 1 else ""
+
+
+def _closest(word: str, candidates: Iterable[str]) -> str:
+    return next(iter(difflib.get_close_matches(word, list(candidates), n=1, cutoff=NEAR)), "")
+
+
+def _members(section: str) -> list[str]:
+    """Return the keys and sections directly in a section, without its name before them."""
+    prefix = f"{section}." if section else ""
+    names = (dotted.removeprefix(prefix) for dotted in catalogue() if dotted.startswith(prefix))
+    return list(dict.fromkeys(name.partition(".")[0] for name in names))
 
 
 def _walk(model: type[BaseModel], prefix: str) -> list[Key]:

@@ -120,6 +120,11 @@ class Home:
     def logs(self) -> Path:
         return self.root / "logs"
 
+    @property
+    def log_file(self) -> Path:
+        """Log lines of commands at the terminal; the gateway's go to stderr, and so to the journal."""
+        return self.logs / "hermes.log"
+
     def prepare(self) -> None:
         """Make the directory, readable by its owner alone; refuse, untouched, one that is not ours."""
         self.check_ours()

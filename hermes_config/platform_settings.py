@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from hermes_config.section import Section, env_named
-from hermes_config.values import (
+from hermes_config.types import (
     AccountNames,
     DiscordUserIds,
     Host,

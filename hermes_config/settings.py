@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from hermes_config.platform_settings import PlatformsSettings
 from hermes_config.section import Section, env_named
-from hermes_config.values import (
+from hermes_config.types import (
     LONGEST_IDLE_MINUTES,
     ChatIds,
     CommandPatterns,

@@ -5,15 +5,17 @@ A variable set to nothing puts the default back, so that it can take away what a
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hermes_config.given import Findings, Given, read_text
-from hermes_config.keys import unknown, variables
+from hermes_config.keys import catalogue, expectation, unknown, variables
 from hermes_config.secrets import find_of_account
 
 GENERAL = re.compile(r"HERMES_[A-Z0-9]+__[A-Z0-9_]+")
+# Settings of a backend that other versions of Hermes have.
+OTHER_BACKEND = re.compile(r"TERMINAL_(SSH|DOCKER|SINGULARITY|MODAL|DAYTONA)_[A-Z0-9_]+")
 ASSIGNMENT = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 SINGLE_QUOTED = re.compile(r"'([^']*)'(?:\s*|\s+#.*)")
 DOUBLE_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"(?:\s*|\s+#.*)')
@@ -41,7 +43,9 @@ def from_env_file(path: Path, findings: Findings) -> list[Given]:
             f"{path} holds secrets and can be read by others on this machine; run: chmod 600 {path}"
         )
     given: list[Given] = []
-    for number, line in enumerate(lines_of(text), 1):
+    lines = lines_of(text)
+    _warn_of_other_backends([line.name for line in lines if line.value], str(path), findings)
+    for number, line in enumerate(lines, 1):
         where = f"{path} line {number}"
         if line.value is None:
             findings.warnings.append(f"{where}: not understood and left out; a line looks like NAME=value or NAME='…'")
@@ -54,6 +58,7 @@ def from_env_file(path: Path, findings: Findings) -> list[Given]:
 
 
 def from_environment(environ: Mapping[str, str], findings: Findings) -> list[Given]:
+    _warn_of_other_backends([name for name in environ if environ[name]], "environment", findings)
     names = sorted(environ, key=lambda name: GENERAL.fullmatch(name) is None)
     return [
         given
@@ -86,6 +91,19 @@ def _unknown(name: str, where: str, findings: Findings) -> None:
         findings.errors.append(f"{where}: {unknown(dotted)} Correct or unset {name}.")
     else:
         findings.warnings.append(f"{where}: {unknown(dotted)} It has no effect.")
+
+
+def _warn_of_other_backends(names: Iterable[str], where: str, findings: Findings) -> None:
+    """Point out settings of backends that this version lacks: their owner believes that commands run elsewhere."""
+    by_backend: dict[str, list[str]] = {}
+    for name in names:
+        if (found := OTHER_BACKEND.fullmatch(name)) and name not in variables():
+            by_backend.setdefault(found[1].lower(), []).append(name)
+    for backend, set_here in by_backend.items():
+        findings.warnings.append(
+            f"{where}: {', '.join(set_here)} {'has' if len(set_here) == 1 else 'have'} no effect: this version has "
+            f"no {backend} backend. terminal.backend is {expectation(catalogue()['terminal.backend'].info)}."
+        )
 
 
 def _hint_at_typo(name: str, where: str, findings: Findings) -> None:

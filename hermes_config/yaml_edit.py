@@ -1,4 +1,4 @@
-"""One value changed in the text of config.yaml, every other character left as its author wrote it."""
+"""One value changed or removed in the text of config.yaml, every other character left as its author wrote it."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 from hermes_config.errors import ConfigError
 from hermes_config.settings import CONFIG_VERSION
-from hermes_config.yaml_file import VERSION_KEY, check_version, parse
+from hermes_config.yaml_file import MODEL_SECTION, VERSION_KEY, check_version, parse
 
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 # Words that YAML, in one of its versions, takes for something other than text.
@@ -16,17 +16,102 @@ RESERVED = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n
 
 def with_value(text: str, path: Path, dotted: str, value: object) -> str:
     """The new text; ConfigError, naming the file, where the old one is broken or written too cleverly."""
-    before = parse(text, path)
-    check_version(before, path)
     newline = "\r\n" if "\r\n" in text else "\n"
+    text = _write_out_model(text, path, newline)
+    before = parse(text, path)
     if not before:
         after = _appended(text, f"{VERSION_KEY}: {CONFIG_VERSION}{newline}", newline)
         after = _appended(after, _block(dotted.split("."), _rendered(value), "", newline), newline)
     else:
         after = _edited(text, path, dotted, _rendered(value), newline)
-    if not _differs_only_there(before, after, path, dotted, value):
-        raise ConfigError(f"{path} is written in a way that is not safe to change here; edit {dotted} by hand.")
+    wanted = _plain(before)
+    *above, leaf = dotted.split(".")
+    target = wanted
+    for name in above:
+        target[name] = target.get(name) or {}
+        target = target[name]
+    target[leaf] = _plain(value)
+    _check_result(after, wanted, path, dotted)
     return after
+
+
+def without_value(text: str, path: Path, dotted: str) -> str:
+    """Return the text without this key, and without the sections that held nothing else; their comments stay.
+
+    The text comes back as it was where it lacks the key. Raises ConfigError as `with_value` does.
+    """
+    newline = "\r\n" if "\r\n" in text else "\n"
+    written_out = _write_out_model(text, path, newline)
+    before = parse(written_out, path)
+    names = dotted.split(".")
+    chain = _chain(written_out, names) if before else []
+    if not chain:
+        return text
+    after = _removed(written_out, chain)
+    wanted = _plain(before)
+    target = wanted
+    for name in names[:-1]:
+        target = target[name]
+    del target[names[-1]]
+    _check_result(after, wanted, path, dotted)
+    return after
+
+
+def _write_out_model(text: str, path: Path, newline: str) -> str:
+    """Replace `model: demo` by the section it stands for, so that its keys can be changed like any others."""
+    document = parse(text, path)
+    check_version(document, path)
+    if not isinstance(document.get(MODEL_SECTION), str):
+        return text
+    from ruamel.yaml import YAML
+
+    root = YAML(typ="rt", pure=True).compose(text)
+    key, child = next((key, child) for key, child in root.value if key.value == MODEL_SECTION)
+    name = text[child.start_mark.index : child.end_mark.index]
+    section = f" {{name: {name}}}" if root.flow_style else f"{newline}  name: {name}"
+    return text[: _colon(text, key)] + section + text[child.end_mark.index :]
+
+
+def _chain(text: str, names: list[str]) -> list[tuple[Any, Any, Any]]:
+    """Return mapping, key and value for each name on the way to the last; empty when one of them is missing."""
+    from ruamel.yaml import YAML
+
+    node = YAML(typ="rt", pure=True).compose(text)
+    chain: list[tuple[Any, Any, Any]] = []
+    for name in names:
+        pairs = node.value if isinstance(node.value, list) else []
+        pair = next((pair for pair in pairs if isinstance(pair, tuple) and pair[0].value == name), None)
+        if pair is None:
+            return []
+        chain.append((node, *pair))
+        node = pair[1]
+    return chain
+
+
+def _removed(text: str, chain: list[tuple[Any, Any, Any]]) -> str:
+    """Remove the last key of the chain, and those above it for as long as they are alone in their mapping."""
+    top = len(chain) - 1
+    while top and len(chain[top][0].value) == 1:
+        top -= 1
+    mapping, key, child = chain[top]
+    if mapping.flow_style:
+        place = next(number for number, pair in enumerate(mapping.value) if pair[0] is key)
+        if place:
+            start, end = _end(text, *mapping.value[place - 1]), _end(text, key, child)
+        else:
+            following = mapping.value[1][0].start_mark if len(mapping.value) > 1 else mapping.end_mark
+            start, end = key.start_mark.index, following.index - (len(mapping.value) == 1)
+        return text[:start] + text[end:]
+    # Comments stand between the lines of a section and its only key: each is removed by itself.
+    for mapping, key, child in reversed(chain[top:]):
+        if mapping.flow_style:
+            continue  # goes with the line of the block that holds it
+        is_section = isinstance(child.value, list) and child.value and isinstance(child.value[0], tuple)
+        last = _colon(text, key) if is_section and not child.flow_style else _end(text, key, child)
+        start = text.rfind("\n", 0, key.start_mark.index) + 1
+        end = text.find("\n", last)
+        text = text[:start] + ("" if end < 0 else text[end + 1 :])
+    return text
 
 
 def _edited(text: str, path: Path, dotted: str, rendered: str, newline: str) -> str:
@@ -106,22 +191,24 @@ def _rendered(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _differs_only_there(before: dict[Any, Any], after: str, path: Path, dotted: str, value: object) -> bool:
-    """Anchors and merges can make one line speak for several keys; then the edit is refused."""
-    wanted = _plain(before)
-    *sections, leaf = dotted.split(".")
-    target = wanted
-    for name in sections:
-        target[name] = target.get(name) or {}
-        target = target[name]
-    target[leaf] = _plain(value)
+def _check_result(after: str, wanted: dict[Any, Any], path: Path, dotted: str) -> None:
+    """Refuse an edit that changed more than one key: anchors and merges let one line speak for several."""
     try:
         found = _plain(parse(after, path))
     except ConfigError:
-        return False
-    found.pop(VERSION_KEY, None)
-    wanted.pop(VERSION_KEY, None)
-    return bool(found == wanted)
+        found = None
+    if found is None or _without_empty(found) != _without_empty(wanted):
+        raise ConfigError(f"{path} is written in a way that is not safe to change here; edit {dotted} by hand.")
+
+
+def _without_empty(document: dict[Any, Any]) -> dict[Any, Any]:
+    """Leave out the version and empty sections, which say nothing."""
+    kept = {
+        name: _without_empty(value) if isinstance(value, dict) else value
+        for name, value in document.items()
+        if name != VERSION_KEY
+    }
+    return {name: value for name, value in kept.items() if value not in (None, {})}
 
 
 def _plain(value: Any) -> Any:

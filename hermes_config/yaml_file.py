@@ -13,6 +13,10 @@ from hermes_config.settings import CONFIG_VERSION
 
 VERSION_KEY = "_config_version"
 GUARDED = ("access", "approvals")
+# `model: demo` is short for the name of the model.
+MODEL_SECTION, MODEL_NAME = "model", "model.name"
+# A piece of a message of the parser that can only be YAML itself, never a word of the file.
+_SAFE_QUOTE = re.compile(r"""(["'])([^\w\s"']{1,3}|<[a-z ]+>)\1""")
 
 
 def from_config_file(path: Path, findings: Findings) -> list[Given]:
@@ -90,6 +94,8 @@ def _values(mapping: dict[Any, Any], prefix: str, path: Path, findings: Findings
             yield from _value(dotted, value, f"{path.name} line {line}", where)
         elif dotted not in sections():
             _unknown(dotted, where, findings)
+        elif dotted == MODEL_SECTION and isinstance(value, str):
+            yield from _value(MODEL_NAME, value, f"{path.name} line {line}", where)
         elif isinstance(value, dict):
             yield from _values(value, f"{dotted}.", path, findings)
         elif value is not None:
@@ -150,4 +156,6 @@ def _plain_problem(error: Any, text: str) -> str:
     if "single document" in str(error.context) + problem:
         return "a second document begins here (---), but one file holds one"
     # Quoted pieces of the file are dropped: any of them could be a secret.
-    return "not valid YAML: " + re.sub(r"""\s*(["']).*\1""", "", problem).strip()
+    said = re.sub(r"""\s*(["']).*\1""", "", _SAFE_QUOTE.sub(r"`\2`", problem)).strip()
+    hint = "; check the indentation and the quotes here and in the line above" if "<block" in said else ""
+    return f"not valid YAML: {said}{hint}"

@@ -157,4 +157,4 @@ def _split(text: str, pieces: int) -> list[str]:
 
 
 def _json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode()
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")

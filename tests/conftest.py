@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from hermes_config.keys import variables
-from tests.thorough import MARK
+from tests import programs, thorough
 
 _SLOW_ROOMS = {"faults", "interop", "journeys", "web"}
 _GUARD = Path(__file__).parent / "guard"
@@ -59,9 +59,9 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--thorough"):
-        kept_back = [item for item in items if item.get_closest_marker(MARK)]
+        kept_back = [item for item in items if item.get_closest_marker(thorough.MARK)]
         config.hook.pytest_deselected(items=kept_back)
-        items[:] = [item for item in items if not item.get_closest_marker(MARK)]
+        items[:] = [item for item in items if not item.get_closest_marker(thorough.MARK)]
     items[:] = _slow_ones_first(items, workers=getattr(config, "workerinput", {}).get("workercount", 1))
 
 
@@ -80,6 +80,29 @@ def _slow_ones_first(items: list[pytest.Item], *, workers: int) -> list[pytest.I
 
 def _is_slow(item: pytest.Item) -> bool:
     return not _SLOW_ROOMS.isdisjoint(item.path.parts) or item.get_closest_marker("slow") is not None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    wanted = [mark.args[0] for mark in item.iter_markers(programs.MARK)]
+    if lacking := {package: reason for package in wanted if (reason := programs.why_not(package))}:
+        item.user_properties.append((programs.MARK, list(lacking)))
+        pytest.skip(", ".join(lacking.values()))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # so that it comes last, after pytest's own
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+    yield
+    lacking = [
+        packages
+        for report in (*terminalreporter.getreports("skipped"), *terminalreporter.getreports("failed"))
+        for name, packages in report.user_properties
+        if name == programs.MARK
+    ]
+    if lacking:
+        terminalreporter.section(f"{len(lacking)} tests need programs that are missing here")
+        for line in programs.summarise(package for packages in lacking for package in packages):
+            terminalreporter.line(line)
 
 
 @pytest.hookimpl(wrapper=True)

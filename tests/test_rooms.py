@@ -1,5 +1,6 @@
 """The project's own shape, as far as import-linter cannot see it."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -7,6 +8,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+from gateway.store.db.prepare import BackupPolicy, prepare
+from hermes_config.places import Home
 
 ROOT = Path(__file__).parent.parent
 ROOMS = {"hermes_cli", "gateway", "agent_core", "tools", "hermes_config", "playground"}
@@ -35,6 +39,7 @@ def test_help_imports_nothing_heavy() -> None:
         "slack_bolt",
         "openai",
         "tree_sitter",
+        "markdown_it",
     }
     probe = (
         "import sys\nfrom hermes_cli.main import hermes\n"
@@ -42,6 +47,46 @@ def test_help_imports_nothing_heavy() -> None:
     )
     run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT)
     assert not heavy & set(run.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "command", [("status",), ("pairing", "list"), ("sessions", "list"), ("sessions", "search", "milk")]
+)
+def test_commands_that_only_look_import_no_gateway(tmp_path: Path, command: tuple[str, ...]) -> None:
+    heavy = {
+        "aiohttp",
+        "discord",
+        "openai",
+        "pypdf",
+        "ruamel.yaml",
+        "slack_bolt",
+        "slack_sdk",
+        "telegram",
+        "tree_sitter",
+        "agent_core.models.factory",
+        "agent_core.turn",
+        "gateway.platforms",
+        "gateway.turns.responder",
+        "gateway.wiring.app",
+        "tools.loading",
+        "tools.shell_guard.guard",
+        "tools.shell_guard.syntax",
+    }
+    Home(tmp_path).prepare()
+    prepare(tmp_path / "state.db", BackupPolicy(backups=tmp_path / "backups"), repair=False)
+    probe = "import sys\nfrom hermes_cli.main import hermes\nhermes.main(sys.argv[1:], standalone_mode=False)\n"
+    printing = "import atexit, sys\natexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+    run = subprocess.run(
+        [sys.executable, "-c", printing + probe, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=os.environ | {"HERMES_HOME": str(tmp_path)},
+    )
+    imported = set(run.stderr.split())
+    assert "gateway.store.db.database" in imported, run.stderr  # it has looked
+    assert not heavy & imported
 
 
 def test_a_connection_beyond_loopback_fails_the_test() -> None:

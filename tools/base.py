@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tools.approval.gate import Gate, NobodyToAsk
 from tools.backends.base import Workplace
-from tools.failures import BadArguments as BadArguments
-from tools.failures import ToolFailed as ToolFailed
-from tools.gate import Gate, NobodyToAsk
-from tools.heard import Heard, nothing_heard
-from tools.parts import Part
+from tools.content import Part
+from tools.errors import BadArguments as BadArguments
+from tools.errors import ToolFailed as ToolFailed
+from tools.provenance import Provenance, nothing_heard
 
 ToolOutput = str | Mapping[str, Any] | list[Any] | tuple[Part, ...]
 
@@ -28,7 +28,7 @@ class ToolContext:
     workplace: Workplace | None = None  # where files are and commands run; None where there is no such place
     user_wrote: asyncio.Event | None = None  # set while a message waits behind this turn: a call that waits gives way
     gate: Gate = field(default_factory=NobodyToAsk)  # who is asked before a call does harm
-    heard: Callable[[], Heard] = nothing_heard  # what the conversation holds when the call is made
+    heard: Callable[[], Provenance] = nothing_heard  # what the conversation holds when the call is made
 
 
 def workplace_of(context: ToolContext) -> Workplace:

@@ -17,8 +17,8 @@ from typing import Annotated
 from pydantic import Field
 
 from tools.base import ToolFailed
+from tools.content import in_bytes
 from tools.opening import FILE, folder_held
-from tools.parts import in_bytes
 
 MEDIA_PATH_FORMAT = "media-path"
 MediaPath = Annotated[str, Field(json_schema_extra={"format": MEDIA_PATH_FORMAT})]

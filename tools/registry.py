@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from tools.approval import About, asks_first, needs_approval
+from tools.approval.wrapper import About, asks_first, needs_approval
 from tools.arguments import checked_by_schema, from_signature
 from tools.base import Tool, ToolContext, ToolOutput
 

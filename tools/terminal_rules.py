@@ -10,7 +10,7 @@ class TerminalRules:
     max_timeout_seconds: float = 600
     min_check_interval_seconds: int = 30
     policy: Literal["risky", "unknown"] = "risky"  # what is asked about where nothing isolates
-    allowlist: tuple[str, ...] = ()  # commands that are not asked about; see tools/allowlist.py
+    allowlist: tuple[str, ...] = ()  # commands that are not asked about; see tools/approval/allowlist.py
     sudo_password: str = field(default="", repr=False)  # for commands on this machine itself: these are the owner's
 
     @property

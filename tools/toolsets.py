@@ -57,7 +57,7 @@ def why_not(
     has_workplace: bool = False,
 ) -> dict[str, str]:
     """For each tool that exists why it is left out; empty for a tool that is on. Raises ToolsetError."""
-    known = {tool.toolset: Toolset(description="") for tool in registry} | dict(toolsets)
+    known = _known(registry, toolsets)
     switched_on = resolve(enabled, known)
     switched_off = resolve(disabled, known)
     reasons: dict[str, str] = {}
@@ -71,6 +71,15 @@ def why_not(
         else:
             reasons[tool.name] = why_unavailable(tool)
     return reasons
+
+
+def check_names(names: Iterable[str], registry: Registry) -> None:
+    """Raise ToolsetError, naming those that exist, if one of the names is no toolset."""
+    resolve(names, _known(registry, TOOLSETS))
+
+
+def _known(registry: Registry, toolsets: Mapping[str, Toolset]) -> dict[str, Toolset]:
+    return {tool.toolset: Toolset(description="") for tool in registry} | dict(toolsets)
 
 
 def resolve(names: Iterable[str], toolsets: Mapping[str, Toolset] = TOOLSETS) -> set[str]:

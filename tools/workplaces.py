@@ -12,7 +12,7 @@ from tools.backends.local import LocalBackend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class RunOptions:
     """How commands are run, whatever the backend."""
 
     timeout_seconds: float = 180
@@ -27,7 +27,7 @@ def build_workplace(
 
     `private` is a folder for long outputs, and for the sandbox's /tmp. Raises BackendFailed.
     """
-    manner = Manner(
+    manner = RunOptions(
         timeout_seconds=settings.timeout_seconds,
         max_output_chars=settings.max_output_chars,
         env_passthrough=settings.env_passthrough,
@@ -50,10 +50,10 @@ def sandbox_limits(settings: TerminalSettings) -> SandboxLimits:
 
 
 def local_workplace(
-    folder: Path, *, home: Home, outputs: Path | None = None, manner: Manner | None = None
+    folder: Path, *, home: Home, outputs: Path | None = None, manner: RunOptions | None = None
 ) -> Workplace:
     """On this machine, as the user that we are. The file tools leave our own secrets and state alone."""
-    manner = manner or Manner()
+    manner = manner or RunOptions()
     backend = LocalBackend(
         workspace=folder,
         outputs=outputs,
@@ -73,14 +73,14 @@ def sandboxed_workplace(
     private: Path | None = None,
     network: bool = False,
     limits: SandboxLimits | None = None,
-    manner: Manner | None = None,
+    manner: RunOptions | None = None,
 ) -> Workplace:
     """In a sandbox of its own, with nothing but the folder. Raises BackendFailed for one that holds our home.
 
     What `manner` passes through of our environment can be read by whoever works there: for others than the owner
     it should be nothing.
     """
-    manner = manner or Manner()
+    manner = manner or RunOptions()
     backend = BubblewrapBackend(
         workspace=folder,
         private=private,

@@ -4,13 +4,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast, get_args
 
-from gateway import pairing as words
-from gateway.access import Role, Rules, decide
 from gateway.clock import now_ms
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
 from gateway.messages import InboundMessage, Sender
+from gateway.policies import pairing as words
+from gateway.policies.access import Role, Rules, decide
 from gateway.store import chats, members, pairing, people, trail
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 
 _ROLES = get_args(Role)
 _NOT_IN_DMS = "This is not a group, so there is nothing to open. Send it in the group."
@@ -22,7 +22,7 @@ _INVITE = (
 
 def access_commands(
     rules: Rules = Rules(),  # noqa: B008 frozen
-    limits: pairing.Limits = pairing.Limits(),  # noqa: B008 frozen
+    limits: pairing.PairingLimits = pairing.PairingLimits(),  # noqa: B008 frozen
 ) -> tuple[CommandSpec, ...]:
     """The commands, knowing what the config says of who may speak and how often a code may be tried."""
     desk = _AccessDesk(rules=rules, limits=limits)
@@ -30,7 +30,7 @@ def access_commands(
         CommandSpec(
             name="pairing",
             category="Access",
-            description="Show who asks to be let in, let them in, show them the door",
+            description="Manage who may talk to me",
             argument_hint="[list|approve CODE|revoke ID|clear]",
             run=desk.pairing,
             owners_only=True,
@@ -38,7 +38,7 @@ def access_commands(
         CommandSpec(
             name="allow",
             category="Access",
-            description="Let everybody in this group talk to me, or no longer",
+            description="Open this group to everyone, or close it again",
             argument_hint="here|off",
             run=desk.allow,
             places=frozenset({"chat"}),
@@ -59,7 +59,7 @@ def access_commands(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AccessDesk:
     rules: Rules
-    limits: pairing.Limits
+    limits: pairing.PairingLimits
 
     def pairing(self, tx: Transaction, call: CommandCall) -> CommandReply:
         action, *arguments = call.arguments.split() or ["list"]

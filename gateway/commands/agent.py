@@ -1,9 +1,9 @@
 """Commands about how the agent works in this conversation."""
 
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
-from gateway.progress import MODES, as_mode
+from gateway.messages import TOOL_PROGRESS_MODES, parse_tool_progress_mode
 from gateway.store import sessions
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 
 _NOT_FOR_GUESTS = (
     "Only owners and people on an allowlist can choose that here: what tools bring is seen by all in the group."
@@ -20,9 +20,9 @@ def verbose(tx: Transaction, call: CommandCall) -> CommandReply:
     """In this conversation, while an answer is made; without an argument everything is shown."""
     if call.role == "guest" and call.key.kind not in ("dm", ""):  # an owner's tools may be at work here, too
         return CommandReply(text=_NOT_FOR_GUESTS)
-    mode = as_mode(call.arguments.lower() or "verbose")
+    mode = parse_tool_progress_mode(call.arguments.lower() or "verbose")
     if mode is None:
-        return CommandReply(text=f"There is no such mode. Use /verbose {'|'.join(MODES)}.")
+        return CommandReply(text=f"There is no such mode. Use /verbose {'|'.join(TOOL_PROGRESS_MODES)}.")
     session = sessions.open_current(tx, call.key, display_name=call.sender_name)
     sessions.set_verbosity(tx, session.id, mode)
     return CommandReply(text=f"{_TOLD[mode]} That holds until the next /new.")
@@ -33,7 +33,7 @@ AGENT_COMMANDS = (
         name="verbose",
         category="Agent",
         description="Choose how much is shown of the tools in use",
-        argument_hint="|".join(MODES),
+        argument_hint="|".join(TOOL_PROGRESS_MODES),
         run=verbose,
         places=frozenset({"chat"}),
     ),

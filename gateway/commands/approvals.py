@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from gateway import decisions
+from gateway.approvals import decisions
+from gateway.approvals.wording import Verdict, as_verdict, in_short, outcome
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
-from gateway.question_words import Verdict, as_verdict, in_short, outcome
 from gateway.store import approvals
 from gateway.store.approvals import Approval
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 
 _GONE = "That question is not there any more."
 
@@ -97,8 +97,10 @@ def _of_this_chat(tx: Transaction, call: CommandCall, approval_id: str) -> Appro
     return found if found is not None and (found.asked_at.account, found.asked_at.chat) == place else None
 
 
-def _person(call: CommandCall) -> decisions.Person:
-    return decisions.Person(account=call.key.account_name, id=call.sender_id, name=call.sender_name, role=call.role)
+def _person(call: CommandCall) -> decisions.DecidingPerson:
+    return decisions.DecidingPerson(
+        account=call.key.account_name, id=call.sender_id, name=call.sender_name, role=call.role
+    )
 
 
 APPROVAL_COMMANDS = (

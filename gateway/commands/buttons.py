@@ -9,7 +9,7 @@ from gateway.commands.approvals import ask_again, decide_pressed
 from gateway.commands.registry import CommandCall, CommandReply
 from gateway.commands.session import continue_old
 from gateway.store import outbox
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 
 Press = Callable[[Transaction, CommandCall], CommandReply]
 

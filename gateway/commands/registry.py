@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from gateway.access import Role
 from gateway.messages import Choice, SessionKey
-from gateway.store.connection import Transaction
+from gateway.policies.access import Role
+from gateway.store.db.connection import Transaction
 from gateway.store.people import RoleOf
 
 Place = Literal["chat", "cli"]
@@ -44,6 +44,7 @@ class CommandCall:
 class CommandReply:
     text: str  # empty: nothing is said
     choices: tuple[Choice, ...] = ()
+    refused: bool = False  # the command was not run
     in_place: bool = False  # takes the place of the message whose button was pressed
 
 
@@ -80,9 +81,12 @@ class Commands:
     def run(self, tx: Transaction, call: CommandCall) -> CommandReply:
         spec = self._by_name.get(call.name)
         if spec is None:
-            return CommandReply(text=self._unknown(call))
-        if not spec.may_be_used(call.role, call.place):
-            return CommandReply(text=f"/{spec.name} is not available to you here. /help lists what is.")
+            return CommandReply(text=self._unknown(call), refused=True)
+        if spec.owners_only and call.role != "owner":
+            return CommandReply(text=f"/{spec.name} is not available to you here. /help lists what is.", refused=True)
+        if call.place not in spec.places:
+            where = "in the terminal, not in chats" if call.place == "chat" else "in chats, not in the terminal"
+            return CommandReply(text=f"/{spec.name} works {where}. /help lists what works here.", refused=True)
         return spec.run(tx, call)
 
     def available(self, role: Role, place: Place) -> list[CommandSpec]:

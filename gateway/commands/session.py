@@ -6,9 +6,9 @@ from dataclasses import replace
 from gateway.clock import now_ms
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
 from gateway.messages import Choice
-from gateway.process_news import listing
+from gateway.processes.messages import listing
 from gateway.store import inbox, processes, sessions, turns
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.sessions import Session
 
 _SEARCHED = 1_000
@@ -19,13 +19,14 @@ _STOP_ALL = "/stop all ends them"
 
 def new(tx: Transaction, call: CommandCall) -> CommandReply:
     key = str(call.key)
-    turns.request_stop(tx, key)
+    stopped = _stop_for_another(tx, key)
     ended = sessions.end_current(tx, key, reason="new")
     sessions.dismiss_end(tx, key)
-    text = "A new conversation begins with your next message." + (
-        " The old one can still be read and searched." if ended else ""
-    )
-    return CommandReply(text=text)
+    # They came before the command, but no turn has taken them: they are answered, and from here on in the new one.
+    waiting = inbox.waiting(tx, key)
+    begins = "the waiting message" if waiting == 1 else f"the {waiting} waiting messages"
+    text = f"{stopped}A new conversation begins with {begins if waiting else 'your next message'}."
+    return CommandReply(text=text + (" The old one can still be read and searched." if ended else ""))
 
 
 def resume(tx: Transaction, call: CommandCall) -> CommandReply:
@@ -61,9 +62,7 @@ def stop(tx: Transaction, call: CommandCall) -> CommandReply:
     if not is_stopped:
         rest = f" but {in_background}; {_STOP_ALL}" if left else ""
         return CommandReply(text=f"Nothing is running{rest}.")
-    waiting = inbox.waiting(tx, key)
-    rest = f" {waiting} waiting {'message comes' if waiting == 1 else 'messages come'} next." if waiting else ""
-    return CommandReply(text=f"Stopped.{rest}")
+    return CommandReply(text=f"Stopped.{_what_comes_next(tx, key)}")
 
 
 def status(tx: Transaction, call: CommandCall) -> CommandReply:
@@ -110,11 +109,23 @@ def _offer(found: Sequence[Session], heading: str) -> CommandReply:
 
 def _take_up(tx: Transaction, call: CommandCall, session: Session) -> CommandReply:
     key = str(call.key)
-    turns.request_stop(tx, key)
+    stopped = _stop_for_another(tx, key)
     sessions.resume(tx, key, session.id)
     name = f"“{session.title}”" if session.title else session.id
-    text = f"You are back in {name}, last used {_age(session)}. /resume takes you to the others."
-    return CommandReply(text=text)
+    text = f"{stopped}You are back in {name}, last used {_age(session)}. /resume takes you to the others."
+    return CommandReply(text=text + _what_comes_next(tx, key))
+
+
+def _stop_for_another(tx: Transaction, key: str) -> str:
+    """Stop what runs in a conversation that is left for another; return the sentence that says so, if anything did."""
+    current = sessions.find_current(tx, key)
+    is_stopped = turns.request_stop(tx, key) or (current is not None and turns.is_left_over(tx, current.id))
+    return "Stopped what I was doing. " if is_stopped else ""
+
+
+def _what_comes_next(tx: Transaction, key: str) -> str:
+    waiting = inbox.waiting(tx, key)
+    return f" {waiting} waiting {'message comes' if waiting == 1 else 'messages come'} next." if waiting else ""
 
 
 def _label(session: Session) -> str:

@@ -1,10 +1,13 @@
 """What a file really is, by its bytes alone: neither its name nor what its sender says of it counts. Pure."""
 
 import codecs
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.parts import MediaKind
+from gateway.messages import Media
+from tools.content import MediaKind, one_line
 
 HEAD_BYTES = 65_536  # all that is looked at, but for where an old Office file says that it is locked
 Way = Literal["", "text", "pdf", "zip"]
@@ -12,7 +15,7 @@ Way = Literal["", "text", "pdf", "zip"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class FileFormat:
     title: str  # for people and models
     kind: MediaKind = "file"
     mime: str = "application/octet-stream"
@@ -25,46 +28,48 @@ _OTHER_PICTURE = "this kind of picture cannot be shown to the model; JPEG, PNG, 
 _PACKED = "it is a packed archive, which is not unpacked here; please send the files themselves"
 _NEWER = "please send it as .docx, .xlsx, .pptx or PDF"
 
-EMPTY = Form(title="empty file", problem="it is empty")
-UNKNOWN = Form(title="unknown format", problem="its format is not known here; text, PDF and Office files can be read")
-TEXT = Form(title="text", mime="text/plain", read_as="text")
-PDF = Form(title="PDF document", mime="application/pdf", read_as="pdf")
-ZIP = Form(title="ZIP archive", mime="application/zip", read_as="zip")
-OLD_OFFICE = Form(
+EMPTY = FileFormat(title="empty file", problem="it is empty")
+UNKNOWN = FileFormat(
+    title="unknown format", problem="its format is not known here; text, PDF and Office files can be read"
+)
+TEXT = FileFormat(title="text", mime="text/plain", read_as="text")
+PDF = FileFormat(title="PDF document", mime="application/pdf", read_as="pdf")
+ZIP = FileFormat(title="ZIP archive", mime="application/zip", read_as="zip")
+OLD_OFFICE = FileFormat(
     title="old Office document",
     mime="application/x-ole-storage",
     problem=f"it is in an old format of Office that cannot be read; {_NEWER}",
 )
-LOCKED_OFFICE = Form(
+LOCKED_OFFICE = FileFormat(
     title="locked Office document",
     mime="application/x-ole-storage",
     problem="it is locked with a password; please send it without one",
 )
-RTF = Form(title="RTF document", mime="application/rtf", problem=f"RTF cannot be read; {_NEWER}")
-PNG = Form(title="PNG picture", kind="image", mime="image/png")
-JPEG = Form(title="JPEG picture", kind="image", mime="image/jpeg")
-GIF = Form(title="GIF picture", kind="image", mime="image/gif")
-WEBP = Form(title="WebP picture", kind="image", mime="image/webp")
-BMP = Form(title="BMP picture", kind="image", mime="image/bmp", problem=_OTHER_PICTURE)
-TIFF = Form(title="TIFF picture", kind="image", mime="image/tiff", problem=_OTHER_PICTURE)
-HEIC = Form(title="HEIC picture", kind="image", mime="image/heic", problem=_OTHER_PICTURE)
-AVIF = Form(title="AVIF picture", kind="image", mime="image/avif", problem=_OTHER_PICTURE)
-OGG = Form(title="Ogg audio", kind="audio", mime="audio/ogg")
-OGG_VIDEO = Form(title="Ogg video", kind="video", mime="video/ogg")
-MP3 = Form(title="MP3 audio", kind="audio", mime="audio/mpeg")
-AAC = Form(title="AAC audio", kind="audio", mime="audio/aac")
-WAV = Form(title="WAV audio", kind="audio", mime="audio/wav")
-FLAC = Form(title="FLAC audio", kind="audio", mime="audio/flac")
-AMR = Form(title="AMR audio", kind="audio", mime="audio/amr")
-M4A = Form(title="M4A audio", kind="audio", mime="audio/mp4")
-MP4 = Form(title="MP4 video", kind="video", mime="video/mp4", may_be_audio=True)
-WEBM = Form(title="WebM video", kind="video", mime="video/webm", may_be_audio=True)
-AVI = Form(title="AVI video", kind="video", mime="video/x-msvideo")
-GZIP = Form(title="gzip archive", mime="application/gzip", problem=_PACKED)
-TAR = Form(title="tar archive", mime="application/x-tar", problem=_PACKED)
-PACKED = Form(title="archive", mime="application/octet-stream", problem=_PACKED)
+RTF = FileFormat(title="RTF document", mime="application/rtf", problem=f"RTF cannot be read; {_NEWER}")
+PNG = FileFormat(title="PNG picture", kind="image", mime="image/png")
+JPEG = FileFormat(title="JPEG picture", kind="image", mime="image/jpeg")
+GIF = FileFormat(title="GIF picture", kind="image", mime="image/gif")
+WEBP = FileFormat(title="WebP picture", kind="image", mime="image/webp")
+BMP = FileFormat(title="BMP picture", kind="image", mime="image/bmp", problem=_OTHER_PICTURE)
+TIFF = FileFormat(title="TIFF picture", kind="image", mime="image/tiff", problem=_OTHER_PICTURE)
+HEIC = FileFormat(title="HEIC picture", kind="image", mime="image/heic", problem=_OTHER_PICTURE)
+AVIF = FileFormat(title="AVIF picture", kind="image", mime="image/avif", problem=_OTHER_PICTURE)
+OGG = FileFormat(title="Ogg audio", kind="audio", mime="audio/ogg")
+OGG_VIDEO = FileFormat(title="Ogg video", kind="video", mime="video/ogg")
+MP3 = FileFormat(title="MP3 audio", kind="audio", mime="audio/mpeg")
+AAC = FileFormat(title="AAC audio", kind="audio", mime="audio/aac")
+WAV = FileFormat(title="WAV audio", kind="audio", mime="audio/wav")
+FLAC = FileFormat(title="FLAC audio", kind="audio", mime="audio/flac")
+AMR = FileFormat(title="AMR audio", kind="audio", mime="audio/amr")
+M4A = FileFormat(title="M4A audio", kind="audio", mime="audio/mp4")
+MP4 = FileFormat(title="MP4 video", kind="video", mime="video/mp4", may_be_audio=True)
+WEBM = FileFormat(title="WebM video", kind="video", mime="video/webm", may_be_audio=True)
+AVI = FileFormat(title="AVI video", kind="video", mime="video/x-msvideo")
+GZIP = FileFormat(title="gzip archive", mime="application/gzip", problem=_PACKED)
+TAR = FileFormat(title="tar archive", mime="application/x-tar", problem=_PACKED)
+PACKED = FileFormat(title="archive", mime="application/octet-stream", problem=_PACKED)
 
-_BEGINNINGS: tuple[tuple[bytes, Form], ...] = (
+_BEGINNINGS: tuple[tuple[bytes, FileFormat], ...] = (
     (b"\x89PNG\r\n\x1a\n", PNG),
     (b"\xff\xd8\xff", JPEG),
     (b"GIF87a", GIF),
@@ -96,7 +101,7 @@ _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CONTROLS = bytes(set(range(32)) - set(b"\b\t\n\r\f\x1b")) + b"\x7f"
 
 
-def look(content: bytes) -> Form:
+def look(content: bytes) -> FileFormat:
     if not content:
         return EMPTY
     head = content[:HEAD_BYTES]
@@ -137,11 +142,11 @@ def looks_like_utf16(head: bytes) -> str:
     return "utf-16-be" if empty[0] > empty[1] else "utf-16-le"
 
 
-def _by_beginning(head: bytes) -> Form | None:
+def _by_beginning(head: bytes) -> FileFormat | None:
     return next((form for beginning, form in _BEGINNINGS if head.startswith(beginning)), None)
 
 
-def _by_container(head: bytes) -> Form | None:
+def _by_container(head: bytes) -> FileFormat | None:
     if head.startswith(b"RIFF"):
         return _RIFF.get(head[8:12])
     if head[4:8] == b"ftyp" and head[0] == 0:
@@ -158,7 +163,7 @@ def _by_container(head: bytes) -> Form | None:
     return None
 
 
-def _by_frames(head: bytes) -> Form | None:
+def _by_frames(head: bytes) -> FileFormat | None:
     """MPEG audio without any label in front."""
     if len(head) < 4 or head[0] != 0xFF:
         return None
@@ -166,3 +171,116 @@ def _by_frames(head: bytes) -> Form | None:
         return AAC
     layer, rate = head[1] >> 1 & 3, head[2] >> 4
     return MP3 if head[1] & 0xE0 == 0xE0 and layer and rate not in (0, 15) else None
+
+
+_MAX_SEGMENTS = 2_000
+_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # the JPEG segments that tell it
+_WITHOUT_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
+
+
+def pixels_of(mime: str, content: bytes) -> int:
+    """Its pixels, of the largest picture that it says to hold; 0 when the header is cut or makes no sense."""
+    sizes = {"image/png": _png, "image/jpeg": _jpeg, "image/gif": _gif, "image/webp": _webp}[mime]
+    try:
+        found = [width * height for width, height in sizes(content)]
+    except (struct.error, IndexError):
+        return 0
+    return max(found) if found and min(found) > 0 else 0
+
+
+def _png(content: bytes) -> Iterator[tuple[int, int]]:
+    if content[12:16] == b"IHDR":
+        yield struct.unpack_from(">II", content, 16)
+
+
+def _gif(content: bytes) -> Iterator[tuple[int, int]]:
+    yield struct.unpack_from("<HH", content, 6)
+    place = 13 + (3 << ((content[10] & 7) + 1) if content[10] & 0x80 else 0)
+    for _ in range(_MAX_SEGMENTS):
+        if content[place] == 0x2C:  # the first frame, which may be larger than the screen it is for
+            yield struct.unpack_from("<HH", content, place + 5)
+            return
+        if content[place] == 0x21:
+            place += 2
+        place += 1 + content[place]  # blocks of up to 255 bytes, the last of them empty
+
+
+def _webp(content: bytes) -> Iterator[tuple[int, int]]:
+    place = 12
+    for _ in range(_MAX_SEGMENTS):
+        name, size = content[place : place + 4], struct.unpack_from("<I", content, place + 4)[0]
+        body = place + 8
+        if name == b"VP8X":
+            yield _three(content, body + 4) + 1, _three(content, body + 7) + 1
+        elif name == b"ANMF":
+            yield _three(content, body + 6) + 1, _three(content, body + 9) + 1
+        elif name == b"VP8L":
+            bits = struct.unpack_from("<I", content, body + 1)[0]
+            yield (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        elif name == b"VP8 ":
+            width, height = struct.unpack_from("<HH", content, body + 6)
+            yield width & 0x3FFF, height & 0x3FFF
+        place = body + size + (size & 1)
+        if place + 8 > len(content):
+            return
+
+
+def _jpeg(content: bytes) -> Iterator[tuple[int, int]]:
+    place = 2
+    for _ in range(_MAX_SEGMENTS):
+        if content[place] != 0xFF or (marker := content[place + 1]) == 0xDA:
+            return
+        if marker == 0xFF:  # filled up with them
+            place += 1
+            continue
+        if marker in _WITHOUT_LENGTH:
+            place += 2
+            continue
+        if marker in _SIZES:
+            height, width = struct.unpack_from(">HH", content, place + 5)
+            yield width, height
+        place += 2 + struct.unpack_from(">H", content, place + 2)[0]
+
+
+def _three(content: bytes, place: int) -> int:
+    return int.from_bytes(content[place : place + 3], "little")
+
+
+TOO_MANY = "no more than"
+"""How the problem of files beyond a limit begins: it is told once for all of them."""
+_MAX_NAMED = 5
+_NOT_YET = {"audio": "I cannot listen to audio yet", "video": "I cannot watch videos yet"}
+_UNSEEN = "The model in use cannot see pictures"
+_NAMES = "\0"  # where they come in; in no line of words
+
+
+def notice(files: Sequence[Media], *, sees: bool) -> str:
+    """One line for each reason, naming the files; empty when there is nothing to tell."""
+    named: dict[str, list[str]] = {}
+    for file in files:
+        if why := _why(file, sees=sees):
+            named.setdefault(why, []).append(_name(file))
+    return "\n".join(_line(why, names) for why, names in named.items())
+
+
+def _why(file: Media, *, sees: bool) -> str:
+    if file.sticker:
+        return ""
+    if file.problem:
+        who = _NAMES if file.problem.startswith(TOO_MANY) else _name(file)  # "it" is one of them
+        return f"I could not read {who}: {one_line(file.problem, 300)}."
+    if file.partial:
+        return f"I read only the beginning of {_NAMES}: there is more than I take in at once."
+    if file.kind in _NOT_YET:
+        return f"{_NOT_YET[file.kind]}: I know of {_NAMES} only by name."
+    return f"{_UNSEEN}: it knows of {_NAMES} only by name." if file.kind == "image" and not sees else ""
+
+
+def _name(file: Media) -> str:
+    return one_line(file.name, 100) or f"the {file.kind}"
+
+
+def _line(why: str, names: Sequence[str]) -> str:
+    more = [f"{len(names) - _MAX_NAMED} more"] if len(names) > _MAX_NAMED else []
+    shown = [*names[:_MAX_NAMED], *more]
+    return why.replace(_NAMES, " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1]))))

@@ -1,16 +1,247 @@
-"""The words of Office, OpenDocument and EPUB files, from the parts that hold them. Runs in the child process."""
+"""A zip file from which little is wanted: members are read as a stream, and no more of them than they may hold.
+
+Runs in the child process. Names inside an archive are never used as paths.
+"""
 
 import contextlib
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 from xml.parsers import expat
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from gateway.media.package import Package
 from gateway.media.plain import decode
-from gateway.media.reading import LOCKED, Enough, Reading, Unreadable, Words
-from gateway.media.sheets import read_sheets
-from tools.parts import in_bytes, one_line
+from gateway.media.reading import LOCKED, Enough, Reading, UnreadableFile, WordCollector
+from tools.content import in_bytes, one_line
+
+MAX_UNPACKED_BYTES = 64_000_000  # over all members of one file
+MAX_RATIO = 250  # the text of a document packs to a tenth, seldom to a fiftieth of its size
+RATIO_COUNTS_FROM_BYTES = 2_000_000
+MAX_TAG_BYTES = 1_000_000
+SWELLS = "it unpacks to far more than a document of its size holds"
+_CHUNK_BYTES = 65_536
+_DAMAGED = "it is damaged"
+
+
+class Package:
+    """Raises Unreadable for what is damaged, locked or unpacks to far more than it is."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        try:
+            self._zip = ZipFile(file)
+        except (BadZipFile, ValueError, NotImplementedError, OSError) as error:
+            raise UnreadableFile(_DAMAGED) from error
+        self._members = {member.filename: member for member in self._zip.infolist()}
+        self._unpacked_bytes = 0
+
+    @property
+    def members(self) -> list[ZipInfo]:
+        return self._zip.infolist()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def names(self, beginning: str, ending: str) -> list[str]:
+        """Members by the number in their name."""
+        found = (name for name in self._members if name.startswith(beginning) and name.endswith(ending))
+        return sorted(found, key=lambda name: (len(name), name))
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        member = self._members.get(name)
+        if member is None:
+            raise UnreadableFile(_DAMAGED)
+        if member.flag_bits & 1:
+            raise UnreadableFile(LOCKED)
+        if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            # Of the others one small read may unpack to anything; no office program uses them.
+            raise UnreadableFile("it is packed in an unusual way")
+        unpacked = 0
+        try:
+            with self._zip.open(member) as stream:
+                while chunk := stream.read(_CHUNK_BYTES):
+                    unpacked += len(chunk)
+                    self._check(member, unpacked, len(chunk))
+                    yield chunk
+        except (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError) as error:
+            raise UnreadableFile(_DAMAGED) from error
+
+    def beginning(self, name: str, max_bytes: int) -> bytes:
+        content = b""
+        for chunk in self.chunks(name):
+            content += chunk
+            if len(content) >= max_bytes:
+                break
+        return content[:max_bytes]
+
+    def parse(self, name: str, parser: "expat.XMLParserType") -> None:
+        """Feeds a member to a parser that refuses entities of the document's own making."""
+        parser.EntityDeclHandler = _refuse
+        parser.ExternalEntityRefHandler = _refuse
+        try:
+            fed = 0
+            for chunk in self.chunks(name):
+                parser.Parse(chunk, False)
+                fed += len(chunk)
+                # What is not complete is looked at from its beginning again with every chunk.
+                if fed - parser.CurrentByteIndex > MAX_TAG_BYTES:
+                    raise UnreadableFile(SWELLS)
+            parser.Parse(b"", True)
+        except (expat.ExpatError, ValueError) as error:  # the latter: an encoding that is none
+            raise UnreadableFile(_DAMAGED) from error
+
+    def _check(self, member: ZipInfo, unpacked: int, more: int) -> None:
+        self._unpacked_bytes += more
+        swells = unpacked > RATIO_COUNTS_FROM_BYTES and unpacked > MAX_RATIO * member.compress_size
+        if swells or self._unpacked_bytes > MAX_UNPACKED_BYTES:
+            raise UnreadableFile(SWELLS)
+
+
+def _refuse(*_declared: object) -> NoReturn:
+    raise UnreadableFile("it declares entities of its own, which harmless documents do not")
+
+
+_MAX_COLUMNS = 200  # gaps beyond this are not kept
+_MAX_SHEETS = 1_000
+_MAX_RELATIONS = 10_000
+_MAX_STRINGS = 500_000
+_MAX_STRING_CHARS = 20_000_000
+
+
+def read_sheets(package: Package, words: WordCollector) -> None:
+    strings = _shared_strings(package) if "xl/sharedStrings.xml" in package else []
+    targets = _targets(package)
+    for title, relation in _titles(package):
+        name = targets.get(relation, "")
+        if name in package:
+            words.add(f"\nSheet {title}\n")
+            _Sheet(strings, words).read(package, name)
+
+
+def _shared_strings(package: Package) -> list[str]:
+    strings: list[str] = []
+    pieces: list[str] = []
+    chars = 0
+    reading = False
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal reading
+        reading = _local(tag) == "t"
+
+    def end(tag: str) -> None:
+        nonlocal reading
+        reading = False
+        if _local(tag) == "si":
+            strings.append("".join(pieces))
+            pieces.clear()
+            if len(strings) > _MAX_STRINGS:
+                raise UnreadableFile("it is too large a workbook to be read")
+
+    def characters(text: str) -> None:
+        nonlocal chars
+        if reading:
+            pieces.append(text)
+            chars += len(text)
+            if chars > _MAX_STRING_CHARS:
+                raise UnreadableFile("it is too large a workbook to be read")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, characters
+    package.parse("xl/sharedStrings.xml", parser)
+    return strings
+
+
+def _titles(package: Package) -> list[tuple[str, str]]:
+    """Each sheet's title and the name of its relation, in the order of the tabs."""
+    found: list[tuple[str, str]] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if _local(tag) == "sheet" and len(found) < _MAX_SHEETS:
+            relation = next((value for name, value in attributes.items() if _local(name) == "id" and ":" in name), "")
+            found.append((attributes.get("name", ""), relation))
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    package.parse("xl/workbook.xml", parser)
+    return found
+
+
+def _targets(package: Package) -> dict[str, str]:
+    """Relation to member: only looked up among the members, never opened as a path."""
+    found: dict[str, str] = {}
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if _local(tag) == "Relationship" and len(found) < _MAX_RELATIONS:
+            target = attributes.get("Target", "")
+            found[attributes.get("Id", "")] = target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    package.parse("xl/_rels/workbook.xml.rels", parser)
+    return found
+
+
+class _Sheet:
+    """Follows one sheet's cells; a value that is a number of a shared string is looked up."""
+
+    def __init__(self, strings: list[str], words: WordCollector) -> None:
+        self._strings = strings
+        self._words = words
+        self._column = 0  # how many were written in this row
+        self._at = 0
+        self._kind = ""
+        self._value: list[str] | None = None
+
+    def read(self, package: Package, name: str) -> None:
+        parser = expat.ParserCreate()
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._characters
+        package.parse(name, parser)
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        match _local(tag):
+            case "row":
+                self._column = self._at = 0
+            case "c":
+                self._kind = attributes.get("t", "")
+                self._at = _column(attributes.get("r", "")) or self._at + 1
+            case "v" | "t":
+                self._value = []
+
+    def _end(self, tag: str) -> None:
+        match _local(tag):
+            case "row":
+                self._words.check_time()
+                self._words.add("\n")
+            case "v" | "t" if self._value is not None:
+                self._write("".join(self._value))
+                self._value = None
+
+    def _characters(self, text: str) -> None:
+        if self._value is not None:
+            self._value.append(text)
+
+    def _write(self, value: str) -> None:
+        if self._kind == "s":
+            value = self._strings[int(value)] if value.isdecimal() and int(value) < len(self._strings) else ""
+        gap = max(0, min(self._at - 1, _MAX_COLUMNS) - self._column)
+        self._words.add("\t" * gap + " ".join(value.split()))
+        self._column += gap
+
+
+def _column(cell: str) -> int:
+    """The number of a cell's column, such as 3 for C5; 0 when it is not told."""
+    number = 0
+    for letter in cell[:3]:
+        if not "A" <= letter <= "Z":
+            break
+        number = number * 26 + ord(letter) - 64
+    return number
+
+
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]
+
 
 _LISTED = 50
 _BREAKS = {"p": "\n", "h": "\n", "tab": "\t", "br": "\n", "line-break": "\n", "s": " ", "tc": "\t", "tr": "\n"}
@@ -19,7 +250,7 @@ _OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
 _MANIFEST = "META-INF/manifest.xml"
 
 
-def read_zip(file: BinaryIO, words: Words) -> Reading:
+def read_zip(file: BinaryIO, words: WordCollector) -> Reading:
     package = Package(file)
     title, read = _what_is(package)
     if read is None:
@@ -27,11 +258,11 @@ def read_zip(file: BinaryIO, words: Words) -> Reading:
     with contextlib.suppress(Enough):
         read(package, words)
     if not words.text:
-        raise Unreadable("there is no text in it")
+        raise UnreadableFile("there is no text in it")
     return Reading(text=words.text, partial=words.partial, title=title)
 
 
-def _what_is(package: Package) -> tuple[str, Callable[[Package, Words], None] | None]:
+def _what_is(package: Package) -> tuple[str, Callable[[Package, WordCollector], None] | None]:
     if "word/document.xml" in package:
         return "Word document", _read_word
     if "xl/workbook.xml" in package:
@@ -43,7 +274,7 @@ def _what_is(package: Package) -> tuple[str, Callable[[Package, Words], None] | 
         return "EPUB book", _read_book
     if mime.startswith(_OPEN_DOCUMENT):
         if _MANIFEST in package and b"encryption-data" in package.beginning(_MANIFEST, 1_000_000):
-            raise Unreadable(LOCKED)
+            raise UnreadableFile(LOCKED)
         return "OpenDocument file", _read_cells if "spreadsheet" in mime else _read_open_text
     return "", None
 
@@ -58,27 +289,29 @@ def _listing(package: Package) -> Reading:
     )
 
 
-def _read_word(package: Package, words: Words) -> None:
+def _read_word(package: Package, words: WordCollector) -> None:
     for name in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml", "word/comments.xml"):
         if name in package:
             _read_part(package, name, words, within="t")
 
 
-def _read_slides(package: Package, words: Words) -> None:
+def _read_slides(package: Package, words: WordCollector) -> None:
     for number, name in enumerate(package.names("ppt/slides/slide", ".xml"), 1):
         words.add(f"\nSlide {number}\n")
         _read_part(package, name, words, within="t")
 
 
-def _read_open_text(package: Package, words: Words) -> None:
+def _read_open_text(package: Package, words: WordCollector) -> None:
     _read_part(package, "content.xml", words, within="body")
 
 
-def _read_cells(package: Package, words: Words) -> None:
+def _read_cells(package: Package, words: WordCollector) -> None:
     _read_part(package, "content.xml", words, within="body", breaks=_CELLS)
 
 
-def _read_part(package: Package, name: str, words: Words, *, within: str, breaks: dict[str, str] | None = None) -> None:
+def _read_part(
+    package: Package, name: str, words: WordCollector, *, within: str, breaks: dict[str, str] | None = None
+) -> None:
     """The characters inside elements of that name, and a break where a paragraph, a cell or a row ends."""
     ends = _BREAKS if breaks is None else breaks
     depth = 0
@@ -105,7 +338,7 @@ def _read_part(package: Package, name: str, words: Words, *, within: str, breaks
     package.parse(name, parser)
 
 
-def _read_book(package: Package, words: Words) -> None:
+def _read_book(package: Package, words: WordCollector) -> None:
     for name in package.names("", "html"):
         parser = _Page(words)
         for chunk in package.chunks(name):
@@ -114,7 +347,7 @@ def _read_book(package: Package, words: Words) -> None:
 
 
 class _Page(HTMLParser):
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: WordCollector) -> None:
         super().__init__()
         self._words = words
         self._silent = 0

@@ -6,23 +6,23 @@ from typing import BinaryIO
 from pypdf import PageObject, PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
 
-from gateway.media.reading import LOCKED, Enough, Reading, Unreadable, Words
+from gateway.media.reading import LOCKED, Enough, Reading, UnreadableFile, WordCollector
 
 
-def read_pdf(file: BinaryIO, words: Words) -> Reading:
+def read_pdf(file: BinaryIO, words: WordCollector) -> Reading:
     try:
         with suppress(Enough):  # the rest is not wanted
             _read(PdfReader(file), words)
     except (FileNotDecryptedError, DependencyError) as error:  # the latter: ciphers that we do without
-        raise Unreadable(LOCKED) from error
+        raise UnreadableFile(LOCKED) from error
     if not words.text:
-        raise Unreadable("there is no text in it: its pages may be scanned pictures")
+        raise UnreadableFile("there is no text in it: its pages may be scanned pictures")
     return Reading(text=words.text, partial=words.partial)
 
 
-def _read(reader: PdfReader, words: Words) -> None:
+def _read(reader: PdfReader, words: WordCollector) -> None:
     if reader.is_encrypted and not reader.decrypt(""):  # many are locked against changes only, with an empty password
-        raise Unreadable(LOCKED)
+        raise UnreadableFile(LOCKED)
     damaged = pages = 0
     for page in reader.pages:
         words.check_time()
@@ -31,7 +31,7 @@ def _read(reader: PdfReader, words: Words) -> None:
         damaged += text is None
         words.add(f"{text or ''}\n")
     if damaged and damaged == pages:
-        raise Unreadable("it is damaged")
+        raise UnreadableFile("it is damaged")
     words.partial = damaged > 0
 
 

@@ -29,7 +29,7 @@ _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, *range(0xD800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class DocumentReader:
     max_text_chars: int = 60_000
     timeout_seconds: float = 20.0
     memory_mb: int = 512
@@ -49,7 +49,7 @@ class Reader:
     def command(self, way: Way) -> list[str]:
         limits = (self.max_text_chars, ceil(self.timeout_seconds), self.memory_mb * 1_000_000)
         # -I: neither the environment nor the folder we stand in says which modules are loaded.
-        return [sys.executable, "-I", "-m", "gateway.media.inside", way, *map(str, limits)]
+        return [sys.executable, "-I", "-m", "gateway.media.child", way, *map(str, limits)]
 
     async def _read(self, file: BinaryIO, way: Way) -> Reading:
         process = await asyncio.create_subprocess_exec(

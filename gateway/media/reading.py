@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 LOCKED = "it is locked with a password; please send it without one"
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """The text says why, for people."""
 
 
@@ -27,7 +27,7 @@ class Enough(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Words:
+class WordCollector:
     """Collects words until there are enough of them, or no time is left."""
 
     max_chars: int

@@ -13,7 +13,7 @@ import structlog
 from agent_core.conversation import Message, system
 from agent_core.events import ignore
 from agent_core.model import Model, ModelError
-from tools.parts import Media, Text, one_line
+from tools.content import Media, Text, one_line
 
 log = structlog.get_logger()
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from gateway.messages import Address, Cursor, InboundMessage, Media, OutboundMessage, Progress, Receipt
-from gateway.platforms.pace import Pace
+from gateway.platforms.rate_limit import Pace
 
 Resend = Literal["safe", "lookup", "never"]
 """What to do with a message that may or may not have arrived: the far side drops a second copy (safe),
@@ -23,6 +23,10 @@ class Features:
 
 async def _anybody(message: InboundMessage) -> bool:
     return True
+
+
+async def _always() -> int:
+    return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,10 @@ class Inlet:
 
     moved: Callable[[str, str], Awaitable[None]]
     """A chat goes on under another id: from, to."""
+
+    history_since_ms: Callable[[], Awaitable[int]] = _always
+    """From when on the history may be read. What was said earlier may have been answered, though nothing tells of it
+    since an older copy of the store was restored."""
 
     serves: Callable[[InboundMessage], Awaitable[bool]] = _anybody
     """Whether whoever acts may, for what must be done before it is taken. Decides nothing: `accept` does."""
@@ -90,7 +98,7 @@ class DraftStyle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownMessages:
     """Messages of ours in a chat that are no draft left behind, by the platform's ids."""
 
     ids: frozenset[str]
@@ -109,7 +117,7 @@ class ShowsDrafts(Protocol):
     async def show_draft(self, draft: OutboundMessage) -> Receipt:
         """Shows it, or changes the one that it `edits`: never shows a second one instead. Raises what `send` raises."""
 
-    async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
+    async def find_draft(self, draft: OutboundMessage, known: KnownMessages) -> Receipt | None:
         """Looks for one that a crash may have left. Raises PlatformUnavailable while that cannot be told."""
 
     async def take_away(self, address: Address, message_id: str) -> None:

@@ -1,245 +1,367 @@
-"""Reads the Markdown that models write into blocks; what stands inside a line is `inline`'s business.
+"""Read the Markdown that models write into text and spans, and split its source into pieces that stand alone.
 
-A line break stays a line break, as in a chat. Nothing raises: what is not understood is text.
+markdown-it parses it (see `dialect`), imported with the first text that has any markup. Nothing raises: whatever is not
+understood is text.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from gateway.platforms.text import FENCE, closes_fence, opens_fence, tidy
+from gateway.platforms.text import Measure, best_cut, find_reach, find_resumption, tidy
 
-Align = Literal["left", "center", "right"]
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+SpanKind = Literal["bold", "italic", "strikethrough", "spoiler", "code", "link", "pre", "quote"]
+
+RULE = "———"
+_MAX_PARSED_CHARS = 25_000  # a longer answer becomes a file; the worst text of this length takes half a second
+_GAP = "  "
+_KINDS: dict[str, SpanKind] = {
+    "strong_open": "bold",
+    "em_open": "italic",
+    "s_open": "strikethrough",
+    "spoiler_open": "spoiler",
+}
+_MARKUP = re.compile(r"[*_`~\[\\|]|<[A-Za-z/]|^[ \t]*[-+#>]", re.MULTILINE)
+_INLINE = re.compile(
+    r"`[^`\n]++`|!?\[[^\[\]\n]*+\]\([^()\s]*+\)|\*\*[^*\n]++\*\*|~~[^~\n]++~~|\|\|[^|\n]++\|\||__[^_\n]++__"
+)
+_LOOKAHEAD_CHARS = 500  # an inline mark that begins before a cut is looked for this far behind it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prose:
-    """Lines that are read together, so that emphasis may span them; a blank line is prose without a source."""
-
-    source: str
-    prefix: str = ""  # indentation and bullet, shown as they are
-    level: int = 0  # of a heading
-    literal: bool = False  # displayed mathematics: not to be read any further
+class Span(NamedTuple):  # a tuple, since making a frozen dataclass takes four times as long
+    kind: SpanKind
+    start: int
+    end: int
+    detail: str = ""  # a link's address, the language of code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
+class Rich(NamedTuple):
     text: str
-    language: str = ""
+    spans: Sequence[Span] = ()  # not empty, properly nested, the inner before the outer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quote:
-    blocks: tuple["Block", ...]
+Linkable = Callable[[str], bool]
+"""Whether a platform can put a link to this address under a text; the others are written out behind it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    header: tuple[str, ...]
-    aligns: tuple[Align, ...]
-    rows: tuple[tuple[str, ...], ...]  # of any length: models miscount
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    pass
-
-
-Block = Prose | Code | Quote | Table | Rule
-
-_MARKUP = re.compile(r"[*_`~\[<>\\#|]|^[ \t]*[-+]", re.MULTILINE)
-_ITEM = re.compile(r"([ \t]*+)([-*+]|\d{1,9}[.)])[ \t]++(?=\S)")
-_RULE = re.compile(r"[ \t]*+([-*_])(?:[ \t]*+\1){2,}[ \t]*+$")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]++(?=\S)")
-_QUOTE = re.compile(r"[ \t]*+(?:>[ \t]?)+")
-_CELL = re.compile(r"(?:[^|`\\]|`[^`]*+`|\\.|[`\\])*")
-_MATH = {"$$": "$$", "\\[": "\\]"}
-_MATH_LINES = 60  # longer than any formula; without a bound, openings that never close would cost the square
+def link_nothing(_url: str) -> bool:
+    return False
 
 
 def has_markup(text: str) -> bool:
-    """False promises that the text reads as itself."""
+    """Return False only for a text that reads as itself."""
     return _MARKUP.search(text) is not None
 
 
-def read(markdown: str) -> list[Block]:
-    return _Reader(tidy(markdown).split("\n")).read()
+def read(markdown: str, linkable: Linkable, *, table_columns: int) -> Rich:
+    """Read all of it; tables wider than `table_columns` are written out row by row."""
+    source = tidy(markdown)
+    if not has_markup(source) or len(source) > _MAX_PARSED_CHARS:
+        return Rich(source)
+    writer = _Writer(linkable, table_columns)
+    writer.write_blocks(parse_blocks(source))
+    text = "".join(writer.parts).rstrip()
+    if not text:
+        return Rich(source)  # nothing but markup: better shown than swallowed
+    spans = [span if span.end <= len(text) else span._replace(end=len(text)) for span in writer.spans]
+    return Rich(text, [span for span in spans if span.start < span.end])
 
 
-class _Reader:
-    """Each `_take` looks at the line at an index and returns the index after what it took, or the same index."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self._lines = lines
-        self._blocks: list[Block] = []
-        self._prose: list[str] = []
-        self._prefix = ""
-
-    def read(self) -> list[Block]:
-        at = 0
-        while at < len(self._lines):
-            line = self._lines[at]
-            take = _TAKES.get(line.lstrip()[:1])
-            after = take(self, at) if take else at
-            if after == at and "|" in line:
-                after = self._take_table(at)
-            if after == at:
-                self._prose.append(line)
-                after = at + 1
-            at = after
-        self._end_prose()
-        return self._blocks
-
-    def _end_prose(self) -> None:
-        if self._prose:
-            self._blocks.append(Prose(prefix=self._prefix, source="\n".join(self._prose)))
-            self._prose, self._prefix = [], ""
-
-    def _add(self, block: Block) -> None:
-        self._end_prose()
-        self._blocks.append(block)
-
-    def _take_blank(self, at: int) -> int:
-        self._add(Prose(source=""))
-        return at + 1
-
-    def _take_heading(self, at: int) -> int:
-        line = self._lines[at]
-        match = _HEADING.match(line)
-        if not match:
-            return at
-        title = line[match.end() :].rstrip()
-        bare = title.rstrip("#")  # "## Title ##", but not "# C#"
-        title = bare.rstrip() if bare[-1:].isspace() else title
-        self._add(Prose(source=title, level=len(match[1])))
-        return at + 1
-
-    def _take_fence(self, at: int) -> int:
-        opened = FENCE.match(self._lines[at])
-        if not opened or not opens_fence(opened):
-            return at
-        indent = len(opened["lead"])
-        body: list[str] = []
-        for after in range(at + 1, len(self._lines)):
-            line = self._lines[after]
-            closing = FENCE.match(line)
-            if closing and closes_fence(opened, closing):
-                after += 1
-                break
-            body.append(line[indent:] if not line[:indent].strip() else line.lstrip())
-        else:
-            after = len(self._lines)
-        words = opened["info"].strip("{}. \t").split(None, 1)
-        text = "\n".join(body).rstrip()
-        if text:
-            self._add(Code(text=text, language=words[0] if words else ""))
-        else:
-            self._end_prose()
-        return after
-
-    def _take_quote(self, at: int) -> int:
-        inner: list[str] = []
-        while at < len(self._lines) and (match := _QUOTE.match(self._lines[at])):
-            inner.append(self._lines[at][match.end() :])
-            at += 1
-        while inner and not inner[-1].strip():
-            inner.pop()
-        if inner:  # quotes within are flattened by now, so this goes one level deep
-            self._add(Quote(blocks=tuple(_Reader(inner).read())))
-        else:
-            self._add(Prose(source=""))
-        return at
-
-    def _take_rule_or_item(self, at: int) -> int:
-        if _RULE.match(self._lines[at]):
-            self._add(Rule())
-            return at + 1
-        return self._take_item(at)
-
-    def _take_item(self, at: int) -> int:
-        line = self._lines[at]
-        match = _ITEM.match(line)
-        if not match:
-            return at
-        self._end_prose()
-        bullet = match[2] if match[2][-1] in ".)" else "•"
-        rest = line[match.end() :]
-        if rest.startswith(("```", "~~~")) and (after := self._take_fence(at)) > at:
-            code = self._blocks.pop() if self._blocks and isinstance(self._blocks[-1], Code) else None
-            self._blocks.append(Prose(prefix=match[1] + bullet, source=""))
-            self._blocks.extend([code] if code else [])
-            return after
-        self._prefix = f"{match[1]}{bullet} "
-        self._prose.append(rest)
-        return at + 1
-
-    def _take_math(self, at: int) -> int:
-        line = self._lines[at].strip()
-        closing = _MATH.get(line[:2])
-        if not closing or closing in line[2:]:
-            return at
-        for after in range(at + 1, min(len(self._lines), at + _MATH_LINES)):
-            if closing in self._lines[after]:
-                self._add(Prose(source="\n".join(self._lines[at : after + 1]), literal=True))
-                return after + 1
-        return at
-
-    def _take_table(self, at: int) -> int:
-        if at + 1 == len(self._lines) or not (aligns := _aligns(self._lines[at + 1])):
-            return at
-        header = _cells(self._lines[at])
-        if len(header) < len(aligns):
-            return at
-        rows = []
-        after = at + 2
-        while after < len(self._lines) and "|" in self._lines[after]:
-            rows.append(_cells(self._lines[after]))
-            after += 1
-        self._add(Table(header=header, aligns=aligns, rows=tuple(rows)))
-        return after
+def read_line(source: str) -> str:
+    """Return what one line says, without its marks."""
+    writer = _Writer(link_nothing, 0)
+    writer.write_inline(source)
+    return "".join(writer.parts)
 
 
-def _aligns(line: str) -> tuple[Align, ...]:
-    """Of the columns, if this is the line between a table's header and its rows."""
-    if "-" not in line or "|" not in line or line.strip("|:- \t"):
-        return ()
-    cells = _cells(line)
-    if not all(cell.strip(":") and not cell.strip(":").strip("-") for cell in cells):
-        return ()
-    return tuple(_align(cell) for cell in cells)
+def parse_blocks(source: str) -> list["Token"]:
+    """Return markdown-it's block tokens; those named `inline` hold source that is not parsed yet."""
+    tokens: list[Token] = []
+    _parser().block.parse(source, _parser(), {}, tokens)
+    return tokens
 
 
-def _align(cell: str) -> Align:
-    if cell[-1] != ":":
-        return "left"
-    return "center" if cell[0] == ":" else "right"
+@cache
+def _parser() -> "MarkdownIt":
+    from gateway.platforms.dialect import build_parser
+
+    return build_parser()
 
 
-def _cells(line: str) -> tuple[str, ...]:
-    line = line.strip()
-    line = line[1:] if line[:1] == "|" else line
-    cells = []
-    at = 0
-    while at <= len(line):
-        match = _CELL.match(line, at)
-        end = match.end() if match else at
-        cells.append(line[at:end].strip().replace("\\|", "|"))
-        at = end + 1
-    return tuple(cells[:-1] if len(cells) > 1 and not cells[-1] else cells)
+def lines_of(token: "Token") -> tuple[int, int]:
+    """Return the first source line of a block and the one after its last."""
+    first, after = token.map or (0, 0)
+    return first, after
 
 
-_TAKES: dict[str, Callable[[_Reader, int], int]] = {
-    "": _Reader._take_blank,
-    "#": _Reader._take_heading,
-    ">": _Reader._take_quote,
-    "-": _Reader._take_rule_or_item,
-    "*": _Reader._take_rule_or_item,
-    "_": _Reader._take_rule_or_item,
-    "+": _Reader._take_item,
-    "`": _Reader._take_fence,
-    "~": _Reader._take_fence,
-    "$": _Reader._take_math,
-    "\\": _Reader._take_math,
-    **dict.fromkeys("0123456789", _Reader._take_item),
-}
+class _Place(NamedTuple):
+    """How far a writer has come."""
+
+    at: int
+    parts: int
+    spans: int
+
+
+class _Writer:
+    """Collects text and the spans that mark it; blank lines between blocks stay as they were."""
+
+    def __init__(self, linkable: Linkable, table_columns: int) -> None:
+        self.parts: list[str] = []
+        self.spans: list[Span] = []
+        self._at = 0
+        self._linkable, self._table_columns = linkable, table_columns
+        self._line = 0  # of the source, after what was written last
+        self._behind: Literal["line", "bullet", "text"] = "line"  # behind a line's start, a bullet, anything else
+        self._indent = ""
+        self._outer: list[tuple[str, _Place]] = []  # the indentation outside each quote and item, and where it began
+
+    def write_blocks(self, tokens: Iterable["Token"]) -> None:
+        is_heading = False
+        for token in tokens:
+            if token.type in ("blockquote_open", "list_item_open"):
+                self._open(token)
+            elif token.type in ("blockquote_close", "list_item_close"):
+                self._indent, start = self._outer.pop()
+                self._behind = "text"
+                if token.type == "blockquote_close":
+                    self._mark("quote", start)
+            elif token.nesting == 0:
+                self._write_leaf(token, is_heading=is_heading)
+            is_heading = token.type == "heading_open"
+
+    def _open(self, token: "Token") -> None:
+        is_quote = token.type == "blockquote_open"
+        self._begin(token, "" if is_quote else self._indent)
+        bullet = "" if is_quote else token.info + token.markup if token.info else "•"
+        self._write(bullet)
+        self._outer.append((self._indent, self._place()))
+        self._indent = "" if is_quote else self._indent + " " * (len(bullet) + 1)
+        self._behind = "line" if is_quote else "bullet"
+        self._line = lines_of(token)[0] + 1
+
+    def _write_leaf(self, token: "Token", *, is_heading: bool) -> None:
+        if token.type == "fence" and not token.content.strip():
+            return
+        self._begin(token, self._indent if token.type == "inline" else "")
+        start = self._place()
+        match token.type:
+            case "inline":
+                self.write_inline(token.content)
+                if is_heading:
+                    self._mark("bold", start)
+            case "fence":
+                language = token.info.strip("{}. \t").split(None, 1)
+                self._write(token.content.rstrip(), "pre", language[0] if language else "")
+            case "table":
+                self._write_table(**token.meta)
+            case _:
+                self._write(token.content or RULE)
+
+    def _begin(self, token: "Token", indent: str = "") -> None:
+        first, after = lines_of(token)
+        if self._behind == "bullet" and token.type == "inline":
+            self._write(" ")
+        elif self._behind != "line":
+            self._write("\n" * (1 + max(0, first - self._line)) + indent)
+        self._behind, self._line = "text", after
+
+    def _place(self) -> _Place:
+        return _Place(self._at, len(self.parts), len(self.spans))
+
+    def _write(self, text: str, kind: SpanKind | None = None, detail: str = "") -> None:
+        self.parts.append(text)
+        self._at += len(text)
+        if kind:
+            self.spans.append(Span(kind, self._at - len(text), self._at, detail))
+
+    def _mark(self, kind: SpanKind, start: _Place, detail: str = "") -> None:
+        """Mark all since `start`, instead of what is marked the same way within."""
+        self.spans[start.spans :] = [span for span in self.spans[start.spans :] if span.kind != kind]
+        self.spans.append(Span(kind, start.at, self._at, detail))
+
+    def write_inline(self, source: str) -> None:
+        if not has_markup(source):
+            self._write(source.replace("\n", "\n" + self._indent))
+            return
+        tokens: list[Token] = []
+        _parser().inline.parse(source, _parser(), {}, tokens)
+        self._write_tokens(tokens)
+
+    def _write_tokens(self, tokens: Iterable["Token"]) -> None:
+        opened: list[tuple[Token, _Place]] = []
+        for token in tokens:
+            if token.nesting > 0:
+                opened.append((token, self._place()))
+            elif token.nesting < 0:
+                opening, start = opened.pop()
+                if opening.type == "link_open":
+                    self._end_link(str(opening.attrs["href"]), start)
+                else:
+                    self._mark(_KINDS[opening.type], start)
+            elif token.type == "code_inline":
+                self._write(token.content, "code")
+            elif token.type == "image":
+                start = self._place()
+                self._write_tokens(token.children or ())
+                self._end_link(str(token.attrs["src"]), start)
+            else:
+                content = "\n" if token.type == "hardbreak" else token.content
+                self._write(content.replace("\n", "\n" + self._indent))
+
+    def _end_link(self, url: str, start: _Place) -> None:
+        text = "".join(self.parts[start.parts :])
+        if not text.strip():
+            self._write(url)
+        if self._linkable(url):
+            self._mark("link", start, url)
+        elif text.strip() and text != (address := url.removeprefix("mailto:")):
+            self._write(f" ({address})")
+
+    def _write_table(self, header: list[str], aligns: list[str], rows: list[list[str]]) -> None:
+        columns = align_table(header, aligns, rows, self._table_columns)
+        if columns is not None:
+            self._write(columns, "pre")
+            return
+        for gap, name, cell, is_first in list_entries(header, rows):
+            self._write(gap)
+            self.write_inline(name)
+            start = self._place()
+            self.write_inline(cell)
+            if is_first:
+                self._mark("bold", start)
+
+
+# Tables
+
+
+def align_table(
+    header: Sequence[str], aligns: Sequence[str], rows: Sequence[Sequence[str]], max_width: int
+) -> str | None:
+    """Return the cells without their marks in monospace columns; None if that is too wide."""
+    count = max(map(len, (header, *rows)))
+    if count * (1 + len(_GAP)) - len(_GAP) > max_width:
+        return None  # looked at first: rows that are filled up to an absurd header would cost the product
+    table = [[*map(read_line, row), *[""] * (count - len(row))] for row in (header, *rows)]
+    widths = [max(1, *map(measure_width, column)) for column in zip(*table, strict=True)]
+    if sum(widths) + len(_GAP) * (count - 1) > max_width:
+        return None
+    sides = [*aligns, *["left"] * (count - len(aligns))]
+    lines = [_GAP.join(map(_pad, row, widths, sides)).rstrip() for row in table]
+    return "\n".join([lines[0], _GAP.join("-" * width for width in widths), *lines[1:]])
+
+
+def list_entries(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, str, str, bool]]:
+    """Yield the cells of a table too wide for columns: line ends before it, column, cell, whether its row begins."""
+    gap = ""
+    for row in rows or [header]:
+        for column, cell in enumerate(row):
+            if cell:
+                name = f"{header[column]}: " if rows and column < len(header) and header[column] else ""
+                yield gap, name, cell, column == 0
+                gap = "\n"
+        gap = "\n\n" if gap else ""
+
+
+def measure_width(text: str) -> int:
+    """Count columns of a terminal: East Asian wide characters and emoji take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    seen = (char for char in text if unicodedata.category(char) not in {"Mn", "Me", "Cf"})
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in seen)
+
+
+def _pad(cell: str, width: int, align: str) -> str:
+    room = width - measure_width(cell)
+    left = {"left": 0, "center": room // 2, "right": room}[align]
+    return " " * left + cell + " " * (room - left)
+
+
+# Source in pieces
+
+
+class Fence(NamedTuple):
+    """Fenced code, by its places in the source."""
+
+    start: int  # of the opening line
+    body: int  # after the opening line
+    body_end: int  # before the closing line
+    end: int  # of the closing line
+    opening: str
+    closing: str
+    is_closed: bool
+
+
+def find_fences(text: str) -> list[Fence]:
+    if "```" not in text and "~~~" not in text:
+        return []
+    lines = text.replace("\r", " ").split("\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    fences = (token for token in parse_blocks("\n".join(lines)) if token.type == "fence")
+    return [_locate(token, lines, starts) for token in fences]
+
+
+def _locate(token: "Token", lines: Sequence[str], starts: Sequence[int]) -> Fence:
+    first, after = lines_of(token)
+    lead = lines[first][: lines[first].index(token.markup)]
+    lead = re.sub(r"[^ \t>]", " ", lead)  # a bullet is not repeated
+    last = lines[after - 1].strip(" \t>")
+    is_closed = after > first + 1 and last.startswith(token.markup) and not last.strip(token.markup[0])
+    end = starts[after] - 1
+    return Fence(
+        start=starts[first],
+        body=min(starts[first + 1], end),
+        body_end=starts[after - 1] if is_closed else end,
+        end=end,
+        opening=lead + token.markup + token.info.rstrip(),
+        closing=lead + token.markup,
+        is_closed=is_closed,
+    )
+
+
+def split_markdown(markdown: str, limit: int, measure: Measure = len) -> list[str]:
+    """Split the source into pieces of at most `limit` that stand alone: fences are closed and opened again.
+
+    A fence whose two lines would take half the limit is treated as text.
+    """
+    text = tidy(markdown)
+    fences = [fence for fence in find_fences(text) if measure(fence.opening + fence.closing) + 2 <= limit // 2]
+    pieces, start = [], 0
+    while start < len(text):
+        fences = [fence for fence in fences if fence.end > start]
+        piece, start = _take_piece(text, start, fences, limit, measure)
+        pieces.append(piece)
+    return [piece for piece in pieces if piece.strip()]
+
+
+def _take_piece(text: str, start: int, fences: Sequence[Fence], limit: int, measure: Measure) -> tuple[str, int]:
+    """Return the piece that begins at `start`, and where the next one does."""
+    head = fences[0].opening + "\n" if fences and fences[0].start < start else ""
+    room = limit - measure(head)
+    near = [fence for fence in fences if fence.start < start + limit]
+    tail = "\n" + near[-1].closing if near and near[-1].end == len(text) and not near[-1].is_closed else ""
+    if len(text) - start <= room and measure(text[start:] + tail) <= room:
+        return head + text[start:] + tail, len(text)
+    room -= max((measure(fence.closing) + 1 for fence in near), default=0)
+    stop = find_reach(text, start, room, measure)
+    code = [(fence.start, fence.end) for fence in near]
+    marks = (match.span() for match in _INLINE.finditer(text, start, stop + _LOOKAHEAD_CHARS))
+    outside = [mark for mark in marks if not any(begin < mark[1] and mark[0] < end for begin, end in code)]
+    cut = best_cut(text, start, stop, sorted(code + outside))
+    after = find_resumption(text, cut)
+    fence = next((one for one in near if one.start < cut and cut < one.end + (not one.is_closed)), None)
+    if fence is None:
+        return head + text[start:cut].rstrip(), after
+    if cut <= fence.body and fence.start > start:  # an opening line alone is no use at the end of a piece
+        return head + text[start : fence.start].rstrip(), fence.start
+    if after >= fence.body_end:
+        after = find_resumption(text, fence.end)
+    body = text[start : min(cut, fence.body_end)].rstrip()
+    return (head + body).rstrip("\n") + "\n" + fence.closing, after

@@ -24,7 +24,7 @@ from gateway.clock import now_ms
 from gateway.errors import DeliveryInDoubt, GatewayStopping, MediaUnavailable, PlatformUnavailable, StoreUnavailable
 from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
 from gateway.platforms.base import Features, Inlet
-from gateway.platforms.pace import Pace
+from gateway.platforms.rate_limit import Pace
 from tools.media import SYSTEM_FOLDERS
 
 log = structlog.get_logger()

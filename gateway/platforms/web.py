@@ -4,6 +4,8 @@ The server in `gateway/web` speaks HTTP; this only knows who is watching and wha
 """
 
 import asyncio
+import base64
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +27,7 @@ from gateway.messages import (
     text_of,
 )
 from gateway.platforms.base import Features, Inlet
-from gateway.platforms.pace import Pace
+from gateway.platforms.rate_limit import Pace
 
 Line = dict[str, Any]
 Serve = Callable[[Callable[[], None]], Awaitable[None]]
@@ -35,7 +37,7 @@ _MAX_WAITING_LINES = 2_000
 
 
 @dataclass(slots=True)
-class Draft:
+class PageDraft:
     """The answer being written, for a page that is opened in the middle of it."""
 
     turn: str
@@ -49,7 +51,7 @@ class Draft:
         return "".join(self.pieces)
 
 
-class Page:
+class OpenPage:
     """One open page. A page that does not read fast enough is dropped; it comes back and reads the store."""
 
     def __init__(self) -> None:
@@ -76,9 +78,9 @@ class WebPlatform:
 
     def __init__(self) -> None:
         self.serve: Serve | None = None  # set by the wiring: the server needs us, and we need it
-        self.pages: set[Page] = set()
+        self.pages: set[OpenPage] = set()
         self.pace = Pace()
-        self.drafts: dict[str, Draft] = {}
+        self.drafts: dict[str, PageDraft] = {}
         self._inlet: Inlet | None = None
 
     async def run(self, inlet: Inlet) -> None:
@@ -126,6 +128,14 @@ class WebPlatform:
         """One was asked or decided, wherever that was."""
         self._tell({"type": "questions"})
 
+    def chat_deleted(self, chat: str) -> None:
+        self.drafts.pop(chat, None)
+        self._tell({"type": "deleted", "chat": chat})
+        self._tell({"type": "chats"})
+
+    def chat_renamed(self) -> None:
+        self._tell({"type": "chats"})
+
     async def send(self, message: OutboundMessage) -> Receipt:
         """The row that is being sent is the delivery: pages read it from the store, open ones are told at once."""
         chat = message.address.chat
@@ -146,6 +156,7 @@ class WebPlatform:
             "tools": tools,
             "choices": [{"label": choice.label, "action": choice.action} for choice in message.choices],
             "edits": message.edits,
+            "failed": message.failed,
         }
         self._tell({"type": "message", "chat": chat, "item": item})
         self._tell({"type": "chats"})
@@ -168,10 +179,10 @@ class WebPlatform:
             line["text"] = progress.text
         self._tell(line)
 
-    def _keep(self, chat: str, progress: Progress) -> Draft:
+    def _keep(self, chat: str, progress: Progress) -> PageDraft:
         draft = self.drafts.get(chat)
         if draft is None or draft.turn != progress.turn:
-            draft = self.drafts[chat] = Draft(progress.turn)
+            draft = self.drafts[chat] = PageDraft(progress.turn)
         if progress.what == "text":
             draft.pieces.append(progress.text)
             draft.chars += len(progress.text)
@@ -196,6 +207,11 @@ def words(parts: Sequence[Part]) -> str:
     return text_of(part for part in parts if not isinstance(part, Media))
 
 
+def file_reference(sha256: str, name: str) -> str:
+    """Return the token by which a page names an uploaded file in a message."""
+    return base64.urlsafe_b64encode(json.dumps([sha256, name]).encode()).decode()
+
+
 def files(parts: Sequence[Part]) -> list[Line]:
     return [
         {
@@ -203,6 +219,7 @@ def files(parts: Sequence[Part]) -> list[Line]:
             "mime": part.mime,
             "size": part.size_bytes,
             "url": f"/media/{part.sha256}" if part.sha256 else "",
+            "file": file_reference(part.sha256, part.name) if part.sha256 else "",
             "problem": part.problem,
         }
         for part in parts

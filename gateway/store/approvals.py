@@ -12,10 +12,10 @@ from typing import Literal, cast
 from gateway.clock import now_ms
 from gateway.messages import Address
 from gateway.store import trail
-from gateway.store.connection import Row, Transaction
-from tools.gate import Decider, Question
-from tools.guard.granting import Rule, covers
-from tools.parts import loads_list
+from gateway.store.db.connection import Row, Transaction
+from gateway.store.people import OWNER
+from tools.approval.gate import Decider, Question
+from tools.content import loads_list
 
 State = Literal["waiting", "approved", "used", "denied", "expired", "withdrawn"]
 Scope = Literal["once", "session", "always"]
@@ -293,6 +293,11 @@ def _waiting(tx: Transaction, **where: str) -> list[Approval]:
 
 
 def _covers(granted: str, wanted: str) -> bool:
+    from tools.shell_guard.granting import (  # here: it loads the shell guard, and `hermes status` only counts
+        Rule,
+        covers,
+    )
+
     try:
         return covers(Rule.parse(granted), Rule.parse(wanted))
     except ValueError:  # written by another version
@@ -355,3 +360,49 @@ def _approval(row: Row) -> Approval:
         decided_by=row["decided_by"],
         expires_ms=row["expires_ms"],
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingApproval:
+    approval: Approval
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantedRule:
+    granted: Granted
+    holder: str  # in words
+
+    @property
+    def is_lasting(self) -> bool:
+        return not self.granted.session_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lists:
+    waiting: tuple[WaitingApproval, ...] = ()
+    rules: tuple[GrantedRule, ...] = ()
+
+
+def read(tx: Transaction) -> Lists:
+    """The oldest first."""
+    since = {row["id"]: row["asked_ms"] for row in tx.all("SELECT id, asked_ms FROM approvals WHERE state = 'waiting'")}
+    return Lists(
+        waiting=tuple(WaitingApproval(approval=one, asked_ms=since[one.id]) for one in waiting(tx)),
+        rules=list_rules(tx),
+    )
+
+
+def list_rules(tx: Transaction) -> tuple[GrantedRule, ...]:
+    return tuple(GrantedRule(granted=one, holder=_in_words(tx, one.holder)) for one in rules(tx))
+
+
+def _in_words(tx: Transaction, holder: str) -> str:
+    """A person is told by the handles that `hermes pairing list` shows."""
+    if holder == OWNER:
+        return "the owner"
+    if holder.startswith("chat-"):
+        return "those of one chat together"
+    rows = tx.all("SELECT account, user_id, name FROM identities WHERE person_id = ? ORDER BY account, user_id", holder)
+    handles = [f"{row['name']} ({row['account']}:{row['user_id']})".strip() for row in rows]
+    return ", ".join(handles) or f"person {holder}"

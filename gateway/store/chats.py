@@ -1,12 +1,15 @@
 """Chats as places: opened by an owner, the home for notices, and what becomes of one that goes on under another id."""
 
 import json
+import sqlite3
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from gateway.clock import now_ms
-from gateway.messages import Address
+from gateway.messages import Address, Cursor, InboundMessage, SessionKey
 from gateway.store import approvals, drafts, inbox, processes, spending
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Row, Transaction
+from gateway.store.inbox import key_of
 
 _MESSAGES_SEARCHED = 100_000
 
@@ -158,3 +161,177 @@ def newest_of_an_owner(tx: Transaction, accounts: Collection[str]) -> Address | 
         _MESSAGES_SEARCHED,
     )
     return Address(account=row["account"], chat=row["chat"], thread=row["thread"]) if row is not None else None
+
+
+_PLACES_MESSAGES_SEARCHED = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatPlace:
+    account: str
+    chat: str
+    thread: str = ""
+    kind: str = ""  # dm, group, channel, thread; empty when that is not known
+    name: str = ""  # what people call it, or with whom it is
+    is_home: bool = False
+
+    @property
+    def id(self) -> str:
+        return ":".join(filter(None, (self.account, self.chat, self.thread)))
+
+    @property
+    def address(self) -> Address:
+        return Address(account=self.account, chat=self.chat, thread=self.thread)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """That somebody has spoken in a conversation, under this id."""
+
+    key: SessionKey
+    sender_id: str
+
+
+def find(tx: Transaction, account: str, chat: str, thread: str = "") -> ChatPlace | None:
+    """A chat in which we have been, or a thread of it; None when nothing is known of it."""
+    platform, _, name = account.partition("@")
+    # The thread itself, or any when none is wanted: where one was, the chat is known.
+    session = tx.one(
+        """SELECT kind, display_name FROM sessions WHERE platform = ? AND account = ? AND chat = ? AND ? IN ('', thread)
+            ORDER BY updated_ms DESC, id DESC LIMIT 1""",
+        platform,
+        name,
+        chat,
+        thread,
+    )
+    heard = tx.one(
+        """SELECT chat_kind AS kind, sender_name AS display_name FROM inbox
+            WHERE account = ? AND chat = ? AND ? IN ('', thread) ORDER BY id DESC LIMIT 1""",
+        account,
+        chat,
+        thread,
+    )
+    set_up = tx.one(
+        """SELECT title, home_ms FROM chats
+            WHERE account = ? AND chat = ? AND (home_ms IS NOT NULL OR allowed_ms IS NOT NULL)""",
+        account,
+        chat,
+    )
+    known = session or heard
+    if known is None and (set_up is None or thread):
+        return None
+    return _place(account, chat, thread, known, set_up)
+
+
+def homes(tx: Transaction, accounts: Collection[str]) -> list[ChatPlace]:
+    rows = tx.all(
+        """SELECT account, chat FROM chats WHERE home_ms IS NOT NULL AND account IN (SELECT value FROM json_each(?))
+            ORDER BY account""",
+        json.dumps(list(accounts)),
+    )
+    return [place for row in rows if (place := find(tx, row["account"], row["chat"])) is not None]
+
+
+def recent(tx: Transaction, accounts: Collection[str], *, limit: int) -> list[ChatPlace]:
+    """Chats in which there was a conversation, the one used last first; without their threads."""
+    rows = tx.all(
+        """SELECT platform, account, chat FROM sessions
+            WHERE CASE account WHEN '' THEN platform ELSE platform || '@' || account END
+                  IN (SELECT value FROM json_each(?))
+            GROUP BY platform, account, chat ORDER BY MAX(updated_ms) DESC, chat LIMIT ?""",
+        json.dumps(list(accounts)),
+        limit,
+    )
+    names = (f"{row['platform']}@{row['account']}" if row["account"] else row["platform"] for row in rows)
+    found = (find(tx, account, row["chat"]) for account, row in zip(names, rows, strict=True))
+    return [place for place in found if place is not None]
+
+
+def spoken_in(tx: Transaction, person_id: str) -> list[Spoken]:
+    """Where a person has said something to us, under whichever of their identities."""
+    rows = tx.all(
+        """SELECT DISTINCT account, chat, thread, within, chat_kind, user_id, sender_id FROM inbox
+            WHERE person_id = ? AND kind IN ('message', 'command') AND id > (SELECT MAX(id) FROM inbox) - ?""",
+        person_id,
+        _PLACES_MESSAGES_SEARCHED,
+    )
+    return [Spoken(key=key_of(row), sender_id=row["sender_id"]) for row in rows]
+
+
+def _place(account: str, chat: str, thread: str, known: Row | None, set_up: Row | None) -> ChatPlace:
+    kind = known["kind"] if known is not None else ""
+    title = set_up["title"] if set_up is not None else ""
+    # Of a group it is only who spoke first.
+    with_whom = known["display_name"] if known is not None and kind == "dm" else ""
+    is_home = set_up is not None and set_up["home_ms"] is not None and not thread
+    return ChatPlace(account=account, chat=chat, thread=thread, kind=kind, name=title or with_whom, is_home=is_home)
+
+
+_MAX_CHARS = 2_000
+
+
+def add(tx: Transaction, message: InboundMessage, *, keep: int) -> None:
+    key = str(message.key)
+    tx.execute(
+        """INSERT INTO overheard (session_key, account, sender_id, sender_name, message_id, text, sent_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING""",
+        key,
+        message.key.account_name,
+        message.sender.id,
+        message.sender.name,
+        message.message_id,
+        message.text[:_MAX_CHARS],
+        message.sent_ms,
+    )
+    tx.execute(
+        """DELETE FROM overheard WHERE session_key = ? AND id <=
+           (SELECT id FROM overheard WHERE session_key = ? ORDER BY id DESC LIMIT 1 OFFSET ?)""",
+        key,
+        key,
+        keep,
+    )
+
+
+def take(tx: Transaction, session_key: str) -> str:
+    """A line for each, the oldest first; empty when nothing was overheard. They are not given twice."""
+    rows = tx.all("SELECT * FROM overheard WHERE session_key = ? ORDER BY sent_ms, id", session_key)
+    if rows:
+        tx.execute("DELETE FROM overheard WHERE session_key = ?", session_key)
+    return "\n".join(f"{row['sender_name'] or row['sender_id']}: {row['text']}" for row in rows)
+
+
+_WENT_BACK = "went_back_ms"  # in the table `meta`
+
+
+def get(tx: Transaction, account: str, channel: str) -> str:
+    """Empty when nothing was read yet."""
+    row = tx.one("SELECT value FROM cursors WHERE account = ? AND channel = ?", account, channel)
+    return str(row["value"]) if row is not None else ""
+
+
+def all_of(tx: Transaction, account: str) -> dict[str, str]:
+    rows = tx.all("SELECT channel, value FROM cursors WHERE account = ?", account)
+    return {row["channel"]: row["value"] for row in rows}
+
+
+def move_cursor(tx: Transaction, account: str, cursor: Cursor) -> None:
+    tx.execute(
+        """INSERT INTO cursors (account, channel, value) VALUES (?, ?, ?)
+           ON CONFLICT (account, channel) DO UPDATE SET value = excluded.value""",
+        account,
+        cursor.channel,
+        cursor.value,
+    )
+
+
+def record_going_back(connection: sqlite3.Connection) -> None:
+    """Say that this database has lost commits just now: messages it does not know may have been answered already."""
+    connection.execute(
+        "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (_WENT_BACK, now_ms()),
+    )
+
+
+def went_back_ms(tx: Transaction) -> int:
+    """Return when this database last lost commits; 0 if it never did."""
+    return tx.count("SELECT value FROM meta WHERE name = ?", _WENT_BACK)

@@ -7,7 +7,7 @@ from json import dumps
 from gateway.clock import new_id, now_ms
 from gateway.messages import Address
 from gateway.store import trail
-from gateway.store.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction
 
 _OLDEST_TOLD_MS = 20 * 3_600_000  # of what is older, some rows may have been cleared away already
 _CLOCKS_DIFFER_MS = 3_600_000  # at most: ours and the platform's

@@ -1,22 +1,83 @@
-"""Messages that were accepted: who waits, who is next. Order lives here, in `claim`.
-
-Queries for open rows say `state <> 'done'` in these words: only then does SQLite use the index over the few
-open ones instead of reading every message ever accepted.
-"""
+"""A message that finds a turn running in its session: which turn it will have, and among whom it waits."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 from gateway.clock import now_ms
 from gateway.messages import Address, InboundMessage, Kind, SessionKey
 from gateway.store import trail
-from gateway.store.busy import BusyMode, Speaker, own_turn
-from gateway.store.connection import Row, Transaction
-from tools.parts import Part, dump_parts, load_parts, text_of, words_of
+from gateway.store.db.connection import Row, Transaction
+from tools.content import Part, dump_parts, load_parts, text_of, words_of
+
+BusyMode = Literal["steer", "interrupt", "queue", "collect"]
+"""What such a message does: join the running turn, end it, wait for a turn of its own, or for one with the others."""
+
+Speaker = tuple[str, str | None, str]
+"""Who has said it, who that is, and with which role: all owners are one person."""
+
+
+def own_turn(tx: Transaction, message: InboundMessage, mode: BusyMode) -> int:
+    """Which of the turns to come is this message's own; 0: taken with whatever waits. The rest of a message has its."""
+    session_key = str(message.key)
+    begun = _own_turn_of_beginning(tx, message)
+    if begun is not None:
+        return begun
+    if tx.one("SELECT 1 FROM turns WHERE session_key = ? AND state <> 'done'", session_key) is None:
+        return 0
+    last = _last_waiting(tx, session_key) if mode in ("interrupt", "collect") else None
+    # After an interruption that is its sender's alone: what others say is for turns of theirs.
+    if last is not None and (mode == "collect" or last[1] == message.sender.id):
+        return last[0]
+    return tx.count(
+        """SELECT COALESCE(MAX(own_turn), 0) + 1 FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND state <> 'done'""",
+        session_key,
+    )
+
+
+def is_rest(tx: Transaction, message: InboundMessage) -> bool:
+    """Whether its sender has just begun to say something here that is not complete yet."""
+    return message.kind == "message" and _own_turn_of_beginning(tx, message) is not None
+
+
+def speakers(tx: Transaction, session_key: str) -> set[Speaker]:
+    """Those who are being answered in a session, or wait there."""
+    rows = tx.all(
+        """SELECT DISTINCT sender_id, person_id, role FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND state <> 'done' AND kind IN ('message', 'wake')""",
+        session_key,
+    )
+    return {(row["sender_id"], row["person_id"], row["role"]) for row in rows}
+
+
+def _own_turn_of_beginning(tx: Transaction, message: InboundMessage) -> int | None:
+    """Of what its sender has begun to say and not completed."""
+    row = tx.one(
+        """SELECT own_turn FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = 'message' AND sender_id = ?
+              AND not_before_ms > ? ORDER BY sent_ms DESC, id DESC LIMIT 1""",
+        str(message.key),
+        message.sender.id,
+        now_ms(),
+    )
+    return int(row["own_turn"]) if row is not None else None
+
+
+def _last_waiting(tx: Transaction, session_key: str) -> tuple[int, str] | None:
+    """Of the last message in line, which turn is its own, and who sent it."""
+    row = tx.one(
+        """SELECT own_turn, sender_id FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = 'message'
+            ORDER BY sent_ms DESC, id DESC LIMIT 1""",
+        session_key,
+    )
+    return (row["own_turn"], row["sender_id"]) if row is not None else None
+
 
 FULL = "queue full"
 TOO_FAST = "too fast"
 STOPPING = "stopping already"
+_LONGEST_WAIT_MS = 60_000  # for the rest of a message
 _TOLD_AGAIN_MS = 60_000  # some of a flood are taken, one every few seconds: no reason to say it again each time
 _NOTED = "'edit', 'deletion', 'reaction', 'process'"
 _BEGINS = "'message', 'wake'"
@@ -68,7 +129,7 @@ def insert(
     tx: Transaction,
     message: InboundMessage,
     *,
-    person_id: str,
+    person_id: str | None,
     role: str = "member",
     refused: str = "",
     wait_ms: int = 0,
@@ -111,7 +172,7 @@ def get(tx: Transaction, inbox_id: int) -> Accepted:
 
 def waiting(tx: Transaction, session_key: str) -> int:
     return tx.count(
-        """SELECT COUNT(*) FROM inbox
+        """SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
             WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = 'message'""",
         session_key,
     )
@@ -120,8 +181,8 @@ def waiting(tx: Transaction, session_key: str) -> int:
 def waiting_commands(tx: Transaction, session_key: str) -> list[str]:
     """The words of each command, and what each pressed button carries, the oldest first."""
     rows = tx.all(
-        """SELECT parts FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready'
-              AND kind IN ('command', 'button') ORDER BY +id""",
+        """SELECT parts FROM inbox INDEXED BY inbox_open WHERE session_key = ? AND state <> 'done'
+              AND state = 'ready' AND kind IN ('command', 'button') ORDER BY id""",
         session_key,
     )
     return [words_of(load_parts(row["parts"])) for row in rows]
@@ -130,14 +191,15 @@ def waiting_commands(tx: Transaction, session_key: str) -> list[str]:
 def waiting_in_all(tx: Transaction) -> int:
     """Of what will be answered: what is only noted waits for the next message, however long that takes."""
     return tx.count(
-        f"SELECT COUNT(*) FROM inbox WHERE state <> 'done' AND state = 'ready' AND kind NOT IN ({_NOTED})"  # noqa: S608
+        f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
+             WHERE state <> 'done' AND state = 'ready' AND kind NOT IN ({_NOTED})"""  # noqa: S608
     )
 
 
 def noted(tx: Transaction, session_key: str) -> int:
     """How many edits and the like wait for the next turn."""
     return tx.count(
-        f"""SELECT COUNT(*) FROM inbox
+        f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
              WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind IN ({_NOTED})""",  # noqa: S608
         session_key,
     )
@@ -176,16 +238,17 @@ def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
     """
     rows = tx.all(
         f"""WITH lane AS (
-               SELECT session_key FROM inbox i WHERE state <> 'done' AND state = 'ready' AND kind IN ({_BEGINS})
+               SELECT session_key FROM inbox AS i INDEXED BY inbox_open WHERE state <> 'done' AND state = 'ready'
+                  AND kind IN ({_BEGINS})
                   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_key = i.session_key AND t.state <> 'done')
-                  AND NOT EXISTS (SELECT 1 FROM inbox w WHERE w.session_key = i.session_key AND w.state <> 'done'
-                                     AND w.state = 'ready'
+                  AND NOT EXISTS (SELECT 1 FROM inbox AS w INDEXED BY inbox_open WHERE w.session_key = i.session_key
+                                     AND w.state <> 'done' AND w.state = 'ready'
                                      AND (w.not_before_ms > ? OR w.kind IN ('command', 'button')))
                 ORDER BY accepted_ms, id LIMIT 1),
            line AS (
                SELECT id, kind, own_turn, SUM(kind IN ({_BEGINS})) OVER ordered AS place,
                       SUM(own_turn) OVER ordered AS own_turns
-                 FROM inbox WHERE session_key = (SELECT session_key FROM lane)
+                 FROM inbox INDEXED BY inbox_open WHERE session_key = (SELECT session_key FROM lane)
                   AND state <> 'done' AND state = 'ready' AND kind IN ({_BEGINS}, {_NOTED})
                WINDOW ordered AS (ORDER BY sent_ms, id))
            UPDATE inbox SET state = 'running', turn_id = ?
@@ -201,18 +264,28 @@ def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
 def next_due_ms(tx: Transaction) -> int | None:
     """When the next session has waited long enough for the rest of what is being said."""
     row = tx.one(
-        """SELECT MIN(not_before_ms) AS due FROM inbox
+        """SELECT MIN(not_before_ms) AS due FROM inbox INDEXED BY inbox_open
             WHERE state <> 'done' AND state = 'ready' AND not_before_ms > ?""",
         now_ms(),
     )
     return row["due"] if row is not None else None
 
 
+def after_crash(tx: Transaction) -> None:
+    """Keep waits for the rest of a message from outlasting a clock that was set back."""
+    tx.execute(
+        """UPDATE inbox SET not_before_ms = MIN(not_before_ms - ?, ?)
+            WHERE state <> 'done' AND state = 'ready' AND not_before_ms > 0""",
+        trail.clock_set_back_ms(tx),
+        now_ms() + _LONGEST_WAIT_MS,
+    )
+
+
 def claim_command(tx: Transaction) -> Accepted | None:
     """Commands and pressed buttons wait for nothing but earlier ones."""
     row = tx.one(
-        """SELECT * FROM inbox WHERE state <> 'done' AND state = 'ready' AND kind IN ('command', 'button')
-            ORDER BY +id LIMIT 1"""  # a plain id would be walked from the very first row on
+        """SELECT * FROM inbox INDEXED BY inbox_open WHERE state <> 'done' AND state = 'ready'
+              AND kind IN ('command', 'button') ORDER BY id LIMIT 1"""
     )
     return _accepted(row) if row is not None else None
 
@@ -225,7 +298,7 @@ def behind(tx: Transaction, turn_id: str) -> list[Accepted]:
     """What waits in the session of a turn that runs and is to go on, in order. Nothing while a command comes first,
     or the rest of something."""
     rows = tx.all(
-        """SELECT i.* FROM turns t JOIN inbox i ON i.session_key = t.session_key
+        """SELECT i.* FROM turns t JOIN inbox AS i INDEXED BY inbox_open ON i.session_key = t.session_key
             WHERE t.id = ? AND t.state <> 'done' AND t.stop_requested = 0 AND i.state <> 'done' AND i.state = 'ready'
             ORDER BY i.sent_ms, i.id""",
         turn_id,
@@ -285,8 +358,8 @@ def is_old_news(tx: Transaction, message: InboundMessage) -> bool:
 def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: str) -> None:
     """Ends what somebody has said and no turn has taken yet."""
     for row in tx.all(
-        """UPDATE inbox SET state = 'done', outcome = ? WHERE account = ? AND sender_id = ? AND state <> 'done'
-              AND state = 'ready' RETURNING id""",
+        """UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = ?
+            WHERE account = ? AND sender_id = ? AND state <> 'done' AND state = 'ready' RETURNING id""",
         outcome,
         account,
         sender_id,
@@ -300,8 +373,8 @@ def drop_waiting_in(tx: Transaction, account: str, chat: str, role: str, outcome
     Not where the thread, or the channel around it, is allowed by itself.
     """
     for row in tx.all(
-        """UPDATE inbox SET state = 'done', outcome = ? WHERE account = ? AND ? IN (chat, within) AND role = ?
-              AND state <> 'done' AND state = 'ready'
+        """UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = ?
+            WHERE account = ? AND ? IN (chat, within) AND role = ? AND state <> 'done' AND state = 'ready'
               AND NOT EXISTS (SELECT 1 FROM chats c WHERE c.account = inbox.account AND c.allowed_ms IS NOT NULL
                                  AND c.chat IN (inbox.chat, inbox.within)) RETURNING id""",
         outcome,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.clock import now_ms
-from gateway.store.connection import Transaction
-from tools.parts import Media, MediaKind, Part, load_parts
+from gateway.store.db.connection import Transaction
+from tools.content import Media, MediaKind, Part, load_parts
 
 _OURS = re.compile(r"[0-9a-f]{64}|\.partial-.*")
 

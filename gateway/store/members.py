@@ -4,12 +4,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from gateway import pairing as words
-from gateway.access import Role
 from gateway.clock import new_id, now_ms
-from gateway.pairing import covers, platform_of
+from gateway.policies import pairing as words
+from gateway.policies.access import Role
+from gateway.policies.pairing import covers, platform_of
 from gateway.store import inbox, processes, trail, turns
-from gateway.store.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction
 from gateway.store.people import OWNER
 
 

@@ -1,7 +1,7 @@
 """What we say: rows that delivery owns from the commit on, sent in order within a chat.
 
-Queries for open rows say `state IN ('ready', 'sending', 'unsure')` in these words: only then does SQLite use
-the index over the few open ones instead of reading everything ever said.
+Queries for open rows name the index over the few open ones and say `state IN ('ready', 'sending', 'unsure')` in these
+words, as that index does. Left to itself, SQLite may take an index over everything ever said.
 """
 
 import json
@@ -12,11 +12,12 @@ from typing import Literal
 from gateway.clock import new_id, now_ms
 from gateway.messages import Address, Choice, OutboundMessage, Receipt
 from gateway.store import trail
-from gateway.store.connection import Row, Transaction
-from tools.parts import Part, Text, dump_parts, load_parts, loads_list
+from gateway.store.db.connection import Row, Transaction
+from tools.content import Part, Text, dump_parts, load_parts, loads_list
 
 OutboxKind = Literal["answer", "notice"]
 DEFAULT_AGE_LIMIT_MS = 24 * 3_600_000
+LONGEST_WAIT_MS = 3_600_000  # before a try is repeated
 _RECEIPTS_LOOKED_AT = 20
 
 
@@ -97,7 +98,7 @@ def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
     """Whether a notice on this topic is on its way to the chat already."""
     return (
         tx.one(
-            """SELECT 1 FROM outbox WHERE account = ? AND chat = ? AND topic = ?
+            """SELECT 1 FROM outbox INDEXED BY outbox_open WHERE account = ? AND chat = ? AND topic = ?
                   AND state IN ('ready', 'sending', 'unsure')""",
             address.account,
             address.chat,
@@ -126,10 +127,16 @@ def was_tried(tx: Transaction, row_id: int) -> bool:
 
 
 def after_crash(tx: Transaction) -> None:
-    """What was being sent when the last process died may have arrived."""
+    """Doubt what was being sent when the last process died; keep waits from outlasting a clock that was set back."""
+    tx.execute(
+        """UPDATE outbox SET not_before_ms = MIN(not_before_ms - ?, ?)
+            WHERE state IN ('ready', 'sending', 'unsure') AND not_before_ms > 0""",
+        trail.clock_set_back_ms(tx),
+        now_ms() + LONGEST_WAIT_MS,
+    )
     # One whose draft has not been taken away, as far as is known, was not sent yet.
     tx.execute(
-        """UPDATE outbox SET state = CASE replaces WHEN '' THEN 'unsure' ELSE 'ready' END,
+        """UPDATE outbox INDEXED BY outbox_open SET state = CASE replaces WHEN '' THEN 'unsure' ELSE 'ready' END,
                   unsure = unsure + (replaces = '')
             WHERE state IN ('ready', 'sending', 'unsure') AND state = 'sending'"""
     )
@@ -146,15 +153,17 @@ def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = 
     One whose first pieces have arrived goes on before any other: an older one may be asked for again meanwhile.
     Fewer attempts come first: chats that cannot be reached must not keep the others waiting.
     """
+    # The cast: what RETURNING names has no type, so that SQLite would scan all turns for one.
     rows = tx.all(
         """UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure') * MAX(unsure, 1), state = 'sending'
             WHERE id IN (
                SELECT id FROM (SELECT COALESCE(MIN(id) FILTER (WHERE piece > 0), MIN(id)) AS id,
-                                      SUM(state = 'sending') AS busy FROM outbox
+                                      SUM(state = 'sending') AS busy FROM outbox INDEXED BY outbox_open
                                 WHERE account = ? AND state IN ('ready', 'sending', 'unsure') GROUP BY chat, thread)
                 JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ?
                  AND chat NOT IN (SELECT value FROM json_each(?)) ORDER BY attempts, id LIMIT ?)
-           RETURNING *""",
+           RETURNING *, EXISTS (SELECT 1 FROM turns WHERE id = CAST(outbox.turn_id AS TEXT)
+                                   AND outcome IN ('failed', 'given_up')) AS turn_failed""",
         account,
         now_ms(),
         json.dumps(list(resting)),
@@ -194,7 +203,7 @@ def reword(tx: Transaction, row_id: int, parts: Sequence[Part], choices: Sequenc
 def next_due_ms(tx: Transaction, account: str) -> int | None:
     """When the next row that waits for its time is due."""
     row = tx.one(
-        """SELECT MIN(not_before_ms) AS due FROM outbox
+        """SELECT MIN(not_before_ms) AS due FROM outbox INDEXED BY outbox_open
             WHERE account = ? AND state IN ('ready', 'sending', 'unsure') AND state <> 'sending'
               AND not_before_ms > ?""",
         account,
@@ -270,7 +279,7 @@ def give_up(tx: Transaction, row: Outgoing, state: Literal["failed", "in_doubt"]
 def expire(tx: Transaction, account: str) -> int:
     """Drops what is too old to be wanted; the chat is told once, when it can be reached again."""
     rows = tx.all(
-        """UPDATE outbox SET state = 'expired'
+        """UPDATE outbox INDEXED BY outbox_open SET state = 'expired'
             WHERE account = ? AND state IN ('ready', 'sending', 'unsure') AND state <> 'sending' AND expires_ms <= ?
            RETURNING *""",
         account,
@@ -288,7 +297,7 @@ def expire(tx: Transaction, account: str) -> int:
 def make_due(tx: Transaction, account: str, chat: str) -> int:
     """The chat can be reached again: what waits for it need not wait longer."""
     return tx.execute(
-        """UPDATE outbox SET not_before_ms = 0
+        """UPDATE outbox INDEXED BY outbox_open SET not_before_ms = 0
             WHERE account = ? AND chat = ? AND state IN ('ready', 'sending', 'unsure') AND state <> 'sending'
               AND not_before_ms > 0""",
         account,
@@ -297,7 +306,7 @@ def make_due(tx: Transaction, account: str, chat: str) -> int:
 
 
 def undelivered(tx: Transaction) -> int:
-    return tx.count("SELECT COUNT(*) FROM outbox WHERE state IN ('ready', 'sending', 'unsure')")
+    return tx.count("SELECT COUNT(*) FROM outbox INDEXED BY outbox_open WHERE state IN ('ready', 'sending', 'unsure')")
 
 
 def _outgoing(row: Row, after: str) -> Outgoing:
@@ -319,6 +328,7 @@ def _outgoing(row: Row, after: str) -> Outgoing:
             edits=row["edits"],
             replaces=row["replaces"],
             piece=row["piece"],
+            failed=row["kind"] == "answer" and bool(row["turn_failed"]),
             after=after,
         ),
     )
@@ -336,3 +346,41 @@ def load_choices(stored: str) -> tuple[Choice, ...]:
 
 def _address(row: Row) -> Address:
     return Address(account=row["account"], chat=row["chat"], thread=row["thread"], reply_to=row["reply_to"])
+
+
+_TOLD = "notices_told"  # in the table `meta`: the id of the newest that an owner was told in a chat
+_NEWS_MS = 24 * 3_600_000  # an older one was not kept for this, or nobody could be reached for a day
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    id: int
+    at_ms: int
+    text: str
+
+
+def recent(tx: Transaction, *, limit: int = 5) -> list[Notice]:
+    return [_notice(row) for row in tx.all("SELECT * FROM notices ORDER BY id DESC LIMIT ?", limit)]
+
+
+def untold(tx: Transaction) -> list[Notice]:
+    """Return those of the last day that no owner was told in a chat, the oldest first."""
+    rows = tx.all(
+        """SELECT * FROM notices WHERE at_ms > ? AND id > COALESCE((SELECT value FROM meta WHERE name = ?), 0)
+            ORDER BY id""",
+        now_ms() - _NEWS_MS,
+        _TOLD,
+    )
+    return [_notice(row) for row in rows]
+
+
+def mark_told(tx: Transaction, notice: Notice) -> None:
+    tx.execute(
+        "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        _TOLD,
+        notice.id,
+    )
+
+
+def _notice(row: Row) -> Notice:
+    return Notice(id=row["id"], at_ms=row["at_ms"], text=row["text"])

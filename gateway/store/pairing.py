@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from gateway import pairing as words
-from gateway.access import Role
 from gateway.clock import now_ms
 from gateway.messages import Address, InboundMessage, Text
-from gateway.pairing import SALT_BYTES, covers, platform_of
+from gateway.policies import pairing as words
+from gateway.policies.access import Role
+from gateway.policies.pairing import SALT_BYTES, covers, platform_of
 from gateway.store import members, outbox, trail
-from gateway.store.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction
 from gateway.store.members import KnownPerson, Problem
 
 CODE_TOPIC = "pairing code"  # of an outbox row without text: delivery fills it in with `compose_code`
@@ -25,7 +25,7 @@ _HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class PairingLimits:
     code_ms: int = _HOUR_MS  # how long a code or an invite is good
     request_ms: int = 600_000  # between two requests of one user
     max_pending: int = 3  # of an account
@@ -79,7 +79,7 @@ class Overview:
 # Strangers who ask
 
 
-def ask(tx: Transaction, message: InboundMessage, limits: Limits) -> bool:
+def ask(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> bool:
     """A stranger's direct message. Whether they will be told a code; otherwise we stay silent."""
     account, user_id, now = message.key.account_name, message.sender.id, now_ms()
     asked = tx.one(
@@ -114,7 +114,7 @@ def ask(tx: Transaction, message: InboundMessage, limits: Limits) -> bool:
     return True
 
 
-def compose_code(tx: Transaction, account: str, chat: str, limits: Limits) -> str | None:
+def compose_code(tx: Transaction, account: str, chat: str, limits: PairingLimits) -> str | None:
     """What to say in place of an empty `CODE_TOPIC` row; None when nobody waits there any more.
 
     Each call makes a new code and the one before is void: call it once for each try to send.
@@ -143,7 +143,9 @@ def compose_code(tx: Transaction, account: str, chat: str, limits: Limits) -> st
     return words.for_code(code, account, expires_ms - now) if expires_ms > now else None
 
 
-def approve(tx: Transaction, platform: str, code: str, role: Role, limits: Limits, *, by: str) -> Approved | Problem:
+def approve(
+    tx: Transaction, platform: str, code: str, role: Role, limits: PairingLimits, *, by: str
+) -> Approved | Problem:
     """Lets in whoever waits under this code, for good. Of several who try the same code one succeeds."""
     bare = platform_of(platform)
     if until_ms := _locked_until(tx, bare, limits):
@@ -175,7 +177,7 @@ def clear_pending(tx: Transaction, platform: str | None = None) -> int:
     return len(pending)
 
 
-def unlock(tx: Transaction, platform: str, limits: Limits) -> bool:
+def unlock(tx: Transaction, platform: str, limits: PairingLimits) -> bool:
     """Takes wrong codes and guesses back; whether approval was locked. For whoever sits at the machine itself."""
     bare = platform_of(platform)
     was_locked = _locked_until(tx, bare, limits) > 0
@@ -187,7 +189,7 @@ def unlock(tx: Transaction, platform: str, limits: Limits) -> bool:
 # Friends who are asked
 
 
-def invite(tx: Transaction, platform: str, role: Role, limits: Limits, *, by: str) -> str:
+def invite(tx: Transaction, platform: str, role: Role, limits: PairingLimits, *, by: str) -> str:
     """A code that lets one person in. It is nowhere but in what this returns: show it, do not store it."""
     now = now_ms()
     tx.execute("DELETE FROM pairing_invites WHERE used_ms IS NULL AND expires_ms <= ?", now)
@@ -206,7 +208,7 @@ def invite(tx: Transaction, platform: str, role: Role, limits: Limits, *, by: st
     return code
 
 
-def redeem(tx: Transaction, message: InboundMessage, limits: Limits) -> Role | None:
+def redeem(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> Role | None:
     """Lets the sender in if the message is an open invite; the role they have then.
 
     None for anything else: an ordinary message, a wrong code, or one guess too many, which is not even looked at.
@@ -231,7 +233,7 @@ def redeem(tx: Transaction, message: InboundMessage, limits: Limits) -> Role | N
     return role
 
 
-def is_open_invite(tx: Transaction, message: InboundMessage, limits: Limits) -> bool:
+def is_open_invite(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> bool:
     """Whether somebody who is in already sends an invite that is still good. They may guess no more than strangers."""
     code, invites = _guess(tx, message, limits)
     if code is None:
@@ -242,7 +244,7 @@ def is_open_invite(tx: Transaction, message: InboundMessage, limits: Limits) -> 
     return True
 
 
-def _guess(tx: Transaction, message: InboundMessage, limits: Limits) -> tuple[str | None, list[Row]]:
+def _guess(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> tuple[str | None, list[Row]]:
     """A code that may be looked at, and what it may be; None when there is none, or it is one guess too many."""
     if message.key.kind != "dm" or message.sender.is_bot or message.kind not in ("message", "command"):
         return None, []
@@ -260,7 +262,7 @@ def _guesser(message: InboundMessage) -> str:
 # What there is
 
 
-def overview(tx: Transaction, limits: Limits) -> Overview:
+def overview(tx: Transaction, limits: PairingLimits) -> Overview:
     now = now_ms()
     people, revoked = members.known_people(tx)
     platforms = tx.all("SELECT DISTINCT platform FROM pairing_failures WHERE who = ? ORDER BY platform", _APPROVALS)
@@ -296,7 +298,7 @@ def _pending(tx: Transaction) -> list[Row]:
     return tx.all("SELECT * FROM pairing_requests WHERE state = 'pending' AND expires_ms > ? ORDER BY id", now_ms())
 
 
-def _forget_requests(tx: Transaction, account: str, user_id: str, limits: Limits) -> None:
+def _forget_requests(tx: Transaction, account: str, user_id: str, limits: PairingLimits) -> None:
     """Those that are over, so that strangers cannot fill the disk, and the user's own before this one."""
     now = now_ms()
     tx.execute(
@@ -323,7 +325,7 @@ def _take_request(tx: Transaction, platform: str, code: str) -> Row | None:
     )
 
 
-def _failed_approval(tx: Transaction, platform: str, limits: Limits, *, by: str, well_formed: bool) -> Problem:
+def _failed_approval(tx: Transaction, platform: str, limits: PairingLimits, *, by: str, well_formed: bool) -> Problem:
     bare = platform_of(platform)
     _count_failure(tx, bare, _APPROVALS, limits)
     trail.record(tx, "approval failed", platform=platform, by=by)
@@ -339,7 +341,7 @@ def _failed_approval(tx: Transaction, platform: str, limits: Limits, *, by: str,
     return Problem(text=words.wrong_code(platform, well_formed=well_formed, tries_left=tries_left))
 
 
-def _locked_until(tx: Transaction, platform: str, limits: Limits) -> int:
+def _locked_until(tx: Transaction, platform: str, limits: PairingLimits) -> int:
     """When approval is possible again; 0 when it is."""
     last = tx.all(
         "SELECT at_ms FROM pairing_failures WHERE platform = ? AND who = ? ORDER BY at_ms DESC, id DESC LIMIT ?",
@@ -353,7 +355,7 @@ def _locked_until(tx: Transaction, platform: str, limits: Limits) -> int:
     return until_ms if until_ms > now_ms() else 0
 
 
-def _count_failure(tx: Transaction, platform: str, who: str, limits: Limits) -> None:
+def _count_failure(tx: Transaction, platform: str, who: str, limits: PairingLimits) -> None:
     now = now_ms()
     tx.execute("INSERT INTO pairing_failures (platform, who, at_ms) VALUES (?, ?, ?)", platform, who, now)
     # A lock rests on failures up to twice its length ago: dropping them earlier would lift it.
@@ -361,7 +363,7 @@ def _count_failure(tx: Transaction, platform: str, who: str, limits: Limits) -> 
     tx.execute("DELETE FROM pairing_failures WHERE at_ms <= ?", over_ms)
 
 
-def _may_guess(tx: Transaction, platform: str, who: str, limits: Limits) -> bool:
+def _may_guess(tx: Transaction, platform: str, who: str, limits: PairingLimits) -> bool:
     guesses = tx.one(
         """SELECT COUNT(*) AS of_all, COUNT(*) FILTER (WHERE who = ?) AS own FROM pairing_failures
             WHERE platform = ? AND who <> ? AND at_ms > ?""",

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import cast
 
-from gateway.access import Role, Rules, Standing, decide
 from gateway.clock import new_id, now_ms
 from gateway.messages import InboundMessage, Sender, SessionKey
-from gateway.store.connection import Transaction
+from gateway.policies.access import Role, Rules, SenderStatus, decide
+from gateway.store.db.connection import Transaction
 
 OWNER = "owner"  # the person who runs this machine account: CLI, local platforms
 
@@ -14,7 +14,7 @@ RoleOf = Callable[[Transaction, SessionKey, str], Role | None]
 """As what somebody is served in a conversation, as things stand; None when they are not."""
 
 
-def standing(tx: Transaction, account: str, user_id: str, chat: str, within: str = "") -> Standing:
+def standing(tx: Transaction, account: str, user_id: str, chat: str, within: str = "") -> SenderStatus:
     """What is known of a sender, and of the chat they speak in and the one around it."""
     known = tx.one(
         """SELECT i.paired_ms, i.revoked_ms, p.role FROM identities i JOIN people p ON p.id = i.person_id
@@ -29,8 +29,8 @@ def standing(tx: Transaction, account: str, user_id: str, chat: str, within: str
         within or chat,
     )
     if known is None:
-        return Standing(chat_allowed=allowed is not None)
-    return Standing(
+        return SenderStatus(chat_allowed=allowed is not None)
+    return SenderStatus(
         paired_as=cast(Role, known["role"]) if known["paired_ms"] is not None else None,
         revoked=known["revoked_ms"] is not None,
         chat_allowed=allowed is not None,

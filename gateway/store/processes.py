@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields
 from gateway.clock import now_ms
 from gateway.messages import Address, InboundMessage, Kind, Part, Sender, SessionKey
 from gateway.store import inbox
-from gateway.store.connection import Row, Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Row, Transaction
+from gateway.store.db.database import Database
 from tools.backends.base import Spawned
-from tools.parts import dump_parts, load_parts
+from tools.content import dump_parts, load_parts
 from tools.process_book import KEPT_MS, MAX_PROCESSES, Process
 
 AT_TERMINAL = "cli"  # the holder of all that whoever sits at the terminal has started, in whichever conversation
@@ -20,7 +20,7 @@ _PLAIN = [field.name for field in fields(Process) if field.name != "spawned"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class WatchedProcess:
     """A process, and where news of it goes."""
 
     process: Process
@@ -97,7 +97,8 @@ def add(tx: Transaction, process: Process) -> None:
 def _asker(tx: Transaction, session_id: str) -> dict[str, str | int]:
     """Of several who asked together the one who may do least: that is how far the process can be trusted."""
     row = tx.one(
-        """SELECT i.*, t.stop_requested FROM turns t JOIN inbox i ON i.turn_id = t.id
+        """SELECT i.*, t.stop_requested FROM turns AS t INDEXED BY turns_one_per_session
+             JOIN inbox i ON i.turn_id = t.id
             WHERE t.session_id = ? AND t.state <> 'done' AND i.kind IN ('message', 'wake')
             ORDER BY CASE i.role WHEN 'guest' THEN 0 WHEN 'member' THEN 1 ELSE 2 END, i.sent_ms DESC, i.id DESC
             LIMIT 1""",
@@ -143,13 +144,13 @@ def remove(tx: Transaction, process_id: str) -> None:
     tx.execute("DELETE FROM processes WHERE id = ? AND state = 'ended'", process_id)
 
 
-def to_watch(tx: Transaction) -> list[Watched]:
+def to_watch(tx: Transaction) -> list[WatchedProcess]:
     """Those that run, and those whose chat must still be told that they have ended."""
     sql = "SELECT * FROM processes WHERE state <> 'ended' AND holder <> ? ORDER BY started_ms, id"
     return [_watched(row) for row in tx.all(sql, AT_TERMINAL)]
 
 
-def to_end(tx: Transaction) -> list[Watched]:
+def to_end(tx: Transaction) -> list[WatchedProcess]:
     rows = tx.all(
         "SELECT * FROM processes WHERE state <> 'ended' AND state = 'running' AND end_requested AND holder <> ?",
         AT_TERMINAL,
@@ -157,13 +158,13 @@ def to_end(tx: Transaction) -> list[Watched]:
     return [_watched(row) for row in rows]
 
 
-def at_terminal(tx: Transaction) -> list[Watched]:
+def at_terminal(tx: Transaction) -> list[WatchedProcess]:
     """Those that the terminal looks after, as far as anybody has seen still running."""
     sql = "SELECT * FROM processes WHERE holder = ? AND state <> 'ended' ORDER BY started_ms, id"
     return [_watched(row) for row in tx.all(sql, AT_TERMINAL)]
 
 
-def as_it_stands(tx: Transaction, process_id: str) -> Watched | None:
+def as_it_stands(tx: Transaction, process_id: str) -> WatchedProcess | None:
     """None when there is nothing more to be told of it."""
     row = tx.one("SELECT * FROM processes WHERE id = ? AND state <> 'ended'", process_id)
     return _watched(row) if row is not None else None
@@ -194,11 +195,11 @@ def erase(tx: Transaction, process_id: str) -> None:
     tx.execute("DELETE FROM processes WHERE id = ?", process_id)
 
 
-def tell_agent(tx: Transaction, watched: Watched, kind: Kind, parts: tuple[Part, ...], *, role: str) -> None:
+def tell_agent(tx: Transaction, watched: WatchedProcess, kind: Kind, parts: tuple[Part, ...], *, role: str) -> None:
     """What waits already in the name of the same person is told with it: a burst of ends is one turn, or one note."""
     waiting = tx.one(
-        """SELECT id, parts FROM inbox WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = ?
-              AND sender_id = ?""",
+        """SELECT id, parts FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = ? AND sender_id = ?""",
         str(watched.key),
         kind,
         watched.sender.id,
@@ -299,8 +300,8 @@ def _process(row: Row) -> Process:
     return Process(**values, spawned=spawned)
 
 
-def _watched(row: Row) -> Watched:
-    return Watched(
+def _watched(row: Row) -> WatchedProcess:
+    return WatchedProcess(
         process=_process(row),
         key=inbox.key_of(row) if row["account"] else None,
         sender=Sender(id=row["sender_id"], name=row["sender_name"]),

@@ -10,10 +10,10 @@ from functools import partial
 from typing import TypeVar
 
 from gateway.clock import now_ms
-from gateway.store.connection import Transaction, Value
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction, Value
+from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
-from tools.parts import Media, load_parts
+from tools.content import Media, load_parts
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ import re
 import sqlite3
 from dataclasses import dataclass
 
-from gateway.store.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction
 
 # Written without spaces between words: each character is indexed by itself, and a word in a query
 # becomes a phrase of its characters, so that words of two characters are found (trigrams would miss them).

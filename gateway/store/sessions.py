@@ -1,4 +1,4 @@
-"""Conversations: a key has one current session; old ones stay readable, and can be taken up again."""
+"""What a conversation is called in lists: the beginning of what was said first."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,8 +7,15 @@ from typing import cast
 from agent_core.events import Usage
 from gateway.clock import new_session_id, now_ms
 from gateway.messages import SessionKey
-from gateway.resets import NEVER, REASONS, Reason, Resets
-from gateway.store.connection import Row, Transaction
+from gateway.policies.resets import NEVER, REASONS, Reason, Resets
+from gateway.store.db.connection import Row, Transaction
+
+_LONGEST_CHARS = 60
+
+
+def title_of(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST_CHARS else words[: _LONGEST_CHARS - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +38,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class EndedSession:
     """The session before this one, which came to its end by itself."""
 
     id: str
@@ -47,7 +54,7 @@ _AT_WORK = "EXISTS (SELECT 1 FROM processes WHERE task_id = s.id AND state = 'ru
 _CURRENT = f"SELECT id, platform, kind, updated_ms FROM sessions s WHERE ended_ms IS NULL AND NOT {_AT_WORK}"  # noqa: S608
 _QUIET = f"""{_CURRENT} AND id = ?
        AND NOT EXISTS (SELECT 1 FROM turns WHERE session_key = s.key AND state <> 'done')
-       AND NOT EXISTS (SELECT 1 FROM inbox WHERE session_key = s.key AND state <> 'done'
+       AND NOT EXISTS (SELECT 1 FROM inbox INDEXED BY inbox_open WHERE session_key = s.key AND state <> 'done'
                           AND kind IN ('message', 'wake'))"""  # noqa: S608
 _COLUMNS = """id, key, platform, title, display_name, created_ms, updated_ms, ended_ms, end_reason,
               input_tokens, output_tokens, cached_tokens, total_tokens, cost_micros"""
@@ -124,7 +131,7 @@ def end_due(tx: Transaction, ids: Iterable[str], resets: Resets) -> int:
     return ended
 
 
-def untold_end(tx: Transaction, session_id: str) -> Ended | None:
+def untold_end(tx: Transaction, session_id: str) -> EndedSession | None:
     """The end of the session before this one, if it came by itself and its chat has not been told."""
     row = tx.one(
         """SELECT before.id, before.platform, before.kind, before.end_reason FROM sessions s
@@ -135,7 +142,9 @@ def untold_end(tx: Transaction, session_id: str) -> Ended | None:
     )
     if row is None:
         return None
-    return Ended(id=row["id"], platform=row["platform"], kind=row["kind"], reason=cast(Reason, row["end_reason"]))
+    return EndedSession(
+        id=row["id"], platform=row["platform"], kind=row["kind"], reason=cast(Reason, row["end_reason"])
+    )
 
 
 def mark_told(tx: Transaction, session_id: str) -> None:
@@ -212,6 +221,19 @@ def fix_prompt(tx: Transaction, session_id: str, text: str) -> str:
 
 def set_title(tx: Transaction, session_id: str, title: str) -> None:
     tx.execute("UPDATE sessions SET title = ? WHERE id = ? AND title = ''", title, session_id)
+
+
+def rename(tx: Transaction, key: str, title: str) -> bool:
+    """Change the title by which the conversations of a key are listed; False when there is none."""
+    return (
+        tx.execute(
+            """UPDATE sessions SET title = ? WHERE id = (
+                   SELECT id FROM sessions WHERE key = ? ORDER BY title = '', created_ms LIMIT 1)""",
+            title,
+            key,
+        )
+        > 0
+    )
 
 
 def recent(tx: Transaction, *, platform: str = "", limit: int = 20) -> list[Session]:

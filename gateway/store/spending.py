@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agent_core.events import Usage
-from gateway.budgets import Amount, Budgets, Pot
 from gateway.clock import now_ms
+from gateway.policies.budgets import Amount, Budgets, Pot
 from gateway.store import sessions
-from gateway.store.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction
 from gateway.store.people import OWNER
-from hermes_config.values import LOCAL_OWNER
+from hermes_config.types import LOCAL_OWNER
 
 By = Literal["day", "person", "chat", "model"]
 JOBS = "cron:"

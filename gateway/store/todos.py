@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
-from tools.parts import from_stored
-from tools.todo import Todo, Todos
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from tools.builtin.todo import Todo, Todos
+from tools.content import from_stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import json
 
 from gateway.clock import now_ms
-from gateway.store.connection import Transaction, Value
+from gateway.store.db.connection import Transaction, Value
 
 _REFUSALS_KEPT = 1_000
 _TIDIED_EVERY = 64  # rows: finding the oldest to keep costs more than writing one
@@ -28,6 +28,12 @@ def record(
         outbox_id,
         json.dumps({name: value for name, value in detail.items() if value is not None}),
     )
+
+
+def clock_set_back_ms(tx: Transaction) -> int:
+    """Return how far the clock is behind the last thing written down; 0 when it is not."""
+    row = tx.one("SELECT at_ms FROM trail WHERE id = (SELECT MAX(id) FROM trail)")
+    return max(row["at_ms"] - now_ms(), 0) if row is not None else 0
 
 
 def record_refusal(

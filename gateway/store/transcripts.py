@@ -7,13 +7,13 @@ from typing import cast
 from agent_core.conversation import Message, Role, ToolCall
 from agent_core.history import arrange
 from gateway.clock import now_ms
-from gateway.store.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction
 from gateway.store.search import searchable
-from tools.parts import dump_parts, from_stored, in_search, load_parts, loads_list
+from tools.content import dump_parts, from_stored, in_search, load_parts, loads_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TranscriptEntry:
     """A message with when it was written, for people who look back."""
 
     message: Message
@@ -77,13 +77,13 @@ def turn(tx: Transaction, session_id: str, turn_id: str) -> list[Message]:
     return [_message(row) for row in rows]
 
 
-def entries(tx: Transaction, session_id: str, *, limit: int = 200) -> list[Entry]:
+def entries(tx: Transaction, session_id: str, *, limit: int = 200) -> list[TranscriptEntry]:
     rows = tx.all(
         "SELECT * FROM (SELECT * FROM messages WHERE session_id = ? ORDER BY id DESC LIMIT ?) ORDER BY id",
         session_id,
         limit,
     )
-    return [Entry(message=_message(row), created_ms=row["created_ms"]) for row in rows]
+    return [TranscriptEntry(message=_message(row), created_ms=row["created_ms"]) for row in rows]
 
 
 def _message(row: Row) -> Message:

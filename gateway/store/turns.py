@@ -7,12 +7,11 @@ from typing import Literal
 
 from agent_core.conversation import Message
 from gateway.clock import new_id, now_ms
-from gateway.messages import Address
-from gateway.resets import NEVER, Resets
+from gateway.messages import Address, InboundMessage, Sender, SessionKey
+from gateway.policies.resets import NEVER, Resets
 from gateway.store import inbox, sessions, trail
-from gateway.store.busy import speakers
-from gateway.store.connection import Row, Transaction
-from gateway.store.inbox import Accepted
+from gateway.store.db.connection import Row, Transaction
+from gateway.store.inbox import Accepted, speakers
 
 Outcome = Literal["answered", "failed", "stopped", "given_up", "superseded"]
 
@@ -56,7 +55,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedTurn:
     """What a turn finds when it begins."""
 
     history: list[Message]
@@ -92,6 +91,28 @@ def begin(tx: Transaction, resets: Resets = NEVER) -> Turn | None:
     for message in claimed:
         trail.record(tx, "claimed", inbox_id=message.id, turn_id=turn_id)
     return Turn(id=turn_id, session_key=session.key, session_id=session.id, messages=tuple(claimed))
+
+
+def begin_at_terminal(tx: Transaction, key: SessionKey, session_id: str) -> Turn:
+    """Begin the turn of a message that was typed at a terminal; `finish` says how it ended.
+
+    Its rows are done from the start: no gateway may claim the message or resume the turn. They exist for the trail, so
+    the text is not in them.
+    """
+    typed = InboundMessage(key=key, message_id=new_id(), sender=Sender(id=""), parts=(), sent_ms=now_ms())
+    inbox_id = inbox.insert(tx, typed, person_id=None, role="owner")
+    assert inbox_id is not None
+    turn_id = new_id()
+    tx.execute(
+        "INSERT INTO turns (id, session_key, session_id, state, started_ms) VALUES (?, ?, ?, 'done', ?)",
+        turn_id,
+        str(key),
+        session_id,
+        now_ms(),
+    )
+    tx.execute("UPDATE inbox SET state = 'done', turn_id = ? WHERE id = ?", turn_id, inbox_id)
+    trail.record(tx, "claimed", inbox_id=inbox_id, turn_id=turn_id)
+    return Turn(id=turn_id, session_key=str(key), session_id=session_id, messages=(inbox.get(tx, inbox_id),))
 
 
 def as_it_stands(tx: Transaction, turn: Turn) -> Turn:
@@ -147,7 +168,8 @@ def stop_those_for(tx: Transaction, account: str, sender_id: str) -> None:
     """What runs for one person alone ends without an answer."""
     for row in tx.all(
         """UPDATE turns SET stop_requested = ? WHERE state <> 'done' AND id IN (
-               SELECT turn_id FROM inbox WHERE account = ? AND sender_id = ? AND chat_kind = 'dm'
+               SELECT turn_id FROM inbox INDEXED BY inbox_open
+                WHERE account = ? AND sender_id = ? AND chat_kind = 'dm'
                   AND state <> 'done' AND state = 'running') RETURNING id""",
         _STOP,
         account,
@@ -196,10 +218,20 @@ def waited_for(tx: Transaction) -> list[str]:
     """Turns behind which messages of their sessions wait."""
     rows = tx.all(
         """SELECT id FROM turns t WHERE state <> 'done' AND EXISTS (
-               SELECT 1 FROM inbox i WHERE i.session_key = t.session_key AND i.state <> 'done' AND i.state = 'ready'
-                  AND i.kind = 'message')"""
+               SELECT 1 FROM inbox AS i INDEXED BY inbox_open WHERE i.session_key = t.session_key
+                  AND i.state <> 'done' AND i.state = 'ready' AND i.kind = 'message')"""
     )
     return [row["id"] for row in rows]
+
+
+def is_left_over(tx: Transaction, session_id: str) -> bool:
+    """Return whether the last turn of a conversation was interrupted for a message whose turn has not begun yet."""
+    row = tx.one(
+        """SELECT t.outcome FROM messages m JOIN turns t ON t.id = m.turn_id
+            WHERE m.session_id = ? ORDER BY m.id DESC LIMIT 1""",
+        session_id,
+    )
+    return row is not None and row["outcome"] == "superseded"
 
 
 def superseded_by(tx: Transaction, turn: Turn) -> list[Accepted]:

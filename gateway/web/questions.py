@@ -6,18 +6,19 @@ Whoever is on the page is the owner: the door has seen to that.
 from collections.abc import Callable
 from typing import Any
 
-from gateway import decisions
-from gateway.question_words import as_verdict, choices, plainly
-from gateway.store import approvals
+from gateway.approvals import decisions
+from gateway.approvals.wording import as_verdict, choices, plainly
+from gateway.platforms.web import key_of
+from gateway.store import approvals, web_chats
 from gateway.store.approvals import Approval
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 
-_OWNER = decisions.Person(account="web", id="owner", name="", role="owner")
+_OWNER = decisions.DecidingPerson(account="web", id="owner", name="", role="owner")
 
 
 def waiting(tx: Transaction, clean: Callable[[str], str]) -> list[dict[str, Any]]:
     """The oldest first. `clean` hides secrets, as in the chats where they were asked."""
-    return [_shown(one, lambda text: clean(plainly(text))) for one in approvals.waiting(tx)]
+    return [_shown(one, _title(tx, one), lambda text: clean(plainly(text))) for one in approvals.waiting(tx)]
 
 
 def decide(tx: Transaction, approval_id: str, verdict: object) -> str | None:
@@ -30,13 +31,20 @@ def decide(tx: Transaction, approval_id: str, verdict: object) -> str | None:
     return said
 
 
-def _shown(approval: Approval, worded: Callable[[str], str]) -> dict[str, Any]:
+def _title(tx: Transaction, approval: Approval) -> str:
+    """Return the title of the chat on the page in which it was asked; empty when it was asked elsewhere."""
+    asked_at = approval.asked_at
+    return web_chats.title(tx, str(key_of(asked_at.chat))) if asked_at.account == "web" else ""
+
+
+def _shown(approval: Approval, title: str, worded: Callable[[str], str]) -> dict[str, Any]:
     question = approval.question
     return {
         "id": approval.id,
         "account": approval.asked_at.account,
         "chat": approval.asked_at.chat,
         "for": worded(approval.asker.sender_name),
+        "title": worded(title),
         "session": worded(approval.asker.session_key),
         "action": worded(question.action),
         "where": worded(question.where),

@@ -1,7 +1,7 @@
 """The one HTTP server: the page, its chat socket, what it reads, and health."""
 
 import asyncio
-import base64
+import errno
 import json
 import re
 from collections.abc import Callable
@@ -13,44 +13,54 @@ from urllib.parse import quote, unquote
 
 from aiohttp import hdrs, web
 
+from gateway.commands.registry import Commands
 from gateway.errors import PlatformUnavailable
 from gateway.messages import MediaKind
-from gateway.platforms.web import WebPlatform, files, key_of, tool_line, words
-from gateway.store import media, timeline, web_keys
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.platforms.web import WebPlatform, file_reference, files, key_of, tool_line, words
+from gateway.store import media, sessions, web_chats
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from gateway.store.erase import erase_chat
 from gateway.store.media import MediaFiles
-from gateway.store.timeline import Said
+from gateway.store.sessions import title_of
+from gateway.store.web_chats import Said
 from gateway.web import questions
+from gateway.web.address import login_address
 from gateway.web.door import Door
-from gateway.web.socket import PageSocket
+from gateway.web.export import to_markdown
+from gateway.web.socket import PageSocket, is_text
 
 _CHAT = re.compile(r"[a-z0-9]{8,32}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAFE_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"}
 _MAX_CHATS = 500
+_ALL = 1_000_000
 _STATIC_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class WebServer:
     platform: WebPlatform
     db: Database
     media_files: MediaFiles
     door: Door
     model_name: str
+    commands: Commands
     host: str
     port: int
     max_file_bytes: int
     state: Callable[[], dict[str, Any]]
     clean: Callable[[str], str] = lambda text: text  # hides secrets
     decided: Callable[[], None] = lambda: None  # somebody may go on, and the chat is to be told
-    listening: asyncio.Event = field(default_factory=asyncio.Event)
+    tried: asyncio.Event = field(default_factory=asyncio.Event)  # to listen, with or without success
+    problem: str = ""  # why the last try failed
 
     async def link(self) -> str:
-        """An address that lets one browser in; waits until there is one."""
-        await self.listening.wait()
-        token = await self.db.write_when_possible(web_keys.new_link)
+        """Return an address that lets one browser in; PlatformUnavailable when the page cannot be reached."""
+        await self.tried.wait()
+        if self.problem:
+            raise PlatformUnavailable(self.problem)
+        token = await self.db.write_when_possible(web_chats.new_link)
         return login_address(self.host, self.door.port, token)
 
     async def run(self, listening: Callable[[], None]) -> None:
@@ -61,12 +71,12 @@ class WebServer:
             try:
                 await site.start()
             except OSError as error:
-                raise PlatformUnavailable(
-                    f"the web page cannot listen on {self.host}:{self.port} ({error.strerror}); "
-                    "choose another port: hermes config set platforms.web.port …"
-                ) from error
+                self.problem = _describe_failure(self.host, self.port, error)
+                self.tried.set()
+                raise PlatformUnavailable(self.problem) from error
+            self.problem = ""
             self.door.port = runner.addresses[0][1]
-            self.listening.set()
+            self.tried.set()
             listening()
             await asyncio.Event().wait()
         finally:
@@ -81,6 +91,9 @@ class WebServer:
                 web.get("/api/about", self._about),
                 web.get("/api/chats", self._chats),
                 web.get("/api/chats/{chat}", self._chat),
+                web.patch("/api/chats/{chat}", self._rename),
+                web.delete("/api/chats/{chat}", self._delete),
+                web.get("/api/chats/{chat}/export", self._export),
                 web.get("/api/questions", self._questions),
                 web.post("/api/questions/{id}", self._decide),
                 web.post("/api/files", self._upload),
@@ -104,6 +117,15 @@ class WebServer:
                 "version": version("hermes-gateway"),
                 "model": self.model_name,
                 "max_file_bytes": self.max_file_bytes,
+                "commands": [
+                    {
+                        "name": spec.name,
+                        "aliases": spec.aliases,
+                        "hint": spec.argument_hint,
+                        "description": spec.description,
+                    }
+                    for spec in self.commands.available("owner", "chat")
+                ],
             }
         )
 
@@ -112,28 +134,62 @@ class WebServer:
         asked = request.query.get("limit", "")
         limit = min(int(asked), _MAX_CHATS) if asked.isascii() and asked.isdigit() else _MAX_CHATS
 
-        def look(tx: Transaction) -> list[timeline.Chat]:
+        def look(tx: Transaction) -> list[web_chats.Chat]:
             if query:
-                return timeline.find_chats(tx, "web", query, limit=limit)
-            return timeline.chats(tx, "web", limit=limit)
+                return web_chats.find_chats(tx, "web", query, limit=limit)
+            return web_chats.chats(tx, "web", limit=limit)
 
         chats = [asdict(chat) for chat in await self.db.read(look)]
         told = [one | {key: self.clean(one[key]) for key in ("title", "excerpt")} for one in chats]
         return web.json_response({"chats": told})
 
     async def _chat(self, request: web.Request) -> web.Response:
-        chat = request.match_info["chat"]
-        if not _CHAT.fullmatch(chat):
-            raise _problem(web.HTTPNotFound, "There is no such chat.")
-        key = str(key_of(chat))
+        chat, key = _named_chat(request)
 
         def look(tx: Transaction) -> tuple[str, list[dict[str, Any]]]:
-            return self.clean(timeline.title(tx, key)), [
-                _item(item, self.clean) for item in timeline.timeline(tx, "web", chat, key)
+            return self.clean(web_chats.title(tx, key)), [
+                _item(item, self.clean) for item in web_chats.timeline(tx, "web", chat, key)
             ]
 
         title, items = await self.db.read(look)
         return web.json_response({"id": chat, "title": title, "items": items, "draft": self._draft(chat)})
+
+    async def _rename(self, request: web.Request) -> web.Response:
+        _, key = _named_chat(request)
+        given = (await _json_object(request)).get("title")
+        title = title_of(given) if isinstance(given, str) and is_text(given) else ""
+        if not title:
+            raise _problem(web.HTTPBadRequest, "Give the chat a title.")
+        if not await self.db.write(lambda tx: sessions.rename(tx, key, title)):
+            raise _problem(web.HTTPNotFound, "There is no such chat.")
+        self.platform.chat_renamed()
+        return web.json_response({"title": title})
+
+    async def _delete(self, request: web.Request) -> web.Response:
+        chat, key = _named_chat(request)
+        if not await erase_chat(self.db, self.media_files, "web", chat, key):
+            raise _problem(
+                web.HTTPConflict, "Hermes is still working in this chat. Stop it first, then delete the chat."
+            )
+        self.platform.chat_deleted(chat)
+        self.decided()
+        return web.json_response({})
+
+    async def _export(self, request: web.Request) -> web.Response:
+        chat, key = _named_chat(request)
+
+        def look(tx: Transaction) -> tuple[str, list[Said | web_chats.Replied]]:
+            return web_chats.title(tx, key), web_chats.timeline(tx, "web", chat, key, limit=_ALL)
+
+        title, items = await self.db.read(look)
+        if not items:
+            raise _problem(web.HTTPNotFound, "There is no such chat.")
+        title = self.clean(title) or "Chat"
+        return web.Response(
+            text=to_markdown(title, items, self.clean),
+            content_type="text/markdown",
+            headers={hdrs.CONTENT_DISPOSITION: f"attachment; filename*=UTF-8''{_quoted(f'{title}.md')}"},
+        )
 
     def _draft(self, chat: str) -> dict[str, Any] | None:
         draft = self.platform.drafts.get(chat)
@@ -145,11 +201,7 @@ class WebServer:
         return web.json_response({"questions": await self.db.read(lambda tx: questions.waiting(tx, self.clean))})
 
     async def _decide(self, request: web.Request) -> web.Response:
-        try:
-            given = await request.json()
-        except ValueError:
-            raise _problem(web.HTTPBadRequest, "This is not JSON.") from None
-        verdict = given.get("verdict") if isinstance(given, dict) else None
+        verdict = (await _json_object(request)).get("verdict")
         said = await self.db.write(lambda tx: questions.decide(tx, request.match_info["id"], verdict))
         if said is None:
             raise _problem(web.HTTPNotFound, "There is no such question.")
@@ -161,7 +213,7 @@ class WebServer:
             content = await request.read()
         except web.HTTPRequestEntityTooLarge:
             megabytes = self.max_file_bytes // 1_000_000
-            raise _problem(_TooLarge, f"A file may have {megabytes} MB at most.") from None
+            raise _problem(_TooLarge, f"Files can have up to {megabytes} MB.") from None
         if not content:
             raise _problem(web.HTTPBadRequest, "The file is empty.")
         name = _file_name(request.headers.get("X-File-Name", ""))
@@ -171,9 +223,9 @@ class WebServer:
         try:
             sha256 = await asyncio.to_thread(self.media_files.save, kind, content)
         except OSError as error:
-            raise _problem(web.HTTPInsufficientStorage, f"The file cannot be kept: {error.strerror}.") from error
+            raise _problem(web.HTTPInsufficientStorage, f"The file cannot be saved: {error.strerror}.") from error
         await self.db.write(lambda tx: media.record(tx, sha256=sha256, kind=kind, mime=mime, size_bytes=len(content)))
-        reference = base64.urlsafe_b64encode(json.dumps([sha256, name]).encode()).decode()
+        reference = file_reference(sha256, name)
         return web.json_response({"file": reference, "name": name, "mime": mime, "size": len(content)})
 
     async def _media(self, request: web.Request) -> web.StreamResponse:
@@ -183,7 +235,7 @@ class WebServer:
             raise _problem(web.HTTPNotFound, "There is no such file.")
         path = self.media_files.path(known.kind, sha256)
         if not path.exists():
-            raise _problem(web.HTTPNotFound, "This file is no longer kept.")
+            raise _problem(web.HTTPNotFound, "This file has been deleted.")
         inline = known.mime in _SAFE_INLINE
         disposition = "inline" if inline else "attachment"
         headers = {
@@ -205,7 +257,8 @@ class WebServer:
     async def _health(self, request: web.Request) -> web.Response:
         state = self.state()
         troubled = bool(state["store"]) or any(one["problem"] for one in state["platforms"].values())
-        return web.json_response({"status": "degraded" if troubled else "ok", **state})
+        status = {"status": "degraded" if troubled else "ok"}
+        return web.json_response(status | state if await self.door.is_known(request) else status)
 
     async def _ready(self, request: web.Request) -> web.Response:
         state = self.state()
@@ -213,16 +266,39 @@ class WebServer:
         return web.json_response({"ready": ready}, status=200 if ready else 503)
 
 
-def login_address(host: str, port: int, token: str) -> str:
-    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - told apart, not bound
-    return f"http://{f'[{name}]' if ':' in name else name}:{port}/?token={token}"
+def _describe_failure(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"The chat page could not be opened: port {port} of {host} is in use. Choose another port, then restart: "
+            f"hermes config set platforms.web.port {port + 1 if port < 65535 else 0}"
+        )
+    return (
+        f"The chat page could not be opened at {host}:{port}: {error.strerror}. "
+        "Check platforms.web.host and platforms.web.port: hermes config get platforms.web"
+    )
 
 
 class _TooLarge(web.HTTPClientError):
     status_code = 413
 
 
-def _item(item: Said | timeline.Replied, clean: Callable[[str], str]) -> dict[str, Any]:
+def _named_chat(request: web.Request) -> tuple[str, str]:
+    """Return the chat that a request is about, and its session key."""
+    chat = request.match_info["chat"]
+    if not _CHAT.fullmatch(chat):
+        raise _problem(web.HTTPNotFound, "There is no such chat.")
+    return chat, str(key_of(chat))
+
+
+async def _json_object(request: web.Request) -> dict[str, Any]:
+    try:
+        given = await request.json()
+    except (ValueError, RecursionError):
+        raise _problem(web.HTTPBadRequest, "This is not JSON.") from None
+    return given if isinstance(given, dict) else {}
+
+
+def _item(item: Said | web_chats.Replied, clean: Callable[[str], str]) -> dict[str, Any]:
     """What we said and did is shown without secrets; what the owner wrote is theirs."""
     common = {"text": words(item.parts), "files": files(item.parts), "at_ms": item.at_ms}
     if isinstance(item, Said):
@@ -233,8 +309,14 @@ def _item(item: Said | timeline.Replied, clean: Callable[[str], str]) -> dict[st
     ]
     common["text"] = clean(words(item.parts))
     choices = [asdict(choice) for choice in item.choices]
-    answers = list(item.answers)
-    return {"kind": item.kind, "key": item.key, "answers": answers, "tools": tools, "choices": choices, **common}
+    return common | {
+        "kind": item.kind,
+        "key": item.key,
+        "answers": list(item.answers),
+        "tools": tools,
+        "choices": choices,
+        "failed": item.failed,
+    }
 
 
 def _static_file(name: str) -> web.Response:

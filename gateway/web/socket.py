@@ -13,9 +13,9 @@ from aiohttp import WSMsgType, web
 
 from gateway.errors import GatewayStopping, PlatformUnavailable, StoreUnavailable
 from gateway.messages import Media, Part, Text
-from gateway.platforms.web import Line, Page, WebPlatform
+from gateway.platforms.web import Line, OpenPage, WebPlatform
 from gateway.store import media
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 
 _CHAT = re.compile(r"[a-z0-9]{8,32}")
 _MAX_ID_CHARS = 100
@@ -33,7 +33,7 @@ class PageSocket:
     socket: web.WebSocketResponse
     platform: WebPlatform
     db: Database
-    page: Page = field(default_factory=Page)
+    page: OpenPage = field(default_factory=OpenPage)
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_AT_ONCE))
 
     async def run(self) -> None:
@@ -109,7 +109,7 @@ class PageSocket:
 
     async def _parts(self, line: dict[str, Any]) -> list[Part]:
         text, references = line.get("text", ""), line.get("files", [])
-        if not isinstance(text, str) or any("\ud800" <= character <= "\udfff" for character in text):
+        if not isinstance(text, str) or not is_text(text):
             raise _BadLine('"text" must be a text')
         if not isinstance(references, list) or len(references) > _MAX_FILES:
             raise _BadLine(f"a message may have {_MAX_FILES} files at most")
@@ -126,8 +126,13 @@ class PageSocket:
             raise _BadLine("this file was not uploaded here") from None
         kept = await self.db.read(lambda tx: media.find(tx, sha256))
         if kept is None:
-            raise _BadLine("a file is not here any more; please attach it again")
+            raise _BadLine("a file is no longer available; please attach it again")
         return Media(kind=kept.kind, name=name[:200], mime=kept.mime, size_bytes=kept.size_bytes, sha256=sha256)
+
+
+def is_text(given: str) -> bool:
+    """Tell whether it can be stored: half a surrogate pair cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in given)
 
 
 def _pressed(line: dict[str, Any]) -> tuple[str, str]:

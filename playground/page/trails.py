@@ -58,12 +58,18 @@ class _Weaver:
             self._by_message[row["account"], row["chat"], row["message_id"]] = number
             if row["turn_id"]:
                 self._by_turn[row["turn_id"]].append(number)
+        self._by_reply: dict[int, int] = {}
+        self._answered_turns = {row["turn_id"] for row in self._outbox.values()}
         self._doors: dict[tuple[str, str], Trail] = {}  # by chat
 
     def add(self, row: sqlite3.Row) -> None:
         step = Step(event=row["event"], at_ms=row["at_ms"], detail=_loaded(row["detail"], {}))
         if notice := self._notice(row):
             step.detail = {**step.detail, "about": notice}
+        if row["inbox_id"] is not None and row["outbox_id"] is not None:
+            self._by_reply[row["outbox_id"]] = row["inbox_id"]
+        elif step.event == "answered" and (row["turn_id"] is None or row["turn_id"] not in self._answered_turns):
+            step.detail = {**step.detail, "is_last": True}  # nothing is sent: a decision, or a turn of the terminal
         for trail in self._find(row, step):
             trail.steps.append(step)
 
@@ -100,9 +106,11 @@ class _Weaver:
         return found
 
     def _of_reply(self, reply: sqlite3.Row | None) -> list[Trail]:
-        """A command's answer has no turn, and what a stranger is told answers nothing that was taken."""
+        """Find the trail of a reply without a turn: to a command, a button, or a stranger at the door."""
         if reply is None:
             return []
+        if (pressed := self._by_reply.get(reply["id"])) is not None:
+            return self._of_messages([pressed])
         answered = [(reply["account"], reply["chat"], one) for one in _loaded(reply["answers"], [])]
         if numbers := [self._by_message[one] for one in answered if one in self._by_message]:
             return self._of_messages(numbers)

@@ -7,15 +7,15 @@ from typing import Any
 
 from agent_core.conversation import ListJournal, Message, user
 from agent_core.events import Event, ReasoningDelta, Restarted, TextDelta, Usage
-from agent_core.openai_model import OpenAIModel
-from agent_core.providers import Endpoint
+from agent_core.models.openai import OpenAIModel
+from agent_core.models.providers import Endpoint
+from agent_core.models.retries import Patience, Retries
 from agent_core.result import TurnOutcome
-from agent_core.retries import Patience, Retries
 from agent_core.turn import run_turn
 from playground.model_server import ModelServer
 from tests.agent_core.scripted import CONTEXT
 from tools.base import Tool
-from tools.parts import Text
+from tools.content import Text
 
 SYSTEM = Message(role="system", parts=(Text(text="You are a test."),))
 AMPLE = Patience(connect_seconds=5, first_byte_seconds=60, idle_seconds=60, whole_seconds=60)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import providers
 from agent_core.agent import AIAgent
 from agent_core.conversation import ToolCall, assistant, tool_result, user
 from agent_core.events import Event, TextDelta
+from agent_core.models import providers
 from agent_core.result import tool_names
 from agent_core.trajectory import to_sharegpt
 from hermes_config import environment
@@ -28,6 +28,10 @@ from tools.workplaces import local_workplace
 
 async def test_chat_is_one_line() -> None:
     assert await AIAgent(enabled_toolsets=["core"]).chat("what is 17 * 23?") == "17 * 23 = 391"
+
+
+async def test_the_model_may_be_given_first() -> None:
+    assert await AIAgent("demo", enabled_toolsets=[]).chat("what is 17 * 23?") == "17 * 23 = 391"
 
 
 async def test_run_takes_history_system_and_task() -> None:

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_core.conversation import Message, ToolCall, assistant, tool_result, user
-from agent_core.openai_request import build_request, encode
-from agent_core.providers import Endpoint
+from agent_core.models.openai_request import build_request, encode
+from agent_core.models.providers import Endpoint
 from agent_core.repair import EMPTY, GO_ON, LEFT_OUT, NO_OUTPUT, repair
 from playground.model_rules import find_problem
 from tests.agent_core.scripted import answering, call
-from tools.parts import Location, Media, Text
+from tools.content import Location, Media, Text
 
 ENDPOINT = Endpoint(provider="Test", model="m", base_url="http://127.0.0.1:1/v1", sees_images=True)
 IMAGES = {"aa": "data:image/png;base64,AAAA"}

@@ -7,7 +7,7 @@ from agent_core.conversation import Message, ToolCall, assistant, tool_result, u
 from agent_core.openai_format import conversation_from_openai, message_from_openai, message_to_openai, tool_to_openai
 from agent_core.result import AgentResult, ToolError, TurnOutcome, final_text, tool_names
 from tests.agent_core.scripted import answering, asks, call
-from tools.parts import Text
+from tools.content import Text
 
 LOOK = call("look", '{"at": "it"}')
 OUTCOME = TurnOutcome(

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import sse
-from agent_core.assembly import Assembly, ErrorInStream
 from agent_core.events import Event, Usage, ignore
-from agent_core.sse import EventReader, EventTooLarge
+from agent_core.models import openai_stream
+from agent_core.models.openai_stream import Assembly, ErrorInStream, EventReader, EventTooLarge
 from playground.model_script import ModelAnswer, ScriptedCall
 
 STREAM = (
@@ -30,7 +29,7 @@ def test_events_do_not_depend_on_where_the_bytes_are_cut(cuts: list[int]) -> Non
 
 
 def test_an_event_without_end_is_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 100)
+    monkeypatch.setattr(openai_stream, "MAX_EVENT_BYTES", 100)
     with pytest.raises(EventTooLarge):
         EventReader().feed(b"data: " + b"x" * 200)
     with pytest.raises(EventTooLarge):

@@ -18,8 +18,8 @@ from agent_core.turn import run_turn
 from hermes_config.places import Home
 from tests.agent_core.scripted import CONTEXT, ScriptedModel, answering, asks, call, plain_tool, raising
 from tools.base import Tool, ToolContext, ToolFailed, ToolOutput
-from tools.heard import Heard, Passage, nothing_heard
-from tools.parts import Media, Part, Text
+from tools.content import Media, Part, Text
+from tools.provenance import Passage, Provenance, nothing_heard
 from tools.registry import build_tool
 from tools.workplaces import local_workplace
 
@@ -171,7 +171,7 @@ async def test_a_call_that_only_waits_keeps_nobody_from_running() -> None:
 
 
 async def test_a_call_knows_what_the_conversation_has_heard_before_it() -> None:
-    heard: list[Heard] = []
+    heard: list[Provenance] = []
 
     async def run(arguments: str, context: ToolContext) -> str:
         heard.append(context.heard())
@@ -195,7 +195,7 @@ async def test_a_tool_is_told_its_task_and_its_call() -> None:
     tool = Tool(name="look", toolset="test", description="", schema={}, run=run)
     await the_result(tool)
     (context,) = seen
-    assert context.heard() == Heard(own_words=QUESTION.text)
+    assert context.heard() == Provenance(own_words=QUESTION.text)
     assert replace(context, heard=nothing_heard) == replace(CONTEXT, call_id="call_look")
 
 

@@ -5,9 +5,9 @@ import sqlite3
 import time
 from pathlib import Path
 
-from gateway.access import Rules
-from gateway.intake import Habits, Intake
-from gateway.store.connection import connect
+from gateway.inbound.intake import Intake, IntakePolicy
+from gateway.policies.access import Rules
+from gateway.store.db.connection import connect
 from gateway.store.inbox import waiting_in_all
 from tests.bench.rows import Row, Size
 from tests.bench.scratch import ACCOUNT, inbound, scratch_store
@@ -53,7 +53,9 @@ def measure(size: Size, folder: Path) -> list[Row]:
 
 async def _accepts(folder: Path, writers: int, total: int) -> float:
     async with scratch_store(folder) as db:
-        intake = Intake(db=db, rules=Rules(), habits=Habits(max_waiting_per_session=_MAX_WAITING), wake=lambda: None)
+        intake = Intake(
+            db=db, rules=Rules(), habits=IntakePolicy(max_waiting_per_session=_MAX_WAITING), wake=lambda: None
+        )
         pages = [
             [inbound(f"{writer}-{n // _PER_CHAT}", str(n), _TEXT) for n in range(total // writers)]
             for writer in range(writers)

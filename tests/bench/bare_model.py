@@ -10,7 +10,7 @@ import aiohttp
 
 from agent_core.openai_format import tool_to_openai
 from tests.bench.relay_model import KEY
-from tools.builtin import load_builtin
+from tools.loading import load_builtin
 
 
 class BareModel:

@@ -7,8 +7,8 @@ from statistics import median
 from time import thread_time_ns
 
 from tests.bench.rows import Row, Size, percentile
-from tests.tools.guard.corpus import commands_of, judged
-from tools.guard.reaching import reaches
+from tests.tools.shell_guard.corpus import commands_of, judged
+from tools.shell_guard.reaching import reaches
 
 _ROUNDS: dict[Size, int] = {"full": 15, "quick": 5, "tiny": 1}
 _AIM_MICROSECONDS = 200

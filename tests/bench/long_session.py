@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from agent_core.conversation import Message, ToolCall, assistant, tool_result, user
-from gateway.access import Rules
-from gateway.intake import Intake
+from gateway.inbound.intake import Intake
+from gateway.policies.access import Rules
 from gateway.store import sessions, transcripts, turns
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 from gateway.store.turns import Turn
 from tests.bench.rows import Row, Size
 from tests.bench.scratch import ACCOUNT, inbound, scratch_store

@@ -25,7 +25,7 @@ def measure(size: Size, folder: Path) -> list[Row]:
             running((*module, "tests.bench.relay_floor", model), variables) as (floor_pid, floor_lines),
             running_gateway(folder / "home", with_socket(web=True), at_model(model)) as (pid, _, lines),
         ):
-            floor, link = next(floor_lines).strip(), next(lines).split()[-1]
+            floor, link = next(floor_lines).strip(), next(line.strip() for line in lines if "://" in line)
             return asyncio.run(_measure(size, model, (floor_pid, floor), (pid, link)))
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from gateway.clock import now_ms
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
-from gateway.store.database import Database, open_database
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import BackupPolicy, prepare
 from tests.bench.relay_model import KEY
 
 ACCOUNT = "bench"
@@ -29,7 +29,7 @@ _OURS = ("HERMES_", "GATEWAY_", "TELEGRAM_", "DISCORD_", "SLACK_", "OPENAI_", "O
 async def scratch_store(folder: Path) -> AsyncIterator[Database]:
     folder.mkdir(exist_ok=True)
     path = folder / "state.db"
-    await asyncio.to_thread(prepare, path, Care(backups=folder / "backups"), repair=False)
+    await asyncio.to_thread(prepare, path, BackupPolicy(backups=folder / "backups"), repair=False)
     db = await open_database(path)
     try:
         yield db

@@ -11,8 +11,8 @@ from pathlib import Path
 from agent_core.conversation import Message, assistant, user
 from gateway.messages import SessionKey
 from gateway.store import sessions, transcripts
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 from gateway.store.search import Filter, search
 from tests.bench.rows import Row, Size
 from tests.bench.scratch import scratch_store

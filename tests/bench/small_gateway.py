@@ -9,21 +9,21 @@ from pathlib import Path
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit, TextDelta, Usage
-from gateway.access import Rules
-from gateway.attachments import Attachments
-from gateway.commands.desk import CommandDesk
-from gateway.commands.table import all_commands
-from gateway.delivery import Delivery, Limits
+from gateway.commands.all import all_commands
+from gateway.commands.runner import CommandDesk
 from gateway.errors import MediaUnavailable
-from gateway.intake import Intake
-from gateway.lanes import Lanes
+from gateway.inbound.intake import Intake
+from gateway.media.incoming import Attachments
 from gateway.messages import Media, OutboundMessage, Receipt
+from gateway.outbound.delivery import Delivery, DeliveryLimits
 from gateway.platforms.base import Features, Inlet
-from gateway.platforms.pace import Pace
-from gateway.responder import Responder
+from gateway.platforms.rate_limit import Pace
+from gateway.policies.access import Rules
 from gateway.store import outbox
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
+from gateway.turns.lanes import Lanes
+from gateway.turns.responder import Responder
 from hermes_config.redaction import Redactor
 from hermes_config.settings import AgentSettings, GatewaySettings
 from tests.bench.scratch import ACCOUNT, inbound, scratch_store
@@ -115,7 +115,11 @@ async def small_gateway(folder: Path) -> AsyncIterator[SmallGateway]:
         lanes = Lanes(db, build_responder(db, folder), desk.handle_next, max_turns=settings.max_turns)
         intake = Intake(db=db, rules=Rules(), wake=lanes.wake)
         delivery = Delivery(
-            db, platform, lambda: True, Limits(sends_at_once=settings.max_sends_per_account), redactor=Redactor()
+            db,
+            platform,
+            lambda: True,
+            DeliveryLimits(sends_at_once=settings.max_sends_per_account),
+            redactor=Redactor(),
         )
         lanes.after_commit = delivery.wake
         async with asyncio.TaskGroup() as group:

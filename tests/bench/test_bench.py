@@ -7,7 +7,14 @@ import pytest
 from tests.bench.rows import Row, table
 from tests.bench.runner import BENCHMARKS
 
-LONG = ("background", "memory", "start", "telegram", "three")  # even the smallest run of these takes its time
+LONG = (
+    "background",
+    "looking",
+    "memory",
+    "start",
+    "telegram",
+    "three",
+)  # even the smallest run of these takes its time
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_core.conversation import ListJournal, Message, user
 from agent_core.turn import run_turn
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.bench.rows import Row, Size, percentile
 from tests.bench.small_gateway import InstantModel, SmallGateway, small_gateway
 from tools.base import ToolContext
@@ -56,12 +55,9 @@ def measure(size: Size, folder: Path) -> list[Row]:
     ]
 
 
-async def converse(
-    folder: Path, *, chats: int, messages: int, prepare: Callable[[Transaction], None] = lambda tx: None
-) -> Run:
+async def converse(folder: Path, *, chats: int, messages: int) -> Run:
     """In each chat the next message is said when the last one was answered."""
     async with small_gateway(folder) as gateway:
-        await gateway.db.write(prepare)
         await gateway.ask("warm-up", "0", _TEXT)
         await gateway.settle()
         commits, cpu, began = await _commits(gateway), time.process_time(), time.perf_counter()

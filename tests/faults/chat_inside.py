@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from gateway.delivery import Delivery
 from gateway.messages import OutboundMessage
+from gateway.outbound.delivery import Delivery
 from gateway.store import outbox
 from tests.faults.points import LOOKED_UP, NOT_RECORDED, NOTICE_NOT_RECORDED
 

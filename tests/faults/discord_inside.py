@@ -9,11 +9,11 @@ from discord.http import Route
 
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.discord import identifies, platform
-from gateway.platforms.discord.channels import Channels, Page
-from gateway.platforms.discord.line import Requests
-from gateway.platforms.discord.listening import Listener
+from gateway.platforms.discord.channels import Channels, HistoryPage
+from gateway.platforms.discord.listener import DiscordListener
 from gateway.platforms.discord.platform import DiscordPlatform
-from gateway.platforms.pace import Rate
+from gateway.platforms.discord.transport import Requests
+from gateway.platforms.rate_limit import Rate
 from tests.faults.chat_inside import Reached, carry_tags, send_again_unasked, send_the_newest_first, tag, watch_sends
 from tests.faults.points import HISTORY_READ, TAKEN
 
@@ -38,9 +38,9 @@ def prepare() -> None:
 
 
 def watch_steps(reached: Reached) -> None:
-    read, accept = Listener._read, Channels._accept
+    read, accept = DiscordListener._read, Channels._accept
 
-    async def reading(listener: Listener, channel_id: int, after: int) -> Page | None:
+    async def reading(listener: DiscordListener, channel_id: int, after: int) -> HistoryPage | None:
         page = await read(listener, channel_id, after)
         if page is not None and any(event.messages for event in page.events):
             reached(HISTORY_READ)
@@ -51,7 +51,7 @@ def watch_steps(reached: Reached) -> None:
         if messages:
             reached(TAKEN)
 
-    patch.object(Listener, "_read", reading).start()
+    patch.object(DiscordListener, "_read", reading).start()
     patch.object(Channels, "_accept", accepting).start()
     watch_sends(DiscordPlatform, reached)
 
@@ -70,10 +70,10 @@ def _move_the_cursor_first() -> None:
 
 
 def _read_no_history() -> None:
-    async def reading(listener: Listener, channel_id: int, after: int) -> Page | None:
+    async def reading(listener: DiscordListener, channel_id: int, after: int) -> HistoryPage | None:
         return None
 
-    patch.object(Listener, "_read", reading).start()
+    patch.object(DiscordListener, "_read", reading).start()
 
 
 def _take_any_message_for_ours() -> None:

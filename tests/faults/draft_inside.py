@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from gateway import wiring
-from gateway.drafts import Drafts
+from gateway.outbound.drafts import Drafts
+from gateway.wiring import app
 from tests.faults.draft_points import (
     ANSWERING,
     BEGUN,
@@ -51,7 +51,7 @@ def watch_steps(reached: Reached) -> None:
 
 def _wrap_each(wrap: Callable[[Any], None]) -> None:
     """Each platform with drafts, before anybody holds it."""
-    build = vars(wiring)["build_live_reply"]  # perhaps wrapped already
+    build = vars(app)["build_live_reply"]  # perhaps wrapped already
 
     def building(*given: Any) -> Any:
         live = build(*given)
@@ -60,7 +60,7 @@ def _wrap_each(wrap: Callable[[Any], None]) -> None:
             wrap(platform)
         return live
 
-    patch.object(wiring, "build_live_reply", building).start()
+    patch.object(app, "build_live_reply", building).start()
 
 
 def _hurry(platform: Any) -> None:

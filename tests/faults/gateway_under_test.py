@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from agent_core import demo_model
-from gateway import wiring
+from agent_core.models import demo
 from gateway.platforms import socket
-from gateway.store import database, trail
-from gateway.store.connection import Transaction
-from gateway.store.mark import Mark
-from gateway.watchers import Watchers
+from gateway.processes.watcher import Watchers
+from gateway.store import trail
+from gateway.store.db import database
+from gateway.store.db.commit_counter import CommitCounter
+from gateway.store.db.connection import Transaction
+from gateway.wiring import app
 from hermes_cli.main import main as hermes
 from tests.faults.points import ACKED, NOT_RECORDED, TOOL_BEGUN, TOOL_DONE, WRITTEN
 from tools.base import ToolContext
@@ -103,21 +104,23 @@ class KillPoint:
             if self._due and sql == "COMMIT":
                 _die()
 
-        def traced(connection: sqlite3.Connection, units: Sequence[database.Unit[Any]], mark: Mark) -> Any:
+        def traced(connection: sqlite3.Connection, units: Sequence[database.Unit[Any]], mark: CommitCounter) -> Any:
             connection.set_trace_callback(on_statement)
             return commit_together(connection, units, mark)
 
         patch.object(database, "_commit_together", traced).start()
 
     def _watch_end_of_commit(self) -> None:
-        write = Mark.write
+        write = CommitCounter.write
 
-        def writing(mark: Mark, commits: int) -> None:  # the first thing done after a COMMIT, in the same thread
+        def writing(
+            mark: CommitCounter, commits: int
+        ) -> None:  # the first thing done after a COMMIT, in the same thread
             if self._due:
                 _die()
             write(mark, commits)
 
-        patch.object(Mark, "write", writing).start()
+        patch.object(CommitCounter, "write", writing).start()
 
 
 def _watch_socket(reached: Callable[[str], None]) -> None:
@@ -183,8 +186,8 @@ def main() -> None:
     if options.kill_at:
         point.arm(watch_steps)
     _register_tool(options.effects, point)
-    patch.object(demo_model, "MAX_RESULT_CHARS", 100_000).start()  # else it could give no long answer
-    patch.object(wiring, "Watchers", partial(Watchers, look_seconds=0.05, gather_seconds=0.1)).start()
+    patch.object(demo, "MAX_RESULT_CHARS", 100_000).start()  # else it could give no long answer
+    patch.object(app, "Watchers", partial(Watchers, look_seconds=0.05, gather_seconds=0.1)).start()
     sys.argv = ["hermes", "gateway", "run"]
     hermes()
 

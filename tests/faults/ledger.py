@@ -15,7 +15,7 @@ from itertools import pairwise
 _INTERRUPTED = "interrupted by a restart"
 _GAVE_UP = "have given it up"
 _BROKEN = "went wrong inside Hermes"
-_STOPPED = ("Stopped.", "A new conversation begins")
+_STOPPED = ("Stopped.", "Stopped what I was doing.")
 _FULL = "messages are waiting already"
 
 

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from unittest.mock import patch
 
 from gateway.messages import InboundMessage
-from gateway.platforms.pace import Rate
-from gateway.platforms.slack import catching_up, platform
-from gateway.platforms.slack.api import Api, Wire
-from gateway.platforms.slack.catching_up import CatchingUp
-from gateway.platforms.slack.listener import Listener
+from gateway.platforms.rate_limit import Rate
+from gateway.platforms.slack import backfill, platform
+from gateway.platforms.slack.backfill import CatchingUp
+from gateway.platforms.slack.channels import SlackChannel
+from gateway.platforms.slack.listener import SlackListener
 from gateway.platforms.slack.platform import SlackPlatform
-from gateway.platforms.slack.rooms import Room
-from gateway.platforms.slack.sockets import Socket
+from gateway.platforms.slack.socket import SlackSocket
+from gateway.platforms.slack.web_api import Api, Wire
 from tests.faults.chat_inside import Reached, carry_tags, send_again_unasked, send_the_newest_first, tag, watch_sends
 from tests.faults.points import ACKED, HISTORY_READ, TAKEN
 
@@ -30,24 +30,24 @@ def prepare() -> None:
 
 
 def watch_steps(reached: Reached) -> None:
-    take, accept, answer = CatchingUp._take, Listener.accept, Socket._answer
+    take, accept, answer = CatchingUp._take, SlackListener.accept, SlackSocket._answer
 
-    async def taking(reader: CatchingUp, room: Room, shown: list[Wire]) -> int:
+    async def taking(reader: CatchingUp, room: SlackChannel, shown: list[Wire]) -> int:
         if shown:
             reached(HISTORY_READ)
         return await take(reader, room, shown)
 
-    async def accepting(listener: Listener, room: Room, messages: Sequence[InboundMessage]) -> None:
+    async def accepting(listener: SlackListener, room: SlackChannel, messages: Sequence[InboundMessage]) -> None:
         await accept(listener, room, messages)
         reached(TAKEN)
 
-    async def answering(socket: Socket, envelope: Wire) -> None:
+    async def answering(socket: SlackSocket, envelope: Wire) -> None:
         await answer(socket, envelope)
         reached(ACKED)
 
     patch.object(CatchingUp, "_take", taking).start()
-    patch.object(Listener, "accept", accepting).start()
-    patch.object(Socket, "_answer", answering).start()
+    patch.object(SlackListener, "accept", accepting).start()
+    patch.object(SlackSocket, "_answer", answering).start()
     watch_sends(SlackPlatform, reached)
 
 
@@ -56,34 +56,34 @@ def watch_steps(reached: Reached) -> None:
 
 def _ack_first() -> None:
     """And nobody looks for conversations that were never heard of: that would bring it all the same."""
-    answer = Socket._answer
+    answer = SlackSocket._answer
 
     async def looking(reader: CatchingUp) -> None:
         return None
 
-    async def answering(socket: Socket, envelope: Wire) -> None:
+    async def answering(socket: SlackSocket, envelope: Wire) -> None:
         await socket._link.send_json({"envelope_id": envelope["envelope_id"]})
         await answer(socket, envelope)
 
-    patch.object(Socket, "_answer", answering).start()
+    patch.object(SlackSocket, "_answer", answering).start()
     patch.object(CatchingUp, "_look_for_unheard", looking).start()
 
 
 def _move_the_cursor_first() -> None:
     """And nothing before it is read over again: that would bring it all the same."""
-    accept = Listener.accept
+    accept = SlackListener.accept
 
-    async def accepting(listener: Listener, room: Room, messages: Sequence[InboundMessage]) -> None:
+    async def accepting(listener: SlackListener, room: SlackChannel, messages: Sequence[InboundMessage]) -> None:
         behind_it = f"{float(max(one.message_id for one in messages)) + 0.001:.6f}"
         await listener.inlet.accept((), room.cursor(behind_it))
         await accept(listener, room, messages)
 
-    patch.object(Listener, "accept", accepting).start()
-    patch.object(catching_up, "_OVERLAP_SECONDS", 0).start()
+    patch.object(SlackListener, "accept", accepting).start()
+    patch.object(backfill, "_OVERLAP_SECONDS", 0).start()
 
 
 def _read_no_history() -> None:
-    async def reading(reader: CatchingUp, room: Room) -> int:
+    async def reading(reader: CatchingUp, room: SlackChannel) -> int:
         return 0
 
     patch.object(CatchingUp, "_read", reading).start()

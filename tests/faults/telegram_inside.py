@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from unittest.mock import patch
 
-from gateway.delivery import Delivery
-from gateway.platforms.telegram.line import ListeningBot
+from gateway.outbound.delivery import Delivery
+from gateway.platforms.telegram.listener import Position, TelegramListener
+from gateway.platforms.telegram.parsing import KINDS_WE_READ
 from gateway.platforms.telegram.platform import TelegramPlatform
-from gateway.platforms.telegram.polls import Listener, Position
-from gateway.platforms.telegram.updates import KINDS_WE_READ
+from gateway.platforms.telegram.transport import ListeningBot
 from gateway.store import outbox
 from tests.faults.chat_inside import Reached, carry_tags, send_again_unasked, send_the_newest_first, tag, watch_sends
 from tests.faults.points import TAKEN
@@ -28,14 +28,14 @@ def prepare() -> None:
 
 
 def watch_steps(reached: Reached) -> None:
-    take = Listener._take
+    take = TelegramListener._take
 
-    async def taking(listener: Listener, page: list[dict[str, Any]]) -> Position:
+    async def taking(listener: TelegramListener, page: list[dict[str, Any]]) -> Position:
         position = await take(listener, page)
         reached(TAKEN)
         return position
 
-    patch.object(Listener, "_take", taking).start()
+    patch.object(TelegramListener, "_take", taking).start()
     watch_sends(TelegramPlatform, reached)
 
 
@@ -43,14 +43,14 @@ def watch_steps(reached: Reached) -> None:
 
 
 def _confirm_before_it_is_ours() -> None:
-    take = Listener._take
+    take = TelegramListener._take
 
-    async def taking(listener: Listener, page: list[dict[str, Any]]) -> Position:
+    async def taking(listener: TelegramListener, page: list[dict[str, Any]]) -> Position:
         offset = max(update["update_id"] for update in page) + 1
         await listener.bot.updates(offset, KINDS_WE_READ, wait_seconds=0)
         return await take(listener, page)
 
-    patch.object(Listener, "_take", taking).start()
+    patch.object(TelegramListener, "_take", taking).start()
 
 
 def _say_nothing_of_doubt() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from gateway.clock import now_ms
-from gateway.store.database import open_database
+from gateway.store.db.database import open_database
 from gateway.store.processes import StoredProcesses
 from tests.faults.stage import SocketStage, on_stage
 from tests.gateway.background import until
-from tools.backends import kept
+from tools.backends import supervised
 from tools.backends.base import Command
 from tools.backends.local import LocalBackend
 from tools.process_book import Process
@@ -26,7 +26,7 @@ async def started() -> AsyncIterator[list[Process]]:
     """Nothing of them is left when a test fails, either."""
     started: list[Process] = []
     yield started
-    await asyncio.gather(*(kept.kill(process.spawned) for process in started))
+    await asyncio.gather(*(supervised.kill(process.spawned) for process in started))
 
 
 async def start(stage: SocketStage, folder: Path, command: str) -> Process:
@@ -54,7 +54,7 @@ async def start(stage: SocketStage, folder: Path, command: str) -> Process:
 
 async def ended(process: Process) -> None:
     async with asyncio.timeout(10):
-        while kept.is_running(process.spawned):
+        while supervised.is_running(process.spawned):
             await asyncio.sleep(0.01)
 
 
@@ -93,4 +93,4 @@ async def test_killed_and_started_again_nothing_of_the_output_is_missing_or_told
         assert not verdict.offences, verdict
         [end] = stage.ledger.notices("a", ") ended ")
         assert f"({dying.id}) ended while I was away with exit code 3" in end.text
-        assert kept.is_running(living.spawned)  # neither a kill nor an orderly stop of ours ends it
+        assert supervised.is_running(living.spawned)  # neither a kill nor an orderly stop of ours ends it

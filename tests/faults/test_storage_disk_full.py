@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access import Rules
 from gateway.errors import StoreUnavailable
-from gateway.intake import Habits, Intake
+from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.messages import Cursor
-from gateway.store import cursors
-from gateway.store.backup import backups, make_backup
-from gateway.store.connection import Transaction
-from gateway.store.database import Database, open_database
-from gateway.store.prepare import Care, prepare
+from gateway.policies.access import Rules
+from gateway.store import chats
+from gateway.store.db.backup import backups, make_backup
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import BackupPolicy, prepare
 from tests.gateway.store.rows import ANN, inbound
 from tests.gateway.store.small_disk import SmallDisk, small_disk
 
@@ -28,12 +28,12 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 @pytest.fixture
-def care(disk: SmallDisk) -> Care:
-    return Care(backups=disk.root / "backups", busy_timeout_seconds=0.5)
+def care(disk: SmallDisk) -> BackupPolicy:
+    return BackupPolicy(backups=disk.root / "backups", busy_timeout_seconds=0.5)
 
 
 @pytest.fixture
-async def db(disk: SmallDisk, care: Care) -> AsyncIterator[Database]:
+async def db(disk: SmallDisk, care: BackupPolicy) -> AsyncIterator[Database]:
     prepare(disk.root / "state.db", care, repair=True)
     db = await open_database(disk.root / "state.db", busy_timeout_seconds=0.5)
     yield db
@@ -43,7 +43,7 @@ async def db(disk: SmallDisk, care: Care) -> AsyncIterator[Database]:
 @pytest.fixture
 def intake(db: Database) -> Intake:
     rules = Rules(allowed_users=frozenset({ANN.id}))
-    return Intake(db=db, rules=rules, habits=Habits(max_waiting_per_session=MANY), wake=lambda: None)
+    return Intake(db=db, rules=rules, habits=IntakePolicy(max_waiting_per_session=MANY), wake=lambda: None)
 
 
 async def offer(intake: Intake, *names: str) -> bool:
@@ -72,7 +72,7 @@ async def test_what_does_not_fit_is_refused_and_what_was_taken_stays(
     for number in range(5):
         assert not await offer(intake, f"refused {number}")
     assert await db.read(accepted) == taken
-    assert await db.read(lambda tx: cursors.get(tx, "telegram", "updates")) == taken[-1]
+    assert await db.read(lambda tx: chats.get(tx, "telegram", "updates")) == taken[-1]
 
     disk.free()
     assert await offer(intake, "after", "that")
@@ -96,7 +96,7 @@ async def test_a_page_of_messages_is_taken_whole_or_not_at_all(disk: SmallDisk, 
     disk.fill(leave_bytes=100 * 1024)
     assert not await offer(intake, *(str(number) for number in range(200)))
     assert await db.read(accepted) == []
-    assert await db.read(lambda tx: cursors.get(tx, "telegram", "updates")) == ""
+    assert await db.read(lambda tx: chats.get(tx, "telegram", "updates")) == ""
 
 
 async def test_something_small_that_still_fits_does_not_hide_a_full_disk(
@@ -115,7 +115,7 @@ async def test_something_small_that_still_fits_does_not_hide_a_full_disk(
 async def test_work_that_was_accepted_waits_for_room(
     disk: SmallDisk, db: Database, intake: Intake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.store.database._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.store.db.database._RETRY_SECONDS", 0.01)
     assert await offer(intake, "first")
     disk.fill()
     big = "x" * 500_000
@@ -131,7 +131,7 @@ async def test_work_that_was_accepted_waits_for_room(
     assert await db.read(lambda tx: tx.count("SELECT COUNT(*) FROM notices WHERE length(text) > 1000")) == 1
 
 
-async def test_everything_taken_is_there_after_a_restart(disk: SmallDisk, care: Care) -> None:
+async def test_everything_taken_is_there_after_a_restart(disk: SmallDisk, care: BackupPolicy) -> None:
     path = disk.root / "state.db"
     prepare(path, care, repair=True)
     taken: list[str] = []
@@ -140,7 +140,7 @@ async def test_everything_taken_is_there_after_a_restart(disk: SmallDisk, care: 
         intake = Intake(
             db=db,
             rules=Rules(allowed_users=frozenset({ANN.id})),
-            habits=Habits(max_waiting_per_session=MANY),
+            habits=IntakePolicy(max_waiting_per_session=MANY),
             wake=lambda: None,
         )
         disk.fill(leave_bytes=100 * 1024)
@@ -157,7 +157,7 @@ async def test_everything_taken_is_there_after_a_restart(disk: SmallDisk, care: 
     await db.close()
 
 
-async def test_a_start_on_a_full_disk_says_so_and_succeeds_later(disk: SmallDisk, care: Care) -> None:
+async def test_a_start_on_a_full_disk_says_so_and_succeeds_later(disk: SmallDisk, care: BackupPolicy) -> None:
     path = disk.root / "state.db"
     disk.fill()
     with pytest.raises(StoreUnavailable, match=r"disk is full|No space left|failed"):
@@ -167,7 +167,7 @@ async def test_a_start_on_a_full_disk_says_so_and_succeeds_later(disk: SmallDisk
 
 
 async def test_a_backup_that_does_not_fit_leaves_no_rubbish(
-    disk: SmallDisk, db: Database, intake: Intake, care: Care
+    disk: SmallDisk, db: Database, intake: Intake, care: BackupPolicy
 ) -> None:
     assert await offer(intake, *(str(number) for number in range(50)))
     make_backup(db.path, care.backups, keep=5)

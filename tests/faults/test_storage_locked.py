@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access import Rules
 from gateway.errors import StoreUnavailable
-from gateway.intake import Habits, Intake
-from gateway.store.connection import Transaction
-from gateway.store.database import open_database
-from gateway.store.prepare import Care, prepare
+from gateway.inbound.intake import Intake, IntakePolicy
+from gateway.policies.access import Rules
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import open_database
+from gateway.store.db.prepare import BackupPolicy, prepare
 from tests.gateway.store.others import HOLDS_THE_FILE, other
 from tests.gateway.store.rows import ANN, inbound
 
 
 @pytest.fixture
-def care(tmp_path: Path) -> Care:
-    return Care(backups=tmp_path / "backups", busy_timeout_seconds=0.1)
+def care(tmp_path: Path) -> BackupPolicy:
+    return BackupPolicy(backups=tmp_path / "backups", busy_timeout_seconds=0.1)
 
 
 def accepted(tx: Transaction) -> list[str]:
@@ -25,12 +25,12 @@ def accepted(tx: Transaction) -> list[str]:
 
 
 @pytest.mark.parametrize("hold", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
-async def test_a_held_file_takes_nothing_and_recovers(tmp_path: Path, care: Care, hold: str) -> None:
+async def test_a_held_file_takes_nothing_and_recovers(tmp_path: Path, care: BackupPolicy, hold: str) -> None:
     path = tmp_path / "state.db"
     prepare(path, care, repair=True)
     db = await open_database(path, busy_timeout_seconds=0.1)
     rules = Rules(allowed_users=frozenset({ANN.id}))
-    intake = Intake(db=db, rules=rules, habits=Habits(max_waiting_per_session=100), wake=lambda: None)
+    intake = Intake(db=db, rules=rules, habits=IntakePolicy(max_waiting_per_session=100), wake=lambda: None)
 
     async def offer(name: str) -> None:
         await intake.accept([inbound(name, message_id=name)], None, account="telegram", local=False)
@@ -51,7 +51,7 @@ async def test_a_held_file_takes_nothing_and_recovers(tmp_path: Path, care: Care
 
 async def test_a_short_hold_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    prepare(path, Care(backups=tmp_path / "backups"), repair=True)
+    prepare(path, BackupPolicy(backups=tmp_path / "backups"), repair=True)
     db = await open_database(path, busy_timeout_seconds=30)
     with other(HOLDS_THE_FILE, str(path)) as holder:
         holder.wait_for("ready")
@@ -63,7 +63,7 @@ async def test_a_short_hold_is_waited_for(tmp_path: Path) -> None:
     await db.close()
 
 
-def test_a_start_finds_the_file_held_and_starts_when_it_is_let_go(tmp_path: Path, care: Care) -> None:
+def test_a_start_finds_the_file_held_and_starts_when_it_is_let_go(tmp_path: Path, care: BackupPolicy) -> None:
     path = tmp_path / "state.db"
     prepare(path, care, repair=True)
     for hold in ("BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"):
@@ -75,7 +75,7 @@ def test_a_start_finds_the_file_held_and_starts_when_it_is_let_go(tmp_path: Path
         assert prepare(path, care, repair=True) == []
 
 
-def test_a_holder_who_was_killed_holds_nothing(tmp_path: Path, care: Care) -> None:
+def test_a_holder_who_was_killed_holds_nothing(tmp_path: Path, care: BackupPolicy) -> None:
     path = tmp_path / "state.db"
     prepare(path, care, repair=True)
     with other(HOLDS_THE_FILE, str(path), "BEGIN EXCLUSIVE") as holder:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.backup import make_backup
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.backup import make_backup
+from gateway.store.db.prepare import BackupPolicy, prepare
 from tests.gateway.store.others import other
 from tests.gateway.store.rows import notes_in
 
@@ -14,12 +14,12 @@ COMMITS = 30
 WRITES_AND_WAITS = """
 import asyncio, sys
 from pathlib import Path
-from gateway.store.database import open_database
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.database import open_database
+from gateway.store.db.prepare import BackupPolicy, prepare
 
 async def main():
     path = Path(sys.argv[1])
-    prepare(path, Care(backups=path.parent / "backups"), repair=True)
+    prepare(path, BackupPolicy(backups=path.parent / "backups"), repair=True)
     db = await open_database(path)
     for number in range(int(sys.argv[2])):
         text = f"{number} " + "x" * 3000
@@ -55,7 +55,7 @@ def ours(path: Path) -> list[str]:
 
 def test_a_kill_alone_loses_nothing_and_nothing_is_said(home: Path) -> None:
     path = home / "state.db"
-    assert prepare(path, Care(backups=home / "backups"), repair=True) == []
+    assert prepare(path, BackupPolicy(backups=home / "backups"), repair=True) == []
     assert len(ours(path)) == COMMITS
 
 
@@ -64,14 +64,14 @@ def test_a_cut_log_is_told_with_the_number_of_lost_commits(home: Path, share: fl
     path, log = home / "state.db", home / "state.db-wal"
     with log.open("r+b") as file:
         file.truncate(int(log.stat().st_size * share))
-    [notice] = prepare(path, Care(backups=home / "backups"), repair=True)
+    [notice] = prepare(path, BackupPolicy(backups=home / "backups"), repair=True)
     left = len(ours(path)) if share else 0
     assert left < COMMITS
     if share:
         assert f"lost its last {COMMITS - left} commits" in notice
     assert "may be missing" in notice
     assert notes_in(path)[-1] == notice
-    assert prepare(path, Care(backups=home / "backups"), repair=True) == []  # told once
+    assert prepare(path, BackupPolicy(backups=home / "backups"), repair=True) == []  # told once
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
@@ -81,7 +81,7 @@ def test_a_flipped_byte_in_the_log_is_told(home: Path, share: float) -> None:
     content = bytearray(log.read_bytes())
     content[int(len(content) * share)] ^= 0x10
     log.write_bytes(content)
-    [notice] = prepare(path, Care(backups=home / "backups"), repair=True)
+    [notice] = prepare(path, BackupPolicy(backups=home / "backups"), repair=True)
     assert f"lost its last {COMMITS - len(ours(path))} commits" in notice
 
 
@@ -89,12 +89,12 @@ def test_a_log_that_is_gone_is_told(home: Path) -> None:
     path = home / "state.db"
     (home / "state.db-wal").unlink()
     (home / "state.db-shm").unlink(missing_ok=True)
-    [notice] = prepare(path, Care(backups=home / "backups"), repair=True)
+    [notice] = prepare(path, BackupPolicy(backups=home / "backups"), repair=True)
     assert "may be missing" in notice
 
 
 def test_a_database_that_is_gone_is_restored_from_its_backup(home: Path) -> None:
-    path, care = home / "state.db", Care(backups=home / "backups")
+    path, care = home / "state.db", BackupPolicy(backups=home / "backups")
     make_backup(path, care.backups, keep=1)
     path.unlink()
     [notice] = prepare(path, care, repair=True)
@@ -106,7 +106,7 @@ def test_a_database_that_is_gone_is_restored_from_its_backup(home: Path) -> None
 def test_a_database_that_is_gone_without_a_backup_is_told(home: Path) -> None:
     path = home / "state.db"
     path.unlink()
-    [notice] = prepare(path, Care(backups=home / "backups"), repair=True)
+    [notice] = prepare(path, BackupPolicy(backups=home / "backups"), repair=True)
     assert "state.db is gone" in notice
     assert "starts empty" in notice
     assert notes_in(path) == [notice]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import StoreUnavailable
-from gateway.store.database import open_database
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.database import open_database
+from gateway.store.db.prepare import BackupPolicy, prepare
 from tests.gateway.store.rows import notes, put_note
 from tests.privileges import bound_by_file_modes, give_up_override
 
@@ -17,16 +17,16 @@ from tests.privileges import bound_by_file_modes, give_up_override
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "state.db"
-    prepare(path, Care(backups=tmp_path / "backups"), repair=True)
+    prepare(path, BackupPolicy(backups=tmp_path / "backups"), repair=True)
     return path
 
 
 @pytest.fixture
-def care(tmp_path: Path) -> Care:
-    return Care(backups=tmp_path / "backups", busy_timeout_seconds=0.1)
+def care(tmp_path: Path) -> BackupPolicy:
+    return BackupPolicy(backups=tmp_path / "backups", busy_timeout_seconds=0.1)
 
 
-def test_a_read_only_file_is_explained_and_left_alone(path: Path, care: Care) -> None:
+def test_a_read_only_file_is_explained_and_left_alone(path: Path, care: BackupPolicy) -> None:
     before = path.read_bytes()
     path.chmod(0o400)
     with bound_by_file_modes():
@@ -41,7 +41,7 @@ def test_a_read_only_file_is_explained_and_left_alone(path: Path, care: Care) ->
 
 
 @pytest.mark.parametrize("closed", ["the file", "the folder"])
-def test_what_may_not_be_read_is_not_taken_for_damaged_or_gone(path: Path, care: Care, closed: str) -> None:
+def test_what_may_not_be_read_is_not_taken_for_damaged_or_gone(path: Path, care: BackupPolicy, closed: str) -> None:
     which, mode = (path, 0o600) if closed == "the file" else (path.parent, 0o700)
     before = path.read_bytes()
     which.chmod(0)

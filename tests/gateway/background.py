@@ -9,15 +9,15 @@ from typing import Any
 
 from gateway.clock import now_ms
 from gateway.messages import Sender, SessionKey
+from gateway.processes.watcher import Watchers
 from gateway.store import turns
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 from gateway.store.processes import StoredProcesses
-from gateway.watchers import Watchers
 from tests.gateway.scene import rows
 from tests.gateway.store.exchange import begin
 from tests.gateway.store.rows import ANN, KEY
-from tools.backends import kept
+from tools.backends import supervised
 from tools.backends.base import Command
 from tools.backends.local import LocalBackend
 from tools.process_book import Process
@@ -63,12 +63,12 @@ class Background:
 
     async def ended(self, *started: Process) -> None:
         async with asyncio.timeout(10):
-            while any(kept.is_running(process.spawned) for process in started or self.started):
+            while any(supervised.is_running(process.spawned) for process in started or self.started):
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def wrote(self, process: Process, size_bytes: int) -> None:
         async with asyncio.timeout(10):
-            while kept.standing(process.spawned).output_bytes < size_bytes:
+            while supervised.standing(process.spawned).output_bytes < size_bytes:
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def due(self) -> None:
@@ -103,7 +103,7 @@ async def in_background(db: Database, folder: Path) -> AsyncIterator[Background]
     try:
         yield stage
     finally:
-        await asyncio.gather(*(kept.kill(process.spawned) for process in stage.started))
+        await asyncio.gather(*(supervised.kill(process.spawned) for process in stage.started))
 
 
 def make_watchers(db: Database, **options: Any) -> Watchers:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.database import Database, open_database
-from gateway.store.prepare import Care, prepare
-from gateway.watchers import Watchers
+from gateway.processes.watcher import Watchers
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import BackupPolicy, prepare
 from tests.gateway.background import Background, in_background, make_watchers
 
 
@@ -15,7 +15,7 @@ from tests.gateway.background import Background, in_background, make_watchers
 async def db(tmp_path: Path) -> AsyncIterator[Database]:
     """Gives up on a locked file soon, so that tests can make it unavailable."""
     path = tmp_path / "state.db"
-    prepare(path, Care(backups=tmp_path / "backups"), repair=False)
+    prepare(path, BackupPolicy(backups=tmp_path / "backups"), repair=False)
     opened = await open_database(path, busy_timeout_seconds=0.05)
     yield opened
     await opened.close()

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from gateway.errors import DeliveryRejected
 from gateway.messages import Address, OutboundMessage, Receipt
-from gateway.platforms.base import DraftStyle, Known, Mark
-from gateway.platforms.pace import Pace
+from gateway.platforms.base import DraftStyle, KnownMessages, Mark
+from gateway.platforms.rate_limit import Pace
 from tests.gateway.scene import Pigeon
 
 STYLE = DraftStyle(interval_seconds=0.001, max_units=1000)
@@ -29,7 +29,7 @@ class Easel(Pigeon):
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     before: Callable[[str], Awaitable[None]] = _willing
     behind: Callable[[str], Awaitable[None]] = _willing
-    known: list[Known] = field(default_factory=list)
+    known: list[KnownMessages] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     pace: Pace = field(default_factory=Pace)
     keys: dict[str, str] = field(default_factory=dict)  # of drafts, by message id
@@ -50,7 +50,7 @@ class Easel(Pigeon):
         await self._end(what)
         return Receipt(message_id=message_id)
 
-    async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
+    async def find_draft(self, draft: OutboundMessage, known: KnownMessages) -> Receipt | None:
         self.known.append(known)
         await self._begin("find")
         found = next((one for one in self.shown if self.keys.get(one) == draft.key), None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -14,22 +15,22 @@ import pytest
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit, Usage
 from agent_core.model import Model
-from gateway.access import Rules
-from gateway.attachments import Attachments, Fetch
-from gateway.commands.desk import CommandDesk
+from gateway.commands.all import all_commands
 from gateway.commands.registry import Commands
-from gateway.commands.table import all_commands
-from gateway.delivery import Delivery, Limits
+from gateway.commands.runner import CommandDesk
 from gateway.errors import MediaUnavailable, StoreUnavailable
-from gateway.intake import Habits, Intake
-from gateway.lanes import Lanes
+from gateway.inbound.intake import Intake, IntakePolicy
+from gateway.media.incoming import Attachments, Fetch
 from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
+from gateway.outbound.delivery import Delivery, DeliveryLimits
 from gateway.platforms.base import Features, Inlet
-from gateway.platforms.pace import Pace
-from gateway.responder import Responder
-from gateway.store.busy import BusyMode
-from gateway.store.database import Database
+from gateway.platforms.rate_limit import Pace
+from gateway.policies.access import Rules
+from gateway.store.db.database import Database
+from gateway.store.inbox import BusyMode
 from gateway.store.media import MediaFiles
+from gateway.turns.lanes import Lanes
+from gateway.turns.responder import Responder
 from hermes_config.redaction import Redactor
 from tools.base import Tool
 
@@ -88,6 +89,11 @@ def locked(path: Path) -> Iterator[None]:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
+
+
+def set_clock_back(monkeypatch: pytest.MonkeyPatch, *, ms: int = 3_600_000) -> None:
+    wall_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: wall_ns() - ms * 1_000_000)
 
 
 async def refused_twice(db: Database) -> None:
@@ -212,11 +218,11 @@ def make_small(
     responder = replace(make_responder(db, model, tools=tools, fetch=fetch), steers=busy_mode == "steer")
     lanes = Lanes(db, responder, desk.handle_next, max_turns=max_turns)
     platform = platform or Pigeon()
-    delivery = Delivery(db, platform, lambda: True, Limits(), redactor=Redactor())
+    delivery = Delivery(db, platform, lambda: True, DeliveryLimits(), redactor=Redactor())
     intake = Intake(
         db=db,
         rules=Rules(),
-        habits=Habits(max_waiting_per_session=max_waiting, busy_mode=busy_mode),
+        habits=IntakePolicy(max_waiting_per_session=max_waiting, busy_mode=busy_mode),
         wake=lanes.wake,
         wake_delivery=delivery.wake,
     )

@@ -12,8 +12,8 @@ from agent_core.events import Emit
 from agent_core.history import arrange
 from gateway.messages import InboundMessage, Media, Text
 from gateway.store import turns
-from gateway.store.busy import BusyMode
-from gateway.store.database import Database
+from gateway.store.db.database import Database
+from gateway.store.inbox import BusyMode
 from tests.agent_core.scripted import ScriptedModel, asks, call
 from tests.gateway.scene import PacedModel, Small, deletion_of, inbound, make_small, rows, running, soon
 from tools.base import Tool, ToolContext

@@ -15,7 +15,8 @@ from gateway import daemon
 from gateway.daemon import run_gateway
 from gateway.errors import StoreUnavailable
 from gateway.lock import read_state
-from gateway.wiring import Gateway
+from gateway.store.db.commit_counter import is_sealed
+from gateway.wiring.app import Gateway
 from hermes_config.places import Home
 from hermes_config.platform_settings import PlatformsSettings, SocketSettings, WebSettings
 from hermes_config.settings import Settings, StoreSettings
@@ -84,6 +85,20 @@ async def test_it_serves_until_it_is_told_to_stop(home: Home) -> None:
     assert read_state(home.lock_file) is None
 
 
+async def test_a_closed_terminal_does_not_end_one_that_was_started_to_outlive_it(home: Home) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        life = Life(home)
+        await soon(life.ready.wait())
+        os.kill(os.getpid(), signal.SIGHUP)
+        async with connect(home.socket) as client:
+            await client.say("what is 17 * 23?", message_id="1")
+            assert "391" in (await client.hear())["text"]
+        await life.stop()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 async def test_it_waits_for_a_store_that_cannot_be_used_and_then_serves(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,3 +153,20 @@ async def test_nobody_to_tell_that_it_is_ready_is_no_reason_to_end(home: Home, t
         await client.say("what is 2 + 2?", message_id="1")
         assert "4" in (await client.hear())["text"]
     await life.stop()
+
+
+async def test_a_store_is_sealed_by_an_orderly_end_and_by_no_other(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = Life(home)
+    await soon(life.ready.wait())
+    assert not is_sealed(home.database)
+    await life.stop()
+    assert is_sealed(home.database)
+    life = Life(home)
+    await soon(life.ready.wait())
+    async with connect(home.socket) as client:
+        await client.say("hello", message_id="1")
+        await client.hear()
+    life.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await soon(life.task)
+    assert not is_sealed(home.database)

@@ -6,15 +6,15 @@ import pytest
 
 from agent_core.conversation import ToolCall, tool_result
 from agent_core.events import Done, Event, ReasoningDelta, Restarted, TextDelta, ToolFinished, ToolStarted
-from gateway.live_reply import LiveReply
 from gateway.messages import Address, Choice, Location, Media, Part, Progress, Quote, Text
+from gateway.outbound.live_reply import LiveReply
 from gateway.store import outbox
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 from hermes_config.redaction import HIDDEN, NOTE, Redactor
+from tests.gateway.outbound.test_delivery import delivering, put
+from tests.gateway.outbound.test_live_reply import turn_in
 from tests.gateway.scene import ACCOUNT, Pigeon, rows, soon
-from tests.gateway.test_delivery import delivering, put
-from tests.gateway.test_live_reply import turn_in
 
 KEY = "canary-4711-in-the-mine"
 REDACTOR = Redactor([KEY])

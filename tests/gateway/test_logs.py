@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,3 +140,25 @@ def test_what_libraries_log_passes_the_same_filter(capfd: pytest.CaptureFixture[
     [line] = lines(capfd)
     assert (line["level"], line["logger"], line["event"]) == ("error", "aiohttp.server", "no luck with [hidden]")
     assert "the key [hidden] is wrong" in line["exception"]
+
+
+def test_a_log_file_gets_the_lines_and_the_terminal_none(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "logs" / "hermes.log"
+    logs.configure(level="warning", style="auto", secrets=[TOKEN], to=logs.LogFile(path, max_bytes=200))
+    assert not path.parent.exists()
+    for number in range(5):
+        structlog.get_logger().warning("trouble", number=number, token=TOKEN)
+    assert capfd.readouterr() == ("", "")
+    older = path.with_suffix(".log.1").read_text().splitlines()
+    newer = path.read_text().splitlines()
+    kept = [json.loads(line)["number"] for line in (*older, *newer)]
+    assert kept == list(range(kept[0], 5)), "the latest lines, in order"
+    assert TOKEN not in "".join((*older, *newer))
+    assert [file.stat().st_mode & 0o077 for file in (path.parent, path)] == [0, 0]
+
+
+def test_a_line_that_no_file_takes_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "logs").write_text("a file where the folder should be")
+    logs.configure(level="warning", style="json", secrets=[], to=logs.LogFile(tmp_path / "logs" / "hermes.log"))
+    structlog.get_logger().warning("trouble")
+    assert lines(capfd)[0]["event"] == "trouble"

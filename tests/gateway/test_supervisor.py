@@ -11,7 +11,7 @@ from gateway import supervisor
 from gateway.errors import PlatformAuthFailed, PlatformUnavailable
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Features, Inlet
-from gateway.supervisor import Hearing, keep_connected
+from gateway.supervisor import ConnectionStatus, keep_connected
 from tests.gateway.scene import Pigeon, soon
 from tests.gateway.store.conftest import Clock
 
@@ -50,12 +50,12 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-def new_hearing() -> tuple[Hearing, list[str]]:
+def new_hearing() -> tuple[ConnectionStatus, list[str]]:
     connects: list[str] = []
-    return Hearing(account="pigeon", on_connect=lambda: connects.append("connected")), connects
+    return ConnectionStatus(account="pigeon", on_connect=lambda: connects.append("connected")), connects
 
 
-def inlet_for(hearing: Hearing) -> Inlet:
+def inlet_for(hearing: ConnectionStatus) -> Inlet:
     async def accept(messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
         raise AssertionError("nothing comes in here")
 
@@ -75,7 +75,7 @@ def inlet_for(hearing: Hearing) -> Inlet:
 
 
 @asynccontextmanager
-async def kept(platform: Moody, hearing: Hearing) -> AsyncIterator[None]:
+async def kept(platform: Moody, hearing: ConnectionStatus) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as group:
         task = group.create_task(keep_connected(platform, inlet_for(hearing), hearing))
         yield
@@ -249,7 +249,7 @@ async def test_while_it_is_silent_the_operator_can_read_why(monkeypatch: pytest.
 async def test_one_that_is_heard_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a clock of its own, an hour of heartbeats: each in time."""
     clock = Clock()
-    monkeypatch.setattr("gateway.clock.time", clock)
+    monkeypatch.setattr("gateway.clock._process_clock", clock)
     hearing, _ = new_hearing()
     looked: asyncio.Queue[float] = asyncio.Queue()
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway import systemd
+from tests.programs import needs
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,7 +71,7 @@ def test_a_systemd_that_went_away_is_no_reason_to_fail(monkeypatch: pytest.Monke
     systemd.notify("READY=1")
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed: UNITS UNCHECKED")
+@needs("systemd")
 @pytest.mark.parametrize(
     ("unit", "manager"), [("hermes-gateway.service", "--user"), ("deploy/hermes-gateway.system.service", "--system")]
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.prepare import BackupPolicy, prepare
 from hermes_config.places import Home
 
 
@@ -17,4 +17,4 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def made(home: Path) -> None:
     Home(home).prepare()
-    prepare(home / "state.db", Care(backups=home / "backups"), repair=False)
+    prepare(home / "state.db", BackupPolicy(backups=home / "backups"), repair=False)

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway import decisions
+from gateway.approvals import decisions
 from gateway.clock import now_ms
 from gateway.lock import hold_home
 from gateway.messages import Receipt
 from gateway.store import approvals as store
 from gateway.store import outbox
 from gateway.store.approvals import Approval
-from gateway.store.connection import Transaction, connect
-from gateway.store.migrate import schema_version
+from gateway.store.db.connection import Transaction, connect
+from gateway.store.db.schema import schema_version
 from hermes_cli.main import hermes as command
 from tests.gateway.store.rows import ADDRESS, a_question, an_asker
 from tests.hermes_cli.running import hermes

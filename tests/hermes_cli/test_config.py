@@ -3,10 +3,13 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from ruamel.yaml import YAML
 
 from gateway.lock import hold_home
 from hermes_cli.config import config
@@ -14,6 +17,7 @@ from hermes_cli.main import hermes
 from hermes_config import environment
 from hermes_config.keys import catalogue, variables
 from hermes_config.places import Home
+from tools.registry import registry
 
 TOKEN = "123456789:AAF-very-secret-token-wxyz"
 
@@ -37,8 +41,9 @@ def test_show_names_every_setting_and_its_source(home: Home) -> None:
     assert shown.exit_code == 0
     assert "gateway.max_turns = 12  (config.yaml line 3)" in shown.stdout
     assert "model.name = demo  (default)" in shown.stdout
+    unused = {"firecrawl_api_key", "parallel_api_key", "browserbase_api_key", "browserbase_project_id", "fal_key"}
     for dotted in catalogue():
-        assert f"  {dotted} = " in shown.stdout
+        assert (f"  {dotted} = " in shown.stdout) == (dotted.removeprefix("secrets.") not in unused)
 
 
 def test_show_for_scripts_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +84,7 @@ def test_what_is_no_secret_is_shown(home: Home) -> None:
         ("gateway.max_turns", "12", "12"),
         ("HERMES_MODEL", "gpt-x", "gpt-x"),
         ("platforms.socket.enabled", "on", "true"),
-        ("agent.enabled_toolsets", "[todo, web]", "todo,web"),
+        ("agent.enabled_toolsets", "[todo, clock]", "todo,clock"),
     ],
 )
 def test_get_gives_what_set_took(key: str, text: str, got: str) -> None:
@@ -103,6 +108,114 @@ def test_a_mistake_is_explained_on_stderr(arguments: list[str], code: int, part:
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize("key", ["agent.enabled_toolsets", "agent.disabled_toolsets"])
+def test_an_unknown_toolset_is_refused_and_found(home: Home, key: str) -> None:
+    refused = run("set", key, "core,web")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    known = "There are: clock, core, file, messaging, terminal, todo."
+    assert f"{key}: There is no toolset named 'web'. {known} Nothing was changed." in refused.stderr
+    assert not home.config_file.exists()
+    home.root.mkdir(exist_ok=True)
+    home.config_file.write_text(f"agent:\n  {key.partition('.')[2]}: [core, web]\n")
+    checked = run("check")
+    assert checked.exit_code == 1
+    assert f"Error: {home.config_file} line 2: {key}: There is no toolset named 'web'. {known}" in checked.stderr
+    assert f"{home.config_file}: fine" not in checked.stdout
+
+
+def test_a_toolset_of_a_dropped_in_tool_is_known(home: Home) -> None:
+    (home.root / "tools").mkdir(parents=True)
+    source = "from tools.registry import tool\n\n@tool(toolset='dice_of_config')\n"
+    source += "async def roll_of_config() -> str:\n    'Roll a die.'\n    return '4'\n"
+    (home.root / "tools" / "dice_of_config.py").write_text(source)
+    with keeping_registry():
+        assert run("set", "agent.enabled_toolsets", "core,dice_of_config").exit_code == 0
+        assert run("check").exit_code == 0
+
+
+@contextmanager
+def keeping_registry() -> Iterator[None]:
+    before = registry.snapshot()
+    try:
+        yield
+    finally:
+        registry.restore(before)
+        sys.modules.pop("hermes_user_tools.dice_of_config", None)
+
+
+FORMS = [
+    ("TELEGRAM_BOT_TOKEN", "nonsense", ["123456:AA", "@BotFather"]),
+    ("TELEGRAM_BOT_TOKEN_WORK", "xoxb-nonsense", ["TELEGRAM_BOT_TOKEN_WORK", "123456:AA", "@BotFather"]),
+    ("DISCORD_BOT_TOKEN", "MTE.nonsense", ["three parts", "discord.com/developers"]),
+    ("SLACK_BOT_TOKEN", "xapp-1-nonsense", ["xoxb-", "api.slack.com/apps"]),
+    ("SLACK_APP_TOKEN", "xoxb-1-nonsense", ["xapp-", "api.slack.com/apps"]),
+]
+
+
+@pytest.mark.parametrize(("variable", "value", "parts"), FORMS)
+def test_a_token_of_the_wrong_form_is_refused(home: Home, variable: str, value: str, parts: list[str]) -> None:
+    refused = run("set", variable, value)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    for part in parts:
+        assert part in refused.stderr
+    assert "nonsense" not in refused.stderr
+    assert not home.env_file.exists()
+
+
+def test_check_points_at_a_token_of_the_wrong_form(home: Home) -> None:
+    home.root.mkdir()
+    home.env_file.write_text("TELEGRAM_BOT_TOKEN=nonsense\n")
+    home.env_file.chmod(0o600)
+    checked = run("check")
+    assert checked.exit_code == 0
+    assert "Warning: .env line 1: TELEGRAM_BOT_TOKEN does not look like" in checked.stderr
+    assert "nonsense" not in checked.output
+
+
+def test_get_prints_a_whole_section(home: Home) -> None:
+    run("set", "agent.disabled_toolsets", "clock")
+    run("set", "TELEGRAM_BOT_TOKEN", TOKEN)
+    agent = run("get", "agent").stdout
+    assert agent.startswith("agent:\n  max_iterations: 60\n")
+    assert YAML(typ="safe").load(agent)["agent"]["disabled_toolsets"] == ["clock"]
+    telegram = YAML(typ="safe").load(run("get", "platforms.telegram").stdout)["platforms"]["telegram"]
+    assert (telegram["enabled"], telegram["poll_seconds"]) == (True, 25)
+    secrets = run("get", "secrets").stdout
+    assert YAML(typ="safe").load(secrets)["secrets"]["telegram_bot_token"] == "…wxyz"
+    assert "very-secret" not in secrets
+
+
+def test_unset_puts_the_default_back_and_keeps_comments(home: Home) -> None:
+    home.root.mkdir()
+    home.config_file.write_text("# mine\ngateway:\n  # few\n  max_turns: 12\n  max_resumes: 2  # two\n")
+    done = run("unset", "gateway.max_turns")
+    assert done.stdout == f"gateway.max_turns is back at its default, 512 (it was in {home.config_file}).\n"
+    assert home.config_file.read_text() == "# mine\ngateway:\n  # few\n  max_resumes: 2  # two\n"
+    again = run("unset", "gateway.max_turns")
+    assert (again.exit_code, again.stdout) == (0, "gateway.max_turns is not set in your files; nothing was changed.\n")
+
+
+def test_unset_forgets_a_secret(home: Home) -> None:
+    home.root.mkdir()
+    home.env_file.write_text(f"# keys\nTELEGRAM_BOT_TOKEN={TOKEN}\nHERMES_MODEL=x\n{WORK}={TOKEN}\n")
+    done = run("unset", "TELEGRAM_BOT_TOKEN")
+    assert done.stdout == f"TELEGRAM_BOT_TOKEN is no longer set (it was in {home.env_file}).\n"
+    assert run("unset", WORK).exit_code == 0
+    assert home.env_file.read_text() == "# keys\nHERMES_MODEL=x\n"
+    run("unset", "model.name")
+    assert home.env_file.read_text() == "# keys\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"), [("gateway.max_turn", ["did you mean gateway.max_turns?"]), ("gateway", ["is a section"])]
+)
+def test_unset_explains_a_wrong_name(name: str, parts: list[str]) -> None:
+    result = run("unset", name)
+    assert result.exit_code == 1
+    for part in parts:
+        assert part in result.stderr
+
+
 def test_path_answers_even_for_a_foreign_home(home: Home) -> None:
     home.root.mkdir()
     (home.root / "auth.json").touch()
@@ -120,6 +233,8 @@ def test_check_of_nothing_is_fine_and_makes_nothing(home: Home) -> None:
     assert "not there, which is fine" in result.stdout
     assert "TELEGRAM_BOT_TOKEN: not set" in result.stdout
     assert "enables telegram" in result.stdout
+    for unused in ("FIRECRAWL", "PARALLEL", "BROWSERBASE", "FAL_KEY"):
+        assert unused not in result.stdout
     assert not home.root.exists()
 
 
@@ -131,7 +246,7 @@ def test_check_tells_fine_files_from_others(home: Home) -> None:
     assert result.exit_code == 0
     assert f"{home.config_file}: fine" in result.stdout
     assert f"{home.env_file}: fine" not in result.stdout
-    assert "FAL_KEY: set, from .env line 1" in result.stdout
+    assert "FAL_KEY: set, from .env line 1; nothing in this version uses it" in result.stdout
     assert f"chmod 600 {home.env_file}" in result.stderr
 
 
@@ -164,15 +279,21 @@ def test_a_further_bot_without_its_token_is_told_by_check_and_breaks_nothing_els
 
 
 @pytest.mark.parametrize(
-    "variable", [WORK, "DISCORD_BOT_TOKEN_WORK", "SLACK_BOT_TOKEN_MY_TEAM", "SLACK_APP_TOKEN_MY_TEAM"]
+    ("variable", "token"),
+    [
+        (WORK, TOKEN),
+        ("DISCORD_BOT_TOKEN_WORK", "MTE.very-secret.token-wxyz"),
+        ("SLACK_BOT_TOKEN_MY_TEAM", "xoxb-very-secret-wxyz"),
+        ("SLACK_APP_TOKEN_MY_TEAM", "xapp-very-secret-wxyz"),
+    ],
 )
-def test_the_token_of_a_further_bot_is_asked_for_and_kept(home: Home, variable: str) -> None:
-    done = run("set", variable, typed=f"{TOKEN}\n")
+def test_the_token_of_a_further_bot_is_asked_for_and_kept(home: Home, variable: str, token: str) -> None:
+    done = run("set", variable, typed=f"{token}\n")
     assert done.exit_code == 0, done.output
     assert "very-secret" not in done.output
     assert f"{variable} is now …wxyz" in done.stdout
     assert ".accounts names that bot." in done.stdout
-    assert f"{variable}={TOKEN}" in home.env_file.read_text()
+    assert f"{variable}={token}" in home.env_file.read_text()
     assert run("get", variable).stdout == "…wxyz\n"
     assert run("show").stderr == ""  # no hint at a typo
 

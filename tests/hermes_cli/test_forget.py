@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 
 from gateway.errors import StoreUnavailable
 from gateway.messages import Sender, SessionKey
-from gateway.store import forget, members
-from gateway.store.connection import Transaction, connect
-from gateway.store.prepare import Care, prepare
+from gateway.store import erase, members
+from gateway.store.db.connection import Transaction, connect
+from gateway.store.db.prepare import BackupPolicy, prepare
 from hermes_cli.main import hermes
 from tests.gateway.platforms.client import connect as connect_socket
 from tests.gateway.store.exchange import exchange
@@ -37,13 +37,13 @@ def home(tmp_path: Path) -> Path:
 
 
 def add_ann(home: Path) -> None:
-    prepare(home / "state.db", Care(backups=home / "backups"), repair=False)
+    prepare(home / "state.db", BackupPolicy(backups=home / "backups"), repair=False)
     connection = connect(home / "state.db", busy_timeout_seconds=5)
     connection.execute("BEGIN IMMEDIATE")
     tx = Transaction(connection)
     exchange(tx, CANARY, CANARY, key=SessionKey(platform="telegram", kind="dm", chat=ANN.id), sender=ANN)
     exchange(tx, CANARY, "hm", key=SessionKey(platform="telegram", kind="group", chat="-1"), sender=ANN)
-    tx.execute("UPDATE meta SET value = value + 1")
+    tx.execute("UPDATE meta SET value = value + 1 WHERE name = 'commits'")
     connection.execute("COMMIT")
     connection.close()
 
@@ -170,7 +170,7 @@ def test_a_run_that_could_not_finish_is_finished_by_the_next(home: Path, monkeyp
         raise StoreUnavailable("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(forget, "_rewrite_file", disk_is_full)
+        patched.setattr(erase, "_rewrite_file", disk_is_full)
         assert isinstance(run("telegram:123456789", "--yes").exception, StoreUnavailable)
     finished = run("telegram:123456789", "--yes")
     assert finished.stdout.splitlines()[-1] == "What an earlier run erased is overwritten now."

@@ -15,6 +15,31 @@ def test_version() -> None:
     assert re.fullmatch(r"hermes \d+\.\d+\.\d+\S*\n", run.stdout)
 
 
+def test_the_version_is_an_option_too() -> None:
+    assert cold_hermes("--version").stdout == cold_hermes("version").stdout
+
+
+def test_help_is_a_command_too(home: Path) -> None:
+    assert hermes("help").stdout == hermes("--help").stdout
+    assert hermes("help", "chat").stdout == hermes("chat", "--help").stdout
+    assert hermes("help", "pairing", "invite").stdout == hermes("pairing", "invite", "--help").stdout
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("help gatway", "There is no command 'gatway'. Did you mean `hermes gateway`?"),
+        ("help chat loudly", "chat` has no commands of its own."),
+        ("help pairing loudly", "loudly"),
+    ],
+)
+def test_help_for_what_there_is_not(asked: str, hint: str) -> None:
+    run = hermes(*asked.split())
+    assert (run.returncode, run.stdout) == (2, "")
+    assert hint in run.stderr
+
+
 @pytest.mark.parametrize(
     ("typed", "hint"),
     [
@@ -40,7 +65,7 @@ def test_an_unknown_command_gets_the_nearest(typed: str, hint: str, home: Path) 
         ("sessions show 2026", 1, "No session is called '2026'"),
         ("forget telegram:123456789", 0, "Nothing is known of telegram:123456789: nobody has talked to"),
         ("forget telegram:ada", 1, "'ada' is no id"),
-        ("trace", 1, "No message has reached the gateway"),
+        ("trace", 1, "No message has reached this home"),
         ("approvals list", 0, ""),
         ("pairing list", 0, ""),
         ("status", 1, ""),
@@ -62,8 +87,8 @@ def test_a_second_gateway_names_the_first_and_leaves(command: str, home: Path) -
     with hold_home(home / "gateway.lock") as lock:
         lock.tell({"pid": 4242, "state": "serving"})
         run = cold_hermes(*command.split())
-    assert run.returncode == 1
-    assert f"hermes: Another gateway (pid 4242) is running in {home}." in run.stderr
+    assert (run.returncode, run.stdout) == (1, "")
+    assert f"Error: Another gateway (pid 4242) is running in {home}." in run.stderr
     assert "Traceback" not in run.stderr
 
 
@@ -88,7 +113,7 @@ def test_a_broken_config_is_one_sentence_with_its_line(command: str, home: Path)
     (home / "config.yaml").write_text("gateway:\n  max_turns: many\n")
     run = hermes(*command.split())
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr.startswith("hermes: ")
+    assert run.stderr.startswith("Error: ")
     assert "config.yaml" in run.stderr
     assert "line 2" in run.stderr
     assert "max_turns" in run.stderr
@@ -100,4 +125,4 @@ def test_a_warning_about_settings_does_not_disturb_the_answer(home: Path) -> Non
     (home / "config.yaml").write_text("gatway:\n  max_turns: 5\n")
     run = cold_hermes("chat", "-q", "what is 17 * 23?")
     assert (run.returncode, run.stdout) == (0, "17 * 23 = 391\n")
-    assert run.stderr.startswith("warning: ")
+    assert run.stderr.startswith("Warning: ")

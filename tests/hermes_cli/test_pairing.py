@@ -17,8 +17,8 @@ from typing import TypeVar
 import pytest
 
 from gateway.store import members, pairing, people
-from gateway.store.connection import Transaction, connect
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.connection import Transaction, connect
+from gateway.store.db.prepare import BackupPolicy, prepare
 from hermes_config.places import Home
 from tests.gateway.store.strangers import LIMITS, asks, stranger
 from tests.hermes_cli.running import ROOT, hermes
@@ -30,7 +30,7 @@ T = TypeVar("T")
 def path(tmp_path: Path) -> Path:
     home = tmp_path / "home"
     Home(home).prepare()
-    prepare(home / "state.db", Care(backups=home / "backups"), repair=False)
+    prepare(home / "state.db", BackupPolicy(backups=home / "backups"), repair=False)
     return home / "state.db"
 
 

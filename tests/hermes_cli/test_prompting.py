@@ -12,7 +12,7 @@ import pytest
 from agent_core.conversation import ToolCall
 from agent_core.events import ToolStarted
 from gateway.store import approvals
-from gateway.store.connection import Transaction, connect
+from gateway.store.db.connection import Transaction, connect
 from hermes_cli.prompting import Screen
 from tests.gateway.store.rows import a_question
 from tests.hermes_cli.at_a_terminal import AtATerminal

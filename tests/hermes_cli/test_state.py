@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 
 from gateway.errors import AlreadyRunning, StoreCorrupt
 from gateway.lock import hold_home
-from gateway.store.backup import before_changes, make_backup, schema_of
-from gateway.store.mark import Mark
-from gateway.store.migrate import migrations
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.backup import before_changes, make_backup, schema_of
+from gateway.store.db.commit_counter import CommitCounter
+from gateway.store.db.prepare import BackupPolicy, prepare
+from gateway.store.db.schema import migrations
 from hermes_cli.main import hermes
 from tests.gateway.store.filling import make_database
 from tests.gateway.store.rows import notes_in
@@ -44,7 +44,7 @@ def old(home: Path) -> Path:
 def current(home: Path) -> Path:
     """One that was upgraded."""
     make_database(home / "state.db", OLD)
-    prepare(home / "state.db", Care(backups=home / "backups"), repair=True)
+    prepare(home / "state.db", BackupPolicy(backups=home / "backups"), repair=True)
     with closing(sqlite3.connect(home / "state.db", isolation_level=None)) as connection:
         connection.execute("INSERT INTO spending VALUES (1, 'k', 0, '', '', '', '', '', 0, 0, 0, 0, 0, 0)")
     return home / "state.db"
@@ -76,7 +76,7 @@ def test_check_tells_what_the_next_start_would_do(old: Path) -> None:
 
 
 def test_check_of_a_current_database_says_so(current: Path) -> None:
-    assert run("check").stdout == f"state.db is sound and up to date (schema {NEWEST}). There is nothing to do.\n"
+    assert run("check").stdout == f"The database is sound and up to date (schema {NEWEST}). There is nothing to do.\n"
 
 
 def test_check_fails_when_it_would_not_work(old: Path) -> None:
@@ -96,7 +96,7 @@ def test_undo_says_what_is_lost_and_asks(current: Path) -> None:
     assert schema_of(current) == NEWEST
     done = run("undo", typed="y\n")
     assert done.exit_code == 0, done.output
-    assert f"Done: state.db has schema {OLD}." in done.stdout
+    assert f"Done: the database has schema {OLD}." in done.stdout
     assert "Install the older version now" in done.stdout
     assert schema_of(current) == OLD
 
@@ -199,7 +199,7 @@ def test_the_database_itself_is_no_copy_to_restore(current: Path) -> None:
 def test_a_lost_database_is_told_and_left_for_the_gateway_to_restore(
     current: Path, command: list[str], is_there: bool
 ) -> None:
-    with closing(Mark(current)) as mark:
+    with closing(CommitCounter(current)) as mark:
         mark.write(7)
     current.write_bytes(b"")
     if not is_there:

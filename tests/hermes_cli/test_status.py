@@ -13,11 +13,11 @@ from click.testing import CliRunner, Result
 from gateway.clock import now_ms
 from gateway.lock import hold_home
 from gateway.store import approvals, processes
-from gateway.store.connection import Transaction, connect
+from gateway.store.db.connection import Transaction, connect
 from hermes_cli.main import hermes as command
 from tests.gateway.store.rows import ADDRESS, a_process, a_question, an_asker
 from tests.hermes_cli.running import hermes
-from tools.backends.keeper import started_ticks
+from tools.backends.supervisor_child import started_ticks
 
 
 def run(*arguments: str) -> Result:
@@ -30,6 +30,7 @@ def test_without_a_gateway_it_says_how_to_start_one_and_fails(home: Path) -> Non
     assert shown.stdout.splitlines() == [
         f"Home      {home}",
         "Gateway   not running; start it: hermes gateway run",
+        "Model     demo",
         "Messages  0 waiting, 0 running, 0 replies to deliver",
         "Access    0 listed in the settings, 0 paired: hermes pairing list",
     ]
@@ -77,6 +78,7 @@ def test_for_scripts_without_a_gateway(home: Path) -> None:
         "people": 0,
         "asking": 0,
         "listed": 0,
+        "model": "demo",
         "allow_all_users": False,
         "notices": [],
     }
@@ -108,6 +110,29 @@ def test_beside_a_gateway_it_shows_each_platform(home: Path) -> None:
     assert "socket    connected\n" in shown.stdout
     assert "telegram  waiting, last heard " in shown.stdout
     assert " ago: no network\n" in shown.stdout
+
+
+@pytest.mark.usefixtures("made")
+def test_beside_a_gateway_it_shows_the_model_and_the_page(home: Path) -> None:
+    model = {"name": "gpt-5", "answered_ms": 0, "problem": ""}
+    with hold_home(home / "gateway.lock") as lock:
+        lock.tell(STATE | {"model": model, "web_port": 9000})
+        shown = run().stdout
+        lock.tell(STATE | {"model": model | {"problem": "OpenAI does not accept the key."}, "web_port": 0})
+        troubled = run().stdout
+    assert "Model     gpt-5\n" in shown
+    assert "Page      http://127.0.0.1:9000/ (a link that signs you in: hermes web)\n" in shown
+    assert "Model     gpt-5: OpenAI does not accept the key.\n" in troubled
+    assert "Page" not in troubled
+
+
+@pytest.mark.usefixtures("made")
+def test_a_platform_that_waits_for_its_operator_says_so_plainly(home: Path) -> None:
+    refused = {"state": "needs operator", "problem": "The token was refused.", "last_heard_ms": 0}
+    with hold_home(home / "gateway.lock") as lock:
+        lock.tell(STATE | {"platforms": {"telegram": refused}})
+        assert "telegram  stopped until you fix this: The token was refused.\n" in run().stdout
+        assert json.loads(run("--json").stdout)["gateway"]["platforms"]["telegram"]["state"] == "needs operator"
 
 
 @pytest.mark.usefixtures("made")

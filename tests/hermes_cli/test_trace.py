@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from gateway.lock import hold_home
 from gateway.messages import SessionKey
-from gateway.store import outbox, overheard, trail
-from gateway.store.connection import Transaction, connect
+from gateway.store import chats, outbox, trail
+from gateway.store.db.connection import Transaction, connect
 from hermes_cli.main import hermes as command
 from tests.gateway.store.exchange import exchange
 from tests.gateway.store.rows import ADDRESS, inbound, key_of, take
@@ -34,9 +34,7 @@ def run(*arguments: str) -> Result:
 def test_asking_makes_no_home(home: Path) -> None:
     shown = run()
     assert shown.exit_code == 1
-    assert shown.stderr.startswith(
-        "Error: No message has reached the gateway of this home yet. What is said in `hermes"
-    )
+    assert shown.stderr.startswith("Error: No message has reached this home yet. ")
     assert not home.exists()
 
 
@@ -66,6 +64,39 @@ def test_the_last_message_step_by_step(home: Path) -> None:
         "the answer is delivered as message receipt 1",
     ]
     assert run(turn.id).stdout == run("telegram:42:receipt 1").stdout == run("last").stdout == shown.stdout
+
+
+def test_a_question_at_the_terminal_leaves_a_trail(home: Path) -> None:
+    assert hermes("chat", "-q", "add milk to my todo list").returncode == 0
+    shown = hermes("trace", "last")
+    assert shown.returncode == 0, shown.stderr
+    verdict, place, *steps = shown.stdout.splitlines()
+    assert verdict.startswith("Answered in ")
+    assert verdict.endswith(" at the terminal.")
+    assert " in cli:" in place
+    told = [step.rpartition("  ")[2] for step in steps]
+    assert told[0] == "accepted"
+    assert told[1].startswith("taken up in turn ")
+    assert told[2].startswith("the model replied in ")
+    assert told[2].endswith("asks for todo")
+    assert told[3] == "todo begins"
+    assert told[4].startswith("todo is done in ")
+    assert told[5].startswith("the model replied in ")
+    assert told[6:] == ["answer written down"]
+    turn = told[1].rpartition(" ")[2]
+    assert run(turn).stdout == shown.stdout
+    with written(home) as tx:
+        assert tx.count("SELECT COUNT(*) FROM inbox WHERE state <> 'done'") == 0
+        assert tx.count("SELECT COUNT(*) FROM tool_starts") == 0
+        assert "milk" not in str([dict(row) for row in tx.all("SELECT * FROM inbox")])
+
+
+def test_a_question_at_the_terminal_that_no_model_answers(home: Path) -> None:
+    refused = hermes("chat", "-m", "gpt-none", "-q", "hello")
+    assert refused.returncode != 0
+    shown = hermes("trace", "last")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("Not answered because no model is set that could be asked."), shown.stdout
 
 
 @pytest.mark.usefixtures("made")
@@ -137,5 +168,5 @@ def test_what_was_refused(home: Path) -> None:
 def test_what_was_said_to_others(home: Path) -> None:
     with written(home) as tx:
         group = SessionKey(platform="telegram", kind="group", chat="-100")
-        overheard.add(tx, inbound("a", key=group, message_id="7"), keep=5)
+        chats.add(tx, inbound("a", key=group, message_id="7"), keep=5)
     assert "was not said to me" in run("telegram:-100:7").stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_config.edit import set_value
+from hermes_config.edit import set_value, unset_value
 from hermes_config.errors import ConfigError
 from hermes_config.keys import catalogue
 from hermes_config.load import load
@@ -93,6 +93,75 @@ def test_a_set_changes_its_value_and_nothing_else(
     set_value(home, key, text)
     assert COMMENTED.count(old) == 1
     assert home.config_file.read_bytes().decode() == COMMENTED.replace(old, new).replace("\n", newline)
+    load(home)
+
+
+@pytest.mark.parametrize(
+    ("key", "old", "new"),
+    [
+        ("gateway.max_turns", "  max_turns: 12   # was 512\n", ""),
+        (
+            "access.allowed_users",
+            "access:\n  allowed_users:\n    - telegram:1   # me\n    - telegram:2   # my sister\n",
+            "",
+        ),
+        ("logs.level", "logs: {level: debug}\n", ""),
+    ],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["unix", "windows"])
+def test_an_unset_takes_its_lines_and_nothing_else(home: Home, key: str, old: str, new: str, newline: str) -> None:
+    home.config_file.write_text(COMMENTED, newline=newline)
+    unset_value(home, key)
+    assert COMMENTED.count(old) == 1
+    assert home.config_file.read_bytes().decode() == COMMENTED.replace(old, new).replace("\n", newline)
+    load(home)
+
+
+@pytest.mark.parametrize(
+    ("old", "key", "new"),
+    [
+        ("logs: {level: debug, format: json}", "logs.level", "logs: {format: json}"),
+        ("logs: {level: debug, format: json}", "logs.format", "logs: {level: debug}"),
+        ("{logs: {level: debug}, user: {name: Ada}}", "logs.level", "{user: {name: Ada}}"),
+        ("{logs: {level: debug}}", "logs.level", "{}"),
+        ("model: gpt-5 # mine\nlogs: {}", "model.name", "logs: {}"),
+        (
+            "terminal:\n  bubblewrap_network: true\n  cwd: /srv\n",
+            "terminal.bubblewrap.network",
+            "terminal:\n  cwd: /srv\n",
+        ),
+        ("logs:\n  level: debug", "logs.level", ""),
+    ],
+)
+def test_an_unset_finds_each_way_of_writing(home: Home, old: str, key: str, new: str) -> None:
+    home.config_file.write_text(old)
+    unset_value(home, key)
+    assert home.config_file.read_text() == new
+    assert key not in load(home).sources
+
+
+@pytest.mark.parametrize(
+    "text", ["a: &x {level: debug}\nlogs: *x\n", "gateway: [\n", "_config_version: 2\nlogs: {level: info}\n"]
+)
+def test_what_cannot_be_unset_safely_stays_as_it_is(home: Home, text: str) -> None:
+    home.config_file.write_text(text)
+    with pytest.raises(ConfigError, match=r"config\.yaml"):
+        unset_value(home, "logs.level")
+    assert home.config_file.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("old", "key", "text", "new"),
+    [
+        ("model: demo  # mine\n", "model.name", "gpt-5", "model:\n  name: gpt-5  # mine\n"),
+        ("model: demo  # mine\n", "model.stream", "no", "model:\n  name: demo  # mine\n  stream: false\n"),
+        ("{model: demo}\n", "model.stream", "no", "{model: {name: demo, stream: false}}\n"),
+    ],
+)
+def test_a_model_given_by_its_name_alone_can_be_changed(home: Home, old: str, key: str, text: str, new: str) -> None:
+    home.config_file.write_text(old)
+    set_value(home, key, text)
+    assert home.config_file.read_text() == new
     load(home)
 
 

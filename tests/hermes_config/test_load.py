@@ -154,7 +154,15 @@ def test_all_problems_come_at_once(home: Home, monkeypatch: pytest.MonkeyPatch) 
         ("\nlgs: {level: info}\n", ["config.yaml line 2", "lgs", "did you mean logs?"]),
         ("HERMES_MODEL: x\n", ["config.yaml line 1", "write it as model.name"]),
         ("max_turns: 5\n", ["did you mean gateway.max_turns?"]),
-        ("42: 5\n", ["there is no setting 42."]),
+        ("42: 5\n", ["There is no setting 42."]),
+        ("model: {default: x}\n", ["config.yaml line 1", "did you mean model.name?"]),
+        ("model: {provider: x}\n", ["did you mean model.name?"]),
+        ("gatway: {max_turns: 5}\n", ["did you mean gateway?"]),
+        ("telegram: {enabled: true}\n", ["did you mean platforms.telegram?"]),
+        ("platforms: {telegram: {token: x}}\n", ["did you mean TELEGRAM_BOT_TOKEN?"]),
+        ("what: {is: this}\n", ["There is no setting what. All settings: hermes config show."]),
+        ("logs: {timezone: UTC}\n", ["did you mean user.timezone?"]),
+        ("logs: {enabled: true}\n", ["There is no setting logs.enabled. In logs there are: level, format."]),
     ],
 )
 def test_an_unknown_key_warns_with_the_nearest_name(home: Home, text: str, parts: list[str]) -> None:
@@ -164,6 +172,27 @@ def test_an_unknown_key_warns_with_the_nearest_name(home: Home, text: str, parts
     (warning,) = loaded.warnings
     for part in parts:
         assert part in warning
+
+
+def test_a_model_may_be_given_by_its_name_alone(home: Home) -> None:
+    home.config_file.write_text("model: gpt-5\n")
+    loaded = load(home)
+    assert (loaded.settings.model.name, loaded.warnings) == ("gpt-5", ())
+    assert loaded.sources["model.name"] == "config.yaml line 1"
+
+
+def test_variables_of_a_backend_that_does_not_exist_are_pointed_out(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERMINAL_SSH_HOST", "example.org")
+    home.env_file.write_text("TERMINAL_SSH_USER=ada\nTERMINAL_SSH_KEY=~/.ssh/id\n")
+    home.env_file.chmod(0o600)
+    in_file, outside = load(home).warnings
+    assert in_file.startswith(f"{home.env_file}: TERMINAL_SSH_USER, TERMINAL_SSH_KEY have no effect")
+    assert outside.startswith("environment: TERMINAL_SSH_HOST has no effect")
+    for warning in (in_file, outside):
+        assert "no ssh backend" in warning
+        assert "terminal.backend is local or bubblewrap" in warning
 
 
 def test_an_unknown_variable_of_ours_warns(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

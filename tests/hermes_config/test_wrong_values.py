@@ -72,7 +72,7 @@ FILES: list[tuple[str | bytes, list[str]]] = [
     ("approvals:\n  policy: all\n", ["line 2", "approvals.policy is 'all'", "risky or unknown"]),
     ("approvals:\n  wait_minutes: 0\n", ["line 2", "approvals.wait_minutes is 0", "above 0"]),
     ("approvals:\n  terminal_wait_seconds: 9999\n", ["line 2", "is 9999", "to 3600"]),
-    ("approvals:\n  command_allowlist: [make]\n", ["line 2", "there is no setting approvals.command_allowlist"]),
+    ("approvals:\n  command_allowlist: [make]\n", ["line 2", "There is no setting approvals.command_allowlist"]),
     ("command_allowlist: ['*']\n", ["line 1", "'*' would allow every command", "approvals.mode"]),
     ("command_allowlist: [make, ' ']\n", ["line 1", "1 to 1,000 characters", "git push origin *"]),
     ("command_allowlist: {make: true}\n", ["line 1", "command_allowlist"]),
@@ -86,7 +86,13 @@ FILES: list[tuple[str | bytes, list[str]]] = [
     ("- a\n- b\n", ["line 1", "must hold sections", "a list"]),
     ("gateway:\n\tmax_turns: 5\n", ["line 2", "a tab", "spaces", "edit that line"]),
     ("gateway:\n  max_turns: 5\n  max_turns: 6\n", ["line 3", "max_turns is given twice"]),
-    ("gateway:\n  max_turns: [1, 2\nlogs: {}\n", ["line 3", "not valid YAML"]),
+    ("gateway:\n  max_turns: [1, 2\nlogs: {}\n", ["line 3", "not valid YAML: expected `,` or `]`, but got `:`"]),
+    (
+        "gateway:\n  max_turns: 5\n max_resumes: 6\n",
+        ["line 3", "not valid YAML: expected <block end>, but found `<block mapping start>`", "indentation"],
+    ),
+    ("gateway: @hush\n", ["line 1", "not valid YAML: found character `@` that cannot start any token"]),
+    ("model: [demo]\n", ["line 1", "model is a list", "must be a section"]),
     ("a: b: c\n", ["line 1", "not valid YAML", "mapping values are not allowed"]),
     ("gateway: *nothing\n", ["line 1", "not valid YAML"]),
     ("gateway: {}\n---\nlogs: {}\n", ["line 2", "a second document"]),
@@ -133,8 +139,8 @@ VARIABLES = [
     ("OPENAI_BASE_URL", "localhost:8080", ["model.base_url is 'localhost:8080'", "http:// or https://"]),
     ("HERMES_MODEL", "a\x1bb", ["model.name", "single line"]),
     ("HERMES_MODEL", "a\udcffb", ["model.name"]),
-    ("HERMES_ACCESS__ALLOW_EVERYBODY", "1", ["there is no setting access.allow_everybody"]),
-    ("HERMES_APPROVALS__MODUS", "off", ["there is no setting approvals.modus"]),
+    ("HERMES_ACCESS__ALLOW_EVERYBODY", "1", ["There is no setting access.allow_everybody"]),
+    ("HERMES_APPROVALS__MODUS", "off", ["There is no setting approvals.modus"]),
 ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.store import approvals
-from gateway.store.database import open_database
+from gateway.store.db.database import open_database
 from playground.model_script import ModelAnswer, ScriptedCall, Step, ask_for
 from playground.server import PlatformServer
 from tests.journeys import discord_stage, slack_stage, telegram_stage
@@ -19,7 +19,7 @@ BUTTONS = ["Once", "Session", "Always", "Deny"]
 WRECK = """
 from pathlib import Path
 
-from tools.gate import Question, bound_to
+from tools.approval.gate import Question, bound_to
 from tools.registry import tool
 
 RAN = Path(__file__).parents[1] / "ran"

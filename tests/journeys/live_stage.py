@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from gateway.platforms.discord.sent import DRAFT_MARK
+from gateway.platforms.discord.sending import DRAFT_MARK
 from playground.discord.server import DiscordServer
 from playground.model_script import ModelAnswer, ModelRefusal, Step
 from playground.server import PlatformServer

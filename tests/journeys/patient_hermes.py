@@ -7,8 +7,8 @@ from typing import Any
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit
-from gateway import wiring
-from gateway.heard_model import HeardModel
+from gateway.turns.metering import MonitoredModel
+from gateway.wiring import app
 from hermes_cli.main import main
 from hermes_config.places import Home
 from tools.base import Tool
@@ -30,10 +30,10 @@ class PatientModel:
         return assistant(f"thought about: {messages[-1].text}")
 
 
-def _build_model(*_: Any, **__: Any) -> HeardModel:
-    return HeardModel(PatientModel(Home.locate().root))
+def _build_model(*_: Any, **__: Any) -> MonitoredModel:
+    return MonitoredModel(PatientModel(Home.locate().root))
 
 
 if __name__ == "__main__":
-    wiring.build_model = _build_model
+    app.build_model = _build_model
     main()

@@ -143,7 +143,7 @@ async def test_a_wrong_token_stops_discord_alone_and_status_says_what_to_do(tmp_
                 assert "391" in (await client.hear())["text"]
             status = await on.home.hermes("status")
             line = next(line for line in status.splitlines() if line.startswith("discord "))
-            assert "needs operator" in line
+            assert "stopped until you fix this" in line
             assert "correct DISCORD_BOT_TOKEN" in line
             assert "socket    connected" in status
             await running.stop()

@@ -11,23 +11,26 @@ from pathlib import Path
 import pytest
 
 from agent_core.conversation import ListJournal, Message, ToolCall, assistant, system, tool_result, user
-from agent_core.heard import PROJECT_TITLE
-from agent_core.models import open_model
+from agent_core.models.factory import open_model
+from agent_core.provenance import PROJECT_TITLE
 from agent_core.turn import run_turn
-from gateway.heard_model import HeardModel
 from gateway.messages import SessionKey
-from gateway.spoken import spoken
+from gateway.turns.metering import MonitoredModel
+from gateway.turns.transcript_text import render_for_model
 from hermes_config.places import Home
 from tests.gateway.store.rows import accepted, inbound
 from tests.journeys.obedient import Calls, Collector, ObedientModel, order, run
+from tests.programs import needs
 from tests.thorough import a_few_of
+from tools.approval.gate import Gate, NobodyNeedsToBeAsked, NobodyToAsk
 from tools.base import Tool, ToolContext
-from tools.builtin import load_builtin
-from tools.gate import Gate, NobodyNeedsToBeAsked, NobodyToAsk
-from tools.parts import Media, Quote, Text
+from tools.content import Media, Quote, Text
+from tools.loading import load_builtin
 from tools.registry import build_tool
 from tools.toolsets import select
 from tools.workplaces import local_workplace
+
+pytestmark = [needs("curl"), needs("git")]
 
 CANARY = "kanarienvogel7391"
 NOTES = "notes.txt"  # nothing about it looks like a secret
@@ -166,7 +169,7 @@ class Scene:
     async def converse(self, *messages: Message, gate: Gate, more_tools: tuple[Tool, ...] = ()) -> None:
         tools = [*select(load_builtin(), ("core",), (), has_workplace=True), *more_tools]
         keys = {"OPENAI_API_KEY": self.model.api_key}
-        model = HeardModel(open_model("playground", base_url=self.model.url, keys=keys))
+        model = MonitoredModel(open_model("playground", base_url=self.model.url, keys=keys))
         home = Home(root=self.folder.parent / ".hermes")
         place = local_workplace(self.folder, home=home)
         context = ToolContext(task_id=self.folder.name, workplace=place, gate=gate)
@@ -235,7 +238,7 @@ def _in_a_forwarded_message(on: Scene, words: str) -> list[Message]:
 
 def _in_the_group(on: Scene, words: str) -> list[Message]:
     said = inbound("what do you think?", key=SessionKey(platform="telegram", kind="group", chat="-1"))
-    return [Message(role="user", parts=spoken(accepted(said), f"Mallory: {words}"))]
+    return [Message(role="user", parts=render_for_model(accepted(said), f"Mallory: {words}"))]
 
 
 def _in_the_project(on: Scene, words: str) -> list[Message]:

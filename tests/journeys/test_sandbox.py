@@ -15,8 +15,8 @@ import pytest
 from playground.model_script import ScriptedCall, ask_for, say
 from tests.journeys.stage import until
 from tests.journeys.telegram_stage import OWNER, Stage, stage
+from tests.programs import needs
 from tools.backends.bubblewrap import BubblewrapBackend
-from tools.backends.sandbox import SandboxProblem, find_features
 
 pytestmark = pytest.mark.slow
 
@@ -25,16 +25,6 @@ SECRETS = {"SUDO_PASSWORD": "canary-sudo-4711", "OPENROUTER_API_KEY": "sk-or-can
 NOTE = "the diary of ada 4713"
 BOMB = ":(){ :|:& };:; exec sleep 600"  # not a new process, which it would have no room for
 HOG = "while true; do tail /dev/zero; done"  # keeps all of a line without end
-
-
-def has_sandbox() -> bool:
-    try:
-        return bool(find_features())
-    except SandboxProblem:
-        return False
-
-
-needs_sandbox = pytest.mark.skipif(not has_sandbox(), reason="there can be no sandbox on this machine")
 
 
 @asynccontextmanager
@@ -71,7 +61,7 @@ def running_processes(on: Stage) -> list[tuple[str, int, str]]:
     return on.home.rows("SELECT id, keeper_pid, folder FROM processes WHERE state = 'running' ORDER BY started_ms")
 
 
-@needs_sandbox
+@needs("bubblewrap")
 async def test_members_reach_neither_each_other_nor_the_gateway(tmp_path: Path) -> None:
     async with members(tmp_path) as on, on.gateway():
         [told] = await run(on, ADA, f"echo '{NOTE}' > diary.txt; pwd")
@@ -138,7 +128,7 @@ async def _tries_by_file_tools(on: Stage, hers: Path) -> None:
     assert not any(NOTE in one for one in told)
 
 
-@needs_sandbox
+@needs("bubblewrap")
 async def test_a_bomb_and_a_hog_keep_nobody_from_being_answered(tmp_path: Path) -> None:
     async with members(tmp_path) as on, on.gateway() as running:
         if not BubblewrapBackend(workspace=tmp_path / "any", private=tmp_path / "private").bounds_processes:

@@ -13,7 +13,7 @@ from agent_core.agent import AIAgent
 from agent_core.conversation import assistant, user
 from agent_core.trajectory import to_sharegpt
 from gateway.messages import Text
-from gateway.store.timeline import Replied, ToolUse
+from gateway.store.web_chats import Replied, ToolUse
 from gateway.web.server import _item
 from hermes_config.redaction import HIDDEN, NOTE, Redactor
 from playground.model_script import ScriptedCall, ask_for, say

@@ -187,7 +187,7 @@ async def test_wrong_tokens_stop_their_bots_alone_and_status_says_what_to_do(tmp
             status = await on.home.hermes("status")
             for account, words in said.items():
                 line = next(line for line in status.splitlines() if line.startswith(f"{account} "))
-                assert "needs operator" in line
+                assert "stopped until you fix this" in line
                 assert words in line
                 assert "api.slack.com/apps" in line
             await running.stop()

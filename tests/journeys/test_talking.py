@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import sqlite3
 import sys
 from contextlib import closing
@@ -12,7 +13,7 @@ import pytest
 
 from gateway.messages import Address, Text
 from gateway.store import outbox
-from gateway.store.database import open_database
+from gateway.store.db.database import open_database
 from tests.gateway.platforms.client import connect
 from tests.journeys.gateway_process import ROOT, gateway, make_home
 
@@ -95,5 +96,22 @@ async def test_a_link_can_be_had_as_soon_as_the_page_is_there(home: Path) -> Non
     environment = {"HERMES_PLATFORMS__WEB__ENABLED": "true", "HERMES_PLATFORMS__WEB__PORT": "0"}
     async with gateway(home, environment=environment) as running:
         printed = await running.until("/?token=")
+        assert printed.startswith("http://127.0.0.1:")  # a line of its own: nothing to cut away, no wrapping
         port = printed.partition("127.0.0.1:")[2].partition("/")[0]
         assert f"127.0.0.1:{port}/?token=" in await hermes(home, "web")
+
+
+async def test_a_port_in_use_is_said_with_the_way_out(home: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        environment = {"HERMES_PLATFORMS__WEB__ENABLED": "true", "HERMES_PLATFORMS__WEB__PORT": str(port)}
+        async with gateway(home, environment=environment, ready=False) as running:
+            said = await running.until("The chat page could not be opened")
+            assert f"port {port} of 127.0.0.1 is in use" in said
+            assert "hermes config set platforms.web.port" in said
+            assert "Ready." not in "".join(running.printed)
+            async with connect(running.socket) as client:  # the rest works
+                await client.say("what is 17 * 23?", message_id="1")
+                assert "391" in (await client.hear())["text"]

@@ -139,7 +139,7 @@ async def test_a_wrong_token_stops_telegram_alone_and_status_says_what_to_do(tmp
                 assert "391" in (await client.hear())["text"]
             status = await on.home.hermes("status")
             line = next(line for line in status.splitlines() if line.startswith("telegram "))
-            assert "needs operator" in line
+            assert "stopped until you fix this" in line
             assert "TELEGRAM_BOT_TOKEN" in line
             assert "@BotFather" in line
             assert "socket    connected" in status

@@ -1,6 +1,6 @@
 """Faults that nobody can notice, or need not: `accepted.txt`, three lines each and an empty one after.
 
-gateway.access
+gateway.policies.access
 if standing.revoked: || standing.revoked => True
 why this is no gap
 """

@@ -5,13 +5,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hermes_config.places import Home
-from tests.tools.backends.conftest import PROBLEM
+from tests.programs import needs
 from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
 from tools.workplaces import local_workplace, sandboxed_workplace
 
-KINDS = ["local"] if PROBLEM else ["local", "bubblewrap"]
+KINDS = ["local", pytest.param("bubblewrap", marks=needs("bubblewrap"))]
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 

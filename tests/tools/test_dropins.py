@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tools.approval.gate import NobodyNeedsToBeAsked, NotApproved
 from tools.base import ToolContext
-from tools.builtin import load_builtin
-from tools.dropins import load_folder
-from tools.gate import NobodyNeedsToBeAsked, NotApproved
+from tools.loading import load_builtin, load_folder
 from tools.registry import registry
 
 GOOD = '''

@@ -13,8 +13,8 @@ import pytest
 
 from tests.privileges import bound_by_file_modes
 from tools import media
+from tools.content import Part, text_of
 from tools.media import MediaRefused, MediaRoots, open_media
-from tools.parts import Part, text_of
 
 MAX_BYTES = 1_000
 

@@ -1,7 +1,7 @@
 """Every parameter with which a model names a file, tried with paths that have broken checks before.
 
 In a member's walled workplace: what lies beside it is neither told nor touched. The way out of a file has its own table
-in tests/gateway/test_enclosures.py.
+in tests/gateway/media/test_enclosures.py.
 """
 
 import json
@@ -14,12 +14,12 @@ import pytest
 
 from hermes_config.places import Home
 from hermes_config.settings import TerminalSettings
+from tests.programs import needs
 from tests.thorough import a_few_of
-from tests.tools.backends.conftest import PROBLEM
 from tests.tools.test_media import nasty_paths, told
+from tools.approval.gate import NobodyNeedsToBeAsked
 from tools.base import Tool, ToolContext, ToolFailed
-from tools.builtin import load_builtin
-from tools.gate import NobodyNeedsToBeAsked
+from tools.loading import load_builtin
 from tools.media import MEDIA_PATH_FORMAT
 from tools.workplaces import build_workplace
 
@@ -45,15 +45,13 @@ NAMING = {
 _LIKE_A_PATH = re.compile(r"(?:^|_)(?:path|file|filename|folder|dir|directory|workdir|cwd|root|location)s?(?:$|_)")
 _BATCHES = 5
 
-needs_sandbox = pytest.mark.skipif(bool(PROBLEM), reason="there can be no sandbox on this machine")
-
 
 def test_every_parameter_that_names_a_file_is_in_the_table() -> None:
     """Whoever adds one adds a line here, and so has it tried."""
     assert {(tool.name, name) for tool in load_builtin() for name in parameters_like_paths(tool)} == set(NAMING)
 
 
-@needs_sandbox
+@needs("bubblewrap")
 @pytest.mark.parametrize(
     ("naming", "batch"),
     a_few_of([(naming, batch) for naming in NAMING for batch in range(_BATCHES)], len(NAMING)),

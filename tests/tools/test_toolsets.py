@@ -1,6 +1,6 @@
 import pytest
 
-from tools.builtin import load_builtin
+from tools.loading import load_builtin
 from tools.registry import Registry
 from tools.toolsets import TOOLSETS, Toolset, ToolsetError, resolve, select, why_not
 

@@ -21,9 +21,9 @@ from contextlib import suppress
 from typing import Any
 
 _LOADED = (
-    "agent_core.demo_model",
-    "agent_core.openai_model",
-    "gateway.checkup",
+    "agent_core.models.demo",
+    "agent_core.models.openai",
+    "gateway.doctor.checks",
     "gateway.daemon",
     "gateway.platforms.discord.platform",
     "gateway.platforms.slack.platform",
@@ -32,7 +32,7 @@ _LOADED = (
     "gateway.platforms.web",
     "gateway.web.door",
     "gateway.web.server",
-    "gateway.wiring",
+    "gateway.wiring.app",
     "hermes_cli.chat",
     "hermes_cli.gateway",
     "hermes_cli.main",
@@ -41,8 +41,8 @@ _LOADED = (
     "hermes_cli.sessions",
     "hermes_cli.status",
     "hermes_cli.trace",
-    "tools.files",
-    "tools.terminal",
+    "tools.builtin.files",
+    "tools.builtin.terminal",
 )
 _MAX_REQUEST_BYTES = 1_000_000
 

@@ -10,7 +10,6 @@ import asyncio
 import base64
 import itertools
 import json
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,14 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
+
+from tests.programs import find
 
 Reply = dict[str, Any]
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="NOT TESTED: no Chromium here; install it (Debian: apt-get install chromium)"
-)
+CHROMIUM = find("chromium")
 
 _FLAGS = (
     "--headless=new",
@@ -56,7 +53,7 @@ class PageError(AssertionError):
 @asynccontextmanager
 async def open_browser(folder: Path) -> AsyncIterator["Browser"]:
     """A browser with a profile of its own below `folder`; ended with everything it started."""
-    assert CHROMIUM, "no Chromium: mark the test with needs_chromium"
+    assert CHROMIUM, 'no Chromium: mark the test with needs("chromium")'
     profile = folder / "chromium"
     with (folder / "chromium.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,5 @@
 """`hermes` with a model that says what it is told: `say …` at once, `hold …` half of it until the file `go` is there.
+`try …` fails without that file.
 
 Everything else it leaves to the demo model, tools included. A message with the words in the file `refused` is not taken
 while that file is there.
@@ -10,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from agent_core.conversation import Message, assistant
-from agent_core.demo_model import DemoModel
 from agent_core.events import Emit, TextDelta
-from gateway import wiring
+from agent_core.model import ModelError
+from agent_core.models.demo import DemoModel
 from gateway.errors import StoreUnavailable
-from gateway.heard_model import HeardModel
 from gateway.messages import Part
 from gateway.platforms import web
+from gateway.turns.metering import MonitoredModel
+from gateway.wiring import app
 from hermes_cli.main import main
 from hermes_config.places import Home
 from tools.base import Tool
@@ -35,8 +37,10 @@ class EchoModel:
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
     ) -> Message:
         order, _, text = messages[-1].text.partition(" ")
-        if messages[-1].role != "user" or order not in ("say", "hold"):
+        if messages[-1].role != "user" or order not in ("say", "hold", "try"):
             return await self._demo.reply(messages, tools, emit)
+        if order == "try" and not self._go.exists():
+            raise ModelError("The model did not answer.")
         await self._write(text[: len(text) // 2], emit)
         while order == "hold" and not self._go.exists():
             await asyncio.sleep(0.01)  # another process decides
@@ -49,8 +53,8 @@ class EchoModel:
             await asyncio.sleep(0)  # so that pieces travel one by one
 
 
-def _build_model(*_: Any, **__: Any) -> HeardModel:
-    return HeardModel(EchoModel(Home.locate().root))
+def _build_model(*_: Any, **__: Any) -> MonitoredModel:
+    return MonitoredModel(EchoModel(Home.locate().root))
 
 
 class RefusingPlatform(web.WebPlatform):
@@ -62,6 +66,6 @@ class RefusingPlatform(web.WebPlatform):
 
 
 if __name__ == "__main__":
-    wiring.build_model = _build_model
+    app.build_model = _build_model
     web.WebPlatform = RefusingPlatform  # type: ignore[misc]
     main()

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.web.browser import Page, needs_chromium
+from tests.programs import needs
+from tests.web.browser import Page
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_chromium]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs("chromium")]
 
 Event = dict[str, Any]
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.web.browser import Browser, Page, needs_chromium
+from tests.programs import needs
+from tests.web.browser import Browser, Page
 from tests.web.conftest import Site
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_chromium]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs("chromium")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.browser import Browser, Page, needs_chromium
+from tests.programs import needs
+from tests.web.browser import Browser, Page
 from tests.web.conftest import Site
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_chromium]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs("chromium")]
 
 
 async def send(page: Page, text: str) -> None:
@@ -78,6 +79,16 @@ async def test_a_question_gets_its_answer_and_the_chat_its_name(page: Page) -> N
     assert "391" in await page.run("document.querySelector('#spoken').textContent")
 
 
+async def test_a_new_chat_is_listed_under_its_first_message_while_it_is_answered(page: Page, site: Site) -> None:
+    site.go(False)
+    await send(page, "hold A story that is not finished yet.")
+    await page.wait_for("document.querySelector('.chat[aria-current]')?.innerText.includes('hold A story')")
+    await page.wait_for("document.querySelector('#title').innerText === 'hold A story that is not finished yet.'")
+    assert await page.count(".chat[aria-current] .working") == 1
+    site.go()
+    await page.wait_for("document.querySelector('.chat[aria-current] time')")
+
+
 async def test_the_examples_of_an_empty_chat_work(page: Page) -> None:
     await page.click(".example:nth-child(2)")
     await page.wait_for("document.querySelector('.answer:not(.draft)')?.innerText.includes('water the plants')")
@@ -92,6 +103,25 @@ async def test_tool_activity_unfolds(page: Page) -> None:
     await page.wait_for("document.querySelector('.tool-body')?.innerText.includes('\"timezone\": \"Asia/Tokyo\"')")
     assert await page.count(".tool-body section") == 2
     assert await page.count(".tool-state.done") == 1
+
+
+async def test_the_output_of_a_command_is_shown_as_it_was_printed(page: Page) -> None:
+    await ask(page, "run printf 'one\\n\\ttwo\\n'; exit 3")
+    for _ in range(2):  # as it was told, and as it is found again
+        await page.click(".answer summary")
+        await page.wait_for("document.querySelector('.tool-body')")
+        assert await page.run("document.querySelector('.tool-output pre').textContent") == "one\n\ttwo\n"
+        assert "Exit code: 3" in await page.text(".tool-output")
+        await page.reload()
+        await page.wait_for("document.querySelector('.answer summary')")
+
+
+async def test_long_output_is_shown_as_it_was_printed_after_a_reload(page: Page) -> None:
+    await ask(page, "run seq 1 6000")
+    await page.reload()
+    await page.click(".answer summary")
+    await page.wait_for("document.querySelector('.tool-output pre')?.textContent.startsWith('1\\n2\\n3\\n')")
+    assert "Exit code: 0" in await page.text(".tool-output")
 
 
 async def test_an_answer_is_shown_while_it_is_written(page: Page, site: Site) -> None:
@@ -130,6 +160,79 @@ async def test_escape_while_a_word_is_composed_does_not_stop_the_answer(page: Pa
     site.go()
     await page.wait_for("document.querySelector('.answer:not(.draft)')?.innerText.includes('very end')")
     assert await page.count(".entry.user") == 1  # no "/stop"
+
+
+async def test_help_has_headings_and_a_list_of_commands(page: Page) -> None:
+    await ask(page, "/help")
+    headings = await page.run("[...document.querySelectorAll('.answer .prose strong')].map((one) => one.innerText)")
+    assert headings == ["Session", "Agent", "Access", "Help"]
+    items = await page.run("[...document.querySelectorAll('.answer .prose li')].map((one) => one.innerText)")
+    assert "/new, /reset: Start a new conversation" in items
+    assert "/help: List the commands" in items
+
+
+OFFERED = "[...document.querySelectorAll('#commands:not([hidden]) b')].map((one) => one.innerText)"
+
+
+async def test_a_slash_offers_the_commands(page: Page) -> None:
+    await page.type("/", into="#message")
+    assert {"/new", "/stop", "/help"} <= set(await page.run(OFFERED))
+    await page.type("st")
+    assert await page.run(OFFERED) == ["/stop", "/status"]
+    await page.press("ArrowDown")
+    assert "/status" in await page.text("#commands [aria-selected='true']")
+    await page.press("ArrowDown")  # from the last to the first
+    await page.press("Tab")
+    assert await page.run("[document.querySelector('#message').value, document.activeElement.id]") == [
+        "/stop ",
+        "message",
+    ]
+    assert await page.run(OFFERED) == []
+    await page.run("document.querySelector('#message').select()")
+    await page.type("/stat")
+    await page.press("Enter")  # completes it
+    assert await page.run("document.querySelector('#message').value") == "/status"
+    await page.press("Enter")  # sends it
+    await page.wait_for("document.querySelector('.answer .prose')?.innerText.includes('Model: echo')")
+
+
+async def test_the_command_menu_closes_with_escape_and_takes_a_click(page: Page, site: Site) -> None:
+    site.go(False)
+    await send(page, "hold This goes on to its very end.")
+    await page.wait_for("document.querySelector('.draft .streaming')")
+    await page.type("/he", into="#message")
+    await page.press("Escape")
+    assert await page.run(OFFERED) == []
+    await page.run("document.querySelector('#message').select()")
+    await page.type("what about / and /help inside")
+    assert await page.run(OFFERED) == []
+    await page.run("document.querySelector('#message').select()")
+    await page.type("/he")
+    await page.click("#commands li")
+    assert await page.run("document.querySelector('#message').value") == "/help"
+    site.go()
+    await page.wait_for("document.querySelector('.answer:not(.draft)')?.innerText.includes('very end')")
+    assert await page.count(".entry.user") == 1  # Escape closed the menu, and stopped nothing
+
+
+@pytest.mark.parametrize("reloaded", [False, True])
+async def test_a_failed_turn_can_be_tried_again(page: Page, site: Site, tmp_path: Path, reloaded: bool) -> None:
+    site.go(False)
+    (tmp_path / "plán.txt").write_text("water the plants")
+    await page.choose_files("#picker", tmp_path / "plán.txt")
+    await page.wait_for("document.querySelector('.chip.ready')")
+    await send(page, "try to answer this")
+    await page.wait_for("document.querySelector('.answer.failed')?.innerText.includes('did not answer')")
+    if reloaded:
+        await page.reload()
+    site.go()
+    await page.click(".answer.failed .try-again")
+    await page.wait_for("document.querySelector('.answer:not(.failed, .draft)')?.innerText.includes('to answer this')")
+    bubbles = await page.run("[...document.querySelectorAll('.bubble')].map((one) => one.innerText)")
+    assert bubbles == ["try to answer this"] * 2
+    names = await page.run("[...document.querySelectorAll('.user .file-name')].map((one) => one.innerText)")
+    assert names == ["plán.txt"] * 2
+    assert await page.count(".try-again") == 0  # the newer message is the one that counts
 
 
 async def test_two_tabs_see_the_same(page: Page, site: Site, browser: Browser) -> None:
@@ -178,6 +281,73 @@ async def test_chats_are_apart_and_back_goes_back(page: Page) -> None:
     await page.run("history.back()")
     await page.wait_for("document.querySelector('.answer')?.innerText.includes('herons')")
     assert await page.run("document.querySelector('#message').value") == "a draft here"
+
+
+TITLES = "[...document.querySelectorAll('.chat-title')].map((one) => one.innerText)"
+
+
+async def open_chat_menu(page: Page) -> None:
+    await page.wait_for("document.querySelector('.chat[aria-current]')")
+    await page.run("document.querySelector('.chat[aria-current]').focus()")
+    await page.click(".chat[aria-current] + .chat-more")
+    await page.wait_for("document.querySelector('#chat-menu').matches(':popover-open')")
+
+
+async def test_a_chat_is_renamed_in_the_list(page: Page) -> None:
+    await ask(page, "say Something to rename.")
+    await open_chat_menu(page)
+    await page.click("#chat-rename")
+    assert await page.run("document.querySelector('#rename-input').value") == "say Something to rename."
+    await page.type("<b>A better name</b>")  # over what was selected
+    await page.press("Enter")
+    await page.wait_for("document.title === '<b>A better name</b> – Hermes'")
+    assert "<b>A better name</b>" in await page.run(TITLES)
+
+
+async def test_a_chat_is_exported_from_the_list(page: Page) -> None:
+    await ask(page, "say Something to keep.")
+    await open_chat_menu(page)
+    exported = await page.run("fetch(document.querySelector('#chat-export').href).then((answer) => answer.text())")
+    assert exported.startswith("# say Something to keep.\n")
+    assert exported.endswith("\n\nSomething to keep.\n")
+    assert await page.run("document.querySelector('#chat-export').download") == ""  # the gateway names the file
+
+
+async def test_a_chat_is_deleted_after_a_question(page: Page, site: Site, browser: Browser) -> None:
+    await ask(page, "say Something to forget.")
+    deleted = await page.run("location.hash")
+    other = await browser.new_page()
+    await other.go(site.address + deleted)
+    await other.wait_for("document.querySelector('.answer')")
+    await open_chat_menu(page)
+    await page.click("#chat-delete")
+    assert await page.text("#delete-name") == "say Something to forget."
+    await page.press("Escape")  # never mind
+    await open_chat_menu(page)
+    await page.press("ArrowUp")
+    await page.press("Enter")
+    await page.click("#delete-confirm")
+    for tab in (page, other):
+        await tab.wait_for(f"location.hash !== '{deleted}' && !document.querySelector('#empty').hidden")
+        await tab.wait_for(f"!{TITLES}.includes('say Something to forget.')")
+    assert other.problems == []
+    await other.close()
+
+
+async def test_a_chat_at_work_is_not_deleted(page: Page, site: Site) -> None:
+    site.go(False)
+    await send(page, "hold This goes on to its very end.")
+    await page.wait_for("document.querySelector('.draft .streaming')")
+    await open_chat_menu(page)
+    await page.press("Escape")  # closes the menu, and stops nothing
+    await open_chat_menu(page)
+    await page.click("#chat-delete")
+    await page.click("#delete-confirm")
+    await page.wait_for("document.querySelector('#toast').innerText.includes('Stop it first')")
+    site.go()
+    await page.wait_for("document.querySelector('.answer:not(.draft)')?.innerText.includes('very end')")
+    assert await page.count(".entry.user") == 1
+    page.problems[:] = [one for one in page.problems if "409" not in one]  # the refusal itself
 
 
 async def test_search_finds_a_word_in_another_chat(page: Page) -> None:
@@ -262,7 +432,7 @@ async def test_a_refused_message_is_taken_back_whole_and_holds_up_nothing(page: 
     await page.choose_files("#picker", *many)
     await page.wait_for("document.querySelectorAll('.chip.ready').length === 10")
     await page.click(".refused button:nth-of-type(2)")  # take back: but where to?
-    await page.wait_for("document.querySelector('#toast').innerText.includes('10 files at most')")
+    await page.wait_for("document.querySelector('#toast').innerText.includes('up to 10 files')")
     assert await page.count(".unsent.refused") == 1
     await page.click(".chip button")
     await page.type("written meanwhile", into="#message")
@@ -313,7 +483,7 @@ CUT_OFF = """XMLHttpRequest.prototype.send = function () {
   XMLHttpRequest.prototype.send = window.realSend;
   window.cutOff = () => this.dispatchEvent(new Event('error'));
 }; null"""
-FAILED = "A file could not be uploaded: try it again or remove it."
+FAILED = "A file could not be uploaded. Try again or remove it."
 
 
 async def test_nothing_is_sent_without_a_file_that_failed(page: Page, tmp_path: Path) -> None:
@@ -322,7 +492,7 @@ async def test_nothing_is_sent_without_a_file_that_failed(page: Page, tmp_path: 
     await page.run(CUT_OFF)
     await page.choose_files("#picker", tmp_path / "notes.txt")
     await send(page, "say Read the notes.")
-    await page.wait_for("document.querySelector('#hint').innerText === 'Sends when the files are there.'")
+    await page.wait_for("document.querySelector('#hint').innerText === 'Will be sent when the files are uploaded.'")
     await page.run("window.cutOff()")
     await page.wait_for("document.querySelector('.chip.failed')")
     await page.press("Enter")

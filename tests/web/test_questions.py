@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.stage import until
-from tests.web.browser import Browser, Page, needs_chromium
+from tests.programs import needs
+from tests.web.browser import Browser, Page
 from tests.web.conftest import Site
 from tests.web.test_page import ask, send
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_chromium]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs("chromium")]
 
 LABELS = "[...document.querySelectorAll('%s button')].map((one) => one.innerText)"
 STANDS = "document.querySelector('.asking .choices')"
@@ -63,7 +64,7 @@ async def test_a_word_decides_it_as_well_and_nothing_stays_in_line(page: Page, t
     await page.wait_for("document.querySelector('.notice')?.innerText.includes('Denied')")
     await page.wait_for("document.querySelector('.answer:not(.draft)')")
     await page.wait_for("document.querySelector('#stop').hidden")
-    assert "In line" not in await page.text("#timeline")
+    assert "Queued" not in await page.text("#timeline")
     assert folder.exists()
 
 
@@ -81,6 +82,8 @@ async def test_what_waits_in_other_chats_is_listed_above_and_decided_there(
     assert f"rm -r {first}" in await page.text("#waiting pre")
     assert await page.run(LABELS % row) == ["Once", "Session", "Always", "Deny"]
     await page.screenshot(tmp_path / "waiting.png")
+    assert (await page.text("#waiting .asked-in")).startswith("Asked in run rm -r /")
+    assert await page.run("document.querySelector('.asked-in a').hash") == "#00000000000000aa"
     assert await other.run("document.querySelector('#waiting').hidden")
     assert "391" in await ask(page, "what is 17 * 23?")  # which it does not keep from talking
     await choose(page, row, "Deny")
@@ -94,6 +97,22 @@ async def test_what_waits_in_other_chats_is_listed_above_and_decided_there(
     await choose(page, row, "Once")
     await until(lambda: not second.exists())
     await page.wait_for("document.querySelector('#waiting').hidden")
+    await other.close()
+
+
+async def test_the_chat_in_which_a_question_waits_is_listed_and_one_click_away(
+    page: Page, site: Site, browser: Browser, tmp_path: Path
+) -> None:
+    folder = filled(tmp_path / "old")
+    other = await browser.new_page()
+    await other.go(site.address + "#00000000000000cc")
+    await other.wait_for("document.querySelector('#about').textContent")
+    await wants_gone(other, folder)
+    await page.wait_for("document.querySelector('.chat[href=\"#00000000000000cc\"]')?.innerText.includes('run rm -r')")
+    await page.click(".asked-in a")
+    await page.wait_for("location.hash === '#00000000000000cc' && document.querySelector('.asking .choices')")
+    await choose(page, ".asking .choices", "Deny")
+    await page.wait_for("document.querySelector('.answer:not(.draft)')")
     await other.close()
 
 

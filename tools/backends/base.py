@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from tools.failures import ToolFailed
+from tools.errors import ToolFailed
 
 
 class BackendFailed(ToolFailed):
@@ -84,7 +84,7 @@ async def nobody_asks(spawned: Spawned) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ProcessStatus:
     """How a spawned child is doing. `exit_code` is None while it runs, and when nobody saw how it ended."""
 
     is_running: bool
@@ -95,7 +95,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class OutputChunk:
     """A stretch of what a child wrote. Positions count from its first byte, also of what is no longer kept."""
 
     content: bytes
@@ -120,26 +120,26 @@ class FileContent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class FileLine:
     text: str
     left_out_bytes: int = 0  # of a line that is too long to be shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinesRead:
-    lines: tuple[Line, ...]
+    lines: tuple[FileLine, ...]
     total_lines: int
     counted_all: bool  # False when the file is so large that only its beginning was looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenFile:
     path: str
     created: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class FolderEntry:
     name: str
     kind: FileKind
 
@@ -180,13 +180,13 @@ class Files(Protocol):
     async def read_lines(self, path: str, *, first: int, count: int) -> LinesRead:
         """Lines of a text file, counted from 1, without holding more of it than them."""
 
-    async def write(self, path: str, content: bytes, *, expected_version: str = "") -> Written:
+    async def write(self, path: str, content: bytes, *, expected_version: str = "") -> WrittenFile:
         """Replaces the file at once and as a whole, or leaves it as it is; makes missing folders.
 
         With an `expected_version` it is refused when the file has changed since.
         """
 
-    async def list_folder(self, path: str, *, max_entries: int) -> Sequence[Entry]: ...
+    async def list_folder(self, path: str, *, max_entries: int) -> Sequence[FolderEntry]: ...
 
     async def search(self, search: Search) -> Found: ...
 
@@ -223,9 +223,9 @@ class Backend(Protocol):
         """Starts it and goes on. Once `write_down` has returned it outlives us, and so does its output; until then,
         and when that raises, it ends with us."""
 
-    async def standing(self, spawned: Spawned) -> Standing: ...
+    async def standing(self, spawned: Spawned) -> ProcessStatus: ...
 
-    async def output(self, spawned: Spawned, *, since: int = 0, max_bytes: int = 200_000) -> Output:
+    async def output(self, spawned: Spawned, *, since: int = 0, max_bytes: int = 200_000) -> OutputChunk:
         """What it wrote from `since` on, as far as it is kept; `start` says where that begins."""
 
     async def send(self, spawned: Spawned, data: bytes) -> None:

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from tools.backends import kept
+from tools.backends import supervised
 from tools.backends.base import BackendFailed, Command, Finished, Spawned, WriteDown, nobody_asks
 from tools.backends.cgroups import Bounds, Cgroups, Group, find_cgroups
-from tools.backends.host_files import HostFiles
+from tools.backends.environment import child_environment
+from tools.backends.files import HostFiles
 from tools.backends.keeping import KeepingBackend
 from tools.backends.local import PTY_TERM, argv_of
-from tools.backends.privacy import child_environment
 from tools.backends.sandbox import SANDBOX_PATH, Sandbox, SandboxProblem, find_features
-from tools.backends.searching import Place, Searcher
+from tools.backends.search import BackendFolder, Searcher
 from tools.backends.shell import Shell
 from tools.backends.usage import WorkspaceUse
 
@@ -74,9 +74,9 @@ class BubblewrapBackend(KeepingBackend):
         )
         self.home = str(self._box.workspace)
         places = (
-            Place(spelled=self._box.workspace, real=self._box.workspace),
-            Place(spelled=Path("/tmp"), real=self._box.scratch),  # noqa: S108  # the sandbox's own
-            Place(spelled=self._box.outputs, real=self._box.outputs, writable=False),
+            BackendFolder(spelled=self._box.workspace, real=self._box.workspace),
+            BackendFolder(spelled=Path("/tmp"), real=self._box.scratch),  # noqa: S108  # the sandbox's own
+            BackendFolder(spelled=self._box.outputs, real=self._box.outputs, writable=False),
         )
         ripgrep = shutil.which("rg", path=SANDBOX_PATH) or ""
         self.files = HostFiles(
@@ -122,7 +122,7 @@ class BubblewrapBackend(KeepingBackend):
         group = self._new_group()
         try:
             order = await self._order(command, command.timeout_seconds, group)
-            return await kept.spawn(order, self.outputs, write_down)
+            return await supervised.spawn(order, self.outputs, write_down)
         except BaseException:
             if group:
                 group.remove()
@@ -141,7 +141,7 @@ class BubblewrapBackend(KeepingBackend):
         except SandboxProblem as error:
             raise BackendFailed(str(error)) from error
 
-    async def _order(self, command: Command, timeout_seconds: float | None, group: Group | None) -> kept.Order:
+    async def _order(self, command: Command, timeout_seconds: float | None, group: Group | None) -> supervised.Order:
         room = await asyncio.to_thread(self._use.room_bytes)
         rlimits = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": room}
         if group is None:
@@ -149,7 +149,7 @@ class BubblewrapBackend(KeepingBackend):
             if timeout_seconds is not None:
                 rlimits["RLIMIT_CPU"] = int(timeout_seconds) + 10
         processes = self._limits.max_processes if group is None and self.bounds_processes else 0
-        return kept.Order(
+        return supervised.Order(
             argv=self._box.argv(
                 argv_of(command),
                 workdir=command.workdir or self.home,
@@ -188,11 +188,11 @@ class BubblewrapBackend(KeepingBackend):
         }
         return chosen | {"PATH": SANDBOX_PATH, "HOME": self.home, "USER": "agent", "LOGNAME": "agent"}
 
-    async def _watched(self, order: kept.Order, max_output_chars: int, *, keeps_output: bool) -> Finished:
+    async def _watched(self, order: supervised.Order, max_output_chars: int, *, keeps_output: bool) -> Finished:
         """Ends the command when it fills the disk: RLIMIT_FSIZE binds a single file, and not how many there are."""
         at_start = await asyncio.to_thread(self._use.used_bytes)
         running = asyncio.create_task(
-            kept.run(order, self.outputs, max_output_chars=max_output_chars, keeps_output=keeps_output)
+            supervised.run(order, self.outputs, max_output_chars=max_output_chars, keeps_output=keeps_output)
         )
         try:
             while not (await asyncio.wait({running}, timeout=_WATCH_SECONDS))[0]:
@@ -207,7 +207,7 @@ class BubblewrapBackend(KeepingBackend):
             await asyncio.wait({running})
 
     async def _run_helper(self, command: Command) -> Finished:
-        order = kept.Order(
+        order = supervised.Order(
             argv=command.argv,
             workdir="/",
             environment={"PATH": SANDBOX_PATH},
@@ -215,7 +215,7 @@ class BubblewrapBackend(KeepingBackend):
             stdin=command.stdin,
         )
         most = command.max_output_chars or self._max_output_chars
-        return await kept.run(order, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
+        return await supervised.run(order, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
 
 
 def limits_in_force(limits: SandboxLimits) -> str:

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from tools.backends import kept
-from tools.backends.base import Output, Spawned, Standing
+from tools.backends import supervised
+from tools.backends.base import OutputChunk, ProcessStatus, Spawned
 
 
 class KeepingBackend:
@@ -15,26 +15,26 @@ class KeepingBackend:
         """The folder of what commands write, on our side."""
         raise NotImplementedError
 
-    async def standing(self, spawned: Spawned) -> Standing:
-        return await asyncio.to_thread(kept.standing, spawned)
+    async def standing(self, spawned: Spawned) -> ProcessStatus:
+        return await asyncio.to_thread(supervised.standing, spawned)
 
-    async def output(self, spawned: Spawned, *, since: int = 0, max_bytes: int = 200_000) -> Output:
-        return await asyncio.to_thread(kept.output, spawned, since=since, max_bytes=max_bytes)
+    async def output(self, spawned: Spawned, *, since: int = 0, max_bytes: int = 200_000) -> OutputChunk:
+        return await asyncio.to_thread(supervised.output, spawned, since=since, max_bytes=max_bytes)
 
     async def send(self, spawned: Spawned, data: bytes) -> None:
-        kept.send(spawned, data)
+        supervised.send(spawned, data)
 
     async def resize(self, spawned: Spawned, *, columns: int, rows: int) -> None:
-        await asyncio.to_thread(kept.resize, spawned, columns=columns, rows=rows)
+        await asyncio.to_thread(supervised.resize, spawned, columns=columns, rows=rows)
 
     async def kill(self, spawned: Spawned) -> None:
-        await kept.kill(spawned)
+        await supervised.kill(spawned)
 
     async def keep(self, text: str) -> str:
-        return await asyncio.to_thread(kept.keep, text, self.outputs)
+        return await asyncio.to_thread(supervised.keep, text, self.outputs)
 
     async def forget(self, spawned: Spawned) -> None:
-        await asyncio.to_thread(kept.forget, spawned)
+        await asyncio.to_thread(supervised.forget, spawned)
 
     async def close(self) -> None:
         """Spawned children and what they write stay."""

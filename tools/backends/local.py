@@ -7,12 +7,12 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.backends import kept
+from tools.backends import supervised
 from tools.backends.base import BackendFailed, Command, Finished, Spawned, WriteDown, nobody_asks
-from tools.backends.host_files import HostFiles
+from tools.backends.environment import child_environment, hide_our_memory
+from tools.backends.files import HostFiles
 from tools.backends.keeping import KeepingBackend
-from tools.backends.privacy import child_environment, hide_our_memory
-from tools.backends.searching import Place, Searcher
+from tools.backends.search import BackendFolder, Searcher
 from tools.backends.shell import Shell
 
 SHELL = ("/bin/bash", "/bin/sh")
@@ -44,7 +44,7 @@ class LocalBackend(KeepingBackend):
         self._env_passthrough = tuple(env_passthrough)
         self.home = os.path.expanduser("~")
         self.files = HostFiles(
-            places=(Place(spelled=Path("/"), real=Path("/")),),
+            places=(BackendFolder(spelled=Path("/"), real=Path("/")),),
             searcher=Searcher(ripgrep=shutil.which("rg") or "", run=self.run, helper=self.run),
             closed=closed,
             follows_links=True,
@@ -62,17 +62,17 @@ class LocalBackend(KeepingBackend):
         timeout = self._timeout_seconds if command.timeout_seconds is None else command.timeout_seconds
         most = self._max_output_chars if command.max_output_chars is None else command.max_output_chars
         order = self._order(command, timeout)
-        return await kept.run(order, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
+        return await supervised.run(order, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
 
     async def spawn(self, command: Command, write_down: WriteDown = nobody_asks) -> Spawned:
-        return await kept.spawn(self._order(command, command.timeout_seconds), self.outputs, write_down)
+        return await supervised.spawn(self._order(command, command.timeout_seconds), self.outputs, write_down)
 
-    def _order(self, command: Command, timeout_seconds: float | None) -> kept.Order:
+    def _order(self, command: Command, timeout_seconds: float | None) -> supervised.Order:
         hide_our_memory()
         workdir = command.workdir or self._workspace
         # With PWD a folder keeps the name by which it was entered, also where that is a link.
         more = {"PWD": workdir} | ({"TERM": PTY_TERM} if command.pty else {}) | dict(command.environment)
-        return kept.Order(
+        return supervised.Order(
             argv=argv_of(command),
             workdir=workdir,
             environment=child_environment(self._env_passthrough) | more,

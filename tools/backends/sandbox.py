@@ -35,7 +35,7 @@ class SandboxProblem(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Features:
+class SandboxFeatures:
     program: str
     options: frozenset[str]  # of those that not every version knows
 
@@ -76,7 +76,7 @@ class Sandbox:
                 (self.private / name).write_text(line, encoding="utf-8")
 
     def argv(
-        self, command: Sequence[str], *, workdir: str, features: Features, processes: int, pty: bool = False
+        self, command: Sequence[str], *, workdir: str, features: SandboxFeatures, processes: int, pty: bool = False
     ) -> list[str]:
         """`processes` above 0 is a limit to be set inside; with `pty` the command takes the terminal it is given."""
         inner = ["/bin/sh", "-c", _BOUND_PROCESSES, str(processes), *command] if processes else list(command)
@@ -100,7 +100,7 @@ class Sandbox:
 
 
 @cache
-def find_features() -> Features:
+def find_features() -> SandboxFeatures:
     """Raises SandboxProblem when a sandbox cannot be made here. Tried once: a machine does not change its mind."""
     program = shutil.which("bwrap")
     if program is None:
@@ -109,7 +109,7 @@ def find_features() -> Features:
     known = frozenset(option for option in _OPTIONAL if option in told.stdout + told.stderr)
     problem = ""
     for options in dict.fromkeys((known, known - {"--disable-userns"})):
-        features = Features(program=program, options=options)
+        features = SandboxFeatures(program=program, options=options)
         if not (problem := _problem(features)):
             return features
     raise SandboxProblem(
@@ -118,7 +118,7 @@ def find_features() -> Features:
     )
 
 
-def _problem(features: Features) -> str:
+def _problem(features: SandboxFeatures) -> str:
     argv = [features.program, *_namespaces(features, network=False), *_system(), *_devices(features), "true"]
     try:
         tried = subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)
@@ -127,7 +127,7 @@ def _problem(features: Features) -> str:
     return "" if tried.returncode == 0 else tried.stderr.strip()[:200] or f"exit code {tried.returncode}"
 
 
-def _namespaces(features: Features, *, network: bool) -> list[str]:
+def _namespaces(features: SandboxFeatures, *, network: bool) -> list[str]:
     return [
         *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *(() if network else ("--unshare-net",)),
@@ -156,7 +156,7 @@ def _etc(private: Path, *, network: bool) -> list[str]:
     return arguments
 
 
-def _devices(features: Features) -> list[str]:
+def _devices(features: SandboxFeatures) -> list[str]:
     sized = ("--size", str(_SHARED_MEMORY_BYTES)) if "--size" in features.options else ()
     return [
         # Where the gateway is root, its user owns the kernel's switches, and needs no capability to turn them.

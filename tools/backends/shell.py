@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.backends.base import ShellState
-from tools.backends.keeper import SECRET_DESCRIPTOR
+from tools.backends.supervisor_child import SECRET_DESCRIPTOR
 
 MAX_VARIABLES_BYTES = 64_000
 MAX_REPORT_BYTES = 512_000

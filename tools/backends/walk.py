@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.backends.globs import Rule, name_matches, parse_ignore_file, verdict
-from tools.backends.searching import MAX_MATCHES_PER_FILE, MAX_SEARCHED_FILE_BYTES, MAX_SHOWN_LINE_CHARS
+from tools.backends.search import MAX_MATCHES_PER_FILE, MAX_SEARCHED_FILE_BYTES, MAX_SHOWN_LINE_CHARS
 from tools.opening import FILE, LISTED_FOLDER, folder_held
 
 IGNORE_FILES = (".gitignore", ".ignore")  # the later one has the last word

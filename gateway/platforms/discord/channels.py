@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gateway.backoff import backoff_seconds
 from gateway.clock import now_ms
 from gateway.errors import PlatformUnavailable, StoreUnavailable
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Inlet
-from gateway.platforms.discord.updates import snowflake_at
+from gateway.platforms.discord.parsing import snowflake_at
+from gateway.policies.backoff import backoff_seconds
 
 log = structlog.get_logger()
 
@@ -44,12 +44,12 @@ class Gone(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class HistoryPage:
     events: Sequence[Event]
     has_more: bool
 
 
-Read = Callable[[int, int], Awaitable[Page | None]]
+Read = Callable[[int, int], Awaitable[HistoryPage | None]]
 """The next page of a channel after a message. None where we may not read; raises Gone or PlatformUnavailable."""
 
 OpenThread = Callable[[Event], Awaitable[Event]]
@@ -75,7 +75,9 @@ class Channels:
         self._account = account
         self._read = read
         self._open_thread = open_thread
+        self._history_since = 0
         self._behind: dict[int, int] = {}  # channels to be read from the history, and since which turn of events
+        self._new: dict[int, int] = {}  # channels that were never read, and the turn of events that showed them
         self._turn = 0
         self._queues: dict[tuple[int, bool], _Queue] = {}
         self._to_read: deque[int] = deque()
@@ -83,6 +85,7 @@ class Channels:
 
     async def load(self) -> None:
         """Raises StoreUnavailable."""
+        self._history_since = snowflake_at(await self._inlet.history_since_ms())
         for name, value in (await self._inlet.cursors()).items():
             channel = name.removeprefix(_SEEN)
             if channel != name and channel.isdecimal() and value.isdecimal():
@@ -110,6 +113,7 @@ class Channels:
         if after is not None:
             self.seen.setdefault(channel, after)
             self.fall_behind([channel])
+            self._new.setdefault(channel, self._turn)
         self._to_read.append(channel)
         self._read_more()
 
@@ -168,26 +172,29 @@ class Channels:
 
     async def _catch_up(self, channel: int, queue: _Queue) -> None:
         """Raises PlatformUnavailable; what was read until then is taken."""
-        turn = self._behind[channel]
+        # What did not fit into the queue since a channel was first seen makes it fall behind once more.
+        turn = self._new.get(channel, self._behind[channel])
         has_more = True
         while has_more:
-            after = max(self.seen[channel], snowflake_at(now_ms() - _OLDEST_MS))
+            after = max(self.seen[channel], self._history_since, snowflake_at(now_ms() - _OLDEST_MS))
             try:
                 page = await self._read(channel, after)
             except Gone:
                 await self._accept((), Cursor(channel=f"{_SEEN}{channel}", value=_GONE))
                 del self.seen[channel]
                 self._behind.pop(channel, None)
+                self._new.pop(channel, None)
                 return
             if page is None:
                 break
             await self._take_page(channel, page)
             queue.read.extend(event.mark for event in page.events)
             has_more = page.has_more
+        self._new.pop(channel, None)
         if self._behind.get(channel) == turn:  # else we were cut off once more meanwhile
             del self._behind[channel]
 
-    async def _take_page(self, channel: int, page: Page) -> None:
+    async def _take_page(self, channel: int, page: HistoryPage) -> None:
         if not page.events:
             return
         events = [await self._open_thread(event) for event in page.events]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gateway.platforms.discord.updates import OPTION
+from gateway.platforms.discord.parsing import OPTION
 
 _NAME = re.compile(r"[a-z0-9_-]{1,32}")
 _MAX_DESCRIPTION_CHARS = 100

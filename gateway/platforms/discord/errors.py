@@ -39,7 +39,7 @@ class NonsenseAnswer(DiscordException):
     """discord.py trusts the server: an answer of another shape than expected would look like a bug of ours."""
 
 
-class Refusal(Enum):
+class DiscordRejection(Enum):
     """What is wrong with a message that Discord did not take."""
 
     NOTHING_TO_EDIT = auto()
@@ -51,20 +51,20 @@ class Refusal(Enum):
 
 
 _BY_CODE = {
-    10008: Refusal.NOTHING_TO_EDIT,
-    50005: Refusal.NOTHING_TO_EDIT,
-    50083: Refusal.NOTHING_TO_EDIT,  # the thread is archived; a message of its own opens it again
-    160002: Refusal.NOTHING_TO_QUOTE,
-    40005: Refusal.FILE,
-    50013: Refusal.FILE,  # or nothing at all may be written there, which words will find out
+    10008: DiscordRejection.NOTHING_TO_EDIT,
+    50005: DiscordRejection.NOTHING_TO_EDIT,
+    50083: DiscordRejection.NOTHING_TO_EDIT,  # the thread is archived; a message of its own opens it again
+    160002: DiscordRejection.NOTHING_TO_QUOTE,
+    40005: DiscordRejection.FILE,
+    50013: DiscordRejection.FILE,  # or nothing at all may be written there, which words will find out
 }
 # An Invalid Form Body says which field it means.
 _INVALID_FORM = 50035
 _BY_FIELD = (
-    ("message_reference", Refusal.NOTHING_TO_QUOTE),
-    ("components", Refusal.BUTTONS),
-    ("or fewer in length", Refusal.TOO_LONG),
-    ("content", Refusal.WORDING),
+    ("message_reference", DiscordRejection.NOTHING_TO_QUOTE),
+    ("components", DiscordRejection.BUTTONS),
+    ("or fewer in length", DiscordRejection.TOO_LONG),
+    ("content", DiscordRejection.WORDING),
 )
 _CLOSED = {
     _UNKNOWN_CHANNEL: "Discord does not know the channel; it was deleted, or the bot was removed",
@@ -84,14 +84,14 @@ _NO_ACCESS = (50001, 50013)
 _GONE = (_UNKNOWN_CHANNEL,)
 
 
-def refusal(error: Failure) -> Refusal | None:
+def refusal(error: Failure) -> DiscordRejection | None:
     if not isinstance(error, HTTPException):
         return None
     if error.code == _INVALID_FORM:
         words = error.text.lower()
-        return next((meaning for sign, meaning in _BY_FIELD if sign in words), Refusal.WORDING)
+        return next((meaning for sign, meaning in _BY_FIELD if sign in words), DiscordRejection.WORDING)
     if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        return Refusal.FILE  # from a server in between, which has no codes
+        return DiscordRejection.FILE  # from a server in between, which has no codes
     return _BY_CODE.get(error.code)
 
 

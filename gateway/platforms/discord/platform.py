@@ -21,14 +21,12 @@ from gateway.errors import (
     StoreUnavailable,
 )
 from gateway.messages import Address, Media, OutboundMessage, Receipt, Text
-from gateway.platforms.accounts import token_variable
-from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
-from gateway.platforms.connection import Connection
+from gateway.platforms.base import DraftStyle, Features, Inlet, KnownMessages, Mark
 from gateway.platforms.discord.commands import is_shown, menu_of
 from gateway.platforms.discord.errors import (
     NETWORK,
+    DiscordRejection,
     Failure,
-    Refusal,
     hearing_problems,
     is_closed_to_us,
     making_sense,
@@ -36,15 +34,14 @@ from gateway.platforms.discord.errors import (
     sending_problem,
     what_happened,
 )
-from gateway.platforms.discord.letter import Enclosed, Letter, Page, letter_of, pages_of, place_of
-from gateway.platforms.discord.line import PAGE, Line
-from gateway.platforms.discord.listening import Listener
-from gateway.platforms.discord.sent import DRAFT_MARK, draft_in, found_in
-from gateway.platforms.discord.updates import Me
-from gateway.platforms.pace import Pace, Rate
-from gateway.platforms.pages import Pages
-from gateway.platforms.reading import too_large
-from gateway.platforms.uploads import UPLOAD_SECONDS, Load, Uploads
+from gateway.platforms.discord.formatting import DiscordAttachment, DiscordPost, Page, letter_of, pages_of, place_of
+from gateway.platforms.discord.listener import DiscordListener
+from gateway.platforms.discord.parsing import DiscordIdentity
+from gateway.platforms.discord.sending import DRAFT_MARK, draft_in, found_in
+from gateway.platforms.discord.transport import PAGE, DiscordTransport
+from gateway.platforms.outgoing import UPLOAD_SECONDS, Load, Pages, Uploads
+from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.transport import LiveConnection, token_variable, too_large
 
 log = structlog.get_logger()
 
@@ -89,9 +86,9 @@ class DiscordPlatform:
         self._menu = menu_of(commands)
         self._commands = frozenset(name for name, _ in commands)
         self._own_threads = thread_per_conversation
-        self._connection = Connection[Line]("Discord")
-        self._spare: Line | None = None  # closed; the next run takes its session up again
-        self._me: Me | None = None
+        self._connection = LiveConnection[DiscordTransport]("Discord")
+        self._spare: DiscordTransport | None = None  # closed; the next run takes its session up again
+        self._me: DiscordIdentity | None = None
         self._uploads = Uploads(load)
         self._pages = Pages[Page](pages_of)
 
@@ -103,7 +100,9 @@ class DiscordPlatform:
                 f"{self._variable} is no bot token; https://discord.com/developers/applications shows it, under Bot"
             )
         spare, self._spare = self._spare, None
-        async with (spare if spare is not None and spare.can_resume else Line(self._api_url)).held() as line:
+        async with (
+            spare if spare is not None and spare.can_resume else DiscordTransport(self._api_url)
+        ).held() as line:
             try:
                 with hearing_problems(self._variable):
                     me = await self._introduced(line)
@@ -120,9 +119,9 @@ class DiscordPlatform:
     async def send(self, message: OutboundMessage) -> Receipt:
         async with self._connection.line.held() as line:
             letter = self._letter_of(message, line)
-            media = letter.page.media if isinstance(letter.page, Enclosed) else None
+            media = letter.page.media if isinstance(letter.page, DiscordAttachment) else None
             async with self._uploads.loaded(media) as content:
-                if isinstance(letter.page, Enclosed):
+                if isinstance(letter.page, DiscordAttachment):
                     letter = replace(letter, page=letter.page.fitting(content, _max_file_bytes(line, letter.chat)))
                 message_id = await self._post(line, letter, content or b"")
         return Receipt(message_id=str(message_id), more=letter.more)
@@ -173,7 +172,7 @@ class DiscordPlatform:
             message_id = await self._post(line, self._letter_of(marked, line), b"", is_draft=True)
         return Receipt(message_id=str(message_id))
 
-    async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
+    async def find_draft(self, draft: OutboundMessage, known: KnownMessages) -> Receipt | None:
         chat = place_of(draft.address)
         async with self._connection.line.held() as line:
             try:
@@ -212,10 +211,10 @@ class DiscordPlatform:
 
     # Listening.
 
-    async def _introduced(self, line: Line) -> Me:
+    async def _introduced(self, line: DiscordTransport) -> DiscordIdentity:
         await line.sign_in(self._token)
         assert line.user is not None
-        me = Me(account=self.account, id=line.user.id, name=line.user.name, commands=self._commands)
+        me = DiscordIdentity(account=self.account, id=line.user.id, name=line.user.name, commands=self._commands)
         if me != self._me:
             self._me = me
             log.info("signed in", account=self.account, bot=me.name)
@@ -228,15 +227,15 @@ class DiscordPlatform:
                 )
         return me
 
-    async def _listen(self, line: Line, me: Me, inlet: Inlet) -> None:
+    async def _listen(self, line: DiscordTransport, me: DiscordIdentity, inlet: Inlet) -> None:
         try:
             async with asyncio.TaskGroup() as background:
                 background.create_task(self._set_menu(line), name="set the slash commands")
-                await Listener(line, me, inlet, background, own_threads=self._own_threads).listen()
+                await DiscordListener(line, me, inlet, background, own_threads=self._own_threads).listen()
         except ExceptionGroup as problems:
             raise problems.exceptions[0] from None  # the one that ended the others
 
-    async def _set_menu(self, line: Line) -> None:
+    async def _set_menu(self, line: DiscordTransport) -> None:
         assert line.application_id is not None
         try:
             shown = await line.http.get_global_commands(line.application_id)
@@ -249,7 +248,7 @@ class DiscordPlatform:
 
     # Sending.
 
-    def _letter_of(self, message: OutboundMessage, line: Line) -> Letter:
+    def _letter_of(self, message: OutboundMessage, line: DiscordTransport) -> DiscordPost:
         channel = line.get_channel(place_of(message.address))
         in_guild = isinstance(channel, discord.abc.GuildChannel | discord.Thread)
         return letter_of(message, self._pages_of(message), in_guild=in_guild)
@@ -257,7 +256,9 @@ class DiscordPlatform:
     def _pages_of(self, message: OutboundMessage) -> tuple[Page, ...]:
         return self._pages.of(message, needs_words=bool(message.edits))
 
-    async def _post(self, line: Line, letter: Letter, content: bytes, *, is_draft: bool = False) -> int:
+    async def _post(
+        self, line: DiscordTransport, letter: DiscordPost, content: bytes, *, is_draft: bool = False
+    ) -> int:
         """A draft that is gone is not sent once more, and does not become a file."""
         while True:
             try:
@@ -265,13 +266,15 @@ class DiscordPlatform:
             except _FAILURES as error:
                 problem = refusal(error)
                 amended = letter.amended(problem) if problem is not None else None
-                is_final = is_draft and problem in (Refusal.NOTHING_TO_EDIT, Refusal.TOO_LONG)
+                is_final = is_draft and problem in (DiscordRejection.NOTHING_TO_EDIT, DiscordRejection.TOO_LONG)
                 if problem is None or amended is None or is_final:
                     raise self._problem(error, letter.chat, repeatable=letter.edits is not None) from error
                 log.info("sent differently", account=self.account, chat=letter.chat, problem=problem.name.lower())
                 letter = amended
 
-    async def _look_for(self, line: Line, letter: Letter, message: OutboundMessage, me: Me) -> int | None:
+    async def _look_for(
+        self, line: DiscordTransport, letter: DiscordPost, message: OutboundMessage, me: DiscordIdentity
+    ) -> int | None:
         after = _after(message)
         try:
             with making_sense():
@@ -290,7 +293,7 @@ class DiscordPlatform:
         return problem
 
 
-async def _put(line: Line, letter: Letter, content: bytes) -> int:
+async def _put(line: DiscordTransport, letter: DiscordPost, content: bytes) -> int:
     if letter.edits is not None:
         path = "/channels/{channel_id}/messages/{message_id}"
         edit = Route("PATCH", path, channel_id=letter.chat, message_id=letter.edits)
@@ -306,7 +309,7 @@ async def _put(line: Line, letter: Letter, content: bytes) -> int:
         return int(sent["id"])
 
 
-async def _since(line: Line, chat: int, after: int) -> list[Any]:
+async def _since(line: DiscordTransport, chat: int, after: int) -> list[Any]:
     """What was said there behind a message, as far as it is likely to matter; 0 where none is known."""
     page: list[Any] = []
     if after:
@@ -316,7 +319,7 @@ async def _since(line: Line, chat: int, after: int) -> list[Any]:
     return page
 
 
-def _max_file_bytes(line: Line, chat: int) -> int:
+def _max_file_bytes(line: DiscordTransport, chat: int) -> int:
     """A server whose members pay for it takes larger ones."""
     channel = line.get_channel(chat)
     guild = channel.guild if isinstance(channel, discord.abc.GuildChannel | discord.Thread) else None

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import structlog
 
-from gateway.platforms.slack.api import Api, Refused, SlackProblem, Wire
-from gateway.platforms.slack.events import Place, PlaceKind
+from gateway.platforms.slack.parsing import PlaceKind, SlackPlace
+from gateway.platforms.slack.web_api import Api, Refused, SlackProblem, Wire
 from gateway.platforms.text import one_line
 
 log = structlog.get_logger()
@@ -34,15 +34,15 @@ class Directory:
         found = await asyncio.gather(*(self._ask("users.info", "user", one) for one in ids))
         return dict(zip(ids, map(_name, found), strict=True))
 
-    async def place(self, channel: str, channel_type: object = None) -> Place:
+    async def place(self, channel: str, channel_type: object = None) -> SlackPlace:
         """`channel_type` is what an event says of it, if it does."""
         kind = _KINDS.get(str(channel_type)) or ("dm" if channel.startswith("D") else None)
         if kind == "dm":
-            return Place(id=channel, kind="dm")
+            return SlackPlace(id=channel, kind="dm")
         told = await self._ask("conversations.info", "channel", channel)
         if kind is None:
             kind = "dm" if told.get("is_im") else "group" if told.get("is_mpim") else "channel"
-        return Place(id=channel, kind=kind, name=one_line(told.get("name")))
+        return SlackPlace(id=channel, kind=kind, name=one_line(told.get("name")))
 
     async def can_speak_in(self, channel: str) -> bool:
         """Whether we are in there; True when Slack does not say. Asked each time: who is told no invites us at once."""

@@ -12,8 +12,8 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from gateway.platforms.slack.api import Wire
-from gateway.platforms.slack.events import Me
+from gateway.platforms.slack.parsing import SlackIdentity
+from gateway.platforms.slack.web_api import Wire
 
 log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ be told that and nobody else."""
 
 
 class Dispatch:
-    def __init__(self, client: AsyncWebClient, me: Me, *, event: Took, press: Took, command: Took) -> None:
+    def __init__(self, client: AsyncWebClient, me: SlackIdentity, *, event: Took, press: Took, command: Took) -> None:
         async def authorize(**_: Any) -> AuthorizeResult:
             return AuthorizeResult(enterprise_id=None, team_id=me.team, bot_id=me.bot, bot_user_id=me.user)
 

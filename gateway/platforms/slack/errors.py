@@ -12,7 +12,7 @@ from gateway.errors import (
     PlatformAuthFailed,
     PlatformUnavailable,
 )
-from gateway.platforms.slack.api import NotSent, Refused, SlackProblem, TooFast, TooLarge
+from gateway.platforms.slack.web_api import Refused, SlackNotSent, SlackProblem, SlackTooFast, SlackTooLarge
 
 BAD_TOKEN = frozenset(
     (
@@ -52,7 +52,7 @@ _CLOSED = {
 }
 
 
-class Refusal(Enum):
+class SlackRejection(Enum):
     """What is wrong with a message that Slack did not take."""
 
     NOTHING_TO_EDIT = auto()
@@ -64,32 +64,32 @@ class Refusal(Enum):
 
 
 _SIGNS = {
-    "message_not_found": Refusal.NOTHING_TO_EDIT,
-    "cant_update_message": Refusal.NOTHING_TO_EDIT,
-    "edit_window_closed": Refusal.NOTHING_TO_EDIT,
-    "invalid_thread_ts": Refusal.NO_THREAD,
-    "thread_not_found": Refusal.NO_THREAD,
-    "cannot_reply_to_message": Refusal.NO_THREAD,
-    "msg_too_long": Refusal.TOO_LONG,
-    "msg_blocks_too_long": Refusal.BLOCKS,
-    "invalid_blocks": Refusal.BLOCKS,
-    "invalid_blocks_format": Refusal.BLOCKS,
-    "block_mismatch": Refusal.BLOCKS,
-    "no_dual_broadcast_content_update": Refusal.BLOCKS,
-    "blocked_file_type": Refusal.FILE,
-    "file_not_found": Refusal.FILE,
-    "file_type_not_allowed": Refusal.FILE,
-    "file_upload_size_restricted": Refusal.FILE,
-    "file_uploads_disabled": Refusal.FILE,
-    "file_uploads_except_images_disabled": Refusal.FILE,
-    "invalid_arguments": Refusal.FILE,
-    "missing_scope": Refusal.FILE,  # files:write, or one that words need as well
-    "storage_limit_reached": Refusal.FILE,
+    "message_not_found": SlackRejection.NOTHING_TO_EDIT,
+    "cant_update_message": SlackRejection.NOTHING_TO_EDIT,
+    "edit_window_closed": SlackRejection.NOTHING_TO_EDIT,
+    "invalid_thread_ts": SlackRejection.NO_THREAD,
+    "thread_not_found": SlackRejection.NO_THREAD,
+    "cannot_reply_to_message": SlackRejection.NO_THREAD,
+    "msg_too_long": SlackRejection.TOO_LONG,
+    "msg_blocks_too_long": SlackRejection.BLOCKS,
+    "invalid_blocks": SlackRejection.BLOCKS,
+    "invalid_blocks_format": SlackRejection.BLOCKS,
+    "block_mismatch": SlackRejection.BLOCKS,
+    "no_dual_broadcast_content_update": SlackRejection.BLOCKS,
+    "blocked_file_type": SlackRejection.FILE,
+    "file_not_found": SlackRejection.FILE,
+    "file_type_not_allowed": SlackRejection.FILE,
+    "file_upload_size_restricted": SlackRejection.FILE,
+    "file_uploads_disabled": SlackRejection.FILE,
+    "file_uploads_except_images_disabled": SlackRejection.FILE,
+    "invalid_arguments": SlackRejection.FILE,
+    "missing_scope": SlackRejection.FILE,  # files:write, or one that words need as well
+    "storage_limit_reached": SlackRejection.FILE,
 }
 
 
-def refusal(error: Refused) -> Refusal:
-    return _SIGNS.get(error.error, Refusal.CLOSED_TO_US)
+def refusal(error: Refused) -> SlackRejection:
+    return _SIGNS.get(error.error, SlackRejection.CLOSED_TO_US)
 
 
 def sending_problem(error: SlackProblem, *, repeatable: bool) -> GatewayError:
@@ -103,11 +103,11 @@ def sending_problem(error: SlackProblem, *, repeatable: bool) -> GatewayError:
             )
         case Refused():
             return DeliveryRejected(_CLOSED.get(error.error) or f"Slack refused it: {error}")
-        case TooLarge():
+        case SlackTooLarge():
             return DeliveryRejected(str(error))
-        case TooFast():
+        case SlackTooFast():
             return PlatformUnavailable(str(error), retry_after=error.seconds)
-        case NotSent():
+        case SlackNotSent():
             return PlatformUnavailable(str(error))
         case _ if repeatable:
             return PlatformUnavailable(str(error))
@@ -121,7 +121,7 @@ def fetching_problem(error: SlackProblem) -> MediaUnavailable:
             return MediaUnavailable(f"the bot lacks the scope {_scopes(error.needed)}")
         case Refused(error="file_not_found" | "file_deleted"):
             return MediaUnavailable("Slack no longer has the file")
-        case Refused() | TooLarge():
+        case Refused() | SlackTooLarge():
             return MediaUnavailable(str(error))
         case _:
             return MediaUnavailable(f"it could not be fetched from Slack: {error}")
@@ -148,7 +148,7 @@ def hearing_problem(error: SlackProblem, variable: str) -> GatewayError:
                 f"the token of {variable} lacks the scope {_scopes(error.needed)}; add it at api.slack.com/apps, "
                 "install the app again and start Hermes again"
             )
-        case TooFast():
+        case SlackTooFast():
             return PlatformUnavailable(str(error), retry_after=error.seconds)
         case _:
             return PlatformUnavailable(f"Slack cannot be heard: {error}")

@@ -10,20 +10,20 @@ from gateway.clock import now_ms
 from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.messages import InboundMessage
 from gateway.platforms.base import Inlet
-from gateway.platforms.slack.api import Wire
-from gateway.platforms.slack.content import people_in
+from gateway.platforms.slack.channels import Arrival, Rooms, SlackChannel
 from gateway.platforms.slack.directory import Directory
-from gateway.platforms.slack.events import (
-    Known,
-    Me,
+from gateway.platforms.slack.parsing import (
+    EventContext,
+    SlackIdentity,
     answering,
     channel_of,
     is_our_own,
+    people_in,
     read_command,
     read_event,
     read_press,
 )
-from gateway.platforms.slack.rooms import Arrival, Room, Rooms
+from gateway.platforms.slack.web_api import Wire
 
 log = structlog.get_logger()
 
@@ -37,10 +37,10 @@ _READ = (*_SPOKEN, "reaction_added", "reaction_removed")
 
 
 @dataclass(slots=True, kw_only=True)
-class Listener:
+class SlackListener:
     """One run's ear. Each method says whether what it was given is taken, or must come again."""
 
-    me: Me
+    me: SlackIdentity
     inlet: Inlet
     rooms: Rooms
     directory: Directory
@@ -82,7 +82,7 @@ class Listener:
     async def command(self, body: Wire) -> bool | str:
         """Slack lets people type one anywhere, also between two of them; we could not answer there."""
 
-        def read(known: Known) -> InboundMessage | None:
+        def read(known: EventContext) -> InboundMessage | None:
             return read_command(body, self.me, known, umbrella=self.umbrella, commands=self.commands, at_ms=now_ms())
 
         channel = body.get("channel_id")
@@ -90,14 +90,14 @@ class Listener:
             return _NOT_HERE
         return await self._take_alone("command", channel, body.get("user_id"), read)
 
-    async def read(self, event: Wire, room: Room) -> InboundMessage | None:
+    async def read(self, event: Wire, room: SlackChannel) -> InboundMessage | None:
         """As our message; None for what is none, or cannot be read."""
         try:
             place = await self.directory.place(room.id, event.get("channel_type"))
             names = await self.directory.names(people_in(_subject(event)))
             ts = str(_wire(event.get("item")).get("ts") or "")
             thread = self.rooms.thread_of(room.id, ts)
-            known = Known(place=place, names=names, our_threads=room.threads, thread=thread)
+            known = EventContext(place=place, names=names, our_threads=room.threads, thread=thread)
             message = read_event(event, self.me, known)
             is_below_ours = event.get("parent_user_id") == self.me.user
             if message is not None and _is_new_here(message, room, is_below_ours=is_below_ours):
@@ -125,7 +125,7 @@ class Listener:
                     found[key] = message
         return [message for message in found.values() if not self.rooms.is_known(message)]
 
-    async def accept(self, room: Room, messages: Sequence[InboundMessage]) -> None:
+    async def accept(self, room: SlackChannel, messages: Sequence[InboundMessage]) -> None:
         """Under the room's lock. Raises StoreUnavailable or GatewayStopping when nothing was taken."""
         said = [message.message_id for message in messages if message.kind == "message"]
         newest = max((room.newest, *said))
@@ -134,7 +134,7 @@ class Listener:
         room.newest, room.seen = newest, seen or room.seen
         self.rooms.taken(messages)
 
-    async def _take_arrivals(self, room: Room, one: Arrival) -> None:
+    async def _take_arrivals(self, room: SlackChannel, one: Arrival) -> None:
         """All that wait by now, as one: a burst is one commit, and what two sockets brought in a muddle is in order."""
         batch = sorted(room.arrivals, key=lambda arrival: arrival.ts) if room.caught_up else [one]
         read = [await self.read(arrival.event, room) for arrival in batch]
@@ -154,20 +154,20 @@ class Listener:
             arrival.taken = taken
         room.arrivals = [arrival for arrival in room.arrivals if arrival.taken is None]
 
-    def _is_read_later(self, event: Wire, room: Room) -> bool:
+    def _is_read_later(self, event: Wire, room: SlackChannel) -> bool:
         """Whether the room's history brings it soon, in order: that of a thread we know nothing of is not read."""
         if self.rooms.history_fails or event["type"] not in _SPOKEN or "hidden" in event:
             return False
         return room.id.startswith("D") or event.get("thread_ts") in (None, event.get("ts"), *room.threads)
 
     async def _take_alone(
-        self, what: str, channel: object, who: object, read: Callable[[Known], InboundMessage | None]
+        self, what: str, channel: object, who: object, read: Callable[[EventContext], InboundMessage | None]
     ) -> bool:
         if not isinstance(channel, str) or not isinstance(who, str):
             return True  # pressed in a window rather than below a message, for instance
         place, names = await asyncio.gather(self.directory.place(channel), self.directory.names([who]))
         try:
-            message = read(Known(place=place, names=names))
+            message = read(EventContext(place=place, names=names))
         except Exception as error:  # noqa: BLE001 - contained, as above
             self._skipped(what, error)
             return True
@@ -197,7 +197,7 @@ class Listener:
         log.error("event skipped", account=self.me.account, kind=str(what)[:40], problem=type(error).__name__)
 
 
-def _is_new_here(message: InboundMessage, room: Room, *, is_below_ours: bool) -> bool:
+def _is_new_here(message: InboundMessage, room: SlackChannel, *, is_below_ours: bool) -> bool:
     """Whether we are called into a thread that we know nothing of, or one begins below what we said to the channel."""
     thread = message.key.thread
     if message.kind != "message" or not message.addressed or thread in ("", message.message_id):

@@ -19,25 +19,21 @@ from gateway.errors import (
     StoreUnavailable,
 )
 from gateway.messages import Address, Media, OutboundMessage, Receipt
-from gateway.platforms.accounts import token_variable
-from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
-from gateway.platforms.connection import Connection
-from gateway.platforms.pace import Pace, Rate
-from gateway.platforms.pages import Pages
-from gateway.platforms.reading import too_large
-from gateway.platforms.slack.api import SIGN_IN, Api, Refused, SlackProblem, TooFast
-from gateway.platforms.slack.catching_up import DAY_SECONDS, CatchingUp, seconds_ago, shown_since
-from gateway.platforms.slack.content import BY_ID, media_of
+from gateway.platforms.base import DraftStyle, Features, Inlet, KnownMessages, Mark
+from gateway.platforms.outgoing import Load, Pages, Uploads
+from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.slack.backfill import DAY_SECONDS, CatchingUp, seconds_ago, shown_since
+from gateway.platforms.slack.channels import Rooms
 from gateway.platforms.slack.directory import Directory
 from gateway.platforms.slack.dispatch import Dispatch
-from gateway.platforms.slack.errors import Refusal, fetching_problem, hearing_problems, refusal, sending_problem
-from gateway.platforms.slack.events import Me, is_our_own, is_ts
-from gateway.platforms.slack.letter import Enclosed, Letter, Page, is_copy, letter_of, pages_of
-from gateway.platforms.slack.listener import Listener
-from gateway.platforms.slack.posting import put
-from gateway.platforms.slack.rooms import Rooms
-from gateway.platforms.slack.sockets import Sockets
-from gateway.platforms.uploads import Load, Uploads
+from gateway.platforms.slack.errors import SlackRejection, fetching_problem, hearing_problems, refusal, sending_problem
+from gateway.platforms.slack.formatting import Page, SlackAttachment, SlackPost, is_copy, letter_of, pages_of
+from gateway.platforms.slack.listener import SlackListener
+from gateway.platforms.slack.parsing import BY_ID, SlackIdentity, is_our_own, is_ts, media_of
+from gateway.platforms.slack.sending import put
+from gateway.platforms.slack.socket import Sockets
+from gateway.platforms.slack.web_api import SIGN_IN, Api, Refused, SlackProblem, SlackTooFast
+from gateway.platforms.transport import LiveConnection, token_variable, too_large
 
 log = structlog.get_logger()
 
@@ -98,8 +94,8 @@ class SlackPlatform:
         self._commands = frozenset(name for name, _ in commands)
         self._rooms = Rooms()
         self._directory = Directory(self._api, account)
-        self._connection = Connection[Api]("Slack")
-        self._me: Me | None = None
+        self._connection = LiveConnection[Api]("Slack")
+        self._me: SlackIdentity | None = None
         self._uploads = Uploads(load)
         self._pages = Pages[Page](pages_of)
         self._statuses: OrderedDict[tuple[str, str], float] = OrderedDict()  # until when none is to be set
@@ -110,7 +106,7 @@ class SlackPlatform:
             with hearing_problems(self._bot_variable):
                 me = await self._introduced()
             try:
-                self._rooms.load(await inlet.cursors())
+                self._rooms.load(await inlet.cursors(), history_since_ms=await inlet.history_since_ms())
             except StoreUnavailable as error:
                 raise PlatformUnavailable(str(error)) from error
             self._connection.open(self._api)
@@ -121,9 +117,9 @@ class SlackPlatform:
 
     async def send(self, message: OutboundMessage) -> Receipt:
         letter = letter_of(message, self._pages_of(message))
-        media = letter.page.media if isinstance(letter.page, Enclosed) else None
+        media = letter.page.media if isinstance(letter.page, SlackAttachment) else None
         async with self._connection.line.held() as api, self._uploads.loaded(media) as content:
-            if isinstance(letter.page, Enclosed):
+            if isinstance(letter.page, SlackAttachment):
                 letter = replace(letter, page=letter.page.fitting(content))
             ts = await self._post(api, letter, content or b"")
         self._statuses.pop((letter.channel, letter.thread), None)  # Slack takes it away when something is said
@@ -208,7 +204,7 @@ class SlackPlatform:
         self._rooms.spoke(letter.channel, ts, letter.thread)
         return Receipt(message_id=ts)
 
-    async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
+    async def find_draft(self, draft: OutboundMessage, known: KnownMessages) -> Receipt | None:
         return await self.find_sent(draft)
 
     async def take_away(self, address: Address, message_id: str) -> None:
@@ -235,8 +231,8 @@ class SlackPlatform:
 
     # Listening.
 
-    async def _listen(self, me: Me, inlet: Inlet) -> None:
-        listener = Listener(
+    async def _listen(self, me: SlackIdentity, inlet: Inlet) -> None:
+        listener = SlackListener(
             me=me,
             inlet=inlet,
             rooms=self._rooms,
@@ -268,10 +264,10 @@ class SlackPlatform:
         assert ending is not None
         raise ending
 
-    async def _introduced(self) -> Me:
+    async def _introduced(self) -> SlackIdentity:
         told, scopes = await self._api.who_am_i()
         try:
-            me = Me(
+            me = SlackIdentity(
                 account=self.account,
                 user=str(told["user_id"]),
                 bot=str(told.get("bot_id") or ""),
@@ -311,7 +307,7 @@ class SlackPlatform:
     def _pages_of(self, message: OutboundMessage) -> tuple[Page, ...]:
         return self._pages.of(message, needs_words=bool(message.edits or message.choices))
 
-    async def _post(self, api: Api, letter: Letter, content: bytes, *, is_draft: bool = False) -> str:
+    async def _post(self, api: Api, letter: SlackPost, content: bytes, *, is_draft: bool = False) -> str:
         """A draft that is gone is not sent once more."""
         while True:
             try:
@@ -319,12 +315,14 @@ class SlackPlatform:
             except SlackProblem as error:
                 problem = refusal(error) if isinstance(error, Refused) else None
                 amended = letter.amended(problem) if problem is not None else None
-                if amended is None or (is_draft and problem in (Refusal.NOTHING_TO_EDIT, Refusal.TOO_LONG)):
+                if amended is None or (
+                    is_draft and problem in (SlackRejection.NOTHING_TO_EDIT, SlackRejection.TOO_LONG)
+                ):
                     raise self._problem(error, letter.channel, repeatable=bool(letter.edits)) from error
                 log.info("sent differently", account=self.account, chat=letter.channel, problem=str(error))
                 letter = amended
 
     def _problem(self, error: SlackProblem, channel: str, *, repeatable: bool) -> GatewayError:
-        if isinstance(error, TooFast):
+        if isinstance(error, SlackTooFast):
             self.pace.rest(channel, error.seconds)
         return sending_problem(error, repeatable=repeatable)

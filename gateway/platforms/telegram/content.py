@@ -15,7 +15,8 @@ from telegram import (
 )
 
 from gateway.messages import Location, Media, MediaKind, Part, Quote, Text, text_of
-from gateway.platforms.text import encodable, one_line
+from gateway.platforms.text import one_line
+from tools.content import encodable
 
 MAX_FILE_BYTES = 20 * 1024 * 1024  # more Telegram does not hand to bots
 _MAX_QUOTE_CHARS = 1_000

@@ -15,12 +15,12 @@ from gateway.errors import (
     PlatformAuthFailed,
     PlatformUnavailable,
 )
-from gateway.platforms.telegram.request import MaybeSent, NotSent, TooFast, TooLarge
+from gateway.platforms.telegram.transport import TelegramMaybeSent, TelegramNotSent, TelegramTooFast, TelegramTooLarge
 
 _CONFLICT_SECONDS = 15.0  # each try of ours takes updates from the other program
 
 
-class Refusal(Enum):
+class TelegramRejection(Enum):
     """What is wrong with a message that Telegram did not take."""
 
     UNCHANGED = auto()  # an edit that would change nothing
@@ -36,31 +36,31 @@ class Refusal(Enum):
 
 # Looked for in order, in small letters: python-telegram-bot makes ENTITY_INVALID into Entity_invalid.
 _SIGNS = (
-    ("message is not modified", Refusal.UNCHANGED),
-    ("message to edit not found", Refusal.NOTHING_TO_EDIT),
-    ("message can't be edited", Refusal.NOTHING_TO_EDIT),
-    ("message_id_invalid", Refusal.NOTHING_TO_EDIT),
-    ("no text in the message to edit", Refusal.NOTHING_TO_EDIT),
-    ("message to delete not found", Refusal.NOTHING_TO_DELETE),
-    ("message thread not found", Refusal.NO_THREAD),
-    ("topic_deleted", Refusal.NO_THREAD),
-    ("replied not found", Refusal.NOTHING_TO_QUOTE),
-    ("replied message not found", Refusal.NOTHING_TO_QUOTE),
-    ("message is too long", Refusal.TOO_LONG),
-    ("message_too_long", Refusal.TOO_LONG),
-    ("text is too long", Refusal.TOO_LONG),
-    ("photo_", Refusal.FILE),  # invalid_dimensions, save_file_invalid, ext_invalid
-    ("image_process_failed", Refusal.FILE),
-    ("too big for a photo", Refusal.FILE),
-    ("file is too big", Refusal.FILE),
-    ("file must be non-empty", Refusal.FILE),
-    ("wrong file", Refusal.FILE),
-    ("can't use file of type", Refusal.FILE),
-    ("wrong type of", Refusal.FILE),
-    ("media_invalid", Refusal.FILE),
-    ("video_content_type_invalid", Refusal.FILE),
-    ("voice_messages_forbidden", Refusal.FILE),  # the user takes none
-    ("status 413", Refusal.FILE),
+    ("message is not modified", TelegramRejection.UNCHANGED),
+    ("message to edit not found", TelegramRejection.NOTHING_TO_EDIT),
+    ("message can't be edited", TelegramRejection.NOTHING_TO_EDIT),
+    ("message_id_invalid", TelegramRejection.NOTHING_TO_EDIT),
+    ("no text in the message to edit", TelegramRejection.NOTHING_TO_EDIT),
+    ("message to delete not found", TelegramRejection.NOTHING_TO_DELETE),
+    ("message thread not found", TelegramRejection.NO_THREAD),
+    ("topic_deleted", TelegramRejection.NO_THREAD),
+    ("replied not found", TelegramRejection.NOTHING_TO_QUOTE),
+    ("replied message not found", TelegramRejection.NOTHING_TO_QUOTE),
+    ("message is too long", TelegramRejection.TOO_LONG),
+    ("message_too_long", TelegramRejection.TOO_LONG),
+    ("text is too long", TelegramRejection.TOO_LONG),
+    ("photo_", TelegramRejection.FILE),  # invalid_dimensions, save_file_invalid, ext_invalid
+    ("image_process_failed", TelegramRejection.FILE),
+    ("too big for a photo", TelegramRejection.FILE),
+    ("file is too big", TelegramRejection.FILE),
+    ("file must be non-empty", TelegramRejection.FILE),
+    ("wrong file", TelegramRejection.FILE),
+    ("can't use file of type", TelegramRejection.FILE),
+    ("wrong type of", TelegramRejection.FILE),
+    ("media_invalid", TelegramRejection.FILE),
+    ("video_content_type_invalid", TelegramRejection.FILE),
+    ("voice_messages_forbidden", TelegramRejection.FILE),  # the user takes none
+    ("status 413", TelegramRejection.FILE),
 )
 # What a group does not let in is one kind of file; "to send text messages" closes it to everything.
 _FILES_FORBIDDEN = re.compile(r"rights to send (?!text|message)|chat_send_(?!plain)\w+_forbidden")
@@ -87,14 +87,18 @@ _CLOSED = (
 )
 
 
-def refusal(error: TelegramError) -> Refusal:
+def refusal(error: TelegramError) -> TelegramRejection:
     words = error.message.lower()
     found = next((meaning for sign, meaning in _SIGNS if sign in words), None)
     if found is None and _FILES_FORBIDDEN.search(words):
-        found = Refusal.FILE
+        found = TelegramRejection.FILE
     if found is not None:
         return found
-    return Refusal.CLOSED_TO_US if isinstance(error, Forbidden) or _why_closed(words) else Refusal.WORDING
+    return (
+        TelegramRejection.CLOSED_TO_US
+        if isinstance(error, Forbidden) or _why_closed(words)
+        else TelegramRejection.WORDING
+    )
 
 
 def sending_problem(error: TelegramError, *, repeatable: bool) -> GatewayError:
@@ -102,21 +106,21 @@ def sending_problem(error: TelegramError, *, repeatable: bool) -> GatewayError:
     match error:
         case BadRequest() | Forbidden():
             return DeliveryRejected(_why_closed(error.message.lower()) or f"Telegram refused it: {error.message}")
-        case TooFast():
+        case TelegramTooFast():
             return PlatformUnavailable(error.message, retry_after=error.seconds)
-        case NotSent() | Conflict():
+        case TelegramNotSent() | Conflict():
             return PlatformUnavailable(error.message)
         case InvalidToken():
             return PlatformUnavailable("Telegram does not accept the bot token")
         case _ if repeatable:
             return PlatformUnavailable(error.message)
-        case MaybeSent() | _:
+        case TelegramMaybeSent() | _:
             return DeliveryInDoubt(error.message)
 
 
 def fetching_problem(error: TelegramError) -> MediaUnavailable:
     words = error.message.lower()
-    if isinstance(error, TooLarge) or "file is too big" in words:
+    if isinstance(error, TelegramTooLarge) or "file is too big" in words:
         return MediaUnavailable("it is larger than what Telegram gives to bots (20 MB) or than what is taken here")
     if isinstance(error, BadRequest):
         return MediaUnavailable("Telegram no longer has the file")
@@ -132,7 +136,7 @@ def hearing_problems(variable: str) -> Iterator[None]:
         raise PlatformAuthFailed(
             f"Telegram does not accept the bot token; correct {variable} (@BotFather shows it) and start Hermes again"
         ) from error
-    except TooFast as error:
+    except TelegramTooFast as error:
         raise PlatformUnavailable(error.message, retry_after=error.seconds) from error
     except Conflict as error:
         raise PlatformUnavailable(

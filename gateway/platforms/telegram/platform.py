@@ -20,29 +20,30 @@ from gateway.errors import (
     StoreUnavailable,
 )
 from gateway.messages import Address, Cursor, Media, OutboundMessage, Receipt
-from gateway.platforms.accounts import token_variable
-from gateway.platforms.base import DraftStyle, Features, Inlet, Known, Mark
-from gateway.platforms.connection import Connection
-from gateway.platforms.pace import Pace
-from gateway.platforms.pages import Pages
-from gateway.platforms.reading import too_large
+from gateway.platforms.base import DraftStyle, Features, Inlet, KnownMessages, Mark
+from gateway.platforms.outgoing import Load, Pages, Uploads
+from gateway.platforms.rate_limit import Pace
 from gateway.platforms.telegram.content import MAX_FILE_BYTES
-from gateway.platforms.telegram.drafting import MESSAGE, PREVIEW, Probes, show_preview
 from gateway.platforms.telegram.errors import (
-    Refusal,
+    TelegramRejection,
     fetching_problem,
     hearing_problems,
     making_sense,
     refusal,
     sending_problem,
 )
-from gateway.platforms.telegram.letter import Enclosed, Letter, Page, letter_of, pages_of, place_of
-from gateway.platforms.telegram.line import Line, ListeningBot
-from gateway.platforms.telegram.polls import Listener
-from gateway.platforms.telegram.posting import put
-from gateway.platforms.telegram.request import NothingThere, NotSent, TooFast
-from gateway.platforms.telegram.updates import Me
-from gateway.platforms.uploads import Load, Uploads
+from gateway.platforms.telegram.formatting import Page, TelegramAttachment, TelegramPost, letter_of, pages_of, place_of
+from gateway.platforms.telegram.listener import TelegramListener
+from gateway.platforms.telegram.parsing import TelegramIdentity
+from gateway.platforms.telegram.sending import MESSAGE, PREVIEW, Probes, put, show_preview
+from gateway.platforms.telegram.transport import (
+    ListeningBot,
+    NothingThere,
+    TelegramNotSent,
+    TelegramTooFast,
+    TelegramTransport,
+)
+from gateway.platforms.transport import LiveConnection, token_variable, too_large
 
 log = structlog.get_logger()
 
@@ -88,8 +89,8 @@ class TelegramPlatform:
         self._poll_seconds = poll_seconds
         self._commands = dict(commands)
         self._inlet: Inlet | None = None
-        self._connection = Connection[Line]("Telegram")
-        self._me: Me | None = None
+        self._connection = LiveConnection[TelegramTransport]("Telegram")
+        self._me: TelegramIdentity | None = None
         self._uploads = Uploads(load)
         self._probes = Probes(pace)
         self._pages = Pages[Page](pages_of)
@@ -101,7 +102,7 @@ class TelegramPlatform:
             raise PlatformAuthFailed(
                 f"{self._variable} is no bot token; one looks like 123456789:AbC-dEf and comes from @BotFather"
             )
-        line = Line(self._token, self._api_url)
+        line = TelegramTransport(self._token, self._api_url)
         async with line.held() as bot:
             self._inlet = inlet
             self._connection.open(line)
@@ -120,9 +121,9 @@ class TelegramPlatform:
 
     async def send(self, message: OutboundMessage) -> Receipt:
         letter = letter_of(message, self._pages.of(message, needs_words=bool(message.edits)))
-        media = letter.page.media if isinstance(letter.page, Enclosed) else None
+        media = letter.page.media if isinstance(letter.page, TelegramAttachment) else None
         async with self._uploads.loaded(media) as content, self._connection.line.held() as bot:
-            if isinstance(letter.page, Enclosed):
+            if isinstance(letter.page, TelegramAttachment):
                 letter = replace(letter, page=letter.page.fitting(content))
             message_id = await self._post(bot, letter, content or b"")
         return Receipt(message_id=str(message_id), more=letter.more)
@@ -183,7 +184,7 @@ class TelegramPlatform:
                 raise self._problem(error, chat, repeatable=True) from error
         return Receipt(message_id="")
 
-    async def find_draft(self, draft: OutboundMessage, known: Known) -> Receipt | None:
+    async def find_draft(self, draft: OutboundMessage, known: KnownMessages) -> Receipt | None:
         chat, _ = place_of(draft.address)
         async with self._connection.line.held() as bot:
             try:
@@ -198,7 +199,7 @@ class TelegramPlatform:
             try:
                 await bot.delete_message(chat, int(message_id))
             except TelegramError as error:
-                if refusal(error) is not Refusal.NOTHING_TO_DELETE:
+                if refusal(error) is not TelegramRejection.NOTHING_TO_DELETE:
                     raise await self._trouble(error, chat) from error
 
     async def react(self, address: Address, mark: Mark) -> None:
@@ -218,7 +219,7 @@ class TelegramPlatform:
         """A token that was good does not go bad by one odd answer: it is tried once more."""
         if self._me is None:
             return error
-        passing = NotSent("Telegram did not know the bot for a moment")
+        passing = TelegramNotSent("Telegram did not know the bot for a moment")
         if isinstance(error, NothingThere):
             return passing
         try:
@@ -236,7 +237,7 @@ class TelegramPlatform:
         ending: GatewayError | TelegramError | None = None
         async with asyncio.TaskGroup() as background:
             menu = background.create_task(self._set_menu(bot), name="set the command menu")
-            listener = Listener(
+            listener = TelegramListener(
                 bot=bot,
                 me=me,
                 inlet=inlet,
@@ -253,12 +254,12 @@ class TelegramPlatform:
         assert ending is not None
         raise ending
 
-    async def _introduced(self, bot: ListeningBot, inlet: Inlet) -> Me:
+    async def _introduced(self, bot: ListeningBot, inlet: Inlet) -> TelegramIdentity:
         with making_sense():
             user = await bot.get_me()
             if not isinstance(user.id, int) or not isinstance(user.username or "", str):
                 raise TypeError("no user")
-        me = Me(account=self.account, id=user.id, username=user.username or "")
+        me = TelegramIdentity(account=self.account, id=user.id, username=user.username or "")
         if me != self._me:
             self._me = me
             log.info("signed in", account=self.account, bot=f"@{me.username}")
@@ -296,7 +297,9 @@ class TelegramPlatform:
 
     # Sending.
 
-    async def _post(self, bot: ListeningBot, letter: Letter, content: bytes = b"", *, is_draft: bool = False) -> int:
+    async def _post(
+        self, bot: ListeningBot, letter: TelegramPost, content: bytes = b"", *, is_draft: bool = False
+    ) -> int:
         """A draft that is gone is not sent once more, and does not become a file."""
         while True:
             try:
@@ -307,10 +310,12 @@ class TelegramPlatform:
                 raise DeliveryRejected(str(moved)) if is_draft else moved from error
             except TelegramError as error:
                 problem = refusal(error) if isinstance(error, BadRequest) else None
-                if problem is Refusal.UNCHANGED and letter.edits is not None:
+                if problem is TelegramRejection.UNCHANGED and letter.edits is not None:
                     return letter.edits
                 amended = letter.amended(problem) if problem is not None else None
-                if amended is None or (is_draft and problem in (Refusal.NOTHING_TO_EDIT, Refusal.TOO_LONG)):
+                if amended is None or (
+                    is_draft and problem in (TelegramRejection.NOTHING_TO_EDIT, TelegramRejection.TOO_LONG)
+                ):
                     raise self._problem(error, letter.chat, repeatable=letter.edits is not None) from error
                 log.info("sent differently", account=self.account, chat=letter.chat, problem=error.message)
                 letter = amended
@@ -322,7 +327,7 @@ class TelegramPlatform:
         return self._problem(error, chat, repeatable=True)
 
     def _problem(self, error: TelegramError, chat: int, *, repeatable: bool) -> GatewayError:
-        if isinstance(error, TooFast):
+        if isinstance(error, TelegramTooFast):
             self.pace.rest(str(chat), error.seconds)
         return sending_problem(error, repeatable=repeatable)
 

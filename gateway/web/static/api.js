@@ -10,12 +10,16 @@ export const get = (path) => ask(path, {});
 
 export const post = (path, value) => ask(path, { method: "POST", body: JSON.stringify(value) });
 
+export const patch = (path, value) => ask(path, { method: "PATCH", body: JSON.stringify(value) });
+
+export const remove = (path) => ask(path, { method: "DELETE" });
+
 async function ask(path, how) {
   let answer;
   try {
     answer = await fetch(path, { credentials: "same-origin", headers: { Accept: "application/json" }, ...how });
   } catch {
-    throw new Problem("The gateway does not answer.");
+    throw new Problem("Hermes does not respond.");
   }
   if (answer.status === 401) {
     onLocked();
@@ -27,9 +31,9 @@ async function ask(path, how) {
 
 async function problemOf(answer) {
   try {
-    return (await answer.json()).problem || `The gateway answered with ${answer.status}.`;
+    return (await answer.json()).problem || `Hermes answered with the error ${answer.status}.`;
   } catch {
-    return `The gateway answered with ${answer.status}.`;
+    return `Hermes answered with the error ${answer.status}.`;
   }
 }
 
@@ -50,7 +54,7 @@ export function upload(file, onProgress) {
       if (request.status >= 200 && request.status < 300 && request.response) resolve(request.response);
       else reject(new Problem(request.response?.problem || refusal(request.status)));
     });
-    request.addEventListener("error", () => reject(new Problem("The upload was cut off.")));
+    request.addEventListener("error", () => reject(new Problem("The upload was interrupted.")));
     request.addEventListener("abort", () => reject(new Problem("Cancelled.")));
     request.send(file);
   });

@@ -30,6 +30,7 @@ class App {
       again: (message) => this.unsent.again(message.id),
       discard: (message) => this.takeBack(message),
       press: (item, choice) => this.press(item, choice),
+      tryAgain: (item) => this.tryAgain(item),
     });
     this.questions = new Questions({ here: () => this.chat?.id, onProblem });
     this.sidebar = new Sidebar({ onProblem, onList: () => this.showTitle() });
@@ -98,6 +99,15 @@ class App {
     }
   }
 
+  /** Nothing of it stays in this browser either. */
+  deleted(id) {
+    this.unsent.drop(id);
+    if (id === this.chat.id) {
+      this.composer.discard();
+      this.newChat();
+    } else forget(`draft.${id}`);
+  }
+
   // What is said
 
   send(text, files) {
@@ -110,6 +120,11 @@ class App {
   press(item, choice) {
     const sent = this.line.send({ type: "press", id: newId(), chat: this.chat.id, about: item.key, action: choice.action });
     if (!sent) this.refresh();
+  }
+
+  /** Sends once more what a failed turn was to answer. */
+  tryAgain({ answers }) {
+    for (const message of this.chat.messages(answers)) this.send(message.text, message.files);
   }
 
   stop() {
@@ -125,6 +140,7 @@ class App {
     else if (event.type === "retry") this.unsent.later(event.id, event.problem);
     else if (event.type === "error") event.id ? this.unsent.refuse(event.id, event.problem) : this.problem(event);
     else if (event.type === "chats") this.sidebar.reload();
+    else if (event.type === "deleted") this.deleted(event.chat);
     else if (event.type === "questions") this.questions.fetch();
     else this.takeNews(event);
   }
@@ -133,7 +149,10 @@ class App {
     if (event.type === "started" || event.type === "ended")
       this.sidebar.mark(event.chat, { running: event.type === "started" });
     if (event.type === "message") this.sidebar.mark(event.chat, { unread: true });
-    if (event.type === "user") this.unsent.taken(event.item.id);
+    if (event.type === "user") {
+      this.unsent.taken(event.item.id);
+      this.sidebar.reload(); // it may be the first message of a new chat
+    }
     if (event.chat !== this.chat.id) return;
     this.chat.take(event);
     if (event.type === "message") this.answered(event.item);
@@ -179,6 +198,7 @@ class App {
     try {
       const about = await get("/api/about");
       this.composer.attachments.maxBytes = about.max_file_bytes;
+      this.composer.menu.commands = about.commands;
       this.panels.setAbout(about);
     } catch (problem) {
       this.problem(problem);

@@ -5,7 +5,7 @@ import { byId, el, icon } from "./dom.js";
 import { isPicture, kindOf, sizeText } from "./files.js";
 
 const MAX_FILES = 10;
-const TOO_MANY = `A message takes ${MAX_FILES} files at most.`;
+const TOO_MANY = `You can attach up to ${MAX_FILES} files.`;
 
 const uploaded = (file) => ({ ...file, state: "ready" });
 

@@ -1,11 +1,12 @@
 // Where a message is written: grows with it, keeps it per chat, takes files by button, paste and drop.
 
 import { Attachments } from "./attachments.js";
+import { CommandMenu } from "./commands.js";
 import { byId, debounce } from "./dom.js";
 import { forget, load, save } from "./storage.js";
 
-const UPLOADING = "Sends when the files are there.";
-const HELD_BACK = "A file could not be uploaded: try it again or remove it.";
+const UPLOADING = "Will be sent when the files are uploaded.";
+const HELD_BACK = "A file could not be uploaded. Try again or remove it.";
 
 export class Composer {
   constructor({ onSend, onStop, onProblem }) {
@@ -16,8 +17,12 @@ export class Composer {
     this.box = byId("message");
     this.hint = byId("hint");
     this.attachments = new Attachments({ onProblem, onChange: () => this.filesChanged() });
+    this.menu = new CommandMenu(this.box, () => this.changed());
     this.keepSoon = debounce(() => this.keep(), 250);
-    this.box.addEventListener("input", () => this.changed());
+    this.box.addEventListener("input", () => {
+      this.menu.update();
+      this.changed();
+    });
     this.box.addEventListener("keydown", (event) => this.onKey(event));
     this.box.addEventListener("paste", (event) => this.onPaste(event));
     byId("composer").addEventListener("submit", (event) => {
@@ -41,6 +46,7 @@ export class Composer {
     this.sendsWhenUploaded = this.heldBack = false;
     const draft = load(`draft.${chat}`) ?? { text: "", files: [] };
     this.box.value = draft.text;
+    this.menu.close();
     this.attachments.open(chat, draft.files);
     this.changed();
   }
@@ -67,6 +73,15 @@ export class Composer {
     else forget(`draft.${this.chat}`);
   }
 
+  /** Drops what is written here. */
+  discard() {
+    this.box.value = "";
+    this.menu.close();
+    this.attachments.clear();
+    this.keep();
+    this.changed();
+  }
+
   send() {
     const text = this.box.value.trim();
     this.heldBack = this.attachments.hasFailed;
@@ -77,10 +92,7 @@ export class Composer {
     }
     const files = this.attachments.ready.map(({ file, name, mime, size }) => ({ file, name, mime, size }));
     if (!text && !files.length) return;
-    this.box.value = "";
-    this.attachments.clear();
-    this.keep();
-    this.changed();
+    this.discard();
     this.onSend(text, files);
   }
 
@@ -104,8 +116,13 @@ export class Composer {
   }
 
   onKey(event) {
-    // While a word is being composed (Japanese, Chinese, …), Enter chooses it.
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (event.isComposing) return; // Enter chooses the word that is being composed (Japanese, Chinese, …)
+    if (this.menu.takeKey(event)) {
+      event.preventDefault();
+      event.stopPropagation(); // Escape closes the menu, and does not stop the answer
+      return;
+    }
+    if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     this.send();
   }

@@ -49,6 +49,11 @@ export class Conversation {
     return !this.items.size && !this.draft;
   }
 
+  /** What the person sent under these ids. */
+  messages(ids) {
+    return ids.map((id) => this.items.get(`user ${id}`)).filter(Boolean);
+  }
+
   /** Items in reading order: an answer stands below the last message it answers, not below those still in line. */
   inOrder() {
     const order = [];

@@ -32,6 +32,7 @@ const ICONS = {
   down: "M12 5v14M6 13l6 6 6-6",
   download: "M12 4v11M7 11l5 5 5-5M5 20h14",
   file: "M6 3h8l4 4v14H6zM14 3v4h4",
+  more: "M6 12h.01M12 12h.01M18 12h.01",
   retry: "M19 12a7 7 0 1 1-2.2-5.1M19 4v4h-4",
   send: "M12 19V5M6 11l6-6 6 6",
   wing: "M3.5 19.2C4 10.5 10 4.5 21.5 4c-.4 3.6-2.6 6-6.5 6.8h4.6c-1 2.7-3.2 4.4-6.6 4.8h3.6c-1.8 3-6.5 4.4-13.1 3.6z",
@@ -53,7 +54,7 @@ export function copyButton(read, label) {
   const word = el("span", { class: "copy-word" }, "Copy");
   const button = el("button", { type: "button", class: "copy", "aria-label": label }, icon("copy"), word);
   button.addEventListener("click", async () => {
-    word.textContent = (await copy(read())) ? "Copied" : "Select and copy by hand";
+    word.textContent = (await copy(read())) ? "Copied" : "Select the text to copy it";
     button.classList.add("copied");
     setTimeout(() => {
       word.textContent = "Copy";

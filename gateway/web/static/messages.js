@@ -7,10 +7,11 @@ import { buttonsView } from "./questions.js";
 import { exactly, timeOfDay } from "./time.js";
 import { toolList } from "./tools.js";
 
-export function itemView(item, press) {
+/** `press`: a button below it was pressed; `tryAgain`: what a failed turn was about is to be sent again. */
+export function itemView(item, { press, tryAgain }) {
   if (item.kind === "user") return userView(item);
   const buttons = item.choices?.length > 0 && buttonsView(item.choices, press);
-  return item.kind === "notice" ? noticeView(item, buttons) : answerView(item, buttons);
+  return item.kind === "notice" ? noticeView(item, buttons) : answerView(item, buttons, tryAgain);
 }
 
 const isCommand = (item) => /^\/[a-z]/i.test(item.text) && !item.text.includes("\n");
@@ -23,7 +24,7 @@ function userView(item) {
     el("h3", { class: "unseen" }, "You"),
     filesView(item.files),
     item.text && body,
-    el("div", { class: "meta" }, item.state === "waiting" && el("span", {}, "In line · "), timeView(item.at_ms)),
+    el("div", { class: "meta" }, item.state === "waiting" && el("span", {}, "Queued · "), timeView(item.at_ms)),
   );
 }
 
@@ -33,7 +34,7 @@ export function unsentView(message, { again, discard }) {
     ? [
         el("span", { class: "problem" }, message.problem || "Not accepted."),
         button("retry", "Try again", again),
-        button("close", "Take back", discard),
+        button("close", "Take back and edit", discard),
       ]
     : [
         el("span", { class: "spinner", "aria-hidden": "true" }),
@@ -52,16 +53,25 @@ export function unsentView(message, { again, discard }) {
 
 const button = (shape, words, onclick) => el("button", { type: "button", class: "small", onclick }, icon(shape), words);
 
-function answerView(item, buttons) {
+function tryAgainButton(tryAgain) {
+  const onclick = (event) => {
+    event.currentTarget.disabled = true;
+    tryAgain();
+  };
+  return el("button", { type: "button", class: "plain try-again", onclick }, icon("retry"), "Try again");
+}
+
+function answerView(item, buttons, tryAgain) {
   return el(
     "li",
-    { class: "entry answer" },
+    { class: item.failed ? "entry answer failed" : "entry answer" },
     el("span", { class: "mark" }, icon("wing")),
     el("h3", { class: "unseen" }, "Hermes"),
     item.tools?.length > 0 && toolList(item.tools, item.key),
     withAttributes(markdown(item.text), { dir: "auto" }),
     filesView(item.files),
     buttons,
+    item.canTryAgain && tryAgainButton(tryAgain),
     el(
       "div",
       { class: "meta" },

@@ -54,7 +54,7 @@ export class Panels {
   }
 
   escape() {
-    if (document.querySelector("dialog[open]")) return;
+    if (document.querySelector("dialog[open], :popover-open")) return;
     if (document.body.classList.contains("drawer")) this.closeDrawer();
     else this.onStop();
   }
@@ -111,7 +111,7 @@ export class Panels {
   showTheme(theme) {
     const words = { system: "Auto", light: "Light", dark: "Dark" }[theme];
     byId("theme-word").textContent = words;
-    byId("theme").setAttribute("aria-label", `Colours: ${words}. Change`);
+    byId("theme").setAttribute("aria-label", `Theme: ${words}. Change`);
   }
 
   // How things stand

@@ -33,10 +33,10 @@ export class Questions {
     return el(
       "li",
       { class: "question", "data-id": question.id },
-      el("p", {}, question.for ? `May I do this for ${question.for}?` : "May I do this?"),
+      el("p", {}, question.for ? `Allow this for ${question.for}?` : "Allow this?"),
       el("pre", {}, question.action),
       el("p", { class: "why" }, whyOf(question)),
-      el("p", { class: "why" }, `Asked in ${question.session}.`),
+      el("p", { class: "why asked-in" }, "Asked in ", placeOf(question), "."),
       buttonsView(question.choices, (choice) => this.decide(question.id, choice.verdict)),
     );
   }
@@ -51,8 +51,13 @@ export class Questions {
   }
 }
 
+/** A chat of this page is opened with a click; others are named. */
+function placeOf({ account, chat, title, session }) {
+  return account === "web" ? el("a", { href: `#${chat}`, dir: "auto" }, title || "New chat") : session;
+}
+
 function whyOf({ where, reasons, rules }) {
-  const said = [where && `It would be ${where}.`, ...reasons.map((reason) => `I ask because ${reason}.`)];
+  const said = [where && `Where: ${where}.`, ...reasons.map((reason) => `Reason: ${reason}.`)];
   if (rules.length) said.push(`Session and Always also allow ${rules.join(", ")}.`);
   return said.filter(Boolean).join(" ");
 }

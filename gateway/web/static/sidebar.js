@@ -1,7 +1,8 @@
 // The list of chats: by age, with search; a dot for one that is working and a bold title for news.
 
 import { get } from "./api.js";
-import { byId, debounce, el } from "./dom.js";
+import { ChatMenu } from "./chat_menu.js";
+import { byId, debounce, el, icon } from "./dom.js";
 import { briefly, exactly, periodOf } from "./time.js";
 
 const LIMIT = 200;
@@ -16,6 +17,7 @@ export class Sidebar {
     this.asked = 0;
     this.list = byId("chats");
     this.search = byId("search");
+    this.menu = new ChatMenu({ onProblem });
     this.reload = debounce(() => this.fetch(), 60);
     this.search.addEventListener(
       "input",
@@ -61,19 +63,30 @@ export class Sidebar {
     const rows = [];
     let period = "";
     for (const chat of this.chats) {
-      const its = query ? "Found" : periodOf(chat.updated_ms);
+      const its = query ? "Results" : periodOf(chat.updated_ms);
       if (its !== period) rows.push(el("h2", {}, its));
       period = its;
       rows.push(this.row(chat, query));
     }
     if (!rows.length)
-      rows.push(el("p", { class: "none" }, query ? "No chat has these words." : "Your chats will be listed here."));
+      rows.push(el("p", { class: "none" }, query ? "No chats found." : "Your chats will appear here."));
     const focused = this.list.contains(document.activeElement) && document.activeElement.hash;
     this.list.replaceChildren(...rows);
     if (focused) this.list.querySelector(`a[href="${CSS.escape(focused).replaceAll("\\#", "#")}"]`)?.focus();
   }
 
   row(chat, query) {
+    const name = chat.title || "New chat";
+    const button = el(
+      "button",
+      { type: "button", class: "quiet chat-more", "aria-haspopup": "menu", "aria-label": `Options for ${name}` },
+      icon("more"),
+    );
+    button.addEventListener("click", () => this.menu.open(chat, button));
+    return el("div", { class: "chat-row" }, this.link(chat, name, query), button);
+  }
+
+  link(chat, name, query) {
     const unread = this.unread.has(chat.id);
     return el(
       "a",
@@ -82,7 +95,7 @@ export class Sidebar {
         class: unread ? "chat unread" : "chat",
         "aria-current": chat.id === this.current ? "page" : undefined,
       },
-      el("span", { class: "chat-title", dir: "auto" }, ...marked(chat.title || "New chat", query)),
+      el("span", { class: "chat-title", dir: "auto" }, ...marked(name, query)),
       chat.running
         ? el("span", { class: "working", title: "Working" }, el("span", { class: "unseen" }, ", working"))
         : el(

@@ -11,9 +11,10 @@ const NEAR_PX = 60;
 const SPOKEN_CHARS = 1200;
 
 export class Timeline {
-  constructor({ again, discard, press }) {
+  constructor({ again, discard, press, tryAgain }) {
     this.actions = { again, discard };
     this.press = press;
+    this.tryAgain = tryAgain;
     this.list = byId("timeline");
     this.scroller = byId("scroll");
     this.jump = byId("jump");
@@ -50,11 +51,14 @@ export class Timeline {
     const inLine = items.length - (items.findLastIndex((item) => item.kind !== "user" || item.state !== "waiting") + 1);
     const isWriting = conversation.draft !== null;
     const above = isWriting ? items.length - inLine : items.length;
-    const view = (item) => itemView(item, (choice) => this.press(item, choice));
-    for (const item of items.slice(0, above)) place(keyOf(item), item, view);
+    const view = (item) =>
+      itemView(item, { press: (choice) => this.press(item, choice), tryAgain: () => this.tryAgain(item) });
+    const newest = items.findLast((item) => item.kind === "user")?.id;
+    const offering = (item) => ({ ...item, canTryAgain: item.failed && item.answers.includes(newest) });
+    for (const item of items.slice(0, above)) place(keyOf(item), offering(item), view);
     if (isWriting) nodes.push(conversation.draft.element);
     else if (conversation.isBusy) nodes.push(this.dots.element);
-    for (const item of items.slice(above)) place(keyOf(item), item, view);
+    for (const item of items.slice(above)) place(keyOf(item), offering(item), view);
     for (const message of unsent.filter((one) => !conversation.items.has(`user ${one.id}`))) {
       place(`unsent ${message.id}`, message, (one) => unsentView(one, this.actionsFor(one)));
     }

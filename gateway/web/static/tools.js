@@ -55,48 +55,59 @@ const stateMark = (state) =>
   el("span", { class: `tool-state ${state}`, "aria-hidden": "true" }, MARKS[state] && icon(MARKS[state]));
 
 function body(tool) {
-  const result =
-    tool.result === null
-      ? el("p", { class: "tool-wait" }, "Still running…")
-      : section(tool.error ? "Problem" : "Result", tool.result);
-  return el("div", { class: "tool-body" }, section("Arguments", tool.arguments || "{}"), result);
+  const result = tool.result === null ? el("p", { class: "tool-wait" }, "Still running…") : resultView(tool);
+  return el("div", { class: "tool-body" }, section("Arguments", indented(tool.arguments || "{}")), result);
 }
 
-function section(title, text) {
-  const pretty = indented(text);
+/** What a command printed is shown as it was printed, with its exit code and notes below; all else as JSON. */
+function resultView(tool) {
+  const { output, ...rest } = parsed(tool.result) ?? {};
+  if (typeof output !== "string") return section(tool.error ? "Error" : "Result", indented(tool.result));
+  const facts = Object.entries(rest).filter(([, value]) => value !== null && value !== "");
+  const view = section("Output", output, facts.map(factView));
+  view.classList.add("tool-output");
+  return view;
+}
+
+const factView = ([name, value]) =>
+  el("p", {}, `${labelOf(name)}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
+
+const labelOf = (name) => name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
+
+function section(title, text, notes = []) {
   const shown =
-    pretty.length > SHOWN_CHARS
-      ? `${pretty.slice(0, SHOWN_CHARS)}\n… ${pretty.length - SHOWN_CHARS} more characters`
-      : pretty;
+    text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}\n… ${text.length - SHOWN_CHARS} more characters` : text;
   const head = el(
     "div",
     { class: "tool-head" },
     el("h4", {}, title),
     copyButton(() => text, `Copy: ${title}`),
   );
-  return el("section", {}, head, el("pre", { tabindex: "0" }, shown || "(empty)"));
+  return el("section", {}, head, el("pre", { tabindex: "0" }, shown || "(empty)"), ...notes);
+}
+
+/** The object that a text is the JSON of, or null. */
+function parsed(text) {
+  try {
+    const value = JSON.parse(text);
+    return typeof value === "object" ? value : null;
+  } catch {
+    return null;
+  }
 }
 
 function indented(text) {
-  try {
-    const value = JSON.parse(text);
-    return typeof value === "object" ? JSON.stringify(value, null, 2) : text;
-  } catch {
-    return text;
-  }
+  const value = parsed(text);
+  return value ? JSON.stringify(value, null, 2) : text;
 }
 
 /** The values alone say most of what a call does. */
 function preview(text) {
-  let words = text;
-  try {
-    const value = JSON.parse(text);
-    if (value && typeof value === "object")
-      words = Object.values(value)
+  const value = parsed(text); // null while the arguments are still being written
+  const words = value
+    ? Object.values(value)
         .map((one) => (typeof one === "string" ? one : JSON.stringify(one)))
-        .join(" · ");
-  } catch {
-    // the arguments are not finished yet, or broken: as they are
-  }
+        .join(" · ")
+    : text;
   return words.replace(/\s+/g, " ").slice(0, PREVIEW_CHARS);
 }

@@ -77,6 +77,10 @@ export class Unsent {
     this.flush();
   }
 
+  drop(chat) {
+    for (const { id } of this.of(chat)) this.taken(id);
+  }
+
   note(id, news) {
     const message = load(PREFIX + id);
     if (!message) return;

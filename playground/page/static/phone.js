@@ -45,7 +45,7 @@ export class Phone {
     this.screen = el(
       "div",
       { class: "screen" },
-      el("header", { class: "app-bar" }, this.back, this.face, titles),
+      el("header", { class: "app-bar" }, this.back, this.face, titles, el("h2", { class: "platform" }, app)),
       this.scroll,
       this.list,
       this.composer.element,
@@ -54,7 +54,7 @@ export class Phone {
     this.element = el(
       "section",
       { class: `slot ${platform}`, "data-part": platform, "aria-label": app },
-      el("div", { class: "slot-bar" }, el("h2", {}, app), this.person, this.lines),
+      el("div", { class: "slot-bar" }, this.person, this.lines),
       el("div", { class: "case" }, this.screen),
     );
   }

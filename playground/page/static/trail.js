@@ -35,7 +35,7 @@ function trailElement(trail) {
   const steps = told(trail.steps);
   const first = trail.steps[0].at_ms;
   const last = trail.steps.at(-1);
-  const isOpen = !ENDS.has(last.event) || isQuestion(last);
+  const isOpen = !(ENDS.has(last.event) || last.detail.is_last) || isQuestion(last);
   const chips = steps.map((step, index) => {
     const since = index ? step.at_ms - steps[index - 1].at_ms : 0;
     const kind = WRONG.has(step.event) ? "wrong" : step.kind;

@@ -2,18 +2,18 @@
 
 import pytest
 
-from gateway.access import Role, Rules
 from gateway.commands.access import access_commands
-from gateway.commands.desk import CommandDesk
 from gateway.commands.registry import CommandCall, Commands, Place
-from gateway.intake import Intake
+from gateway.commands.runner import CommandDesk
+from gateway.inbound.intake import Intake
 from gateway.messages import SessionKey, Text
+from gateway.policies.access import Role, Rules
 from gateway.store import chats, members, pairing, people
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 from tests.gateway.scene import rows
 from tests.gateway.store.strangers import LIMITS, asks, stranger
-from tools.parts import load_parts
+from tools.content import load_parts
 
 DM = SessionKey(platform="telegram", kind="dm", chat="7")
 GROUP = SessionKey(platform="telegram", kind="group", chat="-100")

@@ -2,11 +2,11 @@
 
 import pytest
 
+from gateway.commands.all import all_commands
 from gateway.commands.registry import CommandCall
-from gateway.commands.table import all_commands
 from gateway.messages import SessionKey
 from gateway.store import sessions
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 
 KEY = SessionKey(platform="pigeon", kind="dm", chat="home")
 
@@ -57,4 +57,4 @@ def test_a_new_conversation_begins_as_usual(tx: Transaction) -> None:
 
 def test_at_the_terminal_there_is_nothing_to_choose(tx: Transaction) -> None:
     reply = all_commands().run(tx, CommandCall(key=KEY, name="verbose", place="cli"))
-    assert "not available" in reply.text
+    assert reply.text == "/verbose works in chats, not in the terminal. /help lists what works here."

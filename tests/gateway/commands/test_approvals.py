@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from gateway import decisions
-from gateway.access import Role
+from gateway.approvals import decisions
+from gateway.commands.all import all_commands
 from gateway.commands.approvals import ask_again, decide_pressed
 from gateway.commands.registry import CommandCall, CommandReply
-from gateway.commands.table import all_commands
 from gateway.messages import Address, Sender, SessionKey
+from gateway.policies.access import Role
 from gateway.store import approvals
 from gateway.store.approvals import Approval
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.rows import KEY, a_question, an_asker, inbound, take
 
 OWNERS = SessionKey(platform="telegram", kind="dm", chat="1")

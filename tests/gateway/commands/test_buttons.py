@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from gateway import delivery as delivery_module
-from gateway.access import Rules
+from gateway.commands.all import all_commands
 from gateway.commands.buttons import BUTTONS
-from gateway.commands.desk import CommandDesk, fail_next_command
 from gateway.commands.registry import CommandCall, CommandReply
-from gateway.commands.table import all_commands
+from gateway.commands.runner import CommandDesk, fail_next_command
 from gateway.errors import DeliveryInDoubt
+from gateway.inbound.rate_limit import SenderLimits
 from gateway.messages import InboundMessage, OutboundMessage, Text
-from gateway.sender_limits import SenderLimits
+from gateway.outbound import delivery as delivery_module
+from gateway.policies.access import Rules
 from gateway.store import outbox
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from tests.gateway.inbound.test_intake import Door
 from tests.gateway.scene import ACCOUNT, PacedModel, Pigeon, Small, inbound, make_small, rows, running, soon
-from tests.gateway.test_intake import Door
 
 
 def press(action: str, *, press_id: str = "p1", chat: str = "home", sender: str = "42") -> InboundMessage:

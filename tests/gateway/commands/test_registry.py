@@ -2,12 +2,12 @@
 
 import pytest
 
-from gateway.access import Role
+from gateway.commands.all import all_commands
 from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec, Place, parse
-from gateway.commands.table import all_commands
 from gateway.messages import SessionKey
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.policies.access import Role
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 
 KEY = SessionKey(platform="telegram", kind="dm", chat="1")
 
@@ -62,7 +62,7 @@ COMMANDS = Commands(
         ("restart", "owner", "chat", "done"),
         ("restart", "member", "chat", "/restart is not available to you here. /help lists what is."),
         ("clear", "owner", "cli", "done"),
-        ("clear", "owner", "chat", "/clear is not available to you here. /help lists what is."),
+        ("clear", "owner", "chat", "/clear works in the terminal, not in chats. /help lists what works here."),
         ("statsu", "member", "chat", "There is no command /statsu. Did you mean /status?"),
         ("restrat", "owner", "chat", "There is no command /restrat. Did you mean /restart or /status?"),
         ("restrat", "member", "chat", "There is no command /restrat. Did you mean /status?"),
@@ -74,29 +74,40 @@ async def test_who_may_use_what_where(db: Database, name: str, role: Role, place
     assert (await db.write(lambda tx: COMMANDS.run(tx, call))).text == answer
 
 
-async def test_help_lists_every_command_with_its_aliases(db: Database) -> None:
+async def test_help_lists_every_command_with_its_aliases_below_bold_headings(db: Database) -> None:
     commands = all_commands()
     reply = await db.write(lambda tx: commands.run(tx, CommandCall(key=KEY, name="help")))
     assert reply.text.splitlines() == [
-        "Session",
-        "  /new, /reset: Start a new conversation",
-        "  /resume [id or title]: Go back to an old conversation",
-        "  /stop [all]: Stop what is running; all: background processes, too",
-        "  /status: Show model, session and tokens used",
-        "  /usage: Show tokens and cost, and what is left",
-        "  /why: Show what became of the message you reply to, or of the last one",
-        "Agent",
-        "  /verbose off|new|all|verbose: Choose how much is shown of the tools in use",
-        "Access",
-        "  /approve [ID] [session|always]: Allow what I have asked about",
-        "  /deny [ID]: Forbid what I have asked about",
-        "  /pairing [list|approve CODE|revoke ID|clear]: Show who asks to be let in, let them in, show them the door",
-        "  /allow here|off: Let everybody in this group talk to me, or no longer",
-        "  /sethome: Send notices to this chat",
-        "  /whoami: Show your id, your role, and why",
-        "Help",
-        "  /help: List the commands",
+        "**Session**",
+        "- /new, /reset: Start a new conversation",
+        "- /resume [id or title]: Go back to an old conversation",
+        "- /stop [all]: Stop what is running; all: background processes, too",
+        "- /status: Show model, session and tokens used",
+        "- /usage: Show tokens and cost, and what is left",
+        "- /why: Show what became of the message you reply to, or of the last one",
+        "",
+        "**Agent**",
+        "- /verbose off|new|all|verbose: Choose how much is shown of the tools in use",
+        "",
+        "**Access**",
+        "- /approve [ID] [session|always]: Allow what I have asked about",
+        "- /deny [ID]: Forbid what I have asked about",
+        "- /pairing [list|approve CODE|revoke ID|clear]: Manage who may talk to me",
+        "- /allow here|off: Open this group to everyone, or close it again",
+        "- /sethome: Send notices to this chat",
+        "- /whoami: Show your id, your role, and why",
+        "",
+        "**Help**",
+        "- /help: List the commands",
     ]
+
+
+async def test_help_in_a_terminal_has_no_markup(db: Database) -> None:
+    call = CommandCall(key=KEY, name="help", place="cli")
+    reply = await db.write(lambda tx: all_commands().run(tx, call))
+    assert reply.text.startswith("Session\n  /new, /reset: Start a new conversation\n")
+    assert "\n\nHelp\n  /help: List the commands" in reply.text
+    assert "*" not in reply.text
 
 
 def test_no_name_is_used_twice() -> None:

@@ -3,12 +3,12 @@
 import pytest
 
 from agent_core.conversation import user
+from gateway.commands.all import all_commands
 from gateway.commands.buttons import press
 from gateway.commands.registry import CommandCall, CommandReply
-from gateway.commands.table import all_commands
 from gateway.messages import SessionKey
 from gateway.store import sessions, transcripts, turns
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import KEY, inbound, take
 

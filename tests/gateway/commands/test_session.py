@@ -6,8 +6,10 @@ from functools import partial
 import pytest
 
 from gateway.clock import now_ms
-from gateway.store import processes, sessions
-from gateway.store.database import Database
+from gateway.store import inbox, processes, sessions, turns
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from gateway.store.inbox import BusyMode
 from tests.agent_core.scripted import ScriptedModel
 from tests.gateway.scene import PacedModel, inbound, make_small, rows, running, soon
 from tests.gateway.store.rows import a_process
@@ -45,11 +47,85 @@ async def test_new_stops_what_is_running_in_the_old_conversation(db: Database) -
         await small.say(inbound("dig"))
         await soon(model.asked.get())
         await small.say(inbound("/new", message_id="2"))
-        await small.answer()
+        assert await small.answer() == (
+            "Stopped what I was doing. A new conversation begins with your next message. "
+            "The old one can still be read and searched."
+        )
         model.let("hello")
         await small.say(inbound("hello", message_id="3"))
         assert await small.answer() == "re: hello"
     assert await rows(db, "SELECT outcome FROM turns ORDER BY started_ms, id") == [("stopped",), ("answered",)]
+
+
+@pytest.mark.parametrize("busy_mode", ["steer", "queue", "collect", "interrupt"])
+@pytest.mark.parametrize("waiting", [["two"], ["two", "three"]], ids=["one", "several"])
+async def test_new_answers_what_waits_in_the_new_conversation(
+    db: Database, busy_mode: BusyMode, waiting: list[str]
+) -> None:
+    model = PacedModel()
+    small = make_small(db, model, busy_mode=busy_mode)
+    small.intake.wake = lambda: None  # all of it is there before the lanes look
+    async with running(small):
+        await small.say(inbound("dig"))
+        small.lanes.wake()
+        await soon(model.asked.get())
+        for number, text in enumerate(waiting, 2):
+            await small.say(inbound(text, message_id=str(number), sent_ms=number))
+        await small.say(inbound("/new", message_id="9", sent_ms=9))
+        model.let(*waiting)
+        small.lanes.wake()
+        what = "the waiting message" if len(waiting) == 1 else "the 2 waiting messages"
+        assert await small.answer() == (
+            f"Stopped what I was doing. A new conversation begins with {what}. "
+            "The old one can still be read and searched."
+        )
+        while await small.answer() != f"re: {waiting[-1]}":
+            pass
+    assert await rows(db, "SELECT outcome FROM inbox WHERE kind = 'message' ORDER BY id") == [
+        ("stopped",),
+        *[("answered",)] * len(waiting),
+    ]
+    said = (
+        "SELECT end_reason, COUNT(*) FROM messages JOIN sessions s ON s.id = session_id WHERE role = 'user' GROUP BY 1"
+    )
+    assert await rows(db, said) == [(None, len(waiting)), ("new", 1)]
+
+
+async def test_new_names_a_turn_that_was_interrupted_for_a_message_not_begun_yet(db: Database) -> None:
+    model = PacedModel()
+    model.let("two")
+    small = make_small(db, model, busy_mode="interrupt")
+    async with running(small):
+        await small.say(inbound("dig"))
+        await soon(model.asked.get())
+    [(turn_id,)] = await rows(db, "SELECT id FROM turns")
+    await small.say(inbound("two", message_id="2", sent_ms=2))
+
+    def end(tx: Transaction) -> None:
+        turns.finish(tx, turn_id, inbox.of_turn(tx, turn_id), "superseded")
+
+    await db.write(end)
+    await small.say(inbound("/new", message_id="3", sent_ms=3))
+    async with running(small):
+        assert (await small.answer()).startswith(
+            "Stopped what I was doing. A new conversation begins with the waiting message."
+        )
+        assert await small.answer() == "re: two"
+
+
+async def test_resume_says_that_it_stops_what_is_running(db: Database) -> None:
+    model = PacedModel()
+    model.let("first")
+    async with running(make_small(db, model, busy_mode="queue")) as small:
+        await small.say(inbound("first"))
+        await small.answer()
+        await small.say(inbound("/new", message_id="2"))
+        await small.answer()
+        await small.say(inbound("dig", message_id="3", sent_ms=3))
+        while await soon(model.asked.get()) != "dig":
+            pass
+        await small.say(inbound("/resume first", message_id="4", sent_ms=4))
+        assert (await small.answer()).startswith("Stopped what I was doing. You are back in “first”")
 
 
 async def test_stop_with_nothing_running(db: Database) -> None:

@@ -3,14 +3,14 @@
 import pytest
 
 from agent_core.events import Usage
-from gateway.access import Role
-from gateway.budgets import Amount, Budgets
 from gateway.clock import now_ms
+from gateway.commands.all import all_commands
 from gateway.commands.registry import CommandCall
-from gateway.commands.table import all_commands
 from gateway.messages import Sender, SessionKey
+from gateway.policies.access import Role
+from gateway.policies.budgets import Amount, Budgets
 from gateway.store import people, sessions, spending
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.spending import Call, Payer
 
 KEY = SessionKey(platform="pigeon", kind="dm", chat="home")

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from agent_core.conversation import assistant
-from gateway.access import Role
+from gateway.commands.all import all_commands
 from gateway.commands.registry import CommandCall
-from gateway.commands.table import all_commands
 from gateway.messages import InboundMessage, SessionKey
-from gateway.store import overheard, trail
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.policies.access import Role
+from gateway.store import chats, trail
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 from tests.agent_core.scripted import ScriptedModel, answering, asks, call
 from tests.gateway.scene import PacedModel, Pigeon, inbound, make_small, running, soon
 from tests.gateway.store.exchange import exchange
@@ -107,7 +107,7 @@ def test_a_thread_below_a_message_is_a_reply_to_it(tx: Transaction) -> None:
 
 
 def test_what_was_not_said_to_us(tx: Transaction) -> None:
-    overheard.add(tx, said("a", key=GROUP, message_id="7"), keep=5)
+    chats.add(tx, said("a", key=GROUP, message_id="7"), keep=5)
     assert ask(tx, "7").startswith("Not answered because it was not said to me: in a group, mention me")
 
 

@@ -14,11 +14,11 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZipFile
 import pytest
 
 from gateway.media.kinds import Way, look
-from gateway.media.reader import Reader
+from gateway.media.reader import DocumentReader
 from gateway.media.reading import Reading
 from tests.gateway.media import samples
 
-READER = Reader(max_text_chars=5_000, timeout_seconds=20, memory_mb=256)
+READER = DocumentReader(max_text_chars=5_000, timeout_seconds=20, memory_mb=256)
 DAMAGED = "it is damaged"
 SWELLS = "it unpacks to far more than a document of its size holds"
 ENTITIES = "it declares entities of its own, which harmless documents do not"
@@ -201,8 +201,8 @@ def test_a_hostile_file_costs_no_more_than_the_limits_and_gets_words(
 
 def test_a_child_may_write_no_file_and_start_nothing() -> None:
     script = (
-        "from gateway.media import inside\n"
-        "inside._limit(5, 256000000)\n"
+        "from gateway.media import child\n"
+        "child._limit(5, 256000000)\n"
         "import resource, json\n"
         "names = ('AS', 'CPU', 'FSIZE', 'CORE', 'NPROC', 'NOFILE')\n"
         "print(json.dumps([resource.getrlimit(getattr(resource, 'RLIMIT_' + name)) for name in names]))\n"
@@ -252,14 +252,14 @@ def test_three_hundred_broken_files_break_nothing(tmp_path: Path) -> None:
     assert len(paths) > 200  # of the others nothing is read
     script = (
         "import json, sys, time\n"
-        "from gateway.media import inside\n"
-        "from gateway.media.reading import Words\n"
+        "from gateway.media import child\n"
+        "from gateway.media.reading import WordCollector\n"
         "import gateway.media.pdf, gateway.media.office\n"
-        "inside._limit(100, 256000000)\n"
+        "child._limit(100, 256000000)\n"
         "told = []\n"
         "for path, way in json.load(sys.stdin):\n"
         "    with open(path, 'rb') as file:\n"
-        "        found = inside._read(file, way, Words(max_chars=5000, until=time.monotonic() + 5))\n"
+        "        found = child._read(file, way, WordCollector(max_chars=5000, until=time.monotonic() + 5))\n"
         "    told.append([found.text, found.problem])\n"
         "print(json.dumps(told))\n"
     )

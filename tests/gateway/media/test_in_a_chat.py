@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.messages import Media, Text
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 from gateway.store.search import search
 from tests.gateway.media import samples
 from tests.gateway.media.test_hostile_files import bomb, pdf_of_deep_arrays, pdf_with_content, zip_bomb

@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from gateway.media import kinds
-from gateway.media.kinds import Form, look
+from gateway.media.kinds import FileFormat, look
 from tests.gateway.media import samples
 
 
@@ -19,7 +19,7 @@ def tar() -> bytes:
     return file.getvalue()
 
 
-KINDS: dict[str, tuple[bytes, Form]] = {
+KINDS: dict[str, tuple[bytes, FileFormat]] = {
     "png": (samples.png(), kinds.PNG),
     "jpeg": (samples.jpeg(), kinds.JPEG),
     "gif": (samples.gif(), kinds.GIF),
@@ -68,12 +68,12 @@ KINDS: dict[str, tuple[bytes, Form]] = {
 
 
 @pytest.mark.parametrize(("content", "form"), KINDS.values(), ids=KINDS)
-def test_a_file_is_what_its_bytes_say(content: bytes, form: Form) -> None:
+def test_a_file_is_what_its_bytes_say(content: bytes, form: FileFormat) -> None:
     assert look(content) == form
 
 
 def test_what_cannot_be_read_has_words_for_it() -> None:
-    forms = [value for value in vars(kinds).values() if isinstance(value, Form)]
+    forms = [value for value in vars(kinds).values() if isinstance(value, FileFormat)]
     assert len(forms) > 25
     for form in forms:
         readable = form.read_as or form.kind != "file" or form.problem

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from gateway.media.kinds import look
-from gateway.media.pictures import pixels_of
+from gateway.media.kinds import look, pixels_of
 from tests.gateway.media import samples
 
 MADE = {"png": samples.png, "jpeg": samples.jpeg, "gif": samples.gif, "webp": samples.webp}

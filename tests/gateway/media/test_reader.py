@@ -9,7 +9,7 @@ from typing import BinaryIO, ClassVar
 import pytest
 
 from gateway.media.kinds import Way, look
-from gateway.media.reader import CHILDREN_AT_ONCE, Reader
+from gateway.media.reader import CHILDREN_AT_ONCE, DocumentReader
 from gateway.media.reading import Reading
 from tests.gateway.media import samples
 
@@ -21,11 +21,11 @@ CELLS = (
 LOCKED = "it is locked with a password; please send it without one"
 
 
-async def read(folder: Path, content: bytes, reader: Reader | None = None) -> Reading:
+async def read(folder: Path, content: bytes, reader: DocumentReader | None = None) -> Reading:
     """As the gateway does: by its bytes, from a file without a name worth anything."""
     file = folder / "0a1b"
     file.write_bytes(content)
-    return await (reader or Reader()).read(file, look(content).read_as)
+    return await (reader or DocumentReader()).read(file, look(content).read_as)
 
 
 WORDS: dict[str, tuple[bytes, str, str]] = {
@@ -117,12 +117,12 @@ LONG = {
 
 @pytest.mark.parametrize("content", LONG.values(), ids=LONG)
 async def test_of_a_long_file_the_beginning_is_read(tmp_path: Path, content: bytes) -> None:
-    found = await read(tmp_path, content, Reader(max_text_chars=1000))
+    found = await read(tmp_path, content, DocumentReader(max_text_chars=1000))
     assert 900 < len(found.text) <= 1000
     assert (found.partial, found.problem) == (True, "")
 
 
-class CountingReader(Reader):
+class CountingReader(DocumentReader):
     """Knows how many children there were at once."""
 
     counts: ClassVar[list[int]] = []
@@ -149,7 +149,7 @@ async def test_the_child_knows_nothing_of_us(tmp_path: Path, monkeypatch: pytest
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
     holder = os.open(fifo, os.O_RDWR)  # the child waits for what never comes
-    reader = Reader(timeout_seconds=30)
+    reader = DocumentReader(timeout_seconds=30)
     task = asyncio.create_task(reader.read(fifo, "text"))
     try:
         child = await _child_of(os.getpid())
@@ -169,7 +169,7 @@ async def _child_of(parent: int) -> int:
             for children in Path(f"/proc/{parent}/task").glob("*/children"):
                 with suppress(OSError):  # a thread, or a child, that has ended meanwhile
                     for child in children.read_text().split():
-                        if b"gateway.media.inside" in Path(f"/proc/{child}/cmdline").read_bytes():
+                        if b"gateway.media.child" in Path(f"/proc/{child}/cmdline").read_bytes():
                             return int(child)
             await asyncio.sleep(0.01)
 
@@ -179,23 +179,23 @@ async def test_a_child_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     holder = os.open(fifo, os.O_RDWR)
     try:
-        found = await Reader(timeout_seconds=0.2).read(fifo, "text")
+        found = await DocumentReader(timeout_seconds=0.2).read(fifo, "text")
     finally:
         os.close(holder)
     assert found == Reading(problem="reading it took too long")
 
 
 async def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
-    assert (await Reader().read(tmp_path / "gone", "text")).problem
+    assert (await DocumentReader().read(tmp_path / "gone", "text")).problem
 
 
 @pytest.mark.parametrize("answer", [b"", b"\n", b"{}\n", b"[" * 5000, b'{"title": 1, "problem": "", "partial": 0}\n'])
 def test_a_child_that_answers_nonsense_is_not_believed(answer: bytes) -> None:
-    assert Reader()._understood(answer).problem
+    assert DocumentReader()._understood(answer).problem
 
 
 def test_what_the_child_says_is_cut_and_cleaned() -> None:
     about = b'{"title": "", "problem": "", "partial": false}\n'
-    found = Reader(max_text_chars=100)._understood(about + b"a\0b\x1b[31m\xff" + b"c" * 200)
+    found = DocumentReader(max_text_chars=100)._understood(about + b"a\0b\x1b[31m\xff" + b"c" * 200)
     assert found.text.startswith("a b [31m")
     assert len(found.text) == 100

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.media.words import notice
+from gateway.media.kinds import notice
 from gateway.messages import Media
 
 FINE = Media(kind="file", name="a.pdf", form="PDF document", text="hello", sha256="ab")

@@ -6,11 +6,11 @@ import struct
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from gateway.delivery import Delivery, Limits
 from gateway.messages import Address, Media, MediaKind, Part
+from gateway.outbound.delivery import Delivery, DeliveryLimits
 from gateway.platforms.base import Platform
 from gateway.store import outbox
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 from hermes_config.redaction import Redactor
 from tests.gateway.scene import rows, soon
 
@@ -60,7 +60,7 @@ async def until_cut_off(
     """Sends until the platform has taken the file and says nothing; then the process is gone, and its row in flight."""
     await db.write(lambda tx: outbox.add(tx, address, parts))
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(Delivery(db, platform, lambda: True, Limits(), redactor=Redactor()).run())
+        task = group.create_task(Delivery(db, platform, lambda: True, DeliveryLimits(), redactor=Redactor()).run())
         await soon(taken())
         task.cancel()
     await db.write(outbox.after_crash)
@@ -68,7 +68,7 @@ async def until_cut_off(
 
 async def deliver_the_rest(db: Database, platform: Platform) -> list[tuple[str, str]]:
     """What the next process does; gives kinds and states of the rows."""
-    delivery = Delivery(db, platform, lambda: True, Limits(), redactor=Redactor())
+    delivery = Delivery(db, platform, lambda: True, DeliveryLimits(), redactor=Redactor())
     async with asyncio.TaskGroup() as group:
         task = group.create_task(delivery.run())
         while await rows(db, "SELECT 1 FROM outbox WHERE state IN ('ready', 'sending', 'unsure')"):

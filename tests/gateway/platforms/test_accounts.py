@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.platforms.accounts import token_variable
+from gateway.platforms.transport import token_variable
 from hermes_config.secrets import SECRETS, Secret
 
 

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from gateway.errors import MediaUnavailable, PlatformUnavailable
-from gateway.platforms import connection
-from gateway.platforms.connection import Connection
+from gateway.platforms import transport
+from gateway.platforms.transport import LiveConnection
 from tests.gateway.scene import soon
 
 
 def test_whoever_wants_a_line_that_is_not_there_is_told_at_once() -> None:
-    made = Connection[str]("Discord")
+    made = LiveConnection[str]("Discord")
     with pytest.raises(PlatformUnavailable, match="not connected to Discord"):
         _ = made.line
     made.open("a line")
@@ -22,7 +22,7 @@ def test_whoever_wants_a_line_that_is_not_there_is_told_at_once() -> None:
 
 
 async def test_whoever_can_wait_gets_the_line_when_it_is_there() -> None:
-    made = Connection[str]("Discord")
+    made = LiveConnection[str]("Discord")
     waiting = asyncio.create_task(made.line_soon())
     await asyncio.sleep(0)
     made.open("the first")
@@ -34,6 +34,6 @@ async def test_whoever_can_wait_gets_the_line_when_it_is_there() -> None:
 
 
 async def test_a_line_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(transport, "_PATIENCE_SECONDS", 0.01)
     with pytest.raises(MediaUnavailable, match="Discord could not be reached"):
-        await Connection[str]("Discord").line_soon()
+        await LiveConnection[str]("Discord").line_soon()

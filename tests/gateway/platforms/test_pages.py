@@ -6,8 +6,8 @@ import pytest
 
 from gateway.errors import DeliveryRejected
 from gateway.messages import Address, Media, OutboundMessage, Text
-from gateway.platforms import pages
-from gateway.platforms.pages import Pages, piece_of
+from gateway.platforms import outgoing
+from gateway.platforms.outgoing import Pages, piece_of
 
 PLOT = Media(kind="image", name="plot.png", sha256="0" * 64)
 
@@ -53,7 +53,7 @@ def test_the_same_key_with_something_else_in_it_is_cut_anew(
 
 
 def test_only_the_last_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_REMEMBERED_MESSAGES", 2)
+    monkeypatch.setattr(outgoing, "_REMEMBERED_MESSAGES", 2)
     words = Words()
     known = Pages[str](words)
     for key in ("first", "second", "first", "third"):  # the first was asked for again, so the second goes

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import aiohttp
 import pytest
 
-from gateway.platforms.reading import read_at_most
+from gateway.platforms.transport import read_at_most
 
 ENDLESS = b""
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.delivery import Delivery, Limits
 from gateway.errors import DeliveryInDoubt, PlatformUnavailable
 from gateway.messages import Address, OutboundMessage, Text
+from gateway.outbound.delivery import Delivery, DeliveryLimits
 from gateway.platforms import socket as socket_module
 from gateway.platforms.socket import SocketPlatform
 from gateway.store import outbox
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 from hermes_config.redaction import Redactor
 from tests.gateway.platforms.client import Client, connect
 from tests.gateway.platforms.test_socket import Gate, serving
@@ -150,7 +150,7 @@ async def test_an_idle_client_does_not_hold_up_the_end(path: Path, listening: bo
 async def test_what_was_not_acked_is_offered_again_to_the_next_listener(path: Path, db: Database) -> None:
     """The whole way: an answer waits in the outbox until somebody takes it, and is taken once."""
     platform = SocketPlatform(path)
-    delivery = Delivery(db, platform, lambda: True, Limits(), redactor=Redactor())
+    delivery = Delivery(db, platform, lambda: True, DeliveryLimits(), redactor=Redactor())
     gate = Gate(reachable=delivery.reachable)
     await db.write(lambda tx: outbox.add(tx, Address(account="socket", chat="main"), [Text(text="done")]))
     async with serving(platform, gate), asyncio.TaskGroup() as group:

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.errors import PlatformUnavailable
 from gateway.messages import Address, Media, OutboundMessage, Text
-from gateway.platforms.uploads import Uploads, file_name, files_of, not_sent, words_beside
+from gateway.platforms.outgoing import Uploads, file_name, files_of, not_sent, words_beside
 
 KEPT = Media(kind="image", name="plot.png", sha256="0" * 64)
 

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.connection import Transaction, connect
-from gateway.store.database import Database, open_database
-from gateway.store.migrate import migrate
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.connection import Transaction, connect
+from gateway.store.db.database import Database, open_database
+from gateway.store.db.prepare import BackupPolicy, prepare
+from gateway.store.db.schema import migrate
 
 
 @dataclass
 class Clock:
-    """Stands in for the module `time` in `gateway.clock`."""
+    """Stands in for the process's clock in `gateway.clock`."""
 
     ms: int = 1_790_000_000_000
 
-    def time_ns(self) -> int:
-        return self.ms * 1_000_000
+    def now_ms(self) -> int:
+        return self.ms
 
     def forward(self, *, hours: float = 0, seconds: float = 0) -> None:
         self.ms += int(hours * 3_600_000 + seconds * 1000)
@@ -28,7 +28,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("gateway.clock.time", clock)
+    monkeypatch.setattr("gateway.clock._process_clock", clock)
     return clock
 
 
@@ -38,8 +38,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def care(tmp_path: Path) -> Care:
-    return Care(backups=tmp_path / "backups", busy_timeout_seconds=0.1)
+def care(tmp_path: Path) -> BackupPolicy:
+    return BackupPolicy(backups=tmp_path / "backups", busy_timeout_seconds=0.1)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def tx(path: Path) -> Iterator[Transaction]:
 
 
 @pytest.fixture
-async def db(path: Path, care: Care) -> AsyncIterator[Database]:
+async def db(path: Path, care: BackupPolicy) -> AsyncIterator[Database]:
     prepare(path, care, repair=True)
     db = await open_database(path, busy_timeout_seconds=0.1)
     yield db

@@ -3,11 +3,11 @@
 from agent_core.conversation import Message, ToolCall, assistant, tool_result
 from gateway.messages import Receipt, Sender, SessionKey
 from gateway.store import media, outbox, sessions, transcripts, turns
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.media import MediaFiles
 from gateway.store.turns import Turn
 from tests.gateway.store.rows import ANN, KEY, inbound, take
-from tools.parts import Media, Part, Text
+from tools.content import Media, Part, Text
 
 
 def begin(

@@ -4,8 +4,8 @@ import re
 import sqlite3
 from pathlib import Path
 
-from gateway.store.connection import connect
-from gateway.store.migrate import migrate, migrations
+from gateway.store.db.connection import connect
+from gateway.store.db.schema import migrate, migrations
 
 ROWS = 3
 

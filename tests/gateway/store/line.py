@@ -1,7 +1,7 @@
 """The turns of a session, one after the other, as the lanes would take them."""
 
 from gateway.store import inbox, turns
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.turns import Outcome, Turn
 
 

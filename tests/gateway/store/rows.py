@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from gateway.messages import Address, InboundMessage, Kind, Sender, SessionKey, Text
-from gateway.store import inbox, people
+from gateway.store import chats, inbox, people
 from gateway.store.approvals import Asker
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.inbox import Accepted
+from tools.approval.gate import Question, bound_to
 from tools.backends.base import Spawned
-from tools.gate import Question, bound_to
 from tools.process_book import Process
 
 ANN = Sender(id="42", name="Ann")
@@ -118,6 +118,15 @@ def put_note(tx: Transaction, text: str) -> None:
 
 def notes(tx: Transaction) -> list[str]:
     return [row["text"] for row in tx.all("SELECT text FROM notices ORDER BY id")]
+
+
+def went_back_ms(path: Path) -> int:
+    """As a platform that connects would be told."""
+    connection = sqlite3.connect(path)
+    try:
+        return chats.went_back_ms(Transaction(connection))
+    finally:
+        connection.close()
 
 
 def notes_in(path: Path) -> list[str]:

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from agent_core.conversation import assistant, user
 from gateway.messages import Cursor, Receipt, Sender, SessionKey, Text
-from gateway.store import cursors, outbox, transcripts, turns
-from gateway.store.connection import Transaction, connect
+from gateway.store import chats, outbox, transcripts, turns
+from gateway.store.db.connection import Transaction, connect
 from tests.gateway.store.rows import inbound, take
 
 
-def converse(path: Path, chats: range) -> None:
+def converse(path: Path, chat_rows: range) -> None:
     """A question and its answer in every chat, with all the rows that makes; one commit, as the gateway counts it."""
     connection = connect(path, busy_timeout_seconds=5)
     connection.execute("BEGIN IMMEDIATE")
     tx = Transaction(connection)
-    for chat in chats:
+    for chat in chat_rows:
         key = SessionKey(platform="telegram", kind="dm", chat=str(chat))
         question = f"question {chat} about the weather in 東京 and other things that are asked of a bot"
         take(tx, inbound(question, key=key, message_id=str(chat), sender=Sender(id=str(chat), name=f"Person {chat}")))
@@ -30,8 +30,8 @@ def converse(path: Path, chats: range) -> None:
             turns.finish(tx, turn.id, turn.messages, "answered")
             for row in outbox.claim(tx, "telegram", 1):
                 outbox.sent(tx, row, Receipt(message_id=f"r{chat}"))
-        cursors.move(tx, "telegram", Cursor(channel=f"channel {chat}", value=str(chat)))
-    tx.execute("UPDATE meta SET value = value + 1")
+        chats.move_cursor(tx, "telegram", Cursor(channel=f"channel {chat}", value=str(chat)))
+    tx.execute("UPDATE meta SET value = value + 1 WHERE name = 'commits'")
     connection.execute("COMMIT")
     connection.close()
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
 from gateway.store import pairing
-from gateway.store.connection import Transaction
-from gateway.store.pairing import Limits
+from gateway.store.db.connection import Transaction
+from gateway.store.pairing import PairingLimits
 
-LIMITS = Limits()
+LIMITS = PairingLimits()
 
 
 def stranger(
@@ -28,13 +28,13 @@ def saying(message: InboundMessage, text: str) -> InboundMessage:
     return replace(message, parts=(Text(text=text),))
 
 
-def asks(tx: Transaction, user: str = "42", *, account: str = "telegram", limits: Limits = LIMITS) -> str:
+def asks(tx: Transaction, user: str = "42", *, account: str = "telegram", limits: PairingLimits = LIMITS) -> str:
     """A stranger asks and is told a code, as delivery would do it."""
     assert pairing.ask(tx, stranger(user, account=account), limits)
     return told(tx, user, account=account, limits=limits)
 
 
-def told(tx: Transaction, user: str = "42", *, account: str = "telegram", limits: Limits = LIMITS) -> str:
+def told(tx: Transaction, user: str = "42", *, account: str = "telegram", limits: PairingLimits = LIMITS) -> str:
     text = pairing.compose_code(tx, account, f"chat {user}", limits)
     assert text is not None
     found = re.search(r"`([A-Z2-9]{8})`", text)

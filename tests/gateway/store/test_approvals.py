@@ -7,9 +7,9 @@ import pytest
 from gateway.messages import Address
 from gateway.store import approvals
 from gateway.store.approvals import Approval, Asker
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.conftest import Clock
-from tools.gate import Question
+from tools.approval.gate import Question
 
 ASKER = Asker(
     turn_id="t1",

@@ -5,9 +5,8 @@ import pytest
 from agent_core.conversation import user
 from gateway.messages import Kind, Sender, SessionKey
 from gateway.store import chats, inbox, people, transcripts, turns
-from gateway.store.busy import BusyMode
-from gateway.store.connection import Transaction
-from gateway.store.inbox import Accepted
+from gateway.store.db.connection import Transaction
+from gateway.store.inbox import Accepted, BusyMode
 from gateway.store.turns import Outcome, Turn
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.line import answer_all, begin, end

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.messages import Sender, SessionKey
 from gateway.store import chats, inbox, people, turns
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.rows import inbound, key_of
 
 

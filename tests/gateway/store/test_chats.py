@@ -3,8 +3,8 @@
 import pytest
 
 from gateway.messages import Address, InboundMessage, Receipt, Sender, SessionKey, Text
-from gateway.store import chats, drafts, inbox, members, outbox, overheard, people, sessions, turns
-from gateway.store.connection import Transaction
+from gateway.store import chats, drafts, inbox, members, outbox, people, sessions, turns
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import ANN, inbound, key_of, take
 
@@ -159,10 +159,10 @@ def test_a_new_message_is_not_taken_for_a_copy_of_an_old_one_of_that_number(tx: 
 
 def test_what_was_overheard_goes_along(tx: Transaction) -> None:
     for text in ("lunch?", "pizza"):
-        overheard.add(tx, inbound(text, key=OLD), keep=20)
+        chats.add(tx, inbound(text, key=OLD), keep=20)
     move(tx)
-    assert overheard.take(tx, str(NEW)) == "Ann: lunch?\nAnn: pizza"
-    assert overheard.take(tx, str(OLD)) == ""
+    assert chats.take(tx, str(NEW)) == "Ann: lunch?\nAnn: pizza"
+    assert chats.take(tx, str(OLD)) == ""
 
 
 def test_a_group_that_was_allowed_stays_so(tx: Transaction) -> None:

@@ -5,8 +5,8 @@ import pytest
 from gateway.clock import now_ms
 from gateway.messages import Address, Receipt, Text
 from gateway.store import drafts, inbox, outbox, people, turns
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 from gateway.store.drafts import Draft
 from tests.gateway.scene import ACCOUNT, inbound
 

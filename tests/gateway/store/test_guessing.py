@@ -5,9 +5,9 @@ from itertools import cycle
 
 import pytest
 
-from gateway.pairing import ALPHABET, CODE_CHARS
+from gateway.policies.pairing import ALPHABET, CODE_CHARS
 from gateway.store import pairing
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.strangers import LIMITS, asks, saying, stranger
 from tests.thorough import a_few_of
@@ -26,7 +26,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(code)
         return hashlib.sha256(salt + code.encode()).digest()
 
-    monkeypatch.setattr("gateway.pairing.fingerprint", counting)
+    monkeypatch.setattr("gateway.policies.pairing.fingerprint", counting)
     return seen
 
 

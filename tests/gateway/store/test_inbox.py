@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access import Rules
-from gateway.intake import Habits, Intake
+from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.messages import Media, Sender, SessionKey, Text
+from gateway.policies.access import Rules
 from gateway.store import inbox, turns
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 from gateway.store.turns import Turn
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import ANN, KEY, accept, inbound, key_of, take
@@ -211,7 +211,7 @@ async def test_a_full_queue_refuses_with_one_notice_and_remembers_the_refused(db
     intake = Intake(
         db=db,
         rules=Rules(allowed_users=frozenset({ANN.id})),
-        habits=Habits(max_waiting_per_session=3),
+        habits=IntakePolicy(max_waiting_per_session=3),
         wake=lambda: None,
     )
 

@@ -2,7 +2,7 @@
 
 from gateway.messages import Sender, SessionKey
 from gateway.store import inbox, people, turns
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.line import answer_all, begin, end
 from tests.gateway.store.rows import ANN, KEY, inbound, take

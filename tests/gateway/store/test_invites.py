@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from gateway import pairing as words
-from gateway.access import Role
 from gateway.messages import Sender
+from gateway.policies import pairing as words
+from gateway.policies.access import Role
 from gateway.store import members, pairing, people
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.strangers import LIMITS, asks, stranger
 
@@ -27,7 +27,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(code)
         return real(code, salt)
 
-    monkeypatch.setattr("gateway.pairing.fingerprint", counting)
+    monkeypatch.setattr("gateway.policies.pairing.fingerprint", counting)
     return seen
 
 

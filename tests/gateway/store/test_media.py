@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.store import media
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.media import MediaFiles
 from tests.gateway.store.conftest import Clock
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.access import Role, Rules, decide
 from gateway.messages import Sender
+from gateway.policies.access import Role, Rules, decide
 from gateway.store import inbox, members, pairing, people, turns
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.members import Problem, Revoked
 from tests.gateway.store.strangers import LIMITS, asks, stranger
 

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.messages import Address, Choice, Receipt, Text
 from gateway.store import outbox
-from gateway.store.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction
 from gateway.store.outbox import Outgoing
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import ADDRESS
@@ -236,7 +236,7 @@ def test_hot_queries_read_open_rows_alone(tx: Transaction) -> None:
     outbox.undelivered(tx)
     outbox.after_crash(tx)
     connection.set_trace_callback(None)
-    assert len(asked) == 7
+    assert len(asked) == 9
     for statement in asked:
         plan = [row["detail"] for row in tx.all(f"EXPLAIN QUERY PLAN {statement}")]
         assert "SCAN outbox" not in plan, (statement, plan)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.access import Role
 from gateway.messages import Sender
+from gateway.policies.access import Role
 from gateway.store import members, outbox, pairing, people
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.members import Problem
-from gateway.store.pairing import CODE_TOPIC, Approved, Limits
+from gateway.store.pairing import CODE_TOPIC, Approved, PairingLimits
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.strangers import LIMITS, asks, stranger, told
 
@@ -171,7 +171,7 @@ def test_strangers_cannot_fill_the_disk(tx: Transaction, clock: Clock) -> None:
 
 
 def test_the_wait_between_two_requests_outlasts_a_short_code(tx: Transaction, clock: Clock) -> None:
-    limits = Limits(code_ms=60_000)
+    limits = PairingLimits(code_ms=60_000)
     asks(tx, limits=limits)
     clock.forward(seconds=300)
     asks(tx, "43", limits=limits)

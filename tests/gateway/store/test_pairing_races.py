@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.store import pairing
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 from tests.gateway.store.strangers import LIMITS, asks
 from tests.thorough import a_few_of
 
@@ -15,7 +15,7 @@ APPROVES = """
 import asyncio, sys
 from pathlib import Path
 from gateway.store import pairing
-from gateway.store.database import open_database
+from gateway.store.db.database import open_database
 from tests.gateway.store.strangers import LIMITS, stranger
 
 path, what, code, user = sys.argv[1:]

@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 
 from gateway.messages import Sender, SessionKey, Text
-from gateway.resets import Policy, Resets
+from gateway.policies.resets import Policy, Resets
 from gateway.store import inbox, members, processes, sessions, turns
-from gateway.store.belongings import Person
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
-from gateway.store.forget import erase
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from gateway.store.db.schema import undo_scripts
+from gateway.store.erase import erase_person
 from gateway.store.media import MediaFiles
-from gateway.store.migrate import undo_scripts
-from gateway.store.processes import StoredProcesses, Watched
+from gateway.store.personal_data import KnownPerson
+from gateway.store.processes import StoredProcesses, WatchedProcess
 from gateway.store.turns import Turn
 from tests.gateway.background import in_background, until
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin
 from tests.gateway.store.rows import ANN, KEY, a_process, inbound, take
-from tools.backends import kept
+from tools.backends import supervised
 from tools.process_book import Process
 
 BOB = Sender(id="43", name="Bob")
@@ -32,7 +32,7 @@ def process_of(turn: Turn, name: str = "a", **changes: Any) -> Process:
     return replace(a_process(turn.session_id, name), **changes)
 
 
-def watched(tx: Transaction, process: Process) -> Watched:
+def watched(tx: Transaction, process: Process) -> WatchedProcess:
     found = processes.as_it_stands(tx, process.id)
     assert found is not None
     return found
@@ -204,13 +204,13 @@ async def test_whoever_is_forgotten_leaves_neither_processes_nor_output(
         [person_id] = await db.read(
             lambda tx: [row["id"] for row in tx.all("SELECT id FROM people WHERE name = 'Ann'")]
         )
-        ann = Person(ids=frozenset({person_id}), identities=frozenset({("telegram", "42")}))
+        ann = KnownPerson(ids=frozenset({person_id}), identities=frozenset({("telegram", "42")}))
         files = MediaFiles({"file": tmp_path / "documents"})
-        await erase(db, files, ann, gateway_runs=lambda: gateway_runs)
-        assert not any(kept.is_running(process.spawned) for process in theirs)
+        await erase_person(db, files, ann, gateway_runs=lambda: gateway_runs)
+        assert not any(supervised.is_running(process.spawned) for process in theirs)
         assert not any(Path(process.spawned.folder).exists() for process in theirs)
         assert await db.read(lambda tx: [row["id"] for row in tx.all("SELECT id FROM processes")]) == [other.id]
-        assert kept.is_running(other.spawned)
+        assert supervised.is_running(other.spawned)
 
 
 def test_an_older_version_finds_work_that_it_can_end(tx: Transaction) -> None:

@@ -12,15 +12,15 @@ from agent_core.events import Usage
 from gateway.clock import now_ms
 from gateway.messages import Sender, SessionKey
 from gateway.store import outbox, retention, search, sessions, spending, transcripts, turns
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
 from gateway.store.retention import Retention, delete_old_rows, delete_unused_files
 from gateway.store.spending import Call, Payer
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin, exchange, keep_file
 from tests.gateway.store.rows import ADDRESS, KEY, inbound, take
-from tools.parts import Text
+from tools.content import Text
 
 NOTHING = Retention(
     messages_days=0,

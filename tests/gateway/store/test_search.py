@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent_core.conversation import Message, Role
 from gateway.messages import SessionKey, Text
 from gateway.store import sessions, transcripts
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.search import Filter, Hit, index_is_damaged, rebuild_index, search, searchable
 from tests.gateway.store.conftest import Clock
 

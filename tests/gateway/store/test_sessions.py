@@ -7,9 +7,9 @@ import pytest
 from agent_core.conversation import user
 from agent_core.events import Usage
 from gateway.messages import SessionKey
-from gateway.resets import Policy, Resets
+from gateway.policies.resets import Policy, Resets
 from gateway.store import sessions, transcripts, turns
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import KEY, inbound, take
 

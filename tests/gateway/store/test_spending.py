@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from agent_core.events import Usage
-from gateway.budgets import Amount, Budgets
 from gateway.messages import SessionKey
+from gateway.policies.budgets import Amount, Budgets
 from gateway.store import chats, inbox, people, sessions, spending
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.spending import Call, Payer
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin

@@ -2,8 +2,8 @@
 
 from agent_core.conversation import ToolCall, assistant, tool_result
 from gateway.messages import Sender, SessionKey, Text
-from gateway.store import outbox, timeline, transcripts, turns
-from gateway.store.connection import Transaction
+from gateway.store import outbox, transcripts, turns, web_chats
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.rows import inbound, take
 
 KEY = SessionKey(platform="web", chat="abcdef0123456789")
@@ -22,9 +22,9 @@ def _exchange(tx: Transaction, question: str, answer: str) -> None:
 
 def test_both_sides_and_the_tools_in_between(tx: Transaction) -> None:
     _exchange(tx, "what time is it?", "noon")
-    said, replied = timeline.timeline(tx, "web", KEY.chat, str(KEY))
-    assert isinstance(said, timeline.Said)
-    assert isinstance(replied, timeline.Replied)
+    said, replied = web_chats.timeline(tx, "web", KEY.chat, str(KEY))
+    assert isinstance(said, web_chats.Said)
+    assert isinstance(replied, web_chats.Replied)
     assert said.state == "done"
     assert [(tool.name, tool.result) for tool in replied.tools] == [("clock", "noon")]
 
@@ -33,16 +33,27 @@ def test_damage_to_a_row_is_not_the_end_of_the_chat(tx: Transaction) -> None:
     _exchange(tx, "what time is it?", "noon")
     tx.execute("UPDATE outbox SET answers = '['")
     tx.execute("UPDATE messages SET tool_calls = '[{' WHERE tool_calls <> ''")
-    assert len(timeline.timeline(tx, "web", KEY.chat, str(KEY))) == 2
+    assert len(web_chats.timeline(tx, "web", KEY.chat, str(KEY))) == 2
+
+
+def test_a_chat_is_listed_under_its_first_message_before_a_turn_has_begun(tx: Transaction) -> None:
+    take(tx, inbound("what time\nis it?", key=KEY, sender=Sender(id="owner")))
+    (chat,) = web_chats.chats(tx, "web")
+    assert (chat.id, chat.title, chat.running) == (KEY.chat, "what time is it?", True)
+    turn = turns.begin(tx)
+    assert turn is not None
+    assert [(one.title, one.running) for one in web_chats.chats(tx, "web")] == [("what time is it?", True)]
+    turns.finish(tx, turn.id, turn.messages, "failed")
+    assert [(one.title, one.running) for one in web_chats.chats(tx, "web")] == [("what time is it?", False)]
 
 
 def test_no_look_at_a_chat_reads_all_messages(tx: Transaction) -> None:
     _exchange(tx, "what time is it?", "noon")
     asked: list[str] = []
     tx._connection.set_trace_callback(asked.append)
-    timeline.timeline(tx, "web", KEY.chat, str(KEY))
-    timeline.chats(tx, "web")
-    timeline.title(tx, str(KEY))
+    web_chats.timeline(tx, "web", KEY.chat, str(KEY))
+    web_chats.chats(tx, "web")
+    web_chats.title(tx, str(KEY))
     tx._connection.set_trace_callback(None)
     for statement in asked:
         plan = " ".join(row["detail"] for row in tx.all(f"EXPLAIN QUERY PLAN {statement}"))

@@ -1,9 +1,9 @@
 """Todo lists outlive the process, and a version."""
 
-from gateway.store.connection import Transaction
-from gateway.store.database import Database
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
 from gateway.store.todos import StoredTodos
-from tools.todo import Todo, Todos
+from tools.builtin.todo import Todo, Todos
 
 
 def unchanged(todos: Todos) -> Todos:

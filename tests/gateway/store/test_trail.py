@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gateway.store import trail
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import inbound, take
 

@@ -9,7 +9,7 @@ import pytest
 from agent_core.conversation import Message, ToolCall, assistant, tool_result, user
 from gateway.messages import Location, Media, Text
 from gateway.store import sessions, transcripts
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import KEY, inbound, take
 

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from gateway.store import inbox, sessions, transcripts, turns
-from gateway.store.connection import Transaction
+from gateway.store.db.connection import Transaction
 from gateway.store.turns import Turn
 from tests.gateway.store.rows import KEY, inbound, take
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gateway.store.database import open_database
-from gateway.store.prepare import Care, prepare
+from gateway.store.db.database import open_database
+from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.supervisor import keep_connected
 from gateway.web.server import WebServer
-from gateway.wiring import Gateway, build_gateway
+from gateway.wiring.app import Gateway, build_gateway
 from hermes_config.load import load
 from hermes_config.places import Home
 
@@ -40,7 +40,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     home.prepare()
     flags = {"platforms.web.port": 0, "model.demo_pace_ms": 0, "platforms.web.max_file_bytes": 100_000}
     settings = load(home, flags).settings
-    prepare(home.database, Care(backups=home.backups), repair=True)
+    prepare(home.database, BackupPolicy(backups=home.backups), repair=True)
     db = await open_database(home.database)
     gateway = build_gateway(settings, home, db)
     assert gateway.web is not None
@@ -50,7 +50,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             for one in gateway.connected:
                 tasks.append(group.create_task(one.delivery.run()))
                 tasks.append(group.create_task(keep_connected(one.platform, one.inlet, one.hearing)))
-            await gateway.web.listening.wait()
+            await gateway.web.tried.wait()
             yield Site(gateway=gateway, server=gateway.web, client=client)
             for task in tasks:
                 task.cancel()

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
+from gateway.store.db.connection import Transaction
 from tests.gateway.media.samples import png
 from tests.gateway.web.conftest import CHAT, Site
 
@@ -86,6 +87,97 @@ async def test_chats_are_listed_and_found(site: Site) -> None:
     for query, found in (("", 1), ("giraffe", 1), ("elephant", 0), ('"broken (', 0)):
         async with site.client.get(f"{site.url}/api/chats", params={"query": query}) as response:
             assert len((await response.json())["chats"]) == found, query
+
+
+async def _say(site: Site, text: str, files: list[str] | None = None) -> None:
+    async with site.client.ws_connect(f"{site.url}/ws") as socket:
+        message_id = str(len((await _timeline(site))["items"]))
+        await socket.send_json({"type": "send", "id": message_id, "chat": CHAT, "text": text, "files": files or []})
+        await _until(socket, "message")
+
+
+async def _listed(site: Site) -> list[str]:
+    async with site.client.get(f"{site.url}/api/chats") as response:
+        return [chat["title"] for chat in (await response.json())["chats"]]
+
+
+async def test_a_chat_is_renamed(site: Site) -> None:
+    await site.log_in()
+    await _say(site, "hello giraffe")
+    async with site.client.patch(f"{site.url}/api/chats/{CHAT}", json={"title": "  The tall\none "}) as response:
+        assert await response.json() == {"title": "The tall one"}
+    assert await _listed(site) == ["The tall one"]
+    await _say(site, "and a zebra")
+    assert await _listed(site) == ["The tall one"]
+
+
+@pytest.mark.parametrize(
+    ("chat", "given", "status"),
+    [(CHAT, {"title": " "}, 400), (CHAT, {"title": 7}, 400), (CHAT, [], 400), (CHAT[::-1], {"title": "x"}, 404)],
+)
+async def test_a_title_that_cannot_be_given_is_explained(site: Site, chat: str, given: object, status: int) -> None:
+    await site.log_in()
+    await _say(site, "hello giraffe")
+    async with site.client.patch(f"{site.url}/api/chats/{chat}", json=given) as response:
+        assert response.status == status
+        assert (await response.json())["problem"].endswith(".")
+
+
+async def test_a_chat_is_exported_as_markdown(site: Site) -> None:
+    await site.log_in()
+    headers = {"X-File-Name": "plan.txt", "Content-Type": "text/plain"}
+    async with site.client.post(f"{site.url}/api/files", data=b"water the plants", headers=headers) as response:
+        uploaded = await response.json()
+    await _say(site, "what is 17 * 23?", [uploaded["file"]])
+    async with site.client.get(f"{site.url}/api/chats/{CHAT}/export") as response:
+        assert response.content_type == "text/markdown"
+        assert "attachment" in response.headers["Content-Disposition"]
+        assert "17%20%2A%2023" in response.headers["Content-Disposition"]
+        lines = [line for line in (await response.text()).splitlines() if line]
+    assert lines[0] == "# what is 17 * 23?"
+    assert lines[1].startswith("**You** (20")
+    assert lines[2:4] == ["what is 17 * 23?", "- Attached: plan.txt"]
+    assert lines[4].startswith("**Hermes** (20")
+    assert "I got plan.txt" in lines[5]
+    async with site.client.get(f"{site.url}/api/chats/{CHAT[::-1]}/export") as response:
+        assert response.status == 404
+
+
+async def test_a_deleted_chat_leaves_nothing(site: Site) -> None:
+    await site.log_in()
+    headers = {"X-File-Name": "giraffe.png", "Content-Type": "image/png"}
+    async with site.client.post(f"{site.url}/api/files", data=png(), headers=headers) as response:
+        uploaded = await response.json()
+    await _say(site, "todo: feed the giraffe", [uploaded["file"]])
+    async with site.client.ws_connect(f"{site.url}/ws") as socket:
+        async with site.client.delete(f"{site.url}/api/chats/{CHAT}") as response:
+            assert response.status == 200
+        assert (await _until(socket, "deleted"))[-1]["chat"] == CHAT
+    assert await _listed(site) == []
+    assert (await _timeline(site))["items"] == []
+
+    def left(tx: Transaction) -> list[str]:
+        tables = [row["name"] for row in tx.all("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        rows = {name: str([tuple(row) for row in tx.all(f"SELECT * FROM {name}")]) for name in tables}
+        return [name for name, text in rows.items() if "giraffe" in text or CHAT in text]
+
+    assert await site.gateway.db.read(left) == []
+    assert await site.gateway.db.read(lambda tx: tx.count("SELECT COUNT(*) FROM media")) == 0
+    await _say(site, "hello again")  # the page may go on with it
+    assert await _listed(site) == ["hello again"]
+
+
+async def test_a_chat_in_which_something_runs_is_not_deleted(site: Site) -> None:
+    await site.log_in()
+    async with site.client.ws_connect(f"{site.url}/ws") as socket:
+        await socket.send_json({"type": "send", "id": "1", "chat": CHAT, "text": "run sleep 30"})
+        await _until(socket, "tool")
+        async with site.client.delete(f"{site.url}/api/chats/{CHAT}") as response:
+            assert response.status == 409
+            assert "Stop it first" in (await response.json())["problem"]
+        assert await _listed(site) == ["run sleep 30"]
+        await socket.send_json({"type": "send", "id": "2", "chat": CHAT, "text": "/stop"})
+        await _until(socket, "message")
 
 
 async def test_files_go_both_ways(site: Site) -> None:

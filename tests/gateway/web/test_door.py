@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from gateway.wiring import build_gateway
+from gateway.wiring.app import build_gateway
 from hermes_config.errors import ConfigError
 from hermes_config.load import load
 from hermes_config.places import Home
@@ -14,6 +14,7 @@ from tests.gateway.web.conftest import CHAT, Site
 PATHS = {
     "/static/{name}": "/static/app.js",
     "/api/chats/{chat}": f"/api/chats/{CHAT}",
+    "/api/chats/{chat}/export": f"/api/chats/{CHAT}/export",
     "/media/{sha256}": f"/media/{'0' * 64}",
 }
 
@@ -28,6 +29,8 @@ async def test_every_route_without_a_cookie_is_401(site: Site) -> None:
     routes = _routes(site)
     assert len(routes) >= 10
     for method, path in routes:
+        if path in ("/health", "/ready"):
+            continue
         async with site.client.request(method, site.url + PATHS.get(path, path)) as response:
             assert response.status == 401, (method, path)
             assert method == "HEAD" or "hermes web" in await response.text()
@@ -38,8 +41,35 @@ async def test_a_wrong_cookie_or_token_is_401(site: Site) -> None:
         assert response.status == 401
         assert "Set-Cookie" not in response.headers
     for headers in ({"Cookie": f"{site.server.door.cookie_name}=nonsense"}, {"Authorization": "Bearer nonsense"}):
-        async with site.client.get(f"{site.url}/health", headers=headers) as response:
+        async with site.client.get(f"{site.url}/api/about", headers=headers) as response:
             assert response.status == 401
+
+
+async def test_a_monitor_on_this_machine_needs_no_token_and_is_told_the_status_alone(site: Site) -> None:
+    async with site.client.get(f"{site.url}/health") as response:
+        assert (response.status, await response.json()) == (200, {"status": "ok"})
+    async with site.client.get(f"{site.url}/ready") as response:
+        assert (response.status, await response.json()) == (200, {"ready": True})
+    site.gateway.intake.closed = True
+    async with site.client.get(f"{site.url}/ready") as response:
+        assert (response.status, await response.json()) == (503, {"ready": False})
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "hermes.example"}, 401),  # a proxy's name
+        ({"X-Forwarded-For": "192.0.2.7"}, 401),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+)
+async def test_nobody_else_is_told_the_status(site: Site, headers: dict[str, str], status: int) -> None:
+    site.server.door.allowed_hosts = ("hermes.example",)
+    for path in ("/health", "/ready"):
+        async with site.client.get(site.url + path, headers=headers) as response:
+            assert response.status == status
 
 
 async def test_a_link_works_once_and_becomes_a_cookie_that_scripts_cannot_read(site: Site) -> None:
@@ -49,7 +79,7 @@ async def test_a_link_works_once_and_becomes_a_cookie_that_scripts_cannot_read(s
         cookie = response.headers["Set-Cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
-    async with site.client.get(f"{site.url}/health") as response:
+    async with site.client.get(f"{site.url}/api/about") as response:
         assert response.status == 200
     async with aiohttp.ClientSession() as stranger, stranger.get(link) as response:
         assert response.status == 401
@@ -120,7 +150,7 @@ async def test_bytes_that_are_no_text_are_wrong_not_an_error(site: Site, headers
     site.server.door.token = "correct horse battery staple"
     port = site.server.door.port
     lines = [f"{name}: {value.format(port=port)}" for name, value in ({"Host": f"127.0.0.1:{port}"} | headers).items()]
-    request = "\r\n".join(["GET /health HTTP/1.1", *lines, "Connection: close", "", ""])
+    request = "\r\n".join(["GET /api/about HTTP/1.1", *lines, "Connection: close", "", ""])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request.encode("utf-8", "surrogateescape"))
     status = (await reader.readline()).split()[1]
@@ -141,11 +171,12 @@ async def test_a_token_that_can_be_guessed_is_refused(site: Site, home: Home, mo
         build_gateway(load(home).settings, home, site.gateway.db)
 
 
-async def test_the_operators_token_opens_health_for_scripts(site: Site) -> None:
+async def test_the_operators_token_opens_all_of_health_for_scripts(site: Site) -> None:
     site.server.door.token = "correct horse battery staple"
     headers = {"Authorization": "Bearer correct horse battery staple"}
     async with site.client.get(f"{site.url}/health", headers=headers) as response:
-        assert (await response.json())["status"] == "ok"
+        health = await response.json()
+        assert (health["status"], health["state"]) == ("ok", "serving")
     async with site.client.get(f"{site.url}/ready", headers=headers) as response:
         assert await response.json() == {"ready": True}
 

@@ -12,9 +12,10 @@ import pytest_asyncio
 
 from playground.page.server import Playground, playground
 from tests.playground.page.scene import ROOT
-from tests.web.browser import Browser, Page, needs_chromium, open_browser
+from tests.programs import needs
+from tests.web.browser import Browser, Page, open_browser
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_chromium]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs("chromium")]
 
 SECONDS = 30.0  # for anything; on an idle machine it takes milliseconds
 ADA = {"telegram": "1002", "discord": "1200000000000000002", "slack": "U0ADA00001"}
@@ -134,6 +135,10 @@ async def test_a_button_is_pressed(table: Table) -> None:
     await table.ask("telegram", "/resume", "Conversations to go back to")
     await table.page.click(".slot.telegram .press")
     await table.hear("telegram", "You are back in")
+    trail = "[...document.querySelectorAll('#trails .telegram')].find((one) => one.innerText.includes('button'))"
+    await table.page.wait_for(f"{trail} && !{trail}.classList.contains('open')")
+    assert await table.page.run(f"{trail}.querySelector('.step:last-child').innerText.includes('sent')")
+    assert "…" not in await table.page.run(f"{trail}.querySelector('.total').innerText")
 
 
 @pytest.mark.parametrize("platform", ["telegram", "discord", "slack"])
@@ -279,6 +284,25 @@ async def test_it_can_be_used_with_the_keyboard_alone(table: Table) -> None:
     await table.page.run(f"document.querySelector('{box}').select(); null")
     await table.say("telegram", "other words")
     await table.page.wait_for(f"{mine}.innerText.includes('other words') && {mine}.innerText.includes('edited')")
+
+
+async def test_each_phone_names_its_platform(table: Table) -> None:
+    for platform, name in (("telegram", "Telegram"), ("discord", "Discord"), ("slack", "Slack")):
+        badge = f"document.querySelector('.slot.{platform} h2')"
+        assert await table.page.run(f"{badge}.innerText") == name
+        assert await table.page.run(f"{badge}.clientWidth >= 30 && {badge}.scrollWidth <= {badge}.clientWidth"), name
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1280, 720)])
+async def test_lists_of_commands_end_with_a_whole_row(table: Table, size: tuple[int, int]) -> None:
+    page = table.page
+    await page.set_viewport(*size)
+    await page.type("/", into=".slot.discord textarea")
+    await page.wait_for("document.querySelectorAll('.discord .slash li').length > 5")
+    for rows in ("#commands", ".discord .slash"):
+        end = f"document.querySelector('{rows}').getBoundingClientRect().bottom"
+        cut = f"[...document.querySelectorAll('{rows} > li')].map((one) => one.getBoundingClientRect())"
+        assert await page.run(f"{cut}.filter((one) => one.top < {end} - 2 && one.bottom > {end} + 2).length") == 0, rows
 
 
 async def test_everything_is_in_sight_and_on_a_small_screen_behind_tabs(table: Table) -> None:

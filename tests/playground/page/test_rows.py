@@ -12,7 +12,7 @@ import pytest
 
 from playground.page.rows import ROWS_SHOWN, Rows
 
-SCRIPTS = sorted((Path(__file__).parents[3] / "gateway" / "store" / "migrations").glob("*.sql"))
+SCRIPTS = sorted((Path(__file__).parents[3] / "gateway" / "store" / "db" / "migrations").glob("*.sql"))
 MIGRATIONS = [script for script in SCRIPTS if not script.stem.endswith(".undo")]
 
 
@@ -183,6 +183,29 @@ def test_a_commands_answer_belongs_to_the_command(database: sqlite3.Connection, 
     add_step(database, "sent", 12, outbox_id=add_reply(database, answers='["44"]'))
     (trail,) = look(rows)["trails"]
     assert [step["event"] for step in trail["steps"]] == ["accepted", "sent"]
+
+
+def test_what_a_button_brings_belongs_to_the_press(database: sqlite3.Connection, rows: Rows) -> None:
+    number = add_message(database, "continue:1", message_id="44")
+    notice = add_reply(database, kind="notice")
+    add_step(database, "accepted", 10, inbox_id=number)
+    add_step(database, "answered", 11, inbox_id=number, outbox_id=notice)
+    add_step(database, "sending", 12, outbox_id=notice)
+    add_step(database, "sent", 13, outbox_id=notice)
+    (trail,) = look(rows)["trails"]
+    assert [step["event"] for step in trail["steps"]] == ["accepted", "answered", "sending", "sent"]
+    assert not any("is_last" in step["detail"] for step in trail["steps"])
+
+
+@pytest.mark.parametrize("turn", [None, "t1"])
+def test_what_is_answered_without_a_message_ends_there(
+    database: sqlite3.Connection, rows: Rows, turn: str | None
+) -> None:
+    number = add_message(database, "approve:1", message_id="44", turn=turn)
+    add_step(database, "accepted", 10, inbox_id=number)
+    add_step(database, "answered", 11, inbox_id=number, turn_id=turn)
+    (trail,) = look(rows)["trails"]
+    assert trail["steps"][-1]["detail"] == {"is_last": True}
 
 
 def test_a_stranger_at_the_door_has_one_trail_with_what_they_were_told(

@@ -1,4 +1,4 @@
-"""Inside of a real sandbox. Collected only where one can be made (see conftest)."""
+"""Inside of a real sandbox."""
 
 import asyncio
 import json
@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import needs
 from tests.tools.backends.watching import is_there, nap, until
-from tools.backends import bubblewrap, kept
+from tools.backends import bubblewrap, supervised
 from tools.backends.base import BackendFailed, Command, FileRefused, Search
 from tools.backends.bubblewrap import BubblewrapBackend, SandboxLimits
+
+pytestmark = needs("bubblewrap")
 
 LIMITS = SandboxLimits(memory_mb=200, max_processes=40, workspace_mb=20)
 
@@ -181,7 +184,7 @@ async def test_a_spawned_child_is_in_the_sandbox_too(backend: BubblewrapBackend,
     assert b"hello\n" in (await backend.output(spawned)).content
     await backend.kill(spawned)
     assert not is_there(left)
-    assert not kept.standing(spawned).is_running
+    assert not supervised.standing(spawned).is_running
 
 
 @pytest.mark.parametrize("pty", [False, True])
@@ -195,14 +198,14 @@ async def test_one_that_is_ended_has_time_to_tidy_up(
     await until(lambda: is_there(left) and is_there(waited_for))
     await backend.kill(spawned)
     assert (Path(backend.home) / "tidied").read_text() == "tidy\n"
-    assert kept.standing(spawned).exit_code == 5
+    assert supervised.standing(spawned).exit_code == 5
     assert not is_there(left)
 
 
 async def test_a_spawned_child_may_have_a_terminal(backend: BubblewrapBackend) -> None:
     spawned = await backend.spawn(Command(text="test -t 0 && read x && echo got:$x", interactive=True, pty=True))
     await backend.send(spawned, b"yes\n")
-    await until(lambda: not kept.standing(spawned).is_running)
+    await until(lambda: not supervised.standing(spawned).is_running)
     assert b"got:yes\r\n" in (await backend.output(spawned)).content
 
 

@@ -12,9 +12,8 @@ import pytest
 
 from tests.privileges import bound_by_file_modes
 from tools.backends.base import Command, FileRefused, Finished
-from tools.backends.host_files import HostFiles
-from tools.backends.lines import MAX_LINE_BYTES
-from tools.backends.searching import Place, Searcher
+from tools.backends.files import MAX_LINE_BYTES, HostFiles
+from tools.backends.search import BackendFolder, Searcher
 
 LIBC = ctypes.CDLL(None)
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
@@ -45,12 +44,12 @@ def secret(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def walled(workspace: Path) -> HostFiles:
-    return HostFiles(places=[Place(spelled=workspace, real=workspace)], searcher=SEARCHER)
+    return HostFiles(places=[BackendFolder(spelled=workspace, real=workspace)], searcher=SEARCHER)
 
 
 @pytest.fixture
 def free() -> HostFiles:
-    return HostFiles(places=[Place(spelled=Path("/"), real=Path("/"))], searcher=SEARCHER, follows_links=True)
+    return HostFiles(places=[BackendFolder(spelled=Path("/"), real=Path("/"))], searcher=SEARCHER, follows_links=True)
 
 
 async def content(files: HostFiles, path: Path | str) -> bytes:
@@ -93,7 +92,7 @@ async def test_an_endless_line_is_cut_and_the_next_is_still_the_next(walled: Hos
 async def test_of_a_huge_file_only_the_beginning_is_counted(
     walled: HostFiles, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.backends.lines.MAX_LOOKED_AT_BYTES", 1_000_000)
+    monkeypatch.setattr("tools.backends.files.MAX_LOOKED_AT_BYTES", 1_000_000)
     (workspace / "file").write_bytes(b"123456789\n" * 500_000)
     read = await walled.read_lines(f"{workspace}/file", first=1, count=1)
     assert not read.counted_all
@@ -179,7 +178,7 @@ async def test_without_walls_links_are_followed_as_people_expect(
 async def test_what_is_closed_is_closed_by_whatever_way(workspace: Path, secret: Path, way: str) -> None:
     (secret.parent / "link").symlink_to(secret)
     (secret.parent / "folder").symlink_to(secret.parent)
-    root = Place(spelled=Path("/"), real=Path("/"))
+    root = BackendFolder(spelled=Path("/"), real=Path("/"))
     files = HostFiles(places=[root], searcher=SEARCHER, follows_links=True, closed=[secret])
     assert "stay closed" in await refusal(files, secret.parent / way)
     with pytest.raises(FileRefused, match="stay closed"):
@@ -190,8 +189,8 @@ async def test_a_place_may_have_another_name_inside_and_be_for_reading_only(tmp_
     (tmp_path / "scratch").mkdir()
     files = HostFiles(
         places=[
-            Place(spelled=Path("/tmp"), real=tmp_path / "scratch"),
-            Place(spelled=workspace, real=workspace, writable=False),
+            BackendFolder(spelled=Path("/tmp"), real=tmp_path / "scratch"),
+            BackendFolder(spelled=workspace, real=workspace, writable=False),
         ],
         searcher=SEARCHER,
     )

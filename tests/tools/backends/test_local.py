@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import needs
 from tests.thorough import a_few_of
 from tests.tools.backends.watching import command_lines, is_there, nap, until
-from tools.backends import kept
-from tools.backends.base import BackendFailed, Command, Spawned, Standing
-from tools.backends.keeper import UNKEPT_BYTES_PER_SECOND
+from tools.backends import supervised
+from tools.backends.base import BackendFailed, Command, ProcessStatus, Spawned
 from tools.backends.local import LocalBackend
+from tools.backends.supervisor_child import UNKEPT_BYTES_PER_SECOND
 
 MEMORY_OF_A_KEEPER_KB = 60_000
 
@@ -50,7 +51,9 @@ async def test_both_streams_come_in_their_order_with_the_exit_code(backend: Loca
         (Command(text=r"printf 'caf\303\251 \377\n'"), "café \ufffd\n"),
         (Command(text="tty || true"), "not a tty\n"),
         (Command(text="read x; echo got:$x", stdin=b"yes\n", pty=True), "yes\r\ngot:yes\r\n"),
-        (Command(text="ps -o pid=,sid= -p $$ | awk '{print $1 == $2}'"), "1\n"),
+        pytest.param(
+            Command(text="ps -o pid=,sid= -p $$ | awk '{print $1 == $2}'"), "1\n", marks=needs("procps"), id="session"
+        ),
     ],
 )
 async def test_a_command_is_run_as_it_is_said(backend: LocalBackend, command: Command, output: str) -> None:
@@ -88,7 +91,7 @@ async def test_of_a_long_output_head_and_tail_are_shown_and_the_whole_is_in_a_fi
 
 
 async def test_only_so_many_long_outputs_are_kept(backend: LocalBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MAX_KEPT_OUTPUTS", 2)
+    monkeypatch.setattr(supervised, "MAX_KEPT_OUTPUTS", 2)
     outputs = [await backend.run(Command(text="seq 1000", max_output_chars=10)) for _ in range(4)]
     assert [Path(one.full_output).exists() for one in outputs] == [False, False, True, True]
 
@@ -96,7 +99,7 @@ async def test_only_so_many_long_outputs_are_kept(backend: LocalBackend, monkeyp
 async def test_the_output_of_one_that_still_runs_makes_no_room(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(kept, "MAX_KEPT_OUTPUTS", 1)
+    monkeypatch.setattr(supervised, "MAX_KEPT_OUTPUTS", 1)
     text = "echo begun; until [ -e go ]; do sleep 0.01; done; echo done"
     running = asyncio.create_task(backend.run(Command(text=text)))
     await until(lambda: list(backend.outputs.glob("cmd_*/output.*")))
@@ -115,11 +118,11 @@ async def test_output_without_end_needs_neither_memory_nor_disk_without_end(back
         largest = max(largest, *map(peak_memory_kb, keepers(backend)), 0)
     finished = running.result()
     assert finished.timed_out
-    unkept = finished.output_bytes - kept.MAX_KEPT_BYTES
+    unkept = finished.output_bytes - supervised.MAX_KEPT_BYTES
     assert 0 < unkept < UNKEPT_BYTES_PER_SECOND * (time.monotonic() - began)  # it takes no processor for itself
     assert 0 < largest < MEMORY_OF_A_KEEPER_KB
     on_disk = sum(file.stat().st_size for file in Path(finished.full_output).parent.iterdir())
-    assert on_disk < kept.MAX_KEPT_BYTES + 3 * kept.KEPT_TAIL_BYTES
+    assert on_disk < supervised.MAX_KEPT_BYTES + 3 * supervised.KEPT_TAIL_BYTES
     assert "the first 10.0 MB are kept" in finished.note
 
 
@@ -129,7 +132,7 @@ async def test_a_command_gives_way_to_us(backend: LocalBackend) -> None:
 
 
 def keepers(backend: LocalBackend) -> list[int]:
-    return [pid for pid, line in command_lines() if b"keeper.py" in line and parent_of(pid) == os.getpid()]
+    return [pid for pid, line in command_lines() if b"supervisor_child.py" in line and parent_of(pid) == os.getpid()]
 
 
 def parent_of(pid: int) -> int:
@@ -234,6 +237,7 @@ async def test_who_takes_too_long_over_its_end_is_not_waited_for_after_a_stop(ba
     assert not late.exists()
 
 
+@needs("procps")
 @pytest.mark.parametrize("how", [how for how in LEAVERS if how not in ("as itself", "in a pipeline")])
 async def test_what_a_command_leaves_at_its_end_is_ended_and_told(backend: LocalBackend, how: str) -> None:
     left = nap()
@@ -318,10 +322,10 @@ async def test_a_spawned_child_outlives_us_and_is_found_again(backend: LocalBack
     spawned = Spawned(**json.loads(ours.stdout))
     assert (await backend.standing(spawned)).is_running
     await backend.send(spawned, b"hello\n")
-    await until(lambda: kept.standing(spawned).output_bytes)
+    await until(lambda: supervised.standing(spawned).output_bytes)
     assert (await backend.output(spawned)).content == b"heard hello\n"
     await backend.send(spawned, b"end\n")
-    await until(lambda: not kept.standing(spawned).is_running)
+    await until(lambda: not supervised.standing(spawned).is_running)
     standing = await backend.standing(spawned)
     assert (standing.exit_code, standing.output_bytes) == (7, len(b"heard hello\nheard end\n"))
     assert (await backend.output(spawned, since=12)).content == b"heard end\n"
@@ -339,7 +343,7 @@ async def test_killing_a_spawned_child_ends_all_its_children(backend: LocalBacke
     await backend.kill(spawned)
     assert not is_there(left)
     standing = await backend.standing(spawned)
-    assert standing == Standing(is_running=False, exit_code=143, ended_ms=standing.ended_ms)
+    assert standing == ProcessStatus(is_running=False, exit_code=143, ended_ms=standing.ended_ms)
     await backend.kill(spawned)
 
 
@@ -355,10 +359,10 @@ async def test_a_process_that_only_has_the_same_number_is_left_alone(backend: Lo
 async def test_of_a_talkative_child_the_beginning_and_the_latest_are_kept(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "SPAWNED_HEAD_BYTES", 1_000)
-    monkeypatch.setattr(kept, "SPAWNED_TAIL_BYTES", 10_000)
+    monkeypatch.setattr(supervised, "SPAWNED_HEAD_BYTES", 1_000)
+    monkeypatch.setattr(supervised, "SPAWNED_TAIL_BYTES", 10_000)
     spawned = await backend.spawn(Command(text="seq -f %09.0f 10000"))  # ten bytes a line
-    await until(lambda: not kept.standing(spawned).is_running)
+    await until(lambda: not supervised.standing(spawned).is_running)
     assert (await backend.standing(spawned)).output_bytes == 100_000
     beginning = await backend.output(spawned)
     assert (beginning.start, beginning.end, beginning.content[:10]) == (0, 1_000, b"000000001\n")
@@ -375,14 +379,14 @@ async def test_a_child_with_a_terminal_sees_one_and_can_be_talked_to(backend: Lo
         Command(text="test -t 0 && test -t 1 && read answer && echo got:$answer", interactive=True, pty=True)
     )
     await backend.send(spawned, b"yes\n")
-    await until(lambda: not kept.standing(spawned).is_running)
+    await until(lambda: not supervised.standing(spawned).is_running)
     assert (await backend.standing(spawned)).exit_code == 0
     assert b"got:yes\r\n" in (await backend.output(spawned)).content
 
 
 async def test_a_spawned_child_may_have_a_time_limit(backend: LocalBackend) -> None:
     spawned = await backend.spawn(Command(text=nap(), timeout_seconds=0.2))
-    await until(lambda: not kept.standing(spawned).is_running)
+    await until(lambda: not supervised.standing(spawned).is_running)
     assert (await backend.standing(spawned)).exit_code == 143
 
 

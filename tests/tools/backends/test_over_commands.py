@@ -13,22 +13,22 @@ import pytest
 from tools.backends.base import (
     Backend,
     Command,
-    Entry,
     FileContent,
     FileFacts,
+    FileLine,
     FileRefused,
     Files,
+    FolderEntry,
     Found,
-    Line,
     LinesRead,
     Match,
     Search,
     Workplace,
-    Written,
+    WrittenFile,
 )
 from tools.backends.local import LocalBackend
 from tools.base import ToolContext
-from tools.builtin import load_builtin
+from tools.loading import load_builtin
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class OverCommands:
         total = int(await self._said(f"wc -l < {quote(path)}", path))
         text = await self._said(f"sed -n {first},{first + count - 1}p {quote(path)}", path)
         return LinesRead(
-            lines=tuple(Line(text=line) for line in text.splitlines()), total_lines=total, counted_all=True
+            lines=tuple(FileLine(text=line) for line in text.splitlines()), total_lines=total, counted_all=True
         )
 
-    async def write(self, path: str, content: bytes, *, expected_version: str = "") -> Written:
+    async def write(self, path: str, content: bytes, *, expected_version: str = "") -> WrittenFile:
         before = await self.look(path)
         if expected_version and (before is None or before.version != expected_version):
             raise FileRefused(f"{path}: it has changed since it was read.")
@@ -72,11 +72,11 @@ class OverCommands:
         await self._said(
             f'mkdir -p "$(dirname {there})" && cat > {there}.tmp && mv {there}.tmp {there}', path, stdin=content
         )
-        return Written(path=path, created=before is None)
+        return WrittenFile(path=path, created=before is None)
 
-    async def list_folder(self, path: str, *, max_entries: int) -> Sequence[Entry]:
+    async def list_folder(self, path: str, *, max_entries: int) -> Sequence[FolderEntry]:
         names = (await self._said(f"ls -A {quote(path)} | head -n {max_entries}", path)).splitlines()
-        return [Entry(name=name, kind="file") for name in names]
+        return [FolderEntry(name=name, kind="file") for name in names]
 
     async def search(self, search: Search) -> Found:
         lines = (

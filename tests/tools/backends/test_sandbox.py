@@ -8,17 +8,17 @@ import pytest
 from tools.backends.base import BackendFailed
 from tools.backends.bubblewrap import BubblewrapBackend, SandboxLimits
 from tools.backends.cgroups import Bounds, Cgroups, find_cgroups
-from tools.backends.sandbox import Features, Sandbox, SandboxProblem, find_features
+from tools.backends.sandbox import Sandbox, SandboxFeatures, SandboxProblem, find_features
 from tools.backends.usage import WorkspaceUse
 
-FEATURES = Features(program="bwrap", options=frozenset({"--size", "--disable-userns"}))
+FEATURES = SandboxFeatures(program="bwrap", options=frozenset({"--size", "--disable-userns"}))
 
 
 def box(tmp_path: Path, *, network: bool = False, hidden: tuple[Path, ...] = ()) -> Sandbox:
     return Sandbox.of(workspace=tmp_path / "ws", private=tmp_path / "private", hidden=hidden, network=network)
 
 
-def arguments(made: Sandbox, *, features: Features = FEATURES, processes: int = 0) -> list[str]:
+def arguments(made: Sandbox, *, features: SandboxFeatures = FEATURES, processes: int = 0) -> list[str]:
     return made.argv(["true"], workdir="/", features=features, processes=processes)
 
 
@@ -48,7 +48,7 @@ def test_with_a_network_comes_what_names_are_looked_up_by(tmp_path: Path) -> Non
 
 
 def test_an_older_bubblewrap_is_not_asked_for_what_it_does_not_know(tmp_path: Path) -> None:
-    made = arguments(box(tmp_path), features=Features(program="bwrap", options=frozenset()))
+    made = arguments(box(tmp_path), features=SandboxFeatures(program="bwrap", options=frozenset()))
     assert not {"--size", "--disable-userns"} & set(made)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.backends.watching import is_there, nap, until
-from tools.backends import kept
+from tools.backends import supervised
 from tools.backends.base import BackendFailed, Command, Spawned
 from tools.backends.local import LocalBackend
 
@@ -62,7 +62,7 @@ async def test_stopped_before_it_has_told_that_it_began_nothing_is_left(
         await asyncio.Event().wait()
         raise AssertionError
 
-    monkeypatch.setattr(kept, "_begun", deaf)
+    monkeypatch.setattr(supervised, "_begun", deaf)
     starting = asyncio.create_task(backend.spawn(Command(text=left)))
     await waiting.wait()
     await until(lambda: is_there(left))
@@ -97,14 +97,14 @@ asyncio.run(backend.spawn(Command(text=sys.argv[2] + "; sleep 1000", interactive
 async def test_one_whose_input_cannot_be_made_is_not_started(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left, new_folder = nap(), kept._new_folder
+    left, new_folder = nap(), supervised._new_folder
 
     def with_something_in_it(outputs: Path, kind: str) -> Path:
         folder = new_folder(outputs, kind)
         (folder / "input").touch()
         return folder
 
-    monkeypatch.setattr(kept, "_new_folder", with_something_in_it)
+    monkeypatch.setattr(supervised, "_new_folder", with_something_in_it)
     with pytest.raises(BackendFailed, match="could not be started: file exists"):
         await backend.spawn(Command(text=left, interactive=True))
     assert not is_there(left)
@@ -153,13 +153,13 @@ async def test_what_is_not_read_does_not_pile_up_and_is_not_lost(backend: LocalB
     assert taken < 100  # what three pipes hold
     (tmp_path / "go").touch()
     await until(lambda: _is_sent(spawned, b"end\n"))
-    await until(lambda: not kept.standing(spawned).is_running)
+    await until(lambda: not supervised.standing(spawned).is_running)
     assert (await backend.output(spawned)).content.decode().split() == [str(taken + 1)]
 
 
 def _is_sent(spawned: Spawned, data: bytes) -> bool:
     try:
-        kept.send(spawned, data)
+        supervised.send(spawned, data)
     except BackendFailed:
         return False
     return True
@@ -176,5 +176,5 @@ async def test_one_that_has_closed_its_input_is_not_hurt_by_more(
     with pytest.raises(BackendFailed, match="takes no input"):
         await backend.send(spawned, b"hello?\n")
     (tmp_path / "go").touch()
-    await until(lambda: not kept.standing(spawned).is_running)
+    await until(lambda: not supervised.standing(spawned).is_running)
     assert (await backend.standing(spawned)).exit_code == 3

@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway.messages import Address, Choice, InboundMessage, OutboundMessage, Receipt, Text
 from gateway.platforms.discord.platform import DiscordPlatform
-from gateway.platforms.pace import Pace
+from gateway.platforms.rate_limit import Pace
 from playground.discord.server import DiscordServer
 from tests.gateway.platforms.gate import Gate
 from tests.gateway.scene import soon

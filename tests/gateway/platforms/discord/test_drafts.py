@@ -8,14 +8,14 @@ import pytest
 
 from gateway.errors import DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import OutboundMessage, Receipt
-from gateway.platforms.base import Known, Reacts, ShowsDrafts
+from gateway.platforms.base import KnownMessages, Reacts, ShowsDrafts
 from gateway.platforms.discord.platform import DiscordPlatform
-from gateway.platforms.discord.sent import DRAFT_MARK
+from gateway.platforms.discord.sending import DRAFT_MARK
 from tests.gateway.platforms.discord.scene import Scene, a_scene, listening
 from tests.gateway.scene import soon
 
 _SUPPRESS_NOTIFICATIONS = 1 << 12
-NOTHING = Known(ids=frozenset(), is_all=False)
+NOTHING = KnownMessages(ids=frozenset(), is_all=False)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ async def failure(scene: Scene, text: str = "✍️ Writing…", **fields: Any) 
 
 
 async def find(scene: Scene, *known: str, **fields: Any) -> Receipt | None:
-    ids = Known(ids=frozenset(known), is_all=False)
+    ids = KnownMessages(ids=frozenset(known), is_all=False)
     return await soon(scene.platform.find_draft(draft(scene, "…", **fields), ids))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable
 from gateway.messages import Address, Media, Part, Receipt, Text
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 from tests.gateway.platforms.discord.scene import Scene, a_scene, listening
 from tests.gateway.platforms.enclosed import CONTENTS, Shelf, deliver_the_rest, until_cut_off
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from gateway import clock
 from gateway.errors import GatewayStopping, PlatformAuthFailed, PlatformUnavailable, StoreUnavailable
-from gateway.platforms.discord import channels, line
+from gateway.platforms.discord import channels, transport
 from playground.discord import intents
 from playground.discord.gateway import GatewayConnection
 from tests.gateway.platforms.discord.scene import Scene, a_scene, ending_of, listening
@@ -18,8 +18,8 @@ from tests.gateway.scene import soon
 
 @pytest.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    monkeypatch.setattr(line, "_GUILDS_QUIET_SECONDS", 0.05)
-    monkeypatch.setattr(line, "_NEW_SESSION_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(transport, "_GUILDS_QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(transport, "_NEW_SESSION_SECONDS", (0.0, 0.0))
     monkeypatch.setattr(channels, "backoff_seconds", lambda failures: 0.01)
     async with a_scene() as made:
         yield made
@@ -233,6 +233,71 @@ async def test_a_channel_seen_for_the_first_time_is_not_read(scene: Scene) -> No
     assert scene.calls("getMessages") == []
 
 
+async def test_a_first_direct_message_sent_while_we_were_away_is_read_with_the_next_one(scene: Scene) -> None:
+    scene.says("missed")
+    scene.says("missed too")
+    async with listening(scene):
+        live = scene.says("live")
+        await scene.gate.until(lambda: scene.seen() == live)
+        last = scene.says("and on")
+        await scene.gate.until(lambda: scene.seen() == last)
+    assert [one.text for one in scene.gate.taken] == ["missed", "missed too", "live", "and on"]
+    assert len(scene.calls("getMessages")) == 1  # what comes live is not read once more, perhaps edited
+
+
+async def test_of_a_new_direct_channel_only_what_we_have_not_answered_is_read(scene: Scene) -> None:
+    async with listening(scene):
+        scene.says("answered")
+        await scene.heard(1)
+        await scene.send("hello")
+    scene.gate.cursors.clear()  # as in a new home
+    scene.says("missed")
+    async with listening(scene):
+        scene.says("live")
+        await scene.heard(3)
+    assert [one.text for one in scene.gate.taken] == ["answered", "missed", "live"]
+
+
+async def test_of_a_new_direct_channel_no_more_than_fifty_messages_are_read(scene: Scene) -> None:
+    for number in range(60):
+        scene.says(str(number))
+    async with listening(scene):
+        live = scene.says("live")
+        await scene.gate.until(lambda: scene.seen() == live)
+    assert [one.text for one in scene.gate.taken] == [*map(str, range(10, 60)), "live"]
+
+
+async def test_of_a_new_direct_channel_what_is_older_than_a_day_is_left(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.says("yesterday")
+    later = clock.now_ms() + 25 * 3600 * 1000
+    monkeypatch.setattr(channels, "now_ms", lambda: later)
+    async with listening(scene):
+        live = scene.says("live")
+        await scene.gate.until(lambda: scene.seen() == live)
+    assert scene.calls("getMessages")
+    assert [one.text for one in scene.gate.taken] == ["live"]
+
+
+async def test_an_answer_given_before_a_new_direct_channel_could_be_read_hides_nothing(scene: Scene) -> None:
+    scene.says("missed")
+    scene.server.faults.add("fail", "getMessages", status=503, count=4)
+    async with listening(scene):
+        answered = False
+
+        async def answer() -> None:
+            nonlocal answered
+            if not answered:
+                answered = True
+                await scene.send("here I am")
+
+        scene.gate.before_accept = answer
+        scene.says("live")
+        await scene.heard(2)
+    assert {one.text for one in scene.gate.taken} == {"missed", "live"}
+
+
 async def test_a_channel_made_while_we_were_away_is_read_from_its_beginning(scene: Scene) -> None:
     async with listening(scene):
         scene.says("before")
@@ -295,8 +360,9 @@ async def test_who_speaks_now_does_not_wait_until_all_channels_are_read(scene: S
         await scene.heard(8)
     for place in places[:7]:
         scene.server.faults.add("hang", "getMessages", chat_id=place)
+    read_before = len(scene.calls("getMessages"))
     async with listening(scene):
-        await scene.server.wait_for(lambda: len(scene.calls("getMessages")) == 4)
+        await scene.server.wait_for(lambda: len(scene.calls("getMessages")) == read_before + 4)
         scene.people.send_text(places[-1], users[-1], "now")
         assert [one.text for one in await scene.heard(9)][-1] == "now"
 
@@ -323,7 +389,7 @@ async def test_a_channel_that_is_gone_is_not_asked_for_again(scene: Scene) -> No
     async with listening(scene):
         scene.says("hello")
         await scene.heard(2)
-    assert len(scene.calls("getMessages")) == 1
+    assert [call["channel_id"] for call in scene.calls("getMessages")].count(scene.channel) == 1
 
 
 async def test_a_channel_we_may_not_see_any_more_holds_up_nothing(scene: Scene) -> None:
@@ -344,7 +410,7 @@ async def test_a_channel_we_may_not_see_any_more_holds_up_nothing(scene: Scene) 
 
 @pytest.fixture
 async def threaded(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    monkeypatch.setattr(line, "_GUILDS_QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(transport, "_GUILDS_QUIET_SECONDS", 0.05)
     async with a_scene(thread_per_conversation=True) as made:
         yield made
 
@@ -514,9 +580,9 @@ async def test_nobody_is_heard_who_does_not_know_us(scene: Scene) -> None:
 
 
 async def test_a_silent_line_is_noticed_and_left(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "_SILENT_SECONDS", 0.2)
-    monkeypatch.setattr(line, "_RESUME_SECONDS", 0.2)
-    monkeypatch.setattr(line, "_CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(transport, "_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(transport, "_RESUME_SECONDS", 0.2)
+    monkeypatch.setattr(transport, "_CLOSE_SECONDS", 0.1)
     async with listening(scene) as task:
         scene.server.half_open()
         assert isinstance(await ending_of(task), PlatformUnavailable)

@@ -10,12 +10,12 @@ import pytest
 
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, MediaUnavailable, PlatformUnavailable
 from gateway.messages import Media, Receipt
-from gateway.platforms import connection
+from gateway.platforms import transport as shared_transport
 from gateway.platforms.base import ShowsTyping
-from gateway.platforms.discord import line
+from gateway.platforms.discord import transport
 from gateway.platforms.discord.errors import sending_problem
 from gateway.platforms.discord.platform import DiscordPlatform
-from gateway.platforms.pace import Pace, Rate
+from gateway.platforms.rate_limit import Pace, Rate
 from tests.gateway.platforms.discord.scene import Scene, a_scene, listening
 from tests.gateway.scene import soon
 
@@ -315,7 +315,7 @@ async def test_whether_it_may_have_arrived(scene: Scene, kind: Any, status: int,
 
 
 async def test_no_answer_in_time_leaves_us_in_doubt(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "_READ_SECONDS", 0.1)
+    monkeypatch.setattr(transport, "_READ_SECONDS", 0.1)
     scene.server.faults.add("hang_after", "createMessage")
     assert isinstance(await failure(scene), DeliveryInDoubt)
 
@@ -418,6 +418,6 @@ async def test_a_file_that_is_wanted_while_we_connect_is_waited_for() -> None:
 
 
 async def test_a_file_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(shared_transport, "_PATIENCE_SECONDS", 0.01)
     with pytest.raises(MediaUnavailable, match="could not be reached"):
         await DiscordPlatform("a.b").fetch(Media(kind="file", reference="x"), 10)

@@ -8,14 +8,14 @@ import discord
 import pytest
 
 from gateway.messages import InboundMessage, Media, Quote, Sender, SessionKey, Text
-from gateway.platforms.discord.line import Line
-from gateway.platforms.discord.updates import Me, edited, ms_of, said, snowflake_at, thread_name
+from gateway.platforms.discord.parsing import DiscordIdentity, edited, ms_of, said, snowflake_at, thread_name
+from gateway.platforms.discord.transport import DiscordTransport
 from playground.discord.people import DiscordPeople
 from playground.discord.world import DiscordUser, DiscordWorld, guild_create_wire
 
 BOT = 1_100_000_000_000_000_001
 BOT_ROLE = 1_100_000_000_000_000_002
-ME = Me(account="discord", id=BOT, name="hermes", commands=frozenset({"allow", "stop"}))
+ME = DiscordIdentity(account="discord", id=BOT, name="hermes", commands=frozenset({"allow", "stop"}))
 
 Wire = dict[str, Any]
 
@@ -23,7 +23,7 @@ Wire = dict[str, Any]
 class Desk:
     """A world without a server, read by discord.py without a connection."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: DiscordTransport) -> None:
         self.world = DiscordWorld(bot=DiscordUser(id=BOT, username="hermes", bot=True))
         self.people = DiscordPeople(self.world)
         self.ada = self.people.make_user("ada", global_name="Ada")["id"]
@@ -64,7 +64,7 @@ class Desk:
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    async with Line("http://127.0.0.1:9/api/v10").held() as line:
+    async with DiscordTransport("http://127.0.0.1:9/api/v10").held() as line:
         yield Desk(line)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Inlet
-from gateway.platforms.discord import line
-from gateway.store import cursors
-from gateway.store.database import Database
-from gateway.supervisor import Hearing, keep_connected
+from gateway.platforms.discord import transport
+from gateway.store import chats
+from gateway.store.db.database import Database
+from gateway.supervisor import ConnectionStatus, keep_connected
 from tests.gateway.platforms.discord.scene import Scene, a_scene, bot_of
 from tests.gateway.scene import PacedModel, Pigeon, make_small, rows, running
 
@@ -24,7 +24,7 @@ class Echo(PacedModel):
 
 
 @asynccontextmanager
-async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[Hearing]:
+async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[ConnectionStatus]:
     platform = scene.platform = bot_of(scene.server)
     small = make_small(db, Echo(), platform=cast(Pigeon, platform))
 
@@ -32,14 +32,14 @@ async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[Hearing]:
         await small.intake.accept(messages, cursor, account="discord", local=True)
 
     async def cursor_of(channel: str) -> str:
-        return await db.read(lambda tx: cursors.get(tx, "discord", channel))
+        return await db.read(lambda tx: chats.get(tx, "discord", channel))
 
     async def all_cursors() -> dict[str, str]:
-        return dict(await db.read(lambda tx: cursors.all_of(tx, "discord")))
+        return dict(await db.read(lambda tx: chats.all_of(tx, "discord")))
 
     async def moved(old: str, new: str) -> None: ...
 
-    hearing = Hearing("discord", small.delivery.wake)
+    hearing = ConnectionStatus("discord", small.delivery.wake)
     inlet = Inlet(
         accept=accept,
         cursor=cursor_of,
@@ -59,9 +59,9 @@ async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[Hearing]:
 
 @pytest.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    monkeypatch.setattr(line, "_GUILDS_QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(transport, "_GUILDS_QUIET_SECONDS", 0.05)
     monkeypatch.setattr("gateway.supervisor.backoff_seconds", lambda failures: 0.05)
-    monkeypatch.setattr("gateway.delivery.backoff_seconds", lambda failures: 0.05)
+    monkeypatch.setattr("gateway.outbound.delivery.backoff_seconds", lambda failures: 0.05)
     async with a_scene() as made:
         yield made
 

@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.platforms.slack import sockets
+from gateway.platforms.slack import socket
 from playground.slack.server import SlackServer
 from tests.gateway.platforms.slack.scene import Gate
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("sockets", "catching_up"):
+    for module in ("socket", "backfill"):
         monkeypatch.setattr(f"gateway.platforms.slack.{module}.backoff_seconds", lambda failures: 0.01)
-    monkeypatch.setattr(sockets, "_PING_SECONDS", 0.1)
+    monkeypatch.setattr(socket, "_PING_SECONDS", 0.1)
 
 
 @pytest.fixture

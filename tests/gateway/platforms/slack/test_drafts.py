@@ -8,13 +8,13 @@ import pytest
 
 from gateway.errors import DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import Address, OutboundMessage, Receipt
-from gateway.platforms.base import Known, Reacts, ShowsDrafts
+from gateway.platforms.base import KnownMessages, Reacts, ShowsDrafts
 from gateway.platforms.slack.platform import SlackPlatform
 from playground.slack.server import SlackServer
 from tests.gateway.platforms.slack.scene import Gate, bot_of, listening, outbound
 from tests.gateway.scene import soon
 
-NOTHING = Known(ids=frozenset(), is_all=False)
+NOTHING = KnownMessages(ids=frozenset(), is_all=False)
 
 
 @dataclass

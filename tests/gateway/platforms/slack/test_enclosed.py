@@ -8,7 +8,7 @@ import pytest
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable
 from gateway.messages import Address, Media, Part, Receipt, Text
 from gateway.platforms.slack.platform import SlackPlatform
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 from playground.slack.server import SlackServer
 from tests.gateway.platforms.enclosed import CONTENTS, Shelf, deliver_the_rest, until_cut_off
 from tests.gateway.platforms.slack.scene import Gate, bot_of, listening, outbound

@@ -5,24 +5,24 @@ from typing import Any
 import pytest
 
 from gateway.messages import InboundMessage, Media, Part, Quote, Sender, Text
-from gateway.platforms.slack.content import people_in
-from gateway.platforms.slack.events import (
-    Known,
-    Me,
-    Place,
+from gateway.platforms.slack.parsing import (
+    EventContext,
+    SlackIdentity,
+    SlackPlace,
     answering,
     channel_of,
     ms_of,
+    people_in,
     read_command,
     read_event,
     read_press,
 )
 
-ME = Me(account="slack", user="UBOT", bot="BBOT", team="T1")
+ME = SlackIdentity(account="slack", user="UBOT", bot="BBOT", team="T1")
 NAMES = {"UADA": "Ada", "UBOB": "Bob"}
-DM = Place(id="D1", kind="dm")
-CHANNEL = Place(id="C1", kind="channel", name="general")
-GROUP = Place(id="G1", kind="group", name="mpdm-ada--bob-1")
+DM = SlackPlace(id="D1", kind="dm")
+CHANNEL = SlackPlace(id="C1", kind="channel", name="general")
+GROUP = SlackPlace(id="G1", kind="group", name="mpdm-ada--bob-1")
 TS = "1700000000.123456"
 EVENT_TS = "1700000060.000300"
 
@@ -31,11 +31,11 @@ def said(text: str = "hello", **fields: Any) -> dict[str, Any]:
     return {"type": "message", "user": "UADA", "text": text, "ts": TS, "event_ts": TS, **fields}
 
 
-def read(event: dict[str, Any], place: Place = DM, **known: Any) -> InboundMessage | None:
-    return read_event(event, ME, Known(place=place, names=NAMES, **known))
+def read(event: dict[str, Any], place: SlackPlace = DM, **known: Any) -> InboundMessage | None:
+    return read_event(event, ME, EventContext(place=place, names=NAMES, **known))
 
 
-def must(event: dict[str, Any], place: Place = DM, **known: Any) -> InboundMessage:
+def must(event: dict[str, Any], place: SlackPlace = DM, **known: Any) -> InboundMessage:
     message = read(event, place, **known)
     assert message is not None
     return message
@@ -64,12 +64,14 @@ def test_a_message_is_known_by_its_ts_and_ordered_by_it() -> None:
         (GROUP, {"thread_ts": "1.1"}, "slack:group:G1:1.1"),
     ],
 )
-def test_which_conversation(place: Place, fields: dict[str, Any], key: str) -> None:
+def test_which_conversation(place: SlackPlace, fields: dict[str, Any], key: str) -> None:
     assert str(must(said(**fields), place).key) == key
 
 
 def test_a_second_bot_has_sessions_of_its_own() -> None:
-    message = read_event(said(), Me(account="slack@work", user="U", bot="B"), Known(place=DM, names={}))
+    message = read_event(
+        said(), SlackIdentity(account="slack@work", user="U", bot="B"), EventContext(place=DM, names={})
+    )
     assert message is not None
     assert str(message.key) == "slack@work:dm:D1"
 
@@ -94,7 +96,7 @@ def test_a_second_bot_has_sessions_of_its_own() -> None:
         (GROUP, said("<@UBOT>!"), {}, True),
     ],
 )
-def test_what_is_said_to_us(place: Place, event: dict[str, Any], known: dict[str, Any], addressed: bool) -> None:
+def test_what_is_said_to_us(place: SlackPlace, event: dict[str, Any], known: dict[str, Any], addressed: bool) -> None:
     assert must(event, place, **known).addressed is addressed
 
 
@@ -237,7 +239,7 @@ def test_a_deletion_counts_as_its_authors(event: dict[str, Any]) -> None:
         ("reaction_added", CHANNEL, "1.1", ":+1:", "slack:channel:C1:1.1"),
     ],
 )
-def test_reactions(kind: str, place: Place, thread: str, text: str, key: str) -> None:
+def test_reactions(kind: str, place: SlackPlace, thread: str, text: str, key: str) -> None:
     item = {"type": "message", "channel": place.id, "ts": TS}
     event = {"type": kind, "user": "UADA", "reaction": "+1", "item": item, "event_ts": EVENT_TS}
     message = must(event, place, thread=thread)
@@ -255,14 +257,14 @@ def test_reactions(kind: str, place: Place, thread: str, text: str, key: str) ->
         (CHANNEL, {"thread_ts": "1.1"}, "slack:channel:C1:1.1"),
     ],
 )
-def test_a_press_says_which_button(place: Place, container: dict[str, Any], key: str) -> None:
+def test_a_press_says_which_button(place: SlackPlace, container: dict[str, Any], key: str) -> None:
     body = {
         "type": "block_actions",
         "user": {"id": "UADA", "name": "ada"},
         "container": {"message_ts": TS, **container},
         "actions": [{"action_id": "do:yes", "value": "do:yes", "action_ts": EVENT_TS}],
     }
-    message = read_press(body, ME, Known(place=place, names={}))
+    message = read_press(body, ME, EventContext(place=place, names={}))
     assert message is not None
     assert (message.kind, message.text, message.about, str(message.key)) == ("button", "do:yes", TS, key)
     assert message.sender == Sender(id="UADA", name="ada")
@@ -281,7 +283,7 @@ def test_a_press_says_which_button(place: Place, container: dict[str, Any], key:
 )
 def test_slash_commands(command: str, text: str, said: str) -> None:
     body = {"command": command, "text": text, "user_id": "UADA", "trigger_id": "1.2.x", "channel_id": "C1"}
-    known = Known(place=CHANNEL, names=NAMES)
+    known = EventContext(place=CHANNEL, names=NAMES)
     message = read_command(body, ME, known, umbrella="/hermes", commands={"help", "stop"}, at_ms=7)
     assert message is not None
     assert (message.kind, message.text, message.message_id, message.sent_ms) == ("message", said, "1.2.x", 7)

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from gateway import delivery
+from gateway.outbound import delivery
 from gateway.platforms.base import Inlet
 from gateway.platforms.slack.platform import SlackPlatform
-from gateway.store import cursors
-from gateway.store.database import Database
+from gateway.store import chats
+from gateway.store.db.database import Database
 from playground.slack.server import SlackServer
 from tests.gateway.platforms.slack.scene import Gate, bot_of
 from tests.gateway.scene import PacedModel, Pigeon, Small, make_small, rows, running, soon
@@ -27,7 +27,7 @@ async def gateway(db: Database, platform: SlackPlatform, server: SlackServer) ->
     inlet: Inlet = replace(
         Gate().inlet(),
         accept=partial(small.intake.accept, account=platform.account, local=True),
-        cursors=lambda: db.read(lambda tx: cursors.all_of(tx, platform.account)),
+        cursors=lambda: db.read(lambda tx: chats.all_of(tx, platform.account)),
     )
     async with running(small):
         task = asyncio.create_task(platform.run(inlet))

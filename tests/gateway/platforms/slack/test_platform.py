@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from gateway.errors import GatewayStopping, PlatformAuthFailed, PlatformUnavailable, StoreCorrupt, StoreUnavailable
 from gateway.messages import Quote, Text
-from gateway.platforms.slack import sockets
+from gateway.platforms.slack import socket
 from playground.slack.server import SlackServer
 from playground.slack.sockets import Envelope
 from tests.gateway.platforms.slack.scene import Gate, bot_of, listening, outbound
@@ -446,8 +446,8 @@ async def test_when_slack_asks_to_refresh_others_are_opened_before_the_old_end(
 ) -> None:
     async with listening(bot_of(server), gate, server) as task:
         server.sockets.disconnect(reason)
-        await server.wait_for(lambda: {3, 4} <= {socket.number for socket in server.sockets.open})
-        assert {1, 2} <= {socket.number for socket in server.sockets.open}
+        await server.wait_for(lambda: {3, 4} <= {connection.number for connection in server.sockets.open})
+        assert {1, 2} <= {connection.number for connection in server.sockets.open}
         server.people.send_text(dm, ada, "hello")
         assert await gate.next_texts(1) == ["hello"]
         await server.wait_for(lambda: acked(server))
@@ -470,7 +470,7 @@ async def test_too_many_connections_are_explained(server: SlackServer, gate: Gat
 async def test_a_line_that_is_dead_is_noticed(
     server: SlackServer, gate: Gate, ada: str, dm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sockets, "_DEAD_SECONDS", 0.5)
+    monkeypatch.setattr(socket, "_DEAD_SECONDS", 0.5)
     async with listening(bot_of(server), gate, server) as task:
         heard = gate.heard
         await gate.until(lambda: gate.heard > heard + 4)  # by pongs alone

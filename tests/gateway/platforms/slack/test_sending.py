@@ -8,8 +8,8 @@ import pytest
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import Address, Receipt
 from gateway.platforms.base import Platform, ShowsTyping
-from gateway.platforms.pace import Pace
-from gateway.platforms.slack import api as slack_api
+from gateway.platforms.rate_limit import Pace
+from gateway.platforms.slack import web_api as slack_api
 from gateway.platforms.slack.platform import SlackPlatform
 from playground.slack.server import SlackServer
 from tests.gateway.platforms.slack.scene import Gate, bot_of, listening, outbound

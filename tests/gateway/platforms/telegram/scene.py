@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway.messages import Address, Choice, OutboundMessage, Text
-from gateway.platforms.pace import Pace
+from gateway.platforms.rate_limit import Pace
 from gateway.platforms.telegram.platform import TelegramPlatform
 from playground.telegram.server import TelegramServer
 from tests.gateway.platforms.gate import Gate as Gate

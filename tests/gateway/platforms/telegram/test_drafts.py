@@ -9,8 +9,8 @@ import pytest
 
 from gateway.errors import DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import Address, Choice, OutboundMessage, Receipt, Text
-from gateway.platforms.base import Known, Reacts, ShowsDrafts
-from gateway.platforms.pace import Pace, Rate
+from gateway.platforms.base import KnownMessages, Reacts, ShowsDrafts
+from gateway.platforms.rate_limit import Pace, Rate
 from gateway.platforms.telegram.platform import TelegramPlatform
 from playground.telegram.server import TelegramServer
 from tests.gateway.platforms.telegram.scene import Gate, bot_of, listening
@@ -56,7 +56,7 @@ class Scene:
     async def find(self, answers: int, *known: int, is_all: bool = True) -> Receipt | None:
         ids = frozenset(map(str, known))
         draft = self.draft("…", answers=answers)
-        return await soon(self.platform.find_draft(draft, Known(ids=ids, is_all=is_all)))
+        return await soon(self.platform.find_draft(draft, KnownMessages(ids=ids, is_all=is_all)))
 
     def probed(self) -> list[int]:
         return [int(call.params["message_id"]) for call in self.server.called("editMessageReplyMarkup")]

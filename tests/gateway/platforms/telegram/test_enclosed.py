@@ -9,7 +9,7 @@ import pytest
 from gateway.errors import DeliveryInDoubt, GatewayError, PlatformUnavailable
 from gateway.messages import Address, Media, Part, Receipt, Text
 from gateway.store import outbox
-from gateway.store.database import Database
+from gateway.store.db.database import Database
 from playground.telegram.server import TelegramServer
 from tests.gateway.platforms.enclosed import CONTENTS, Shelf, deliver_the_rest, png, until_cut_off
 from tests.gateway.platforms.telegram.scene import Gate, bot_of, listening, outbound

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from gateway import clock
 from gateway.errors import GatewayStopping, PlatformAuthFailed, PlatformUnavailable, StoreUnavailable
-from gateway.platforms.telegram import polls
+from gateway.platforms.telegram import listener
 from playground.telegram.server import TelegramServer
 from tests.gateway.platforms.telegram.scene import COMMANDS, Gate, bot_of, listening, outbound
 from tests.gateway.scene import soon
@@ -70,7 +70,7 @@ async def test_a_page_is_one_call_and_its_cursor_goes_with_it(server: TelegramSe
 async def test_what_could_not_be_taken_stays_with_telegram(
     server: TelegramServer, gate: Gate, monkeypatch: pytest.MonkeyPatch, refusal: Exception
 ) -> None:
-    monkeypatch.setattr(polls, "backoff_seconds", lambda failures: 0.01)
+    monkeypatch.setattr(listener, "backoff_seconds", lambda failures: 0.01)
     gate.refuse_with.append(refusal)
     async with listening(bot_of(server), gate) as task:
         server.people.send_text(ADA, ADA, "hello")
@@ -102,7 +102,7 @@ async def test_ids_that_begin_anew_after_silence_are_heard(
         await gate.next_texts(1)
         await server.wait_for(lambda: confirmed(server))
         later = clock.now_ms() + 49 * 3600 * 1000
-        monkeypatch.setattr(polls, "now_ms", lambda: later)
+        monkeypatch.setattr(listener, "now_ms", lambda: later)
         server.world.updates.restart_ids(5)
         server.people.send_text(ADA, ADA, "after")
         assert await gate.next_texts(2) == ["before", "after"]
@@ -368,7 +368,7 @@ async def test_another_program_with_the_same_token_is_explained(server: Telegram
 async def test_a_line_that_is_dead_is_noticed_and_closed(
     server: TelegramServer, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(polls, "_DEAD_AFTER_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "_DEAD_AFTER_SECONDS", 0.2)
     async with listening(bot_of(server, poll_seconds=1), gate) as task:
         heard = gate.heard
         server.half_open()

@@ -12,7 +12,14 @@ from aiohttp import web
 from telegram import Bot, Message
 from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, TelegramError
 
-from gateway.platforms.telegram.request import AiohttpRequest, MaybeSent, NothingThere, NotSent, TooFast, TooLarge
+from gateway.platforms.telegram.transport import (
+    AiohttpRequest,
+    NothingThere,
+    TelegramMaybeSent,
+    TelegramNotSent,
+    TelegramTooFast,
+    TelegramTooLarge,
+)
 from tests.gateway.scene import soon
 
 TOKEN = "42:secret-token"
@@ -101,7 +108,7 @@ async def test_a_server_that_is_not_there_was_not_sent_anything() -> None:
     with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         async with bot_at(f"http://127.0.0.1:{taken.getsockname()[1]}") as bot:
-            with pytest.raises(NotSent, match="refused") as caught:
+            with pytest.raises(TelegramNotSent, match="refused") as caught:
                 await bot.send_message(7, "hello")
     assert "secret" not in repr(caught.value)
 
@@ -113,13 +120,13 @@ async def test_a_connection_that_is_not_made_in_time_was_not_sent_anything() -> 
         with socket.socket() as first:  # fills the queue of those who wait to be let in
             first.connect(busy.getsockname())
             async with bot_at(f"http://127.0.0.1:{busy.getsockname()[1]}", connect_seconds=0.2) as bot:
-                with pytest.raises(NotSent, match="ConnectionTimeoutError"):
+                with pytest.raises(TelegramNotSent, match="ConnectionTimeoutError"):
                     await soon(bot.send_message(7, "hello"))
 
 
 async def test_an_address_that_is_none_was_not_sent_anything() -> None:
     async with bot_at("http://[") as bot:
-        with pytest.raises(NotSent):
+        with pytest.raises(TelegramNotSent):
             await bot.send_message(7, "hello")
 
 
@@ -128,7 +135,7 @@ async def test_silence_may_mean_that_it_was_done() -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    assert isinstance(await failure_of(answer, read_seconds=0.1), MaybeSent)
+    assert isinstance(await failure_of(answer, read_seconds=0.1), TelegramMaybeSent)
 
 
 async def test_an_answer_that_comes_byte_by_byte_has_an_end() -> None:
@@ -140,7 +147,7 @@ async def test_an_answer_that_comes_byte_by_byte_has_an_end() -> None:
             await asyncio.sleep(0.02)
 
     async with serving(answer) as url, bot_at(url, connect_seconds=0.1, read_seconds=0.2) as bot:
-        with pytest.raises(MaybeSent, match="in time"):
+        with pytest.raises(TelegramMaybeSent, match="in time"):
             await soon(bot.send_message(7, "hello"))
 
 
@@ -155,20 +162,20 @@ async def test_a_line_that_breaks_may_mean_that_it_was_done(begun: bool) -> None
         request.transport.close()
         return response
 
-    assert isinstance(await failure_of(answer), MaybeSent)
+    assert isinstance(await failure_of(answer), TelegramMaybeSent)
 
 
 async def test_a_server_that_is_too_busy_has_done_nothing() -> None:
-    assert isinstance(await failure_of(refusing(503)), NotSent)
+    assert isinstance(await failure_of(refusing(503)), TelegramNotSent)
 
 
 async def test_a_server_that_restarts_may_have_handed_it_on() -> None:
-    assert isinstance(await failure_of(refusing(500, "Internal Server Error: restart")), MaybeSent)
+    assert isinstance(await failure_of(refusing(500, "Internal Server Error: restart")), TelegramMaybeSent)
 
 
 @pytest.mark.parametrize("code", [301, 502, 504, 520])
 async def test_a_gateway_in_between_may_have_passed_it_on(code: int) -> None:
-    assert isinstance(await failure_of(refusing(code)), MaybeSent)
+    assert isinstance(await failure_of(refusing(code)), TelegramMaybeSent)
 
 
 @pytest.mark.parametrize("code", [200, 400, 403, 500, 502, 503])
@@ -177,13 +184,13 @@ async def test_what_is_no_answer_of_telegrams_leaves_us_in_doubt(
     code: int, body: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        assert isinstance(await failure_of(answering(code, body)), MaybeSent)
+        assert isinstance(await failure_of(answering(code, body)), TelegramMaybeSent)
     assert not caplog.records  # python-telegram-bot would have logged the text
 
 
 @pytest.mark.parametrize("body", [{"ok": True}, {"ok": False, "more": {"result": 1}}])
 async def test_an_answer_without_a_result_leaves_us_in_doubt(body: object) -> None:
-    assert isinstance(await failure_of(answering(200, body)), MaybeSent)
+    assert isinstance(await failure_of(answering(200, body)), TelegramMaybeSent)
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 409])
@@ -198,7 +205,7 @@ async def test_an_answer_without_a_result_leaves_us_in_doubt(body: object) -> No
     ],
 )
 async def test_a_refusal_of_another_shape_leaves_us_in_doubt(code: int, fields: dict[str, object]) -> None:
-    assert isinstance(await failure_of(answering(code, {"ok": False, **fields})), MaybeSent)
+    assert isinstance(await failure_of(answering(code, {"ok": False, **fields})), TelegramMaybeSent)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +215,7 @@ async def test_a_refusal_of_another_shape_leaves_us_in_doubt(code: int, fields: 
 @pytest.mark.parametrize("code", [429, 400])
 async def test_no_wish_to_wait_is_longer_than_an_hour(code: int, wished: str, seconds: float) -> None:
     error = await failure_of(answering(code, f'{{"ok": false, "parameters": {{"retry_after": {wished}}}}}'))
-    assert isinstance(error, TooFast)
+    assert isinstance(error, TelegramTooFast)
     assert error.seconds == seconds
 
 
@@ -222,10 +229,10 @@ async def test_refusals_keep_their_name(code: int, error: type[TelegramError]) -
 
 async def test_a_wish_to_wait_and_a_move_come_with_what_belongs_to_them() -> None:
     too_fast = await failure_of(refusing(429, retry_after=17))
-    assert isinstance(too_fast, TooFast)
+    assert isinstance(too_fast, TelegramTooFast)
     assert too_fast.seconds == 17
     unsaid = await failure_of(refusing(429))
-    assert isinstance(unsaid, TooFast)
+    assert isinstance(unsaid, TelegramTooFast)
     assert unsaid.seconds == 5
     moved = await failure_of(refusing(400, migrate_to_chat_id=-200))
     assert isinstance(moved, ChatMigrated)
@@ -235,7 +242,7 @@ async def test_a_wish_to_wait_and_a_move_come_with_what_belongs_to_them() -> Non
 async def test_nothing_is_sent_before_it_is_opened_or_after_it_is_closed() -> None:
     request = AiohttpRequest(connections=1)
     for _ in range(2):
-        with pytest.raises(NotSent, match="closed"):
+        with pytest.raises(TelegramNotSent, match="closed"):
             await request.post("http://127.0.0.1:1/x")
         await request.initialize()
         await request.shutdown()
@@ -254,7 +261,7 @@ async def test_closing_ends_what_is_under_way() -> None:
         sending = asyncio.create_task(bot.send_message(7, "hello"))
         await soon(arrived.wait())
         await bot.request.shutdown()
-        with pytest.raises(MaybeSent):
+        with pytest.raises(TelegramMaybeSent):
             await soon(sending)
 
 
@@ -274,7 +281,7 @@ async def test_a_download_stops_at_the_cap_whatever_was_declared() -> None:
     async with serving(answer) as url, AiohttpRequest(connections=1) as request:
         assert await request.download(f"{url}/fits", 100) == b"x" * 100
         for path in ("declared", "endless"):
-            with pytest.raises(TooLarge):
+            with pytest.raises(TelegramTooLarge):
                 await request.download(f"{url}/{path}", 100)
-        with pytest.raises(NotSent, match="404"):
+        with pytest.raises(TelegramNotSent, match="404"):
             await request.download(f"{url}/gone", 100)

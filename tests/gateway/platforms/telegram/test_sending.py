@@ -9,7 +9,7 @@ import pytest
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, PlatformUnavailable, StoreUnavailable
 from gateway.messages import Address, OutboundMessage, Receipt, Text
 from gateway.platforms.base import ShowsTyping
-from gateway.platforms.pace import Pace, Rate
+from gateway.platforms.rate_limit import Pace, Rate
 from gateway.platforms.telegram.platform import TelegramPlatform
 from playground.telegram.server import TelegramServer
 from tests.gateway.platforms.telegram.scene import Gate, bot_of, listening, outbound

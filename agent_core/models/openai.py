@@ -1,0 +1,323 @@
+"""A model behind any OpenAI-compatible endpoint. The only file that knows the `openai` package.
+
+Import it when a real model is asked for the first time: the package costs half a second and 20 MB.
+
+The client makes the address, the headers and the connections; requests go out and answers come in at the level of
+its transport, and the stream is read by our own small parser. A typed object for each streamed piece, the typed
+transformation of the request and the client's own way around a call cost five times the CPU of all the rest.
+"""
+
+import asyncio
+import json
+import time
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import aiohttp
+import httpx2
+import openai
+import structlog
+from aiohttp.http_exceptions import HttpProcessingError
+
+from agent_core.conversation import Message
+from agent_core.events import Emit, RestartableEmit
+from agent_core.model import LoadMedia
+from agent_core.model_errors import OutOfRoom, ProviderError
+from agent_core.models import openai_errors as words
+from agent_core.models.openai_request import build_request, encode, images_to_show, provider_data
+from agent_core.models.openai_stream import Assembly, ErrorInStream, EventReader, EventTooLarge
+from agent_core.models.providers import Endpoint
+from agent_core.models.retries import Patience, Retries
+from tools.base import Tool
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+MAX_ANSWER_BYTES = 64_000_000
+MAX_REFUSAL_BYTES = 1_000_000
+TOO_LARGE = "sent an answer of absurd size"
+AFTER_DONE_SECONDS = 0.1  # for the end of the body, without which the connection cannot be used again
+# Most come as the first; what is no HTTP at all comes as it is from the package below.
+_BROKEN_LINE = (httpx2.HTTPError, aiohttp.ClientError, HttpProcessingError, OSError)
+NO_KEY = "none"  # the package insists on one; servers at home do not look
+
+
+class OpenAIModel:
+    """Implements `Model`. Safe for many replies at once; `aclose` ends its connections."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        stream: bool = True,
+        patience: Patience | None = None,
+        retries: Retries | None = None,
+        load_media: LoadMedia | None = None,
+        max_images: int = 8,
+        max_image_bytes: int = 5_000_000,
+        sleep: Callable[[float], Any] = asyncio.sleep,
+    ) -> None:
+        self.name = endpoint.model
+        self.endpoint = endpoint
+        self._stream = stream
+        self._patience = patience or Patience()
+        self._retries = retries or Retries()
+        self._load_media = load_media
+        self._max_images = max_images
+        self._max_image_bytes = max_image_bytes
+        self._sleep = sleep
+        self._tells_usage = True  # until the server says that it cannot
+        self._connecting = asyncio.Lock()
+        self._line: _Line | None = None
+
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
+        body = build_request(
+            self.endpoint,
+            messages,
+            tools,
+            images=await self._images(messages),
+            stream=self._stream,
+            may_call=may_call,
+        )
+        if not self._tells_usage:
+            body.pop("stream_options", None)
+        await self._connected()  # before any clock runs
+        telling = RestartableEmit(emit)
+        began = time.monotonic()
+        failures = 0
+        while True:
+            try:
+                message = await self._attempt(body, telling)
+                telling.settle()
+                return message
+            except ProviderError as error:
+                failures += 1
+                wait = self._retries.wait_seconds(error, failures=failures, elapsed_seconds=time.monotonic() - began)
+                failure = type(error).__name__
+                if wait is None:
+                    log.warning("model_failed", model=self.name, error=failure, attempts=failures)
+                    raise
+                log.info("model_asked_again", model=self.name, error=failure, attempts=failures, wait=round(wait, 1))
+            telling.restart()
+            await self._sleep(wait)
+
+    async def aclose(self) -> None:
+        if self._line:
+            await self._line.http.aclose()
+            self._line = None
+
+    async def _attempt(self, body: dict[str, Any], emit: Emit) -> Message:
+        assembly = Assembly(emit)
+        try:
+            async with asyncio.timeout(self._patience.whole_seconds):
+                await self._ask(body, assembly)
+        except TimeoutError as error:
+            raise words.too_slow(self.endpoint) from error
+        finally:
+            if assembly.usage:  # also of an attempt that came to nothing: it is paid for
+                emit(replace(assembly.usage, model=self.name))
+        return self._judged(assembly)
+
+    async def _ask(self, body: dict[str, Any], assembly: Assembly) -> None:
+        try:
+            async with self._response(body) as response:
+                if "text/event-stream" in response.headers.get("content-type", ""):
+                    await self._read_stream(response, assembly)
+                else:  # also what a server without streaming gives when asked for a stream
+                    await self._read_whole(response, assembly)
+        except _Refused as error:
+            if self._drop_stream_options(body, error):
+                return await self._ask(body, assembly)
+            raise words.refusal(
+                self.endpoint, status=error.status, body=error.body, retry_after_seconds=error.retry_after_seconds
+            ) from error
+        except _Unreachable as error:
+            raise words.unreachable(self.endpoint) from error
+        except ErrorInStream as error:
+            raise words.refusal(self.endpoint, status=error.status, body=error.body) from error
+        except EventTooLarge as error:
+            raise words.broken(self.endpoint, TOO_LARGE) from error
+        except TimeoutError:
+            raise  # a clock of ours, and an OSError as well
+        except _BROKEN_LINE as error:
+            if not assembly.finish_reason:  # all of the answer was there
+                raise words.cut_off(self.endpoint) from error
+
+    @asynccontextmanager
+    async def _response(self, body: dict[str, Any]) -> AsyncGenerator[httpx2.Response]:
+        """The answer once its headers are there; it ends with the block."""
+        first_byte = self._patience.first_byte_seconds if self._stream else self._patience.whole_seconds
+        line = await self._connected()
+        request = line.http.build_request("POST", line.address, content=encode(body), headers=line.headers)
+        async with asyncio.timeout(first_byte):
+            try:
+                response = await line.http.send(request, stream=True)
+            except _BROKEN_LINE as error:
+                raise _Unreachable from error
+            if response.is_error:  # what it says belongs to the wait for an answer
+                try:
+                    raise await _refused(response)
+                finally:
+                    await response.aclose()
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _read_stream(self, response: httpx2.Response, assembly: Assembly) -> None:
+        reader = EventReader()
+        clock = asyncio.get_running_loop().time
+        patience = self._patience.first_byte_seconds
+        done = False
+        left = MAX_ANSWER_BYTES
+        try:
+            async with asyncio.timeout(patience) as limit:
+                async for received in response.aiter_bytes():
+                    left -= len(received)
+                    if left < 0:
+                        raise words.broken(self.endpoint, TOO_LARGE)
+                    if not done:
+                        done = self._take(reader.feed(received), assembly)
+                        limit.reschedule(clock() + (AFTER_DONE_SECONDS if done else self._patience.idle_seconds))
+        except TimeoutError:
+            if not done and not assembly.finish_reason:
+                raise
+        if not (done or self._take(reader.end(), assembly) or assembly.finish_reason):
+            raise words.cut_off(self.endpoint)
+
+    def _take(self, events: Sequence[bytes], assembly: Assembly) -> bool:
+        """Adds the events to the reply; True once the server says that this was all."""
+        for event in events:
+            if event.startswith(b"[DONE]"):
+                return True
+            assembly.add(self._parsed(event))
+        return False
+
+    async def _read_whole(self, response: httpx2.Response, assembly: Assembly) -> None:
+        received = bytearray()
+        async for piece in response.aiter_bytes():
+            received += piece
+            if len(received) > MAX_ANSWER_BYTES:
+                raise words.broken(self.endpoint, TOO_LARGE)
+        if received.lstrip()[:1] == b"<" or "html" in response.headers.get("content-type", ""):
+            raise words.not_a_model_server(self.endpoint)
+        assembly.add(self._parsed(bytes(received)))
+
+    def _parsed(self, text: bytes) -> Mapping[str, Any]:
+        try:
+            parsed = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise words.broken(self.endpoint, "sent an answer that cannot be read") from error
+        if not isinstance(parsed, dict):
+            raise words.broken(self.endpoint, "sent an answer that cannot be read")
+        return parsed
+
+    def _judged(self, assembly: Assembly) -> Message:
+        """The reply, if it is one."""
+        if assembly.finish_reason == "content_filter":
+            raise words.filtered(self.endpoint)
+        if assembly.finish_reason in ("error", "malformed_function_call"):
+            raise words.broken(self.endpoint, "gave up in the middle of its answer")
+        if assembly.is_empty and assembly.finish_reason == "length":
+            raise OutOfRoom(
+                f"{self.name} reached its length limit before it said anything. "
+                "Ask for less at once, or raise the limit on its output."
+            )
+        if assembly.is_empty:
+            raise words.broken(self.endpoint, "sent an empty answer")
+        kept = provider_data(self.endpoint, assembly.reasoning_details, assembly.call_extras)
+        return replace(assembly.message(), provider_data=kept)
+
+    def _drop_stream_options(self, body: dict[str, Any], error: "_Refused") -> bool:
+        """Some servers refuse the wish for token counts; then there are none."""
+        if error.status not in (400, 422) or "stream_options" not in str(error.body):
+            return False
+        self._tells_usage = False
+        return body.pop("stream_options", None) is not None
+
+    async def _images(self, messages: Sequence[Message]) -> dict[str, str]:
+        if not self._load_media or not self.endpoint.sees_images:
+            return {}
+        images: dict[str, str] = {}
+        for part in images_to_show(messages, self._max_images):
+            if part.size_bytes <= self._max_image_bytes:
+                content = await asyncio.to_thread(self._load_media, part)
+                if content and len(content) <= self._max_image_bytes:
+                    images[part.sha256] = f"data:{part.mime};base64,{b64encode(content).decode()}"
+        return images
+
+    async def _connected(self) -> "_Line":
+        async with self._connecting:
+            if self._line is None:
+                # Reading the certificates takes a tenth of a second, in which no other chat should stand still.
+                self._line = await asyncio.to_thread(self._new_line)
+            return self._line
+
+    def _new_line(self) -> "_Line":
+        connect = self._patience.connect_seconds
+        http = openai.DefaultAioHttpClient(
+            # Reading is bounded by our own clocks, which differ from stage to stage.
+            timeout=httpx2.Timeout(connect=connect, read=None, write=None, pool=None),
+        )
+        client = openai.AsyncOpenAI(
+            api_key=self.endpoint.key or NO_KEY, base_url=self.endpoint.base_url, http_client=http
+        )
+        # The package takes these from the environment; they are nobody's business but OpenAI's.
+        client.organization = client.project = None
+        given = {**client.default_headers, **client.auth_headers}
+        headers = {name: value for name, value in given.items() if isinstance(value, str)}
+        return _Line(http=http, address=str(client.base_url.join("chat/completions")), headers=headers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    http: httpx2.AsyncClient
+    address: str
+    headers: Mapping[str, str]
+
+
+class _Unreachable(Exception):
+    """No answer has begun."""
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, body: object, retry_after_seconds: float | None) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body
+        self.retry_after_seconds = retry_after_seconds
+
+
+async def _refused(response: httpx2.Response) -> _Refused:
+    received = bytearray()
+    async for piece in response.aiter_bytes():
+        received += piece
+        if len(received) > MAX_REFUSAL_BYTES:
+            break
+    text = received.decode(errors="replace")
+    try:
+        body: object = json.loads(text)
+    except (ValueError, RecursionError):
+        body = text
+    if isinstance(body, dict):
+        body = body.get("error", body)
+    return _Refused(response.status_code, body, _retry_after(response.headers))
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds from now, from the header in any of its three forms."""
+    try:
+        if (milliseconds := headers.get("retry-after-ms")) is not None:
+            return max(0.0, float(milliseconds) / 1000)
+        if (stated := headers.get("retry-after")) is None:
+            return None
+        if stated.strip().replace(".", "", 1).isdigit():
+            return float(stated)
+        return max(0.0, parsedate_to_datetime(stated).timestamp() - time.time())
+    except ValueError:
+        return None

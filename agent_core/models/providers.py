@@ -1,0 +1,220 @@
+"""Who serves models: addresses, keys and habits as data, and the choice of one from a model's name.
+
+Reads no environment and opens no connection; `find_local_servers` is in `local_servers`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Literal
+from urllib.parse import urlsplit
+
+from agent_core.model_errors import NoEndpoint
+from hermes_config.settings import Settings
+
+ReasoningSpelling = Literal["", "reasoning_content", "reasoning", "reasoning_details"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A provider. Patterns are searched in the model's name, in any case."""
+
+    name: str  # as in `name/model`
+    title: str
+    base_url: str
+    key_env: str = ""  # empty: no key is needed
+    aliases: tuple[str, ...] = ()
+    models: str = r"(?!)"  # names that mean this provider without being told
+    reasoning: ReasoningSpelling = ""  # the field in which earlier reasoning is passed back; empty: not at all
+    cache_breakpoints: str = r"(?!)"  # models for which the request must say what to cache
+    signs_calls: bool = False  # tool calls carry a signature that must come back with them
+    tells_cost: bool = False  # with each answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One model at one address, and everything one must know to talk to it."""
+
+    provider: str  # for people
+    model: str  # as its server calls it
+    base_url: str
+    key: str = field(default="", repr=False)
+    key_env: str = "OPENAI_API_KEY"  # empty: no variable holds a key for it
+    reasoning: ReasoningSpelling = ""
+    cache_breakpoints: bool = False
+    signs_calls: bool = False
+    tells_cost: bool = False
+    sees_images: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        return _is_local(self.base_url)
+
+
+OPENROUTER = Preset(
+    name="openrouter",
+    title="OpenRouter",
+    base_url="https://openrouter.ai/api/v1",
+    key_env="OPENROUTER_API_KEY",
+    models=r"^[\w.-]+/",
+    reasoning="reasoning_details",
+    cache_breakpoints=r"^anthropic/|claude",
+    tells_cost=True,
+)
+OPENAI = Preset(
+    name="openai",
+    title="OpenAI",
+    base_url="https://api.openai.com/v1",
+    key_env="OPENAI_API_KEY",
+    models=r"^(gpt-|chatgpt-|o\d|ft:|codex)",
+)
+NOUS = Preset(
+    name="nous",
+    title="Nous Research",
+    base_url="https://inference-api.nousresearch.com/v1",
+    key_env="NOUS_API_KEY",
+    models=r"^(deep)?hermes-",
+)
+ANTHROPIC = Preset(
+    name="anthropic",
+    title="Anthropic",
+    base_url="https://api.anthropic.com/v1",
+    key_env="ANTHROPIC_API_KEY",
+    models=r"^claude-",
+)
+GEMINI = Preset(
+    name="gemini",
+    title="Gemini",
+    base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+    key_env="GEMINI_API_KEY",
+    aliases=("google",),
+    models=r"^gemini-",
+    signs_calls=True,
+)
+OLLAMA = Preset(name="ollama", title="Ollama", base_url="http://127.0.0.1:11434/v1", reasoning="reasoning")
+LM_STUDIO = Preset(name="lmstudio", title="LM Studio", base_url="http://127.0.0.1:1234/v1", aliases=("lm-studio",))
+VLLM = Preset(name="vllm", title="vLLM", base_url="http://127.0.0.1:8000/v1", reasoning="reasoning")
+
+PRESETS: tuple[Preset, ...] = (OPENROUTER, OPENAI, NOUS, ANTHROPIC, GEMINI, OLLAMA, LM_STUDIO, VLLM)
+LOCAL_PRESETS: tuple[Preset, ...] = (OLLAMA, LM_STUDIO, VLLM)
+
+_SEES = re.compile(
+    r"gpt-4o|gpt-4\.1|gpt-4-turbo|gpt-5|chatgpt-4o|\bo[134](?!-mini)|o4-mini|claude|gemini|llava|vision|\bvl\b|[-\d.]vl\b|pixtral"
+    r"|gemma-?3|llama-?4|grok-4|mistral-(small|medium)-3|moondream|minicpm-v",
+    re.I,
+)
+_WANTS_THOUGHTS_BACK = re.compile(r"deepseek|kimi|glm|qwen3", re.I)
+
+
+def choose(model_name: str, base_url: str, keys: Mapping[str, str]) -> Endpoint:
+    """The endpoint for a model's name; `keys` holds what is set, by environment name. Raises NoEndpoint.
+
+    A key under the empty name goes to servers that need none, for callers who give one for this very server.
+
+    An address that is given always wins, and the name goes there as it is. Otherwise the part before the
+    first slash may name a provider: it is taken when its key is set or it needs none. If not, OpenRouter
+    serves the whole name, since its names look the same; `openrouter/…` always means OpenRouter. A name
+    without a slash goes to the provider whose models are called so, else to OpenAI.
+    """
+    name = model_name.strip()
+    if not name:
+        raise NoEndpoint("No model is set. Choose one with `hermes config set model.name …`.")
+    if base_url:
+        return _at(base_url, name, keys)
+    prefix, _, rest = name.partition("/")
+    named = find_preset(prefix) if rest else None
+    if named and (not named.key_env or keys.get(named.key_env)):
+        return _endpoint(named, rest, keys)
+    if named and (named is OPENROUTER or not keys.get(OPENROUTER.key_env)):
+        raise NoEndpoint(_needs(named, name))
+    by_name = (preset for preset in PRESETS if re.search(preset.models, name, re.I))
+    meant = next(by_name, OPENAI)
+    if not keys.get(meant.key_env):
+        raise NoEndpoint(_needs(meant, name))
+    return _endpoint(meant, name, keys)
+
+
+def find_preset(name: str) -> Preset | None:
+    wanted = name.lower()
+    return next((preset for preset in PRESETS if wanted == preset.name or wanted in preset.aliases), None)
+
+
+def sees_images(model_name: str) -> bool:
+    return bool(_SEES.search(model_name))
+
+
+def _at(base_url: str, name: str, keys: Mapping[str, str]) -> Endpoint:
+    address = base_url.rstrip("/")
+    preset = next((preset for preset in PRESETS if _same_server(preset.base_url, address)), None)
+    if preset is None:
+        host = urlsplit(address).netloc
+        preset = Preset(
+            name="",
+            title=f"the server at {host}",
+            base_url=address,
+            key_env=OPENAI.key_env,
+            reasoning="reasoning_content" if _WANTS_THOUGHTS_BACK.search(name) else "",
+        )
+    own_prefix = f"{preset.name}/"
+    model = name.removeprefix(own_prefix) if preset.name else name
+    return _endpoint(preset, model, keys, base_url=address)
+
+
+def _endpoint(preset: Preset, model: str, keys: Mapping[str, str], *, base_url: str = "") -> Endpoint:
+    address = base_url or preset.base_url
+    return Endpoint(
+        provider=preset.title,
+        model=model,
+        base_url=address,
+        # Each server is shown its own key only; a local one that never asked for any is shown none.
+        key=keys.get(preset.key_env, ""),
+        key_env=preset.key_env,
+        reasoning=preset.reasoning,
+        cache_breakpoints=bool(re.search(preset.cache_breakpoints, model, re.I)),
+        signs_calls=preset.signs_calls,
+        tells_cost=preset.tells_cost,
+        sees_images=sees_images(model),
+    )
+
+
+def _needs(preset: Preset, name: str) -> str:
+    either = f"Put {preset.key_env} into .env"
+    if preset is not OPENROUTER:
+        either += f" (or {OPENROUTER.key_env}, to ask for {_routed(preset, name)} at OpenRouter)"
+    return (
+        f"The model “{name}” is served by {preset.title}, and no key for it is set. {either}, or choose another model."
+    )
+
+
+def _routed(preset: Preset, name: str) -> str:
+    return name if "/" in name else f"{preset.name}/{name}"
+
+
+def _same_server(one: str, other: str) -> bool:
+    first, second = urlsplit(one), urlsplit(other)
+    if _is_local(one) and _is_local(other):
+        return first.port == second.port
+    return first.hostname == second.hostname
+
+
+def _is_local(address: str) -> bool:
+    host = urlsplit(address).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def endpoints(settings: Settings) -> dict[str, Endpoint | NoEndpoint]:
+    """By name, the first one first: its endpoint, or why there is none. The demo model has no need of one."""
+    model, keys = settings.model, settings.secrets.by_variable()
+    wanted = {model.name: model.base_url} | {name: "" for name in model.fallbacks if name != model.name}
+    return {name: _choose(name, base_url, keys) for name, base_url in wanted.items() if name != "demo"}
+
+
+def _choose(name: str, base_url: str, keys: Mapping[str, str]) -> Endpoint | NoEndpoint:
+    try:
+        return choose(name, base_url, keys)
+    except NoEndpoint as problem:
+        return problem

@@ -1,0 +1,195 @@
+"""A question to a human in a chat: it is put, somebody decides it who may, and its message shows what became of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from gateway.approvals.wording import WROTE_INSTEAD, Verdict, choices, in_short, outcome, read_verdict, wording
+from gateway.clock import now_ms
+from gateway.messages import Address, Choice, InboundMessage, Sender, Text
+from gateway.policies.access import Role, lesser
+from gateway.store import approvals, inbox, outbox
+from gateway.store.approvals import Approval, Asker
+from gateway.store.db.connection import Transaction
+from gateway.store.people import RoleOf
+from tools.approval.gate import Question
+
+TOPIC = "approval"
+ONLY_OWNERS = "Only an owner can decide that."
+_ASKED_ELSEWHERE = "I need an owner's yes for this, and have asked for it. I go on when it is decided."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidingPerson:
+    """Whoever decides."""
+
+    account: str
+    id: str
+    name: str
+    role: Role
+
+    @property
+    def handle(self) -> str:
+        return f"{self.account}:{self.id}" if self.id else self.account
+
+
+def put(
+    tx: Transaction, asker: Asker, call_id: str, question: Question, at: Address, *, origin: Address, wait_ms: int
+) -> Approval:
+    """Writes the question down and says it. As a notice: asked twice does less harm than not at all."""
+    approval = approvals.put(tx, asker, call_id, question, at, expires_ms=now_ms() + wait_ms)
+    is_elsewhere = (at.account, at.chat, at.thread) != (origin.account, origin.chat, origin.thread)
+    said = outbox.add(
+        tx,
+        at,
+        [Text(text=wording(approval, wait_ms, for_whom=asker.sender_name if is_elsewhere else ""))],
+        kind="notice",
+        topic=TOPIC,
+        turn_id=asker.turn_id,
+        choices=choices(approval),
+        age_limit_ms=wait_ms,
+    )
+    approvals.stands_at(tx, approval.id, said)
+    if is_elsewhere:
+        outbox.add_notice(tx, origin, _ASKED_ELSEWHERE, topic=TOPIC, turn_id=asker.turn_id)
+    return approval
+
+
+def decide(tx: Transaction, approval: Approval, verdict: Verdict, person: DecidingPerson) -> str:
+    """What to tell whoever decides. That its message says so, too, is up to the caller: see `show`."""
+    may = may_deny(approval, person) if verdict == "deny" else may_decide(approval, person)
+    if not may:
+        return ONLY_OWNERS
+    if verdict == "deny":
+        is_new = approvals.deny(tx, approval, by=person.handle)
+    else:
+        scope = verdict if approval.question.rules else "once"
+        is_new = approvals.approve(tx, approval, scope, by=person.handle)
+    return outcome(approvals.get(tx, approval.id) or approval, by=person.name if is_new else "")
+
+
+def may_decide(approval: Approval, person: DecidingPerson) -> bool:
+    return person.role == "owner" or (approval.question.decider == "asker" and _is_for(approval, person))
+
+
+def may_deny(approval: Approval, person: DecidingPerson) -> bool:
+    """Nobody needs an owner's leave to do without something."""
+    return person.role == "owner" or _is_for(approval, person)
+
+
+def show(tx: Transaction, approval: Approval) -> None:
+    """Gives the message of a question its last words. One that was not sent yet is not sent."""
+    now = approvals.get(tx, approval.id)
+    receipt = outbox.take_back(tx, now.outbox_id) if now is not None and now.outbox_id is not None else ""
+    if now is None or not receipt:
+        return
+    again = (Choice(label="Ask again", action=f"askagain:{now.id}"),) if now.state == "expired" else ()
+    words = [Text(text=outcome(now))]
+    outbox.add(tx, now.asked_at, words, kind="notice", topic=TOPIC, notify=False, choices=again, edits=receipt)
+
+
+def expire(tx: Transaction, approval: Approval) -> None:
+    if approvals.expire(tx, approval):
+        show(tx, approval)
+
+
+def withdraw(tx: Transaction, turn_id: str) -> None:
+    """Their turn is over, whatever ended it."""
+    for approval in approvals.waiting_for(tx, turn_id):
+        if approvals.withdraw(tx, approval):
+            show(tx, approval)
+
+
+def hear(tx: Transaction, message: InboundMessage, role: Role) -> Literal["", "answer", "something else"]:
+    """Whether a message is the answer to a question, and to be taken as nothing but that. When it is something else,
+    what waits for its sender here is denied: they have gone on. A yes or a no that could as well be about what was
+    said since is something else, too, and decides nothing."""
+    person = DecidingPerson(account=message.key.account_name, id=message.sender.id, name=message.sender.name, role=role)
+    own = [one for one in approvals.waiting_in(tx, str(message.key)) if _is_for(one, person)]
+    here = approvals.waiting_at(tx, message.address)
+    asked = list({one.id: one for one in (*own, *here)}.values())
+    # Told once more by the platform, it was the answer to another question, if to any.
+    if not asked or inbox.is_old_news(tx, message):
+        return ""
+    verdict = read_verdict(message.said_to_us)
+    if verdict is not None:
+        return _answer(tx, message, asked, verdict, person)
+    for one in own:
+        approvals.deny(tx, one, by=WROTE_INSTEAD)
+        show(tx, one)
+    return "something else" if own else ""
+
+
+def which(asked: Sequence[Approval]) -> str:
+    """For somebody whose answer could be about any of these, or about none."""
+    lines = [f"/approve {in_short(one)}" for one in asked]
+    if len(asked) == 1:
+        return "\n".join(["This question still waits. Use its buttons, or say that it is meant:", *lines])
+    return "\n".join(["Several questions wait. Use their buttons, or say which one is meant:", *lines])
+
+
+def ask_again(tx: Transaction, approval: Approval, role_of: RoleOf) -> str:
+    """The agent is told to try once more, and so asks once more. Gives what to tell whoever wants that."""
+    asked = [one for one in inbox.of_turn(tx, approval.asker.turn_id) if one.asks]
+    if not asked:
+        return "That was too long ago. Ask me for it again."
+    last = asked[-1]
+    role = role_of(tx, last.key, last.sender_id)
+    if role is None:
+        return "Whoever it was for is not let in any more."
+    words = (
+        "[Nobody had decided in time whether you may do the following, and it was not done. You are asked to try "
+        f"exactly this once more: {approval.question.action}]"
+    )
+    wake = InboundMessage(
+        key=last.key,
+        message_id=f"again-{approval.id}",
+        kind="wake",
+        sender=Sender(id=last.sender_id, name=last.sender_name),
+        parts=(Text(text=words),),
+        sent_ms=now_ms(),
+        about=last.address.reply_to,
+    )
+    # Rights of then that were taken back are not given again, nor are those of now: it is what they asked for then.
+    rights = lesser(role, cast(Role, last.role))
+    is_new = inbox.insert(tx, wake, person_id=last.person_id or "", role=rights) is not None
+    return "I try it again, and ask again." if is_new else "That was asked again already."
+
+
+def _answer(
+    tx: Transaction, message: InboundMessage, asked: Sequence[Approval], verdict: Verdict, person: DecidingPerson
+) -> Literal["", "answer", "something else"]:
+    # Nobody says yes to what they cannot have seen: that was about something else.
+    seen = [one for one in asked if verdict == "deny" or one.outbox_id is None or outbox.was_tried(tx, one.outbox_id)]
+    replied_to = [one for one in seen if _is_replied_to(tx, one, message)]
+    theirs = [one for one in seen if may_deny(one, person)]
+    meant = replied_to or theirs or seen
+    could_be_meant = bool(replied_to) or any(_is_at_hand(tx, one, message) for one in meant)
+    if not meant or not (could_be_meant or theirs):
+        return ""
+    if not could_be_meant or (len(meant) > 1 and theirs):
+        outbox.add_notice(tx, message.address, which(meant), topic=TOPIC)
+        return "answer" if could_be_meant else "something else"
+    said = decide(tx, meant[0], verdict, person)
+    if said == ONLY_OWNERS:
+        outbox.add_notice(tx, message.address, said, topic=TOPIC)
+    else:
+        show(tx, meant[0])
+    return "answer"
+
+
+def _is_replied_to(tx: Transaction, approval: Approval, message: InboundMessage) -> bool:
+    return approval.outbox_id is not None and outbox.is_receipt(tx, approval.outbox_id, message.about)
+
+
+def _is_at_hand(tx: Transaction, approval: Approval, message: InboundMessage) -> bool:
+    """Whether a mere yes can be about it: this conversation waits for that, or it was the last thing said here.
+
+    Else somebody who says "ok" to what we talk about now would allow what was asked an hour ago for another.
+    """
+    return approval.asker.session_key == str(message.key) or approvals.is_last_said(tx, approval)
+
+
+def _is_for(approval: Approval, person: DecidingPerson) -> bool:
+    asker = approval.asker
+    return bool(asker.sender_id) and (asker.account, asker.sender_id) == (person.account, person.id)

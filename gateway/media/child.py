@@ -1,0 +1,79 @@
+"""The child process that reads one file: it arrives as standard input, what was read leaves by standard output.
+
+Started by `reader` with nothing in its environment. It limits itself before it looks at the first byte.
+"""
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from typing import BinaryIO
+
+from gateway.media.plain import read_text
+from gateway.media.reading import Reading, UnreadableFile, WordCollector
+
+_OPEN_FILES = 32  # modules are still to be loaded
+_IN_TIME = 0.7  # of the time: what was read by then is told
+
+
+def main() -> None:
+    way, max_chars, seconds, memory_bytes = sys.argv[1], *map(int, sys.argv[2:5])
+    began = time.monotonic()
+    _limit(seconds, memory_bytes)
+    with os.fdopen(0, "rb") as file:
+        found = _read(file, way, WordCollector(max_chars=max_chars, until=began + seconds * _IN_TIME))
+    _tell(found)
+    os._exit(0)  # taking apart what a hostile file had built may take longer than reading it
+
+
+def _limit(seconds: int, memory_bytes: int) -> None:
+    limits = {
+        resource.RLIMIT_AS: memory_bytes,
+        resource.RLIMIT_CPU: seconds,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NPROC: 0,  # nothing is started from here; root alone is not bound by it
+        resource.RLIMIT_NOFILE: _OPEN_FILES,
+    }
+    for kind, wanted in limits.items():
+        _, most = resource.getrlimit(kind)
+        value = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+        resource.setrlimit(kind, (value, value))
+    signal.alarm(seconds + 1)  # for the case that the gateway is killed and nobody waits for us any more
+
+
+def _read(file: BinaryIO, way: str, words: WordCollector) -> Reading:
+    try:
+        match way:
+            case "pdf":
+                from gateway.media.pdf import read_pdf  # costs more than all the rest
+
+                return read_pdf(file, words)
+            case "zip":
+                from gateway.media.office import read_zip
+
+                return read_zip(file, words)
+            case _:
+                return read_text(file, words.max_chars)
+    except UnreadableFile as error:
+        return Reading(problem=str(error))
+    except MemoryError:
+        return Reading(problem="reading it takes more memory than a file may")
+    except RecursionError:
+        return Reading(problem="it is nested too deeply to be read")
+    except Exception:  # noqa: BLE001 whatever a file made to break its reader brings about, the answer is words
+        return Reading(problem="it is damaged")
+
+
+def _tell(found: Reading) -> None:
+    """One line about the text, then the text."""
+    about = {"title": found.title, "problem": found.problem, "partial": found.partial}
+    answer = json.dumps(about).encode() + b"\n" + found.text.encode("utf-8", "replace")
+    while answer:
+        answer = answer[os.write(1, answer) :]
+
+
+if __name__ == "__main__":
+    main()

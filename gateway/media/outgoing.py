@@ -1,0 +1,282 @@
+"""Which files an answer names: lines like `MEDIA:/path` and Markdown images, outside of code. Pure."""
+
+import asyncio
+import mimetypes
+import os.path
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from urllib.parse import unquote
+
+import structlog
+
+from gateway.media.kinds import look
+from gateway.messages import Media, MediaKind, Part, Text
+from gateway.platforms.markdown import find_fences
+from gateway.store import media
+from gateway.store.db.database import Database
+from gateway.store.media import MediaFiles
+from gateway.store.turns import Turn
+from tools.media import MediaRefused, MediaRoots, open_media
+
+_MARK = "MEDIA:"
+_MEDIA_LINE = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?(?:\*\*)?MEDIA:")
+_IMAGE = re.compile(r"(?<!\\)!\[(?P<alt>[^\[\]\n]*+)\]\((?P<target><[^<>\n]*+>|(?:[^()\n]++|\([^()\n]*+\))*+)\)")
+_TITLE = re.compile(r"""[ \t]+(?:"[^"]*"|'[^']*')[ \t]*$""")
+_TICKS = re.compile(r"`+")
+_ELSEWHERE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:|//|#|/media/[0-9a-f]{64}\b", re.IGNORECASE)
+_QUOTES = {'"': '"', "'": "'", "`": "`", "<": ">"}
+_MAX_TITLE_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """Where a file is named in a text, and how."""
+
+    start: int
+    end: int
+    path: str  # as it is written: what ~ means, only whoever knows the turn can tell
+    is_line: bool = False  # nothing else stands on its line
+    alt: str = ""  # what stands for it inside of a link
+
+
+def named_in(text: str) -> list[Naming]:
+    """In the order of the text. What is kept elsewhere, such as a picture on the web, is not ours to send."""
+    if _MARK not in text and "![" not in text:
+        return []
+    return [naming for paragraph in _paragraphs(text) for naming in _in_paragraph(text, paragraph)]
+
+
+def with_words(text: str, replaced: Sequence[tuple[Naming, str]]) -> str:
+    """The text with these words where files are named; a line that had nothing else and gets no words is gone."""
+    parts: list[str] = []
+    at = 0
+    for naming, words in replaced:
+        if naming.start > at:
+            parts.append(text[at : naming.start])
+        at = naming.end
+        if words or not naming.is_line:
+            parts.append(words or naming.alt)
+            continue
+        at += text.startswith("\n", at)
+        if (not parts or parts[-1].endswith("\n\n")) and text.startswith("\n", at):
+            at += 1  # of two blank lines around it one is enough
+    return "".join((*parts, text[at:])).strip("\n")
+
+
+def without_paths(text: str) -> str:
+    """For an answer that is still growing: the names of its files instead of where they are."""
+    return with_words(text, [(naming, f"📎 {os.path.basename(naming.path)}") for naming in named_in(text)])
+
+
+_Lines = list[tuple[int, str]]
+
+
+def _paragraphs(text: str) -> Iterator[_Lines]:
+    """Yield the lines outside of fenced code with their places, as far as inline code can reach."""
+    fenced = [(fence.start, fence.end) for fence in find_fences(text)]
+    paragraph: _Lines = []
+    at = 0
+    for line in text.split("\n"):
+        if line.strip() and not _is_in(fenced, at):
+            paragraph.append((at, line))
+        elif paragraph:
+            yield paragraph
+            paragraph = []
+        at += len(line) + 1
+    if paragraph:
+        yield paragraph
+
+
+def _in_paragraph(text: str, lines: _Lines) -> Iterator[Naming]:
+    code = _code(text, lines[0][0], lines[-1][0] + len(lines[-1][1]))
+    for at, line in lines:
+        marked = _MEDIA_LINE.match(line)
+        if marked and not _is_in(code, at + marked.end() - 1):
+            if path := _plain(line[marked.end() :].strip().removesuffix("**")):
+                yield Naming(start=at, end=at + len(line), path=path, is_line=True)
+            continue
+        for image in _IMAGE.finditer(line):
+            path = _plain(_untitled(image["target"]), is_link=True)
+            if path and not _is_in(code, at + image.start()):
+                yield _image(at, line, image, path)
+
+
+def _image(at: int, line: str, image: re.Match[str], path: str) -> Naming:
+    if line.strip() == image[0]:
+        return Naming(start=at, end=at + len(line), path=path, is_line=True)
+    in_link = line[: image.start()].endswith("[")
+    return Naming(start=at + image.start(), end=at + image.end(), path=path, alt=image["alt"] if in_link else "")
+
+
+def _plain(path: str, *, is_link: bool = False) -> str:
+    """The path alone; empty when it is none of a file here."""
+    if len(path) > 1 and path[-1] == _QUOTES.get(path[0]):
+        path = path[1:-1].strip()
+    if _ELSEWHERE.match(path):
+        return ""
+    if path[:5].lower() == "file:":
+        path, is_link = re.sub(r"^file:(?://(?:localhost)?(?=/))?", "", path, flags=re.IGNORECASE), True
+    return unquote(path) if is_link else path
+
+
+def _untitled(target: str) -> str:
+    target = target.strip()
+    found = _TITLE.search(target, max(0, len(target) - _MAX_TITLE_CHARS))
+    return target[: found.start()] if found else target
+
+
+def _code(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Where inline code stands: between two runs of as many backticks."""
+    runs = [match.span() for match in _TICKS.finditer(text, start, end)]
+    next_of_length: dict[int, int] = {}
+    closers: list[int | None] = [None] * len(runs)
+    for index in range(len(runs) - 1, -1, -1):
+        length = runs[index][1] - runs[index][0]
+        closers[index] = next_of_length.get(length)
+        next_of_length[length] = index
+    found: list[tuple[int, int]] = []
+    index = 0
+    while index < len(runs):
+        closer = closers[index]
+        if closer is not None:
+            found.append((runs[index][0], runs[closer][1]))
+            index = closer
+        index += 1
+    return found
+
+
+def _is_in(ranges: Sequence[tuple[int, int]], place: int) -> bool:
+    index = bisect_right(ranges, place, key=lambda one: one[0]) - 1
+    return index >= 0 and place < ranges[index][1]
+
+
+log = structlog.get_logger()
+
+MAX_FILES = 10
+_MAX_NAME_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosures:
+    db: Database
+    files: MediaFiles
+    accounts: frozenset[str]  # those that can send files; the others keep the words that name them
+    for_owner: MediaRoots  # what an owner who is alone with us may be sent
+    folder: Callable[[Turn], Path]  # where whoever asks works: relative paths start there, all of it may be sent
+    home: Callable[[Turn], Path]  # what ~ means there
+    max_bytes: int
+    timeout_seconds: float = 60.0  # for one file: the folder may be on another machine
+
+    async def enclose(self, turn: Turn, parts: Sequence[Part]) -> tuple[Part, ...]:
+        """The answer as it is sent: words, then files. Holds no transaction; what cannot be sent is told in words."""
+        if turn.address.account not in self.accounts:
+            return tuple(parts)
+        named = [named_in(part.text) if isinstance(part, Text) else [] for part in parts]
+        if not any(named):
+            return tuple(parts)
+        known = await self.db.read(lambda tx: media.of_session(tx, turn.session_id))
+        packing = _Packing(self, self._roots(turn), self.home(turn), known)
+        words = [await packing.words(part, namings) for part, namings in zip(parts, named, strict=True)]
+        return (*(part for part in words if part != Text()), *packing.packed.values())
+
+    def _roots(self, turn: Turn) -> MediaRoots:
+        own = MediaRoots.of([self.folder(turn)])
+        if not turn.is_with_owner:
+            return own
+        return replace(self.for_owner, folders=(*own.folders, *self.for_owner.folders))
+
+
+def what_it_is(content: bytes, name: str) -> tuple[MediaKind, str]:
+    """By its first bytes; the name only tells apart what is text or packed alike."""
+    form = look(content)
+    if form.kind != "file":
+        return form.kind, form.mime
+    guessed = mimetypes.guess_type(name)[0] or form.mime
+    return "file", guessed if guessed.startswith(("text/", "application/")) else form.mime
+
+
+class _Packing:
+    """One answer's files, by their paths."""
+
+    def __init__(self, rules: Enclosures, roots: MediaRoots, home: Path, known: Sequence[Media]) -> None:
+        self.packed: dict[str, Media] = {}
+        self._rules = rules
+        self._roots = roots
+        self._home = home
+        self._known = known
+
+    async def words(self, part: Part, namings: Sequence[Naming]) -> Part:
+        """The part without what is sent, and with a sentence for what is not."""
+        if not isinstance(part, Text) or not namings:
+            return part
+        return Text(text=with_words(part.text, [(naming, await self._pack(naming)) for naming in namings]))
+
+    async def _pack(self, naming: Naming) -> str:
+        if naming.path in self.packed:
+            return ""
+        try:
+            if len(self.packed) >= MAX_FILES:
+                raise MediaRefused(naming.path, f"one answer takes {MAX_FILES} files at most")
+            copied = await self._copied(naming.path)
+        except MediaRefused as refusal:
+            log.info("file not sent", reason=refusal.reason)
+            return str(refusal) if naming.is_line else f"({refusal})"
+        self.packed[naming.path] = replace(copied, name=self._name(copied.name))
+        return ""
+
+    async def _copied(self, path: str) -> Media:
+        try:
+            async with asyncio.timeout(self._rules.timeout_seconds):
+                return await asyncio.to_thread(self._copy, path)
+        except TimeoutError:
+            raise MediaRefused(path, "reading it took too long") from None
+
+    def _copy(self, path: str) -> Media:
+        """In a thread: reads and writes."""
+        content, name = self._read(path)
+        kind, mime = what_it_is(content, name)
+        try:
+            sha256 = self._rules.files.save(kind, content)
+        except OSError as error:
+            raise MediaRefused(
+                path, f"it could not be kept ({(error.strerror or 'no reason given').lower()})"
+            ) from error
+        return Media(kind=kind, name=name, mime=mime, size_bytes=len(content), sha256=sha256)
+
+    def _read(self, path: str) -> tuple[bytes, str]:
+        try:
+            return self._read_or_recall(f"{self._home}/{path[2:]}" if path.startswith("~/") else path)
+        except MediaRefused as refusal:  # by the name that was given: where we keep things is nobody's business
+            raise MediaRefused(path, refusal.reason) from refusal
+
+    def _read_or_recall(self, path: str) -> tuple[bytes, str]:
+        try:
+            return self._read_from(path, self._roots)
+        except MediaRefused:
+            mine = self._of_conversation(path)
+            if mine is None:
+                raise
+        kept = self._rules.files.path(mine.kind, mine.sha256)
+        content, _ = self._read_from(str(kept), MediaRoots.of([kept.parent]))
+        return content, mine.name or mine.kind
+
+    def _read_from(self, path: str, roots: MediaRoots) -> tuple[bytes, str]:
+        with open_media(path, roots, max_bytes=self._rules.max_bytes) as opened:
+            return opened.read(), opened.name
+
+    def _of_conversation(self, path: str) -> Media | None:
+        """The newest that came by this name, or is kept at this path."""
+        for one in self._known:
+            if path in (one.name, one.sha256, str(self._rules.files.path(one.kind, one.sha256))):
+                return one
+        return None
+
+    def _name(self, name: str) -> str:
+        """Short, and no other file of this answer has it: some platforms know a file by nothing else."""
+        stem, ending = PurePath(name).stem[:_MAX_NAME_CHARS] or "file", PurePath(name).suffix[: _MAX_NAME_CHARS // 5]
+        taken = {one.name for one in self.packed.values()}
+        numbers = (f"{stem}{f' ({number})' if number > 1 else ''}{ending}" for number in range(1, MAX_FILES + 2))
+        return next(one for one in numbers if one not in taken)

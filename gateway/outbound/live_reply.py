@@ -1,0 +1,286 @@
+"""Shows a running turn to whoever watches its chat. Promises nothing: what counts is in the store."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from agent_core.conversation import Message, ToolCall
+from agent_core.events import (
+    Done,
+    Emit,
+    Event,
+    ReasoningDelta,
+    Restarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    ToolWaiting,
+)
+from gateway.clock import now_ms
+from gateway.errors import GatewayError
+from gateway.messages import Address, Progress, Text, ToolProgress, ToolProgressMode, parse_tool_progress_mode
+from gateway.outbound.drafts import Drafts, Growing
+from gateway.outbound.progress import Unfolding
+from gateway.platforms.base import Mark, Reacts, ShowsTyping
+from gateway.store.turns import Turn
+from hermes_config.redaction import Redactor, Stream
+
+log = structlog.get_logger()
+
+Show = Callable[[Address, Progress], None]
+Job = Callable[[], Awaitable[None]]
+
+_LONGEST_TYPING_SECONDS = 3600.0  # a turn that hangs must not type for ever
+_SETTLE_SECONDS = 2.0  # how long an answer waits for a change of its draft that is under way
+_REACTION_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Showing:
+    """How much is shown, and when."""
+
+    tool_progress: ToolProgressMode = "new"  # in direct messages; in groups nothing, unless somebody asks for it
+    typing_seconds: float = 4.0
+    typing_after_seconds: float = 0.2  # an answer that is there at once needs no typing, and would be followed by it
+    draft_after_seconds: float = 2.0
+    seen_after_seconds: float = 1.0
+    watching_seconds: float = 10.0  # whoever was answered so soon is still looking, and need not be rung
+
+
+@dataclass(slots=True)
+class ShownTurn:
+    """A turn that is being shown."""
+
+    turn: Turn
+    emit: Emit
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    waits_for_human: bool = False
+    growing: Growing | None = None
+    is_marked: bool = False
+    marking: asyncio.Lock = field(default_factory=asyncio.Lock)  # what is taken away must have been put there
+    finishes_in_place: bool = False  # told when it has ended: the draft becomes the answer
+
+
+@dataclass(slots=True)
+class LiveReply:
+    redactor: Redactor  # hides secrets in all that is shown
+    shows: Mapping[str, Show] = field(default_factory=dict)  # by account: those that can show progress
+    types: Mapping[str, ShowsTyping] = field(default_factory=dict)  # by account: those that can show typing
+    reacts: Mapping[str, Reacts] = field(default_factory=dict)  # by account: those on which we can react
+    drafts: Drafts | None = None
+    showing: Showing = field(default_factory=Showing)
+    _jobs: asyncio.Queue[tuple[str, Job]] = field(default_factory=asyncio.Queue)
+
+    @asynccontextmanager
+    async def watch(self, turn: Turn, verbosity: str = "") -> AsyncIterator[ShownTurn]:
+        """`verbosity`: the mode that was asked for in this conversation, if any was."""
+        loop = asyncio.get_running_loop()
+        watched = self._watched(turn, verbosity)
+        timers = [loop.call_later(after, self._jobs.put_nowait, job) for after, job in self._to_do(watched)]
+        show = self.shows.get(turn.address.account, _shown_nowhere)
+        show(turn.address, Progress(turn=turn.id, what="started"))
+        failed = False
+        try:
+            yield watched
+        except Exception:
+            failed = True
+            raise
+        finally:
+            watched.ended.set()
+            for timer in timers:
+                timer.cancel()
+            show(turn.address, Progress(turn=turn.id, what="ended"))
+            # One that a crash has cut may have been marked before.
+            if watched.is_marked or ((failed or turn.resumes) and self._is_marked_here(turn)):
+                self._jobs.put_nowait(("mark", lambda: self._mark(watched, "failed" if failed else "")))
+            await self._settle(watched)
+
+    async def run(self) -> None:
+        """Does what turns want shown, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            if self.drafts is not None:
+                group.create_task(self.drafts.tidy(), name="take away drafts")
+            while True:
+                name, job = await self._jobs.get()
+                group.create_task(_contained(name, job), name=name)
+
+    def _watched(self, turn: Turn, verbosity: str) -> ShownTurn:
+        address = turn.address
+        watched = ShownTurn(turn, _nobody_watches)
+        show = self.shows.get(address.account)
+        style = self.drafts.style(address) if self.drafts is not None else None
+        if style is not None:
+            usual: ToolProgressMode = "off" if turn.is_shared else self.showing.tool_progress
+            unfolding = Unfolding(parse_tool_progress_mode(verbosity) or usual)
+            watched.growing = Growing(
+                turn_id=turn.id, address=address, style=style, unfolding=unfolding, ended=watched.ended
+            )
+
+        def tell(event: Event) -> None:
+            if isinstance(event, ToolWaiting):
+                watched.waits_for_human = event.waits
+            if watched.growing is not None:
+                watched.growing.unfolding.take(event)
+            if show is not None and (progress := _progress(turn.id, event)):
+                show(address, progress)
+
+        watched.emit = _Veil(self.redactor, tell)
+        return watched
+
+    def _to_do(self, watched: ShownTurn) -> list[tuple[float, tuple[str, Job]]]:
+        """What is shown of a turn that takes its time, and after how long."""
+        address, showing = watched.turn.address, self.showing
+        jobs: list[tuple[float, tuple[str, Job]]] = []
+        if address.account in self.types:
+            jobs.append((showing.typing_after_seconds, (f"typing {address.chat}", lambda: self._type(watched))))
+        if self._is_marked_here(watched.turn):
+            jobs.append((showing.seen_after_seconds, (f"seen {address.chat}", lambda: self._mark(watched, "seen"))))
+        if self.drafts is not None and (growing := watched.growing) is not None:
+            grow = self.drafts.grow
+            jobs.append((showing.draft_after_seconds, (f"draft {address.chat}", lambda: grow(growing))))
+        return jobs
+
+    def _is_marked_here(self, turn: Turn) -> bool:
+        return turn.is_shared and turn.address.account in self.reacts
+
+    async def _settle(self, watched: ShownTurn) -> None:
+        """No change of the draft may overtake the answer."""
+        growing = watched.growing
+        if growing is None or self.drafts is None:
+            return
+        if watched.turn.resumes:
+            self.drafts.tidy_soon()  # there may be one of before that this turn did not live to show
+        if growing.is_begun:
+            try:
+                async with asyncio.timeout(_SETTLE_SECONDS):
+                    await growing.is_settled.wait()
+            except TimeoutError:
+                log.info("draft still being sent", account=growing.address.account)
+        # A late change cannot bring back what was taken away, but would overwrite an answer.
+        is_safe = not growing.is_begun or (growing.is_settled.is_set() and not growing.is_in_doubt)
+        is_soon = now_ms() - watched.turn.asked[-1].asked_ms < self.showing.watching_seconds * 1000
+        watched.finishes_in_place = is_safe and (growing.style.rings or is_soon)
+
+    async def _mark(self, watched: ShownTurn, mark: Mark) -> None:
+        if mark == "seen":
+            if watched.ended.is_set():
+                return
+            watched.is_marked = True
+        try:
+            async with watched.marking, asyncio.timeout(_REACTION_SECONDS):
+                await self.reacts[watched.turn.address.account].react(watched.turn.address, mark)
+        except (GatewayError, TimeoutError) as error:  # nobody relies on it
+            log.debug("reaction not shown", account=watched.turn.address.account, problem=str(error))
+
+    async def _type(self, watched: ShownTurn) -> None:
+        """Says "typing" as long as the turn runs and does not wait for a person."""
+        address = watched.turn.address
+        platform = self.types[address.account]
+        try:
+            async with asyncio.timeout(_LONGEST_TYPING_SECONDS):
+                while not watched.ended.is_set():
+                    if not watched.waits_for_human:
+                        await self._type_once(platform, address)
+                    try:
+                        async with asyncio.timeout(self.showing.typing_seconds):
+                            await watched.ended.wait()
+                    except TimeoutError:
+                        continue
+        except TimeoutError:
+            log.info("typing for too long", chat=address.chat)
+
+    async def _type_once(self, platform: ShowsTyping, address: Address) -> None:
+        try:
+            async with asyncio.timeout(self.showing.typing_seconds):
+                await platform.show_typing(address)
+        except (GatewayError, TimeoutError) as error:  # the next call may do better, and nobody relies on it
+            log.debug("typing not shown", account=address.account, problem=str(error))
+        except Exception:  # contained: the next call may do better
+            log.exception("typing failed", account=address.account)
+
+
+async def _contained(name: str, job: Job) -> None:
+    try:
+        await job()
+    except Exception:  # contained: inside this TaskGroup it would end what is shown to everybody, and the gateway
+        log.exception("not shown", what=name)
+
+
+class _Veil:
+    """Tells events without the secrets in them, before anything is cut short: half of one is one too many."""
+
+    def __init__(self, redactor: Redactor, emit: Emit) -> None:
+        self._redactor = redactor
+        self._emit = emit
+        self._said, self._thought = Stream(redactor), Stream(redactor)
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                self._tell(TextDelta(text=self._said.feed(event.text)))
+            case ReasoningDelta():
+                self._tell(ReasoningDelta(text=self._thought.feed(event.text)))
+            case Restarted():
+                self._said.forget()
+                self._thought.forget()
+                self._emit(event)
+            case ToolStarted(call=call):
+                self._tell_rest()
+                self._emit(replace(event, call=_clean_call(self._redactor, call)))
+            case ToolFinished(call=call, result=result):
+                cleaned = _clean_result(self._redactor, result)
+                self._emit(replace(event, call=_clean_call(self._redactor, call), result=cleaned))
+            case Done():
+                self._tell_rest()
+                self._emit(event)
+            case _:
+                self._emit(event)
+
+    def _tell(self, delta: TextDelta | ReasoningDelta) -> None:
+        if delta.text:
+            self._emit(delta)
+
+    def _tell_rest(self) -> None:
+        """The model has said all that it will before something else happens."""
+        self._tell(ReasoningDelta(text=self._thought.rest()))
+        self._tell(TextDelta(text=self._said.rest()))
+
+
+def _clean_call(redactor: Redactor, call: ToolCall) -> ToolCall:
+    return replace(call, name=redactor.clean(call.name), arguments=redactor.clean_json(call.arguments))
+
+
+def _clean_result(redactor: Redactor, result: Message) -> Message:
+    text = redactor.clean_json(result.text)
+    return result if text == result.text else replace(result, parts=(Text(text=text),))
+
+
+def _shown_nowhere(address: Address, progress: Progress) -> None:
+    pass
+
+
+def _nobody_watches(event: Event) -> None:
+    pass
+
+
+def _progress(turn: str, event: Event) -> Progress | None:
+    match event:
+        case TextDelta():
+            return Progress(turn=turn, what="text", text=event.text)
+        case ReasoningDelta():
+            return Progress(turn=turn, what="reasoning", text=event.text)
+        case Restarted():
+            return Progress(turn=turn, what="restart")
+        case ToolStarted(call=call):
+            tool = ToolProgress(id=call.id, name=call.name, arguments=call.arguments)
+            return Progress(turn=turn, what="tool", tool=tool)
+        case ToolFinished(call=call, result=result):
+            tool = ToolProgress(
+                id=call.id, name=call.name, arguments=call.arguments, result=result.text, error=result.is_error
+            )
+            return Progress(turn=turn, what="tool", tool=tool)
+        case _:
+            return None

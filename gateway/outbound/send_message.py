@@ -1,0 +1,185 @@
+"""Messages of the agent to other chats: who may send where, and the row that delivery owns from then on.
+
+Owners may send wherever we have been; members where they may speak themselves and have spoken; guests nowhere. To all
+but owners a place that is not theirs and one that does not exist are the same.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from gateway.clock import new_id
+from gateway.messages import Address, SessionKey, Text
+from gateway.policies.access import Role, Rules, lesser
+from gateway.store import chats, inbox, outbox, people, trail, turns
+from gateway.store.chats import ChatPlace
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from gateway.store.inbox import Accepted
+from tools.base import ToolFailed
+from tools.builtin.messaging import Target
+from tools.content import one_line
+
+TOPIC = "message"  # of the rows: said to another chat than the one that asked for it
+MAX_LISTED = 30
+_IN_WORDS = {"dm": "a direct chat", "group": "a group", "channel": "a channel", "thread": "a thread"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """Implements `tools.builtin.messaging.Sends` over the store: the session says which turn runs, and so who asks."""
+
+    db: Database
+    rules: Rules
+    accounts: Collection[str]  # on which something can be said now
+    local_accounts: Collection[str] = ()  # whoever reaches us there is the owner
+    age_limit_ms: int = outbox.DEFAULT_AGE_LIMIT_MS
+    speaking: Callable[[str], None] = lambda account: None
+
+    async def find(self, task_id: str, to: str) -> Target:
+        return await self.db.read(lambda tx: self._find(tx, task_id, to)[1])
+
+    async def send(self, task_id: str, target: Target, text: str) -> None:
+        key = new_id()
+
+        # Looked up again in the unit that writes: rights may have been taken back while a human was asked.
+        def unit(tx: Transaction) -> str:
+            place, found, turn_id = self._look_up(tx, task_id, target.id)
+            if turns.stop_requested(tx, turn_id):
+                raise ToolFailed("This was not sent: the user has stopped what you are doing.")
+            if found.is_here:
+                raise ToolFailed("This was not sent: the conversation has moved to that very chat.")
+            if _is_queued(tx, turn_id, key):  # a commit may be reported as failed and have been made
+                return place.account
+            # Without the turn: what was asked, and where, is no affair of those who read it there.
+            row = outbox.add(tx, place.address, [Text(text=text)], topic=TOPIC, age_limit_ms=self.age_limit_ms)
+            # Not where to: only the row says that, and goes with whoever is forgotten.
+            trail.record(tx, "message_queued", turn_id=turn_id, row=row, key=key)
+            return place.account
+
+        self.speaking(await self.db.write_when_possible(unit))
+
+    def _find(self, tx: Transaction, task_id: str, to: str) -> tuple[ChatPlace, Target]:
+        place, target, _ = self._look_up(tx, task_id, to)
+        return place, target
+
+    def _look_up(self, tx: Transaction, task_id: str, to: str) -> tuple[ChatPlace, Target, str]:
+        turn_id, asked = _turn(tx, task_id)
+        here = asked[-1].address
+        rights = _Rights(tx=tx, sending=self, asked=asked)
+        place = _named(tx, to, self.accounts, here, rights)
+        if place is None or not rights.reach(place):
+            raise ToolFailed(rights.what_there_is(to))
+        is_here = (place.account, place.chat, place.thread) == (here.account, here.chat, here.thread)
+        return place, Target(id=place.id, name=in_words(place), is_here=is_here), turn_id
+
+    def role_now(self, tx: Transaction, key: SessionKey, sender_id: str) -> Role | None:
+        """Implements `people.RoleOf`."""
+        return people.role_now(tx, key, sender_id, self.rules, local=key.account_name in self.local_accounts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rights:
+    """Of those who ask in one turn, together: what each of them may."""
+
+    tx: Transaction
+    sending: Sending
+    asked: Sequence[Accepted]
+
+    @property
+    def are_an_owners(self) -> bool:
+        return all(self._role(message) == "owner" for message in self.asked)
+
+    def reach(self, place: ChatPlace) -> bool:
+        return all(self._reaches(message, place) for message in self.asked)
+
+    def what_there_is(self, to: str) -> str:
+        """The same words for what is forbidden and for what does not exist."""
+        here = self.asked[-1].address
+        listed = [place for place in self._listed() if place.address != replace(here, reply_to="")]
+        known = [place for place in listed if self.reach(place)]
+        shown = "; ".join(map(in_words, known[:MAX_LISTED]))
+        more = f"; and {len(known) - MAX_LISTED} more" if len(known) > MAX_LISTED else ""
+        there = f"There is: {shown}{more}." if known else "There is none yet."
+        hint = " An owner makes a chat the home of its platform with /sethome there." if self.are_an_owners else ""
+        return f"There is no place {one_line(to)!r} to which you could send for whoever asks. {there}{hint}"
+
+    def _listed(self) -> list[ChatPlace]:
+        tx, accounts = self.tx, self.sending.accounts
+        if not self.are_an_owners:
+            own = {(one.key.account_name, one.key.chat) for message in self.asked for one in self._spoken(message)}
+            found = [chats.find(tx, account, chat) for account, chat in sorted(own) if account in accounts]
+            known = {place.id: place for place in found if place is not None}
+        else:
+            listed = (*chats.homes(tx, accounts), *chats.recent(tx, accounts, limit=4 * MAX_LISTED))
+            known = {place.id: place for place in listed}
+        # Others read along there, and what is said stays in their conversation.
+        is_shared = any(message.key.kind not in ("dm", "") for message in self.asked)
+        return [place for place in known.values() if not is_shared or place.kind not in ("dm", "") or place.is_home]
+
+    def _reaches(self, message: Accepted, place: ChatPlace) -> bool:
+        match self._role(message):
+            case "owner":
+                return True
+            case "member":
+                return any(
+                    (one.key.account_name, one.key.chat) == (place.account, place.chat)
+                    and place.thread in ("", one.key.thread)
+                    and self.sending.role_now(self.tx, one.key, one.sender_id) is not None
+                    for one in self._spoken(message)
+                )
+            case _:
+                return False
+
+    def _spoken(self, message: Accepted) -> list[chats.Spoken]:
+        return chats.spoken_in(self.tx, message.person_id) if message.person_id else []
+
+    def _role(self, message: Accepted) -> Role | None:
+        """The lesser of what they were when they spoke and what they are now."""
+        now = self.sending.role_now(self.tx, message.key, message.sender_id)
+        return lesser(now, cast(Role, message.role)) if now is not None else None
+
+
+def in_words(place: ChatPlace) -> str:
+    what = _IN_WORDS.get(place.kind, "a chat")
+    name = one_line(place.name)
+    if name:
+        what = f"{what} with {name}" if place.kind == "dm" else f"{what} named {name}"
+    home = ", the home there" if place.is_home else ""
+    return f"{what} on {place.account.partition('@')[0].capitalize()}{home} ({place.id})"
+
+
+def _turn(tx: Transaction, session_id: str) -> tuple[str, list[Accepted]]:
+    """The turn that runs in a session, and what is asked in it."""
+    # Named: the index by session holds all turns that it ever had.
+    running = "SELECT id FROM turns INDEXED BY turns_one_per_session WHERE session_id = ? AND state <> 'done'"
+    row = tx.one(running, session_id)
+    asked = [message for message in inbox.of_turn(tx, row["id"]) if message.asks] if row is not None else []
+    if row is None or not asked:
+        raise ToolFailed("This was not sent: nobody asks for it any more.")
+    return row["id"], asked
+
+
+def _is_queued(tx: Transaction, turn_id: str, key: str) -> bool:
+    query = "SELECT 1 FROM trail WHERE turn_id = ? AND event = 'message_queued' AND json_extract(detail, '$.key') = ?"
+    return tx.one(query, turn_id, key) is not None
+
+
+def _named(tx: Transaction, to: str, accounts: Collection[str], here: Address, rights: _Rights) -> ChatPlace | None:
+    name, _, rest = to.strip().partition(":")
+    name = name.strip().lower()
+    if not rest:
+        return _home(tx, name, accounts, here, rights)
+    chat, _, thread = rest.partition(":")
+    return chats.find(tx, name, chat.strip(), thread.strip()) if name in accounts and chat.strip() else None
+
+
+def _home(tx: Transaction, name: str, accounts: Collection[str], here: Address, rights: _Rights) -> ChatPlace | None:
+    """Of the bot or the platform that is named; else of the bot that is spoken to, or the only one there is."""
+    found = [place for place in chats.homes(tx, accounts) if rights.reach(place)]
+    if name != "home":
+        exact = [place for place in found if place.account == name]
+        found = exact or [place for place in found if place.account.partition("@")[0] == name]
+    else:
+        found = [place for place in found if place.account == here.account] or found
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,223 @@
+"""One of our messages as it is put into Discord, piece by piece, and what to leave out when it is refused. Pure."""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gateway.errors import DeliveryRejected
+from gateway.messages import Address, Choice, Media, OutboundMessage
+from gateway.platforms.discord.errors import DiscordRejection
+from gateway.platforms.discord.markdown import MAX_UNITS, render, strip_marks
+from gateway.platforms.outgoing import (
+    ATTACHED,
+    DOCUMENT_NAME,
+    GONE,
+    HEAD_UNITS,
+    MAX_PIECES,
+    Document,
+    file_name,
+    names_of,
+    not_sent,
+    piece_of,
+)
+from gateway.platforms.text import utf16_len
+
+_HEAD_SOURCE_CHARS = 10_000  # of which the head is made
+_MAX_NONCE_CHARS = 25
+_PER_ROW, _MAX_BUTTONS = 5, 25
+_MAX_LABEL_CHARS = 80
+_ROW, _BUTTON, _SECONDARY = 1, 2, 2
+_SUPPRESS_EMBEDS, _SUPPRESS_NOTIFICATIONS = 1 << 2, 1 << 12
+_NOBODY = {"parse": [], "replied_user": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscordAttachment:
+    """A file that the answer names, with what is said beside it."""
+
+    media: Media
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        return file_name(self.media)
+
+    def fitting(self, content: bytes | None, max_bytes: int) -> "DiscordAttachment | Written":
+        if content is None:
+            return self.in_words(GONE)
+        if len(content) > max_bytes:
+            return self.in_words(f"it is larger than {max_bytes // 1_048_576} MB, and more Discord does not take here")
+        return self
+
+    def in_words(self, reason: str) -> Written:
+        sentence = not_sent(self.media, reason, mark="`")
+        return Written(text=f"{self.text}\n\n{sentence}" if self.text else sentence)
+
+
+Page = Written | Document | DiscordAttachment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadForm:
+    """The parts of a form with a file; each try of discord.py's reads it anew."""
+
+    payload: str
+    name: str
+    content: bytes = field(repr=False)
+    kind: str
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        yield {"name": "payload_json", "value": self.payload}
+        # As a stream: bytes would be written in one go, and hold up everybody else meanwhile.
+        stream = io.BytesIO(self.content)
+        yield {"name": "files[0]", "value": stream, "filename": self.name, "content_type": self.kind}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscordPost:
+    chat: int
+    page: Page
+    nonce: str
+    quotes: int | None = None
+    edits: int | None = None
+    choices: tuple[Choice, ...] = ()
+    silent: bool = False
+    more: bool = False
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"allowed_mentions": _NOBODY, "flags": _SUPPRESS_EMBEDS}
+        if isinstance(self.page, Written | DiscordAttachment) and self.page.text:
+            body["content"] = self.page.text
+        if isinstance(self.page, Document | DiscordAttachment):
+            body["attachments"] = [{"id": "0", "filename": self._file_name}]
+        if self.choices or self.edits is not None:
+            body["components"] = _rows(self.choices)
+        if self.edits is not None:
+            return body
+        body |= {"nonce": self.nonce, "enforce_nonce": True}
+        if self.silent:
+            body["flags"] |= _SUPPRESS_NOTIFICATIONS
+        if self.quotes is not None:
+            body["message_reference"] = {"message_id": str(self.quotes), "fail_if_not_exists": False}
+        return body
+
+    def form(self, content: bytes) -> "UploadForm | None":
+        """Where there is a file; `content` is that of an enclosed one."""
+        if isinstance(self.page, Written):
+            return None
+        is_text = isinstance(self.page, Document)
+        return UploadForm(
+            payload=json.dumps(self.payload),
+            name=self._file_name,
+            content=self.page.content if isinstance(self.page, Document) else content,
+            kind="text/markdown" if is_text else "application/octet-stream",
+        )
+
+    @property
+    def _file_name(self) -> str:
+        return self.page.name if isinstance(self.page, DiscordAttachment) else DOCUMENT_NAME
+
+    def amended(self, problem: DiscordRejection) -> "DiscordPost | None":
+        """Without what Discord refused; None when there is nothing left to try. Ends, since each step takes away."""
+        match problem, self.page:
+            case DiscordRejection.NOTHING_TO_EDIT, _ if self.edits is not None:
+                return replace(self, edits=None)
+            case DiscordRejection.NOTHING_TO_QUOTE, _ if self.quotes is not None:
+                return replace(self, quotes=None)
+            case DiscordRejection.BUTTONS, _ if self.choices:
+                return replace(self, choices=())
+            case DiscordRejection.TOO_LONG, Written() as page:
+                return replace(self, page=Document(text=page.text), edits=None)
+            case DiscordRejection.WORDING, Written() as page if (bare := strip_marks(page.text)) and bare != page.text:
+                return replace(self, page=Written(text=bare))
+            case (
+                DiscordRejection.FILE | DiscordRejection.TOO_LONG | DiscordRejection.WORDING,
+                DiscordAttachment() as page,
+            ):
+                return replace(self, page=page.in_words("Discord does not take it here"))
+            case _:
+                return None
+
+
+def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
+    """In this order, each a message of its own. The same text and files always give the same pages.
+
+    Words come first, then file by file; but one file takes a message of words along. `needs_words`: the first takes the
+    place of an earlier message, which only words can.
+    """
+    enclosed = tuple(DiscordAttachment(media=media) for media in files)
+    words = _words(markdown if markdown or not needs_words else names_of(files))
+    match words, enclosed:
+        case (Written(text=text),), (alone,) if not needs_words:
+            return (replace(alone, text=text),)
+        case _:
+            return (*words, *enclosed)
+
+
+def _words(markdown: str) -> tuple[Page, ...]:
+    if utf16_len(markdown) <= 2 * MAX_PIECES * MAX_UNITS:
+        found = render(markdown)
+        if len(found) <= MAX_PIECES:
+            return tuple(Written(text=piece) for piece in found)
+    return _head(markdown), Document(text=markdown)
+
+
+def letter_of(message: OutboundMessage, pages: Sequence[Page], *, in_guild: bool) -> DiscordPost:
+    piece, last = piece_of(message, pages), len(pages) - 1
+    first = piece == 0
+    page = pages[piece]
+    chat = place_of(message.address)
+    quotes = _number(message.address.reply_to) if first and in_guild else None
+    return DiscordPost(
+        chat=chat,
+        page=page,
+        nonce=nonce_of(message.key, piece),
+        quotes=quotes if quotes != chat else None,  # a thread cannot quote the message that it began with
+        edits=_number(message.edits) if first and isinstance(page, Written) else None,
+        choices=message.choices[:_MAX_BUTTONS] if piece == last else (),
+        silent=not message.notify or not first,  # a long answer rings once
+        more=piece < last,
+    )
+
+
+def place_of(address: Address) -> int:
+    """The channel, which may be a thread."""
+    chat = _number(address.thread or address.chat)
+    if chat is None:
+        raise DeliveryRejected(f"{address.thread or address.chat} is no channel id of Discord's")
+    return chat
+
+
+def nonce_of(key: str, piece: int) -> str:
+    """Discord drops a second message with the same one, for some minutes."""
+    nonce = f"{key}.{piece}" if piece else key
+    if len(nonce) <= _MAX_NONCE_CHARS:
+        return nonce
+    return hashlib.sha256(nonce.encode()).hexdigest()[:_MAX_NONCE_CHARS]
+
+
+def _head(markdown: str) -> Written:
+    found = render(markdown[:_HEAD_SOURCE_CHARS], limit=HEAD_UNITS)
+    return Written(text=f"{found[0]}\n\n{ATTACHED}" if found else ATTACHED)
+
+
+def _rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:
+    buttons = [
+        {"type": _BUTTON, "style": _SECONDARY, "label": choice.label[:_MAX_LABEL_CHARS], "custom_id": choice.action}
+        for choice in choices
+    ]
+    return [{"type": _ROW, "components": buttons[at : at + _PER_ROW]} for at in range(0, len(buttons), _PER_ROW)]
+
+
+def _number(written: str) -> int | None:
+    """None for what else can be replied to: a reaction has an id of its own kind."""
+    return int(written) if written.isascii() and written.isdecimal() and written != "0" else None

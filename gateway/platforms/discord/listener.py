@@ -1,0 +1,333 @@
+"""One run's ear: what discord.py tells us becomes events of channels, and is taken in order."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import discord
+import structlog
+from discord.http import Route
+
+from gateway.clock import now_ms
+from gateway.errors import PlatformUnavailable
+from gateway.messages import InboundMessage, Sender, SessionKey
+from gateway.platforms.base import Inlet
+from gateway.platforms.discord.channels import Channels, Event, Gone, HistoryPage
+from gateway.platforms.discord.errors import NETWORK, is_closed_to_us, is_gone, reading_problem, what_happened
+from gateway.platforms.discord.identifies import CHANNEL as IDENTIFIES
+from gateway.platforms.discord.identifies import Identifies
+from gateway.platforms.discord.parsing import (
+    DiscordIdentity,
+    Interaction,
+    acted,
+    deleted,
+    edited,
+    in_thread,
+    reacted,
+    said,
+    thread_name,
+)
+from gateway.platforms.discord.transport import PAGE, DiscordTransport, GuildReadable, Handler, Readable
+
+log = structlog.get_logger()
+
+Say = Callable[[Interaction], Awaitable[None]]
+
+_MAX_UNANSWERED = 100
+_ANSWER_SECONDS = 5.0
+_REMEMBERED_MESSAGES = 2_000  # who wrote them and where they belong, for what happens to them later
+_FEW_SESSIONS = 50  # when Discord says that so many may still be begun, we wait until there are more
+_LONG_WAIT_SECONDS = 3_600.0
+_THREAD_TRIES = 3
+_THREAD_ARCHIVED_AFTER_MINUTES: Literal[1440] = 1440
+_THREAD_EXISTS = 160004
+_EPHEMERAL = 1 << 6
+_MESSAGE, _NOTHING_NEW = 4, 6  # kinds of answers to an interaction
+
+
+class DiscordListener:
+    def __init__(
+        self,
+        line: DiscordTransport,
+        me: DiscordIdentity,
+        inlet: Inlet,
+        background: asyncio.TaskGroup,
+        *,
+        own_threads: bool,
+    ) -> None:
+        self._line = line
+        self._me = me
+        self._inlet = inlet
+        self._background = background
+        self._own_threads = own_threads
+        self._channels = Channels(
+            inlet, background, account=me.account, read=self._read, open_thread=self._in_thread_of_its_own
+        )
+        self._is_begun = False
+        self._newest = 0  # of all that was seen before this connection
+        self._fetched: dict[int, Readable] = {}
+        self._first_heard: dict[int, int] = {}  # new direct channels to be read, and the message that showed them to us
+        self._known: OrderedDict[int, tuple[SessionKey, Sender]] = OrderedDict()
+        self._answers: set[asyncio.Task[None]] = set()
+        handlers: dict[str, Handler] = {
+            "frame": self._on_frame,
+            "connect": self._on_connect,
+            "resumed": self._on_resumed,
+            "ready": self._on_ready,
+            "guild_available": self._on_guild,
+            "guild_join": self._on_guild,
+            "message": self._on_message,
+            "raw_message_edit": self._on_edit,
+            "raw_message_delete": self._on_delete,
+            "raw_bulk_message_delete": self._on_bulk_delete,
+            "raw_reaction_add": self._on_reaction,
+            "raw_reaction_remove": self._on_reaction,
+            "interaction": self._on_interaction,
+        }
+        line.handlers = handlers
+
+    async def listen(self) -> None:
+        """Until cancelled. Raises PlatformUnavailable, StoreUnavailable, or what discord.py raises."""
+        await self._channels.load()
+        # Even before a session of the last run is resumed: what came then may not have been taken.
+        self._expect_gaps()
+        gateway, limit = await self._line.find_gateway()
+        left, reset_ms = limit.get("remaining"), limit.get("reset_after")
+        if isinstance(left, int) and left < _FEW_SESSIONS and not self._line.can_resume:
+            wait = reset_ms / 1000 if isinstance(reset_ms, int) else _LONG_WAIT_SECONDS
+            raise PlatformUnavailable(
+                f"Discord lets the bot connect only {left} more times today; waiting, so that the token stays good",
+                retry_after=min(wait, _LONG_WAIT_SECONDS),
+            )
+        await self._line.listen(gateway, self._before_identify)
+
+    async def _before_identify(self) -> None:
+        counted = Identifies.written(await self._inlet.cursor(IDENTIFIES))
+        if wait := counted.wait_seconds(now_ms()):
+            raise PlatformUnavailable(
+                f"connected {counted.count} times today already; waiting, since Discord resets the token at 1,000",
+                retry_after=wait,
+            )
+        await self._inlet.accept([], counted.one_more(now_ms()).cursor)
+
+    # Being connected.
+
+    def _on_frame(self, _: object) -> None:
+        self._inlet.heard()
+
+    def _on_connect(self) -> None:
+        self._inlet.heard()
+        self._is_begun = True
+        self._expect_gaps()
+
+    def _on_resumed(self) -> None:
+        """Discord has sent again what was missed; to a run that was not there before the history matters too."""
+        self._inlet.heard()
+        if not self._is_begun:
+            self._is_begun = True
+            for guild in self._line.guilds:
+                self._on_guild(guild)
+            self._on_ready()
+
+    def _expect_gaps(self) -> None:
+        self._newest = max(self._channels.seen.values(), default=0)
+        self._fetched.clear()
+        self._channels.fall_behind(list(self._channels.seen))
+
+    def _on_guild(self, guild: discord.Guild) -> None:
+        for channel in (*guild.channels, *guild.threads):
+            if isinstance(channel, GuildReadable) and _may_see(channel, guild.get_member(self._me.id)):
+                self._look_at(channel)
+
+    def _look_at(self, channel: GuildReadable) -> None:
+        last, seen = channel.last_message_id or channel.id, self._channels.seen.get(channel.id)
+        if seen is not None:
+            if last > seen:
+                self._channels.catch_up(channel.id)
+            else:
+                self._channels.is_current(channel.id)
+        elif self._newest and channel.id >= self._newest:  # made while we were away: all that was said there is new
+            self._channels.catch_up(channel.id, after=channel.id)
+        else:
+            self._channels.put(channel.id, Event(mark=last))
+
+    def _on_ready(self) -> None:
+        """The guilds are there; what else we have seen are direct messages and threads that were archived."""
+        for channel in list(self._channels.seen):
+            if self._line.get_channel(channel) is None:
+                self._channels.catch_up(channel)
+
+    # What happens.
+
+    def _on_message(self, message: discord.Message) -> None:
+        event = self._event(message)
+        if not event.messages:
+            return
+        channel = message.channel.id
+        if event.messages[0].key.kind == "dm" and channel not in self._channels.seen:
+            # Discord does not list direct channels: something may have been said here while nobody listened.
+            self._first_heard[channel] = message.id
+            self._channels.catch_up(channel, after=0)
+        self._channels.put(channel, event)
+
+    def _event(self, message: discord.Message) -> Event:
+        words = said(message, self._me)
+        if words is None:
+            return Event(mark=message.id)
+        name = thread_name(message, self._me) if self._own_threads else ""
+        self._remember(message.id, words)
+        return Event(messages=(words,), mark=message.id, opens_thread=name)
+
+    def _on_edit(self, event: discord.RawMessageUpdateEvent) -> None:
+        words = edited(event.message, self._me)
+        if words is not None:
+            key, _ = self._known.get(event.message_id, (words.key, None))
+            self._channels.put(event.channel_id, Event(messages=(replace(words, key=key),)))
+
+    def _on_delete(self, event: discord.RawMessageDeleteEvent) -> None:
+        self._forget(event.channel_id, event.message_id)
+
+    def _on_bulk_delete(self, event: discord.RawBulkMessageDeleteEvent) -> None:
+        for message_id in sorted(event.message_ids):
+            self._forget(event.channel_id, message_id)
+
+    def _forget(self, channel: int, message_id: int) -> None:
+        if known := self._known.pop(message_id, None):
+            self._channels.put(channel, Event(messages=(deleted(message_id, *known, at_ms=now_ms()),)))
+
+    def _on_reaction(self, event: discord.RawReactionActionEvent) -> None:
+        key, _ = self._known.get(event.message_id, (None, None))
+        channel = self._line.get_channel(event.channel_id)
+        words = reacted(event, self._me, channel, key=key, at_ms=now_ms())
+        if words is not None:
+            self._channels.put(event.channel_id, Event(messages=(words,)))
+
+    def _on_interaction(self, interaction: Interaction) -> None:
+        words = acted(interaction, self._me)
+        if words is not None and interaction.channel_id is not None:
+            answer = self._say_pressed if words.kind == "button" else self._say_heard
+            event = Event(messages=(words,), then=lambda: self._answer(answer, interaction))
+            self._channels.put(interaction.channel_id, event, apart=True)
+
+    def _remember(self, message_id: int, message: InboundMessage) -> None:
+        self._known[message_id] = message.key, message.sender
+        while len(self._known) > _REMEMBERED_MESSAGES:
+            self._known.popitem(last=False)
+
+    # What was missed.
+
+    async def _read(self, channel_id: int, after: int) -> HistoryPage | None:
+        first = self._first_heard.get(channel_id)
+        try:
+            if first is None:
+                found = await self._line.history(channel_id, after)
+            else:
+                found = await self._line.unanswered(channel_id, self._me.id, after=after, before=first)
+            # Asked for second: most direct channels hold nothing new.
+            channel = await self._channel(channel_id) if found else None
+        except (discord.DiscordException, *NETWORK) as error:
+            if is_closed_to_us(error):
+                self._first_heard.pop(channel_id, None)
+                return None
+            if is_gone(error) and not any(guild.unavailable for guild in self._line.guilds):
+                self._first_heard.pop(channel_id, None)
+                raise Gone from error
+            raise reading_problem(error) from error
+        events: list[Event] = []
+        if channel is not None:
+            messages = (self._line.message(channel, raw) for raw in found)
+            events = [Event(mark=one) if isinstance(one, int) else self._event(one) for one in messages]
+        if first is not None:
+            del self._first_heard[channel_id]
+            self._fetched.pop(channel_id, None)
+            return HistoryPage(events=(*events, Event(mark=first - 1)), has_more=False)  # the rest comes live
+        has_more = len(events) == PAGE
+        if not has_more:
+            self._fetched.pop(channel_id, None)
+        return HistoryPage(events=events, has_more=has_more)
+
+    async def _channel(self, channel_id: int) -> Readable | None:
+        channel = self._fetched.get(channel_id) or await self._line.find_channel(channel_id)
+        if channel is not None and self._line.get_channel(channel_id) is None:
+            self._fetched[channel_id] = channel  # until its last page
+        return channel
+
+    # Conversations in threads of their own.
+
+    async def _in_thread_of_its_own(self, event: Event) -> Event:
+        if not event.opens_thread:
+            return event
+        [message] = event.messages
+        if not await self._inlet.serves(message):
+            return replace(event, opens_thread="")
+        if not await self._opened(int(message.key.chat), event.mark, event.opens_thread):
+            return replace(event, opens_thread="")
+        moved = in_thread(message, event.opens_thread)
+        self._remember(event.mark, moved)
+        self._channels.put(event.mark, Event(mark=event.mark))  # from here on it is read when we were away
+        return replace(event, messages=(moved,), opens_thread="")
+
+    async def _opened(self, channel: int, message: int, name: str) -> bool:
+        for _ in range(_THREAD_TRIES):
+            try:
+                await self._line.http.start_thread_with_message(
+                    channel, message, name=name, auto_archive_duration=_THREAD_ARCHIVED_AFTER_MINUTES
+                )
+                return True
+            except discord.HTTPException as error:
+                if error.code == _THREAD_EXISTS:
+                    return True
+                log.info("no thread opened", account=self._me.account, channel=channel, problem=error.code)
+                return False
+            except (discord.DiscordException, *NETWORK) as error:
+                log.info("no thread opened", account=self._me.account, channel=channel, problem=what_happened(error))
+        return False
+
+    # Telling Discord that an interaction was taken.
+
+    def _answer(self, say: Say, interaction: Interaction) -> None:
+        """Nobody waits for it."""
+        if len(self._answers) < _MAX_UNANSWERED:
+            task = self._background.create_task(self._answered(say, interaction), name="answer an interaction")
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
+
+    async def _answered(self, say: Say, interaction: Interaction) -> None:
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await say(interaction)
+        except (discord.DiscordException, *NETWORK) as error:
+            log.debug("interaction left unanswered", account=self._me.account, problem=what_happened(error))
+
+    async def _say_pressed(self, interaction: Interaction) -> None:
+        await self._call_back(interaction, {"type": _NOTHING_NEW})
+
+    async def _say_heard(self, interaction: Interaction) -> None:
+        """Something only the sender sees, and only until the answer comes as an ordinary message."""
+        await self._call_back(interaction, {"type": _MESSAGE, "data": {"content": "…", "flags": _EPHEMERAL}})
+        await self._line.http.request(
+            Route(
+                "DELETE",
+                "/webhooks/{webhook_id}/{webhook_token}/messages/@original",
+                webhook_id=interaction.application_id,
+                webhook_token=interaction.token,
+            )
+        )
+
+    async def _call_back(self, interaction: Interaction, answer: dict[str, Any]) -> None:
+        route = Route(
+            "POST",
+            "/interactions/{webhook_id}/{webhook_token}/callback",
+            webhook_id=interaction.id,
+            webhook_token=interaction.token,
+        )
+        await self._line.http.request(route, json=answer)
+
+
+def _may_see(channel: GuildReadable, member: discord.Member | None) -> bool:
+    try:
+        return member is None or channel.permissions_for(member).read_messages
+    except discord.ClientException:  # a thread of a channel that we do not see
+        return False

@@ -1,0 +1,325 @@
+"""What a Discord message holds, as our parts: words, files by reference, and what it quotes. Pure."""
+
+import mimetypes
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import discord
+
+from gateway.messages import InboundMessage, Media, MediaKind, Part, Quote, Sender, SessionKey, Text, text_of
+from gateway.platforms.text import one_line
+from tools.content import encodable
+
+_MAX_QUOTE_CHARS = 1_000
+_FAMILIES: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
+_MARK = re.compile(
+    r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|/(?P<command>[^:<>\n]+):\d+|a?:(?P<emoji>\w+):\d+)>"
+)
+_CALLED = re.compile(r"\s*(?P<name><@!?(?P<id>\d+)>)")
+# Discord sends what begins with a slash as it is where no slash command has that name.
+_COMMAND = re.compile(r"\s*(?:<@!?(?P<called>\d+)>\s*)?(?P<command>/[a-z].*)", re.IGNORECASE | re.DOTALL)
+
+
+def parts_of(message: discord.Message, me: int) -> tuple[Part, ...]:
+    """What it quotes, then what it says, then what is attached. Empty where there is nothing that we could read."""
+    content = content_of(message, me)
+    return (*_reply(message), *content) if content else ()
+
+
+def content_of(message: discord.Message, me: int = 0) -> tuple[Part, ...]:
+    return (
+        *_forwarded(message),
+        *_words(_readable(command_in(message.content, me) or message.content, message)),
+        *_attached(message.attachments),
+        *_described(message.stickers, message.embeds, message.poll),
+    )
+
+
+def command_in(content: str, me: int) -> str:
+    """What is said as a command, without our name if it stands before; empty where nothing is."""
+    found = _COMMAND.match(content)
+    return found["command"] if found and found["called"] in (None, str(me)) else ""
+
+
+def called(message: discord.Message, me: int) -> str:
+    """Our name as its words begin with it; empty where they do not."""
+    found = _CALLED.match(message.content)
+    return _readable(found["name"], message) if found and int(found["id"]) == me else ""
+
+
+def replied_to(message: discord.Message) -> discord.MessageReference | None:
+    reference = message.reference
+    return reference if reference is not None and message.type is discord.MessageType.reply else None
+
+
+def _reply(message: discord.Message) -> tuple[Quote, ...]:
+    reference = replied_to(message)
+    if reference is None or not isinstance(reference.resolved, discord.Message):
+        return ()
+    quoted = reference.resolved
+    return (Quote(author=one_line(quoted.author.display_name), text=text_of(content_of(quoted))[:_MAX_QUOTE_CHARS]),)
+
+
+def _forwarded(message: discord.Message) -> tuple[Part, ...]:
+    """Discord does not tell whose words they were."""
+    parts: list[Part] = []
+    for snapshot in message.message_snapshots:
+        words = _readable(snapshot.content, message)
+        described = _described(snapshot.stickers, snapshot.embeds, None)
+        text = text_of((Text(text=words), *described))
+        parts += [Quote(how="forwarded from", text=text), *_attached(snapshot.attachments)]
+    return tuple(parts)
+
+
+def _words(text: str) -> tuple[Text, ...]:
+    return (Text(text=text),) if text.strip() else ()
+
+
+def _readable(content: str, message: discord.Message) -> str:
+    """Names where Discord writes ids."""
+    names = {user.id: user.display_name for user in message.mentions}
+    guild = message.guild
+
+    def name(found: re.Match[str]) -> str:
+        shown = ""
+        if user := found["user"]:
+            known = names.get(int(user)) or getattr(guild and guild.get_member(int(user)), "display_name", "")
+            shown = f"@{known}" if known else ""
+        elif (role_id := found["role"]) and guild and (role := guild.get_role(int(role_id))):
+            shown = f"@{role.name.removeprefix('@')}"
+        elif (channel_id := found["channel"]) and guild and (place := guild.get_channel_or_thread(int(channel_id))):
+            shown = f"#{place.name}"
+        elif command := found["command"]:
+            shown = f"/{command}"
+        elif emoji := found["emoji"]:
+            shown = f":{emoji}:"
+        return one_line(shown) or found[0]
+
+    return encodable(_MARK.sub(name, content) if "<" in content else content)
+
+
+def _attached(attachments: Sequence[discord.Attachment]) -> list[Media]:
+    return [_media(attachment) for attachment in attachments]
+
+
+def _media(attachment: discord.Attachment) -> Media:
+    name = one_line(attachment.filename)
+    mime = (attachment.content_type or "").partition(";")[0].strip() or mimetypes.guess_type(name)[0] or ""
+    return Media(
+        kind=_FAMILIES.get(mime.partition("/")[0], "file"),
+        name=name,
+        mime=one_line(mime) or "application/octet-stream",
+        size_bytes=attachment.size,
+        reference=attachment.url,
+    )
+
+
+def _described(
+    stickers: Sequence[discord.StickerItem], embeds: Sequence[discord.Embed], poll: discord.Poll | None
+) -> list[Text]:
+    """What is neither words nor a file, for a reader who cannot see it. A preview of a link is left out."""
+    found = [f"sticker {sticker.name}" for sticker in stickers]
+    found += [f"embed {_embed_words(embed)}" for embed in embeds if embed.type == "rich"]
+    if poll is not None:
+        found.append(f"poll: {poll.question} {' / '.join(answer.text for answer in poll.answers)}")
+    return [Text(text=f"[{' '.join(encodable(each).split())[:_MAX_QUOTE_CHARS]}]") for each in found]
+
+
+def _embed_words(embed: discord.Embed) -> str:
+    fields = [f"{field.name}: {field.value}" for field in embed.fields]
+    return " / ".join(filter(None, (embed.title, embed.description, *fields, embed.footer.text, embed.url)))
+
+
+OPTION = "text"
+"""The one argument of our slash commands."""
+
+_EPOCH_MS = 1_420_070_400_000
+_CUT_BY_HAND = 1_950  # a text so long is the first piece of one that did not fit
+_MAX_THREAD_NAME_CHARS = 80
+_WRITTEN_BY_SOMEBODY = (
+    discord.MessageType.default,
+    discord.MessageType.reply,
+    discord.MessageType.chat_input_command,
+    discord.MessageType.context_menu_command,
+)
+_MENTION = re.compile(r"<@[!&]?\d+>")
+
+Interaction = discord.Interaction[Any]
+Place = discord.abc.GuildChannel | discord.Thread | discord.abc.PrivateChannel | discord.PartialMessageable | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscordIdentity:
+    """The bot that hears."""
+
+    account: str
+    id: int
+    name: str
+    commands: frozenset[str] = frozenset()  # by which we know that a command is meant for us
+
+
+def said(message: discord.Message, me: DiscordIdentity) -> InboundMessage | None:
+    """None for our own, for what only Discord itself says, and for what holds nothing that we could read."""
+    if message.author.id == me.id or message.type not in _WRITTEN_BY_SOMEBODY:
+        return None
+    parts = parts_of(message, me.id)
+    if not parts:
+        return None
+    reference = replied_to(message)
+    return InboundMessage(
+        key=key_of(me, message.channel.id, message.channel, in_guild=_in_guild(message)),
+        message_id=str(message.id),
+        sender=_sender(message.author, is_bot=message.author.bot or message.webhook_id is not None),
+        parts=parts,
+        sent_ms=ms_of(message.id),
+        about=str(reference.message_id or "") if reference is not None else "",
+        addressed=_is_addressed(message, me),
+        more_follows=len(message.content) >= _CUT_BY_HAND,
+        place_name=place_name(message.channel),
+        called=called(message, me.id),
+    )
+
+
+def edited(message: discord.Message, me: DiscordIdentity) -> InboundMessage | None:
+    """None for a change that nobody made by editing, such as the preview of a link."""
+    said_now = said(message, me)
+    if message.edited_at is None or said_now is None:
+        return None
+    at_ms = int(message.edited_at.timestamp() * 1000)
+    return replace(said_now, kind="edit", sent_ms=at_ms, edited_ms=at_ms, more_follows=False)
+
+
+def deleted(message_id: int, key: SessionKey, sender: Sender, *, at_ms: int) -> InboundMessage:
+    """Discord does not tell who deleted it: whoever wrote it counts."""
+    return InboundMessage(
+        key=key,
+        message_id=str(message_id),
+        kind="deletion",
+        sender=sender,
+        parts=(Text(text="deleted"),),
+        sent_ms=at_ms,
+        about=str(message_id),
+        addressed=key.kind == "dm",
+    )
+
+
+def reacted(
+    event: discord.RawReactionActionEvent, me: DiscordIdentity, channel: Place, *, key: SessionKey | None, at_ms: int
+) -> InboundMessage | None:
+    """`key` is that of the message, where it is known."""
+    if event.user_id == me.id:
+        return None
+    emoji = f":{event.emoji.name}:" if event.emoji.id is not None else str(event.emoji.name)
+    removed = event.event_type == "REACTION_REMOVE"
+    is_dm = event.guild_id is None
+    member = event.member
+    return InboundMessage(
+        key=key or key_of(me, event.channel_id, channel, in_guild=not is_dm),
+        message_id=f"{event.message_id}:{event.user_id}:{at_ms}",
+        kind="reaction",
+        sender=_sender(member, is_bot=member.bot) if member is not None else Sender(id=str(event.user_id)),
+        parts=(Text(text=encodable(f"removed {emoji}" if removed else emoji)),),
+        sent_ms=at_ms,
+        about=str(event.message_id),
+        addressed=is_dm or event.message_author_id == me.id,
+        place_name=place_name(channel),
+    )
+
+
+def acted(interaction: Interaction, me: DiscordIdentity) -> InboundMessage | None:
+    """A pressed button, or a slash command as if it had been typed; None for what we do not offer."""
+    if interaction.channel_id is None or interaction.data is None:
+        return None
+    data: Mapping[str, Any] = dict(interaction.data)
+    message = InboundMessage(
+        key=key_of(me, interaction.channel_id, interaction.channel, in_guild=interaction.guild_id is not None),
+        message_id=str(interaction.id),
+        sender=_sender(interaction.user, is_bot=interaction.user.bot),
+        parts=(),
+        sent_ms=ms_of(interaction.id),
+        place_name=place_name(interaction.channel),
+    )
+    if interaction.type is discord.InteractionType.component and interaction.message is not None:
+        action = Text(text=encodable(str(data["custom_id"])))
+        return replace(message, kind="button", parts=(action,), about=str(interaction.message.id))
+    if interaction.type is discord.InteractionType.application_command:
+        words = " ".join(str(option.get("value", "")) for option in data.get("options", ()))
+        return replace(message, parts=(Text(text=encodable(f"/{data['name']} {words}").strip()),))
+    return None
+
+
+def thread_name(message: discord.Message, me: DiscordIdentity) -> str:
+    """Of the thread that this message begins where each conversation has one of its own; empty where it begins none."""
+    if not isinstance(message.channel, discord.TextChannel) or message.author.bot or not _mentions(message, me):
+        return ""
+    if command_in(message.content, me.id):
+        return ""  # it is about the channel
+    return one_line(_MENTION.sub("", message.content))[:_MAX_THREAD_NAME_CHARS].strip() or "Conversation"
+
+
+def in_thread(message: InboundMessage, name: str) -> InboundMessage:
+    """A thread has the id of the message that it begins with."""
+    key = replace(message.key, kind="thread", chat=message.message_id, within=message.key.chat)
+    return replace(message, key=key, place_name=name)
+
+
+def key_of(me: DiscordIdentity, channel_id: int, channel: Place, *, in_guild: bool) -> SessionKey:
+    platform, _, account = me.account.partition("@")
+    kind = "channel"
+    if not in_guild:
+        kind = "dm"
+    elif not isinstance(channel, discord.abc.GuildChannel):
+        kind = "thread"  # all other channels of a guild are known to us
+    within = str(channel.parent_id) if isinstance(channel, discord.Thread) else ""
+    return SessionKey(platform=platform, account=account, kind=kind, chat=str(channel_id), within=within)
+
+
+def place_name(channel: Place) -> str:
+    if not isinstance(channel, discord.abc.GuildChannel | discord.Thread):
+        return ""
+    mark = "" if isinstance(channel, discord.Thread) else "#"
+    return one_line(f"{channel.guild.name} {mark}{channel.name}")
+
+
+def ms_of(snowflake: int) -> int:
+    """When it was made: every id tells."""
+    return (snowflake >> 22) + _EPOCH_MS
+
+
+def snowflake_at(at_ms: int) -> int:
+    return max(0, at_ms - _EPOCH_MS) << 22
+
+
+def _sender(user: discord.abc.User, *, is_bot: bool) -> Sender:
+    return Sender(id=str(user.id), name=one_line(user.display_name), is_bot=is_bot)
+
+
+def _in_guild(message: discord.Message) -> bool:
+    return message.guild is not None or not isinstance(message.channel, discord.DMChannel)
+
+
+def _is_addressed(message: discord.Message, me: DiscordIdentity) -> bool:
+    if not _in_guild(message):
+        return True
+    if message.message_snapshots:
+        return False  # whoever wrote it spoke elsewhere
+    reference = replied_to(message)
+    quoted = reference.resolved if reference is not None else None
+    if isinstance(quoted, discord.Message) and quoted.author.id == me.id:
+        return True
+    if isinstance(message.channel, discord.Thread) and message.channel.owner_id == me.id:
+        return True
+    return _mentions(message, me) or _is_our_command(message.content, me)
+
+
+def _is_our_command(content: str, me: DiscordIdentity) -> bool:
+    name, *_ = command_in(content, me.id).split(maxsplit=1) or [""]
+    return name.removeprefix("/").lower() in me.commands
+
+
+def _mentions(message: discord.Message, me: DiscordIdentity) -> bool:
+    if me.id in message.raw_mentions:
+        return True
+    return any(role.tags is not None and role.tags.bot_id == me.id for role in message.role_mentions)

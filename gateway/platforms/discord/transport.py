@@ -1,0 +1,294 @@
+"""discord.py as we need it: any server, an end to every wait, no caches, and one connection to the gateway that we own.
+
+This is the only file that knows the insides of discord.py (2.7).
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import aiohttp
+import discord
+import structlog
+from discord.gateway import DiscordWebSocket, ReconnectWebSocket
+from discord.http import HTTPClient, Route
+from discord.state import ConnectionState
+from yarl import URL
+
+from gateway.errors import PlatformUnavailable
+from gateway.platforms.discord.errors import NETWORK, making_sense
+from gateway.platforms.transport import read_at_most
+
+log = structlog.get_logger()
+
+Wire = dict[str, Any]
+Handler = Callable[..., None]
+GuildReadable = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
+Readable = GuildReadable | discord.DMChannel
+
+PAGE = 100  # messages that Discord gives at once
+_MAX_UNANSWERED = 50  # messages read from a direct channel that is new to us
+
+_CONNECT_SECONDS, _READ_SECONDS = 10.0, 20.0
+_IDLE_SECONDS = 15.0  # shorter than any server's: a request on a line that was just closed would be in doubt
+_LONGEST_RATE_WAIT_SECONDS = 30.0  # the least that discord.py lets one ask for; longer ones are told to the caller
+# Heartbeats are answered every 41 seconds. A line that is silent for longer is resumed, and when that fails within
+# these seconds too, given up, all before the minute is over in which a dead line must be noticed.
+_SILENT_SECONDS, _RESUME_SECONDS = 47.0, 9.0
+_OPEN_SECONDS = 20.0
+_CLOSE_SECONDS = 2.0
+_GUILDS_QUIET_SECONDS = 0.5  # after which all guilds are taken to be there
+_MANY_REOPENINGS, _IN_SECONDS = 5, 60.0
+_GOODBYE, _BACK_SOON = 1000, 4000  # with the first Discord forgets the session
+_RESUMABLE_SECONDS = 600.0  # longer than Discord keeps a session
+_NEW_SESSION_SECONDS = (1.0, 5.0)  # Discord's wish, after a session was ended by it
+
+
+class Requests(HTTPClient):
+    def __init__(self, api_url: str, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop, max_ratelimit_timeout=_LONGEST_RATE_WAIT_SECONDS)
+        self._api_url = api_url.rstrip("/")
+
+    async def request(self, route: Route, **options: Any) -> Any:
+        route.url = self._api_url + route.url.removeprefix(Route.BASE)
+        timeout = aiohttp.ClientTimeout(
+            total=_CONNECT_SECONDS + _READ_SECONDS, connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS
+        )
+        try:
+            with making_sense():
+                return await super().request(route, **{"timeout": timeout, **options})
+        except asyncio.CancelledError:
+            # Whoever waits for a global rate limit holds up all others, and would for ever when it is cancelled.
+            self._global_over.set()
+            raise
+
+    async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
+        # In place of the inherited one, which waits for half a minute until a dead line says goodbye.
+        return await self.session.ws_connect(
+            url,
+            max_msg_size=0,
+            timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
+            autoclose=False,
+            headers={"User-Agent": self.user_agent},
+            compress=compress,
+        )
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        session: aiohttp.ClientSession = self._HTTPClient__session  # type: ignore[attr-defined]
+        return session
+
+
+class DiscordSocket(DiscordWebSocket):
+    async def received_message(self, msg: Any, /) -> None:
+        self._dispatch("frame", self)
+        await super().received_message(msg)
+
+
+class DiscordTransport(discord.Client):
+    """Holds what one run needs. Events go to `handlers` as they come, in order and without a task for each."""
+
+    http: Requests
+
+    def __init__(self, api_url: str) -> None:
+        # It speaks of voice, and of rate limits that we tell ourselves; at lower levels of messages and tokens.
+        logging.getLogger("discord").setLevel(logging.ERROR)
+        discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
+        self.handlers: Mapping[str, Handler] = {}
+        self._api_url = api_url
+        self._socket: DiscordSocket | None = None
+        self._is_established = False
+        self._reopened: deque[float] = deque(maxlen=_MANY_REOPENINGS)
+        self._holders = 0
+        self._lost: DiscordSocket | None = None  # its session may be taken up again
+        self._lost_at = 0.0
+        super().__init__(
+            intents=_INTENTS,
+            max_messages=None,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            chunk_guilds_at_startup=False,
+            heartbeat_timeout=_SILENT_SECONDS,
+            guild_ready_timeout=_GUILDS_QUIET_SECONDS,
+        )
+        state = self._connection
+        state.parsers = {event: _contained(event, parser) for event, parser in state.parsers.items()}
+
+    def _get_state(self, **options: Any) -> ConnectionState[Any]:
+        self.http = Requests(self._api_url, self.loop)
+        return super()._get_state(**options)
+
+    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
+        if event == "frame":
+            self._socket = args[0]
+            if not self._is_established:
+                return  # whoever greets us need not know us
+        elif event in ("connect", "resumed"):
+            self._is_established, self._lost = True, None
+        handler = self.handlers.get(event)
+        if handler is not None:
+            _contained(event, handler)(*args, **kwargs)
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator["DiscordTransport"]:
+        """Whoever leaves last closes it: a send that is under way when listening fails may still get its answer."""
+        self._holders += 1
+        try:
+            yield self
+        finally:
+            self._holders -= 1
+            if not self._holders:
+                await self.close()
+
+    @property
+    def can_resume(self) -> bool:
+        return self._lost is not None and time.monotonic() - self._lost_at < _RESUMABLE_SECONDS
+
+    async def sign_in(self, token: str) -> None:
+        """Also once more, after it was closed: what is known of guilds and of the session is still there."""
+        if self.user is not None and not self.is_closed():
+            return  # a send of the last run still holds it
+        if self._closing_task is not None:
+            await self._closing_task
+            self._closing_task = None
+        self.http.connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS)
+        await self._async_setup_hook()
+        with making_sense():
+            await self.login(token)
+
+    async def find_gateway(self) -> tuple[URL, Wire]:
+        """Its address, and how many sessions may still be begun."""
+        with making_sense():
+            found = await self.http.request(Route("GET", "/gateway/bot"))
+            return URL(found["url"]), dict(found["session_start_limit"])
+
+    async def listen(self, gateway: URL, before_identify: Callable[[], Awaitable[None]]) -> None:
+        """Until cancelled. What Discord lets be resumed is, if need be by the next call; the rest is raised."""
+        old = self._lost if self.can_resume else None
+        try:
+            while True:
+                socket = None
+                try:
+                    with making_sense():
+                        socket = await self._open(gateway, old, before_identify)
+                        old = None
+                        while True:
+                            await socket.poll_event()
+                except ReconnectWebSocket as wish:
+                    if socket is None:
+                        raise ConnectionResetError("hung up without a greeting") from wish
+                    self._check_steady()
+                    if wish.resume and socket.session_id is not None:
+                        old = socket
+                    else:
+                        self._lost = None
+                        await asyncio.sleep(random.uniform(*_NEW_SESSION_SECONDS))  # noqa: S311
+        except NETWORK:
+            if old is not None and old is not self._lost:
+                self._lost, self._lost_at = old, time.monotonic()
+            raise
+        finally:
+            self.handlers = {}  # nobody is there any more, and discord.py's own task may outlive its cancelling
+            if self._connection._ready_task is not None:
+                self._connection._ready_task.cancel()
+                with suppress(AttributeError):
+                    del self._connection._ready_state  # else guilds that come later would wait in it for ever
+            await self._hang_up(_GOODBYE if self._lost is None else _BACK_SOON)
+
+    async def _open(
+        self, gateway: URL, old: DiscordSocket | None, before_identify: Callable[[], Awaitable[None]]
+    ) -> DiscordSocket:
+        await self._hang_up(_BACK_SOON)
+        if old is None:
+            await before_identify()
+            async with asyncio.timeout(_OPEN_SECONDS):
+                return await DiscordSocket.from_client(self, initial=True, gateway=gateway)
+        async with asyncio.timeout(_RESUME_SECONDS):
+            return await DiscordSocket.from_client(
+                self, gateway=old.gateway, session=old.session_id, sequence=old.sequence, resume=True
+            )
+
+    def _check_steady(self) -> None:
+        self._reopened.append(time.monotonic())
+        if len(self._reopened) == _MANY_REOPENINGS and self._reopened[-1] - self._reopened[0] < _IN_SECONDS:
+            raise PlatformUnavailable("the connection to Discord breaks again and again")
+
+    async def _hang_up(self, code: int) -> None:
+        socket, self._socket = self._socket, None
+        self._is_established = False
+        if socket is not None:
+            with suppress(*NETWORK):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await socket.close(code)  # ends its thread too
+
+    # What is asked over REST.
+
+    async def find_channel(self, channel_id: int) -> Readable | None:
+        """None where nobody can read. A direct channel, or a thread that was archived, has to be asked for."""
+        channel = self.get_channel(channel_id)
+        if channel is None:
+            try:
+                with making_sense():
+                    channel = await self.fetch_channel(channel_id)
+            except discord.InvalidData:
+                return None
+        return channel if isinstance(channel, Readable) else None
+
+    async def history(self, channel_id: int, after: int) -> list[Any]:
+        """The next page after a message, oldest first, for `message`."""
+        with making_sense():
+            return sorted(await self.http.logs_from(channel_id, PAGE, after=after), key=_id)
+
+    async def unanswered(self, channel_id: int, me: int, *, after: int, before: int) -> list[Any]:
+        """Return the messages between two that none of ours follows, a few at most, oldest first, for `message`."""
+        with making_sense():
+            found = sorted(await self.http.logs_from(channel_id, _MAX_UNANSWERED, before=before), key=_id)
+            ours = max((_id(raw) for raw in found if _id(raw["author"]) == me), default=0)
+            return [raw for raw in found if _id(raw) > max(ours, after)]
+
+    def message(self, channel: Readable, raw: Any) -> discord.Message | int:
+        """Its id alone where it cannot be understood."""
+        try:
+            return discord.Message(state=self._connection, channel=channel, data=raw)
+        # Contained, as below: one that discord.py chokes on must not hold up the others.
+        except Exception as error:  # noqa: BLE001
+            log.error("message skipped", channel=channel.id, problem=type(error).__name__)
+            return _id(raw)
+
+    async def download(self, address: str, max_bytes: int) -> bytes | None:
+        """None when there is more than that. Raises aiohttp's errors, for another status too."""
+        timeout = aiohttp.ClientTimeout(total=3 * _READ_SECONDS, connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)
+        async with self.http.session.get(
+            address, timeout=timeout, allow_redirects=False, raise_for_status=True
+        ) as response:
+            return await read_at_most(response, max_bytes)
+
+
+_INTENTS = discord.Intents(
+    guilds=True,
+    guild_messages=True,
+    dm_messages=True,
+    message_content=True,
+    guild_reactions=True,
+    dm_reactions=True,
+)
+
+
+def _contained(event: str, handle: Handler) -> Handler:
+    def contained(*args: Any, **kwargs: Any) -> None:
+        try:
+            handle(*args, **kwargs)
+        # Contained: one event that discord.py or we choke on must neither stop the others nor come for ever. Its
+        # traceback is not told: the words of whoever wrote it may be in there.
+        except Exception as error:  # noqa: BLE001
+            log.error("event skipped", kind=event, problem=type(error).__name__)
+
+    return contained
+
+
+def _id(raw: Any) -> int:
+    return int(raw["id"])

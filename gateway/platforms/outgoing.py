@@ -1,0 +1,123 @@
+"""What platforms share that send files: which parts of a message are files, and few of them in memory at a time."""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from gateway.errors import DeliveryRejected, PlatformUnavailable
+from gateway.messages import Media, OutboundMessage, Part, text_of
+
+Load = Callable[[Media], Awaitable[bytes | None]]
+"""The bytes of a part, None when they are no longer kept."""
+
+UPLOAD_SECONDS = 1_200.0  # at most; delivery, which knows the size, gives up before that
+GONE = "it is no longer kept here"
+_AT_ONCE = 4
+_BUSY_SECONDS = 1.0
+
+
+def files_of(message: OutboundMessage) -> tuple[Media, ...]:
+    return tuple(part for part in message.parts if isinstance(part, Media) and _is_file(part))
+
+
+def words_beside(message: OutboundMessage) -> str:
+    """What is said beside the files; one that could not be had is told of in words."""
+    return text_of(tuple(part for part in message.parts if not _is_file(part)))
+
+
+def names_of(files: tuple[Media, ...]) -> str:
+    return ", ".join(file_name(media) for media in files)
+
+
+def file_name(media: Media) -> str:
+    """By which it is sent: one line, no path, never empty."""
+    clean = "".join(mark for mark in media.name if mark.isprintable() and mark not in '/\\"`').strip(". ")
+    return clean or media.kind
+
+
+def not_sent(media: Media, reason: str, *, mark: str = "") -> str:
+    """`mark`: what keeps a name from being read as markup."""
+    return f"{mark}{file_name(media)}{mark} could not be sent: {reason}."
+
+
+class Uploads:
+    """Each file is held as a whole while it is sent; whoever finds too many of them comes again in a moment."""
+
+    def __init__(self, load: Load | None = None, *, at_once: int = _AT_ONCE) -> None:
+        self._load = load
+        self._at_once = at_once
+        self._held = 0
+
+    @asynccontextmanager
+    async def loaded(self, media: Media | None) -> AsyncIterator[bytes | None]:
+        """Raises PlatformUnavailable instead of waiting: a send that waits is one that may be in doubt."""
+        if media is None or self._load is None:
+            yield None
+            return
+        if self._held >= self._at_once:
+            raise PlatformUnavailable("other files are being sent", retry_after=_BUSY_SECONDS)
+        self._held += 1
+        try:
+            yield await self._load(media)
+        finally:
+            self._held -= 1
+
+
+def _is_file(part: Part) -> bool:
+    return isinstance(part, Media) and bool(part.sha256) and not part.problem
+
+
+PageT = TypeVar("PageT")
+CutT = TypeVar("CutT", covariant=True)
+
+MAX_PIECES = 6  # of more than that nobody reads the first
+HEAD_UNITS = 1_500  # of a text that comes as a document
+DOCUMENT_NAME = "answer.md"
+ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
+_REMEMBERED_MESSAGES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A text that is too long for messages."""
+
+    text: str
+
+    @property
+    def content(self) -> bytes:
+        return self.text.encode(errors="replace")
+
+
+class Cut(Protocol[CutT]):
+    """Makes pages of words and files; of the same ones always the same. `needs_words`: the first must be words."""
+
+    def __call__(self, markdown: str, files: tuple[Media, ...], *, needs_words: bool) -> tuple[CutT, ...]: ...
+
+
+class Pages(Generic[PageT]):
+    """Cuts messages, and remembers the last few: a long one is asked for once for each of its pages."""
+
+    def __init__(self, cut: Cut[PageT]) -> None:
+        self._cut = cut
+        self._known: OrderedDict[str, tuple[object, tuple[PageT, ...]]] = OrderedDict()
+
+    def of(self, message: OutboundMessage, *, needs_words: bool) -> tuple[PageT, ...]:
+        said = words_beside(message), files_of(message), needs_words
+        known, pages = self._known.get(message.key, (None, ()))
+        if known != said:
+            pages = self._cut(said[0], said[1], needs_words=needs_words)
+        if len(pages) > 1:  # the others come soon
+            self._known[message.key] = said, pages
+            self._known.move_to_end(message.key)
+            while len(self._known) > _REMEMBERED_MESSAGES:
+                self._known.popitem(last=False)
+        return pages
+
+
+def piece_of(message: OutboundMessage, pages: Sequence[object]) -> int:
+    """Which of them is to be sent now. Raises DeliveryRejected where there is none."""
+    if not pages:
+        raise DeliveryRejected("it has no text")
+    return min(message.piece, len(pages) - 1)  # a version of ours that cut differently may have counted further

@@ -1,0 +1,204 @@
+"""Reads what was said while nobody listened: after every connect, after a broken line, and after a full disk."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+from gateway.clock import now_ms
+from gateway.errors import GatewayStopping, StoreUnavailable
+from gateway.messages import Cursor
+from gateway.platforms.slack.channels import SINCE, Rooms, SlackChannel, just_before
+from gateway.platforms.slack.listener import SlackListener
+from gateway.platforms.slack.web_api import Api, Refused, SlackProblem, SlackTooFast, Wire
+from gateway.policies.backoff import backoff_seconds
+
+log = structlog.get_logger()
+
+DAY_SECONDS = 24 * 3600
+_OVERLAP_SECONDS = 60  # an envelope may be late, and a later one of its channel already taken
+_PAGE = 200
+_MAX_PAGES = 5
+_TAKEN_AT_ONCE = 100
+_GONE = ("channel_not_found", "not_in_channel")
+_MAX_UNHEARD = 100  # of each kind
+_SLACKBOT = "USLACKBOT"
+_JOINED = ("channel_join", "group_join")
+
+Ask = Callable[..., Awaitable[Wire]]
+
+
+class CatchingUp:
+    def __init__(self, api: Api, rooms: Rooms, listener: SlackListener, account: str) -> None:
+        self._api = api
+        self._rooms = rooms
+        self._listener = listener
+        self._account = account
+        self._wanted = asyncio.Event()
+        self._unlisted = asyncio.Event()
+
+    def begin(self) -> None:
+        """Some room is behind, and we are connected."""
+        self._wanted.set()
+
+    def begin_anew(self) -> None:
+        """Anything may have been missed, also in conversations of which we have never heard."""
+        self._rooms.doubt_all()
+        self._unlisted.set()
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._whenever(self._wanted, self._catch_up_all), name="read what slack has kept")
+            # Apart from it: whoever is known shall not wait for that.
+            group.create_task(self._whenever(self._unlisted, self._look_for_unheard), name="list slack conversations")
+
+    async def _whenever(self, wanted: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
+        failures = 0
+        while True:
+            await wanted.wait()
+            wanted.clear()
+            try:
+                await work()
+                failures = 0
+            except GatewayStopping:
+                return
+            except (SlackProblem, StoreUnavailable) as error:
+                failures += 1
+                log.warning("catching up is put off", account=self._account, problem=str(error))
+                await asyncio.sleep(backoff_seconds(failures))
+                wanted.set()
+
+    async def _catch_up_all(self) -> None:
+        """Looked at anew after each: one that is in use and fell behind meanwhile goes before those that are not."""
+        try:
+            while behind := self._rooms.behind():
+                await self._catch_up(behind[0])
+        except (SlackProblem, StoreUnavailable):
+            self._rooms.history_fails = True
+            raise
+
+    async def _look_for_unheard(self) -> None:
+        """Somebody may have written somewhere for the first time while nobody listened: no cursor tells of that."""
+        if not self._rooms.since:
+            since = seconds_ago(0)
+            await self._listener.inlet.accept([], Cursor(channel=SINCE, value=since))
+            self._rooms.since, self._rooms.are_listed = since, True
+            return
+        listed = [*await self._listed("im"), *await self._listed("mpim")]
+        listed += [*await self._listed("private_channel"), *await self._listed("public_channel")]
+        for channel in listed:
+            self._rooms.room(channel)
+        self._rooms.are_listed = not self._unlisted.is_set()  # else something may have been missed meanwhile
+        self._wanted.set()
+
+    async def _listed(self, kind: str) -> list[str]:
+        """The conversations that we are in, the youngest first: those are where somebody writes for the first time."""
+        try:
+            found = await _pages(self._ask, "users.conversations", "channels", types=kind, exclude_archived=True)
+        except Refused as error:
+            log.warning("new conversations stay unknown", account=self._account, kind=kind, problem=str(error))
+            return []
+        young = sorted(found, key=lambda one: str(one.get("created") or ""), reverse=True)[:_MAX_UNHEARD]
+        return [str(one["id"]) for one in young if one.get("id") and one.get("user") != _SLACKBOT]
+
+    async def _catch_up(self, room: SlackChannel) -> None:
+        doubts = room.doubts
+        try:
+            count = await self._read(room)
+        except Refused as error:
+            log.warning("a channel's history stays unread", account=self._account, chat=room.id, problem=str(error))
+            count = 0
+            if error.error in _GONE:
+                await self._forget(room)
+                return
+        async with room.lock:
+            if room.doubts != doubts:
+                return
+            seen = max(room.seen, room.newest)
+            if seen != room.seen:
+                await self._listener.inlet.accept([], room.cursor(seen))
+            room.seen = seen
+            room.current.set()
+            self._rooms.history_fails = False
+        if count:
+            log.info("caught up", account=self._account, chat=room.id, messages=count)
+
+    async def _forget(self, room: SlackChannel) -> None:
+        """We are no longer in there: should we come back, it is as if for the first time."""
+        async with room.lock:
+            await self._listener.inlet.accept([], room.cursor(""))
+            room.seen = ""
+            room.current.set()
+
+    async def _read(self, room: SlackChannel) -> int:
+        day_ago = seconds_ago(DAY_SECONDS)
+        since = max(just_before(room.seen, _OVERLAP_SECONDS), day_ago, self._rooms.history_since)
+        is_dm = room.id.startswith("D")
+        # Between two people any message may have become a thread meanwhile; it tells so itself.
+        shown = await shown_since(self._ask, room.id, "", day_ago if is_dm else since)
+        since = max(since, *(str(one["ts"]) for one in shown if self._is_our_coming(one)), "")
+        count = await self._take(room, [one for one in shown if str(one["ts"]) > since])
+        # After that: what was just read may have begun threads that are ours.
+        alive = just_before(room.seen, DAY_SECONDS)
+        threads = {thread for thread, last in room.threads.items() if last > alive}
+        if is_dm:
+            threads |= {str(one["ts"]) for one in shown if str(one.get("latest_reply") or "") > since}
+        for thread in sorted(threads):
+            try:
+                answers = await shown_since(self._ask, room.id, thread, since)
+            except Refused:  # its first message was deleted
+                continue
+            count += await self._take(room, [one for one in answers if since < str(one["ts"]) != thread])
+        return count
+
+    def _is_our_coming(self, shown: Wire) -> bool:
+        """What people said before they invited us was not said to us, even where they spoke of us."""
+        return shown.get("subtype") in _JOINED and shown.get("user") == self._listener.me.user
+
+    async def _take(self, room: SlackChannel, shown: list[Wire]) -> int:
+        ordered = sorted(shown, key=lambda one: str(one["ts"]))
+        count = 0
+        for start in range(0, len(ordered), _TAKEN_AT_ONCE):
+            async with room.lock:
+                page = ordered[start : start + _TAKEN_AT_ONCE]
+                events = [{**one, "type": "message", "channel": room.id} for one in page]
+                messages = self._listener.fresh([await self._listener.read(event, room) for event in events])
+                if messages:
+                    await self._listener.accept(room, messages)
+                count += len(messages)
+        return count
+
+    async def _ask(self, method: str, **arguments: Any) -> Wire:
+        while True:
+            try:
+                return await self._api.call(method, **arguments)
+            except SlackTooFast as error:
+                await asyncio.sleep(error.seconds)
+
+
+async def shown_since(ask: Ask, channel: str, thread: str, oldest: str, **arguments: Any) -> list[Wire]:
+    """What a channel or a thread shows after that moment, the first of the thread included; in no special order."""
+    method = "conversations.replies" if thread else "conversations.history"
+    given = {"channel": channel, "ts": thread or None, "oldest": oldest, **arguments}
+    return [one for one in await _pages(ask, method, "messages", **given) if one.get("ts")]
+
+
+async def _pages(ask: Ask, method: str, name: str, **arguments: Any) -> list[Wire]:
+    """What stands under that name in the first pages of an answer."""
+    found: list[Wire] = []
+    cursor = None
+    for _ in range(_MAX_PAGES):
+        answer = await ask(method, limit=_PAGE, cursor=cursor, **arguments)
+        found += [one for one in answer.get(name) or () if isinstance(one, dict)]
+        cursor = (answer.get("response_metadata") or {}).get("next_cursor")
+        if not cursor:
+            return found
+    log.warning("not all of it was read", method=method, chat=arguments.get("channel", ""), entries=len(found))
+    return found
+
+
+def seconds_ago(seconds: int) -> str:
+    return just_before(f"{now_ms() // 1000}.000000", seconds)

@@ -1,0 +1,176 @@
+"""What we remember of each channel: how far it was read, and the threads in which we take part."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.messages import Cursor, InboundMessage
+from gateway.platforms.slack.parsing import Wire, is_ts
+
+_PREFIX = "seen:"
+SINCE = "listening since"  # the cursor that keeps when we first did
+_THREADS_KEPT = 20  # in one channel; whoever goes on in an older one mentions us again
+_PLACED_KEPT = 5_000
+_TAKEN_KEPT = 5_000
+
+
+@dataclass(slots=True, eq=False)
+class Arrival:
+    """An event that waits to be taken."""
+
+    event: Wire
+    ts: str
+    is_message: bool
+    taken: bool | None = None
+
+
+@dataclass(slots=True, eq=False)
+class SlackChannel:
+    """A channel. `seen` is the newest message of it that is ours to answer for; ts sort as text."""
+
+    id: str
+    seen: str = ""
+    threads: OrderedDict[str, str] = field(default_factory=OrderedDict)  # and the newest message in each
+    newest: str = ""  # taken, though perhaps not everything before it
+    # Not set: there may be messages that nobody has read, and `seen` must stay where it is.
+    current: asyncio.Event = field(default_factory=asyncio.Event)
+    doubts: int = 0  # how often it was found not to be
+    waiting: int = 0  # messages that came live, and may not overtake those
+    arrivals: list[Arrival] = field(default_factory=list)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.current.set()
+
+    @property
+    def caught_up(self) -> bool:
+        return self.current.is_set()
+
+    async def catches_up(self, seconds: float) -> bool:
+        """Whether it has within that time; a room that is waited for goes before others."""
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self.current.wait()
+        except TimeoutError:
+            return self.caught_up  # it may have at the last moment
+        finally:
+            self.waiting -= 1
+        return True
+
+    def joined(self, thread: str, ts: str) -> None:
+        """We were addressed, or have spoken, in this thread."""
+        self.threads[thread] = max(ts, self.threads.get(thread, ""))
+        self.threads.move_to_end(thread)
+        while len(self.threads) > _THREADS_KEPT:  # without the one that has been quiet for longest
+            del self.threads[min(self.threads, key=lambda one: self.threads[one])]
+
+    def behind(self, ts: str) -> None:
+        """A message with this ts could not be taken."""
+        self.seen = self.seen or just_before(ts)
+        self.doubt()
+
+    def doubt(self) -> None:
+        """Something may have been missed since `seen`. Where nothing was ever seen, there is nothing to go back to."""
+        if self.seen:
+            self.current.clear()
+            self.doubts += 1
+
+    def recall(self, seen: str, threads: str) -> None:
+        """What `cursor` wrote."""
+        self.seen = self.seen or seen
+        for thread, _, last in (written.partition("=") for written in threads.split()):
+            if is_ts(thread) and is_ts(last) and thread not in self.threads:
+                self.joined(thread, last)
+
+    def cursor(self, seen: str) -> Cursor:
+        threads = (f"{thread}={last}" for thread, last in self.threads.items())
+        return Cursor(channel=_PREFIX + self.id, value=" ".join((seen, *threads)))
+
+
+class Rooms:
+    """Survives a lost connection, and by its cursors a restart."""
+
+    def __init__(self) -> None:
+        self.history_fails = False  # Slack does not give it to us at the moment
+        self.history_since = ""  # what was said before that may have been answered though we do not know it
+        self.since = ""  # when we first listened: what was said before that was not said to us
+        self.are_listed = False  # whether Slack was asked where else we are, since something may have been missed
+        self._rooms: dict[str, SlackChannel] = {}
+        self._placed: OrderedDict[tuple[str, str], str] = OrderedDict()  # message -> its thread
+        self._taken: OrderedDict[tuple[str, str], bool] = OrderedDict()  # message -> was it said to us
+
+    def load(self, cursors: Mapping[str, str], *, history_since_ms: int = 0) -> None:
+        """All of them are behind then: nobody has listened for a while."""
+        self.history_since = f"{history_since_ms // 1000:010d}.{history_since_ms % 1000:03d}000"
+        self.since = self.since or cursors.get(SINCE, "")
+        for channel, value in cursors.items():
+            seen, _, threads = value.partition(" ")
+            if channel.startswith(_PREFIX) and is_ts(seen):
+                id_ = channel.removeprefix(_PREFIX)
+                self._rooms.setdefault(id_, SlackChannel(id_)).recall(seen, threads)
+        self.doubt_all()
+
+    def room(self, channel: str) -> SlackChannel:
+        if channel not in self._rooms:
+            self._rooms[channel] = SlackChannel(channel)
+            if not self.are_listed:
+                self._doubt(self._rooms[channel])
+        return self._rooms[channel]
+
+    def doubt_all(self) -> None:
+        """Something may have been missed in any of them, and in those that we do not know yet."""
+        self.are_listed = False
+        for room in self._rooms.values():
+            self._doubt(room)
+
+    def _doubt(self, room: SlackChannel) -> None:
+        if room.seen:
+            room.doubt()
+        elif self.since:  # the first words in there may be among what was missed
+            room.behind(self.since)
+
+    def behind(self) -> list[SlackChannel]:
+        """Those first in which somebody speaks now, then the most recently used."""
+        return sorted((room for room in self._rooms.values() if not room.caught_up), key=_urgency, reverse=True)
+
+    def place(self, channel: str, ts: str, thread: str) -> None:
+        """A message stands in a thread: Slack does not say so when somebody reacts to it."""
+        if thread and thread != ts:
+            self._placed[channel, ts] = thread
+            while len(self._placed) > _PLACED_KEPT:
+                self._placed.popitem(last=False)
+
+    def spoke(self, channel: str, ts: str, thread: str) -> None:
+        """We did; in a channel, whoever answers that speaks to us."""
+        self.place(channel, ts, thread)
+        opened = thread or (ts if not channel.startswith("D") else "")
+        if is_ts(opened) and is_ts(ts):
+            self.room(channel).joined(opened, ts)
+
+    def thread_of(self, channel: str, ts: str) -> str:
+        return self._placed.get((channel, ts), "")
+
+    def taken(self, messages: Iterable[InboundMessage]) -> None:
+        for message in messages:
+            if message.kind == "message":
+                self._taken[message.key.chat, message.message_id] = message.addressed
+        while len(self._taken) > _TAKEN_KEPT:
+            self._taken.popitem(last=False)
+
+    def is_known(self, message: InboundMessage) -> bool:
+        """Slack tells a mention twice, and again what it got no answer to. One that only now mentions us is new."""
+        before = self._taken.get((message.key.chat, message.message_id))
+        return message.kind == "message" and before is not None and before >= message.addressed
+
+
+def just_before(ts: str, seconds: int = 0) -> str:
+    """A moment before; as text, as Slack writes it."""
+    whole, _, fraction = ts.partition(".")
+    micros = int(whole) * 1_000_000 + int(fraction.ljust(6, "0")[:6]) - seconds * 1_000_000 - 1
+    return f"{micros // 1_000_000:010d}.{micros % 1_000_000:06d}"
+
+
+def _urgency(room: SlackChannel) -> tuple[bool, str]:
+    return room.waiting > 0, max((room.seen, *room.threads.values()))

@@ -1,0 +1,252 @@
+"""Slack's Web API through its SDK: each failure says whether Slack may have acted on the call.
+
+SlackProblem
+├── Refused     Slack says no, and why
+├── TooFast     Slack asks us to wait
+├── TooLarge    a file has more bytes than we would take
+├── NotSent     nothing was done: it never left this machine
+└── MaybeSent   it went out, and no answer came back that says what became of it
+
+No error names an address or carries the SDK's as its cause: those may hold a ticket, a token or somebody's words.
+"""
+
+import io
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from gateway.platforms.outgoing import UPLOAD_SECONDS
+from gateway.platforms.transport import read_at_most, too_large, why_broken
+
+_CONNECT_SECONDS = 10.0
+_READ_SECONDS = 30.0
+_DOWNLOAD_SECONDS = 60.0
+_PATIENCE_SECONDS = 5.0  # when we are told to wait, and not how long
+# Shorter than any server's: a request on a line that the server has just closed would be in doubt.
+_IDLE_SECONDS = 15.0
+_MOST_AT_ONCE = 100
+_MAX_ENVELOPE_BYTES = 16_000_000
+# By Slack's own words something may have been done before these.
+_TROUBLE = frozenset(("fatal_error", "internal_error", "service_unavailable", "team_added_to_org"))
+SIGN_IN = "Slack shows a page to sign in instead of the file; the bot may lack the scope files:read"
+
+Wire = dict[str, Any]
+
+
+class SlackProblem(Exception):
+    pass
+
+
+class Refused(SlackProblem):
+    def __init__(self, error: str, *, needed: str = "", words: str = "") -> None:
+        super().__init__(f"{error} ({needed or words})" if needed or words else error)
+        self.error = error
+        self.needed = needed  # the scope that is missing
+
+
+class SlackTooFast(SlackProblem):
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"Slack asks us to wait for {seconds:.0f} seconds")
+        self.seconds = seconds
+
+
+class SlackTooLarge(SlackProblem):
+    pass
+
+
+class SlackNotSent(SlackProblem):
+    pass
+
+
+class SlackMaybeSent(SlackProblem):
+    pass
+
+
+class Api:
+    """One pool of connections; environment, proxies and cookies play no part, and nothing is tried twice."""
+
+    def __init__(self, bot_token: str, app_token: str, api_url: str) -> None:
+        self._bot = _client(bot_token, api_url)
+        self._app = _client(app_token, api_url)
+        self._session: aiohttp.ClientSession | None = None
+        self._holders = 0
+
+    @property
+    def bot_client(self) -> AsyncWebClient:
+        return self._bot
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator["Api"]:
+        """Whoever leaves last closes it: a send that is under way when listening fails may still get its answer."""
+        if self._session is None:
+            self._session = self._bot.session = self._app.session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=_MOST_AT_ONCE, keepalive_timeout=_IDLE_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(
+                    total=_CONNECT_SECONDS + _READ_SECONDS, connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS
+                ),
+            )
+        self._holders += 1
+        try:
+            yield self
+        finally:
+            self._holders -= 1
+            if not self._holders:
+                session, self._session = self._session, None
+                await session.close()
+
+    async def call(self, method: str, **arguments: object) -> Wire:
+        """What Slack answers; arguments of None are left out."""
+        return (await self._call(self._bot, method, arguments))[0]
+
+    async def who_am_i(self) -> tuple[Wire, frozenset[str]]:
+        """And the scopes that the bot's token has; empty when Slack does not tell them."""
+        answer, headers = await self._call(self._bot, "auth.test", {})
+        scopes = headers.get("x-oauth-scopes", "")
+        return answer, frozenset(scope.strip() for scope in scopes.split(",") if scope.strip())
+
+    async def open_socket(self) -> aiohttp.ClientWebSocketResponse:
+        """A connection for Socket Mode, by a ticket of its own."""
+        answer, _ = await self._call(self._app, "apps.connections.open", {})
+        with _network_problems():
+            return await self._open_session.ws_connect(
+                str(answer["url"]),
+                autoping=False,  # so that we see Slack's pings: each of them says that the line lives
+                max_msg_size=_MAX_ENVELOPE_BYTES,
+                timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
+            )
+
+    async def download(self, url: str, max_bytes: int) -> tuple[bytes, str]:
+        """A file's content and its kind. Our token goes with it, so it must be one of Slack's own addresses."""
+        if not self._is_slacks(url):
+            raise Refused("the file is kept outside of Slack")
+        with _network_problems():
+            async with self._open_session.get(
+                url,
+                headers={"Authorization": f"Bearer {self._bot.token}"},
+                timeout=aiohttp.ClientTimeout(total=_DOWNLOAD_SECONDS, connect=_CONNECT_SECONDS),
+                allow_redirects=False,  # to the page where people sign in
+            ) as response:
+                if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
+                    raise Refused(SIGN_IN)
+                if response.status == HTTPStatus.NOT_FOUND:
+                    raise Refused("Slack no longer has the file")
+                if response.status != HTTPStatus.OK:
+                    raise SlackNotSent(f"Slack's file server answers with status {response.status}")
+                return await _read(response, max_bytes), response.content_type
+
+    async def upload(self, url: str, content: bytes) -> None:
+        """Nothing of it is seen by anybody before the upload is completed by a call."""
+        with _network_problems():
+            # As a stream: bytes would be written in one go, and hold up everybody else meanwhile.
+            async with self._open_session.post(
+                url,
+                data=io.BytesIO(content),
+                timeout=aiohttp.ClientTimeout(total=UPLOAD_SECONDS, connect=_CONNECT_SECONDS),
+                allow_redirects=False,
+            ) as response:
+                if response.status != HTTPStatus.OK:
+                    raise SlackNotSent(f"Slack's file server answers with status {response.status}")
+
+    async def _call(
+        self, client: AsyncWebClient, method: str, arguments: Mapping[str, object]
+    ) -> tuple[Wire, Mapping[str, str]]:
+        if self._session is None:
+            raise SlackNotSent("the connections to Slack are closed")
+        form = {name: _field(value) for name, value in arguments.items() if value is not None}
+        with _network_problems():
+            try:
+                answer = await client.api_call(method, data=form)
+                if isinstance(answer.data, dict):
+                    return answer.data, answer.headers
+            except SlackApiError as error:
+                raise _problem(error.response) from None
+            # The SDK trusts the server: what is no JSON object surprises it in many ways.
+            except (SlackClientError, AttributeError, TypeError, ValueError) as error:
+                raise SlackMaybeSent("the answer is not Slack's") from error
+        raise SlackMaybeSent("the answer is not Slack's")
+
+    @property
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise SlackNotSent("the connections to Slack are closed")
+        return self._session
+
+    def _is_slacks(self, url: str) -> bool:
+        asked, ours = urlsplit(url), urlsplit(self._bot.base_url)
+        if (asked.scheme, asked.netloc) == (ours.scheme, ours.netloc):
+            return True
+        host = asked.hostname or ""
+        return asked.scheme == "https" and (host == "slack.com" or host.endswith(".slack.com"))
+
+
+def _client(token: str, api_url: str) -> AsyncWebClient:
+    quiet = logging.getLogger(f"{__name__}.sdk")
+    quiet.setLevel(logging.CRITICAL)  # the SDK's log tells what people write
+    client = AsyncWebClient(token, api_url, logger=quiet, retry_handlers=[])
+    client.proxy = None  # it takes one from the environment
+    return client
+
+
+def _field(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@contextmanager
+def _network_problems() -> Iterator[None]:
+    try:
+        yield
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
+        raise SlackNotSent(f"no connection to Slack could be made ({why_broken(error)})") from None
+    except aiohttp.WSServerHandshakeError as error:
+        raise SlackNotSent(f"Slack did not open the socket (status {error.status})") from None
+    except TimeoutError:
+        raise SlackMaybeSent("Slack did not answer in time") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise SlackMaybeSent(f"the connection broke before Slack had answered ({why_broken(error)})") from None
+
+
+def _problem(response: Any) -> SlackProblem:
+    """`response` is the SDK's, or aiohttp's where the SDK could not read it."""
+    status = getattr(response, "status_code", 0) or getattr(response, "status", 0)
+    data = getattr(response, "data", None)
+    told: Wire = data if isinstance(data, dict) else {}
+    error = told.get("error")
+    if status == HTTPStatus.TOO_MANY_REQUESTS or error in ("ratelimited", "rate_limited"):
+        return SlackTooFast(_wish(response.headers.get("Retry-After")))
+    if isinstance(error, str) and error in _TROUBLE:
+        return SlackMaybeSent(f"Slack has trouble of its own ({error})")
+    if isinstance(error, str) and status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Refused(error, needed=str(told.get("needed") or ""), words=_explanation(told))
+    # Something between us and Slack may have passed the call on before it gave up.
+    return SlackMaybeSent(f"the answer is not Slack's (status {status})")
+
+
+def _explanation(data: Wire) -> str:
+    about = data.get("response_metadata")
+    words = about.get("messages") if isinstance(about, dict) else None
+    return str(words[0])[:200] if isinstance(words, list) and words else ""
+
+
+def _wish(header: str | None) -> float:
+    try:
+        return max(float(header or _PATIENCE_SECONDS), 1.0)
+    except ValueError:
+        return _PATIENCE_SECONDS
+
+
+async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    content = await read_at_most(response, max_bytes)
+    if content is None:
+        raise SlackTooLarge(too_large(max_bytes))
+    return content

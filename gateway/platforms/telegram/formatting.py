@@ -1,0 +1,191 @@
+"""One of our messages as it is put into Telegram, piece by piece, and what to leave out when it is refused."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
+
+from gateway.errors import DeliveryRejected
+from gateway.messages import Address, Choice, Media, OutboundMessage
+from gateway.platforms.outgoing import ATTACHED, GONE, HEAD_UNITS, MAX_PIECES, Document, names_of, not_sent, piece_of
+from gateway.platforms.telegram.errors import TelegramRejection
+from gateway.platforms.telegram.markdown import MAX_UNITS, Formatted, render
+from gateway.platforms.text import utf16_len
+
+_HEAD_SOURCE_CHARS = 10_000  # of which the head is made: markup may take more room than what it marks
+_GENERAL_TOPIC = "1"  # known to everybody by this id, and refused under it
+_MAX_MESSAGE_ID = 2**31 - 1
+_SHORT_LABEL_CHARS = 12
+_MAX_CAPTION_UNITS = 1_024
+_MAX_FILE_BYTES = 50_000_000
+_MAX_PHOTO_BYTES = 10_000_000
+_OPUS_HEAD_BYTES = 64
+_NO_WORDS = Formatted(text="")
+
+Manner = Literal["photo", "voice", "audio", "video", "animation", "document"]
+"""As what a file is shown."""
+
+_MANNERS: dict[str, Manner] = {
+    "image/jpeg": "photo",
+    "image/png": "photo",
+    "image/webp": "photo",
+    "image/gif": "animation",
+    "audio/ogg": "voice",
+    "audio/mpeg": "audio",
+    "audio/mp4": "audio",
+    "video/mp4": "video",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelegramAttachment:
+    """A file that the answer names."""
+
+    media: Media
+    manner: Manner
+    caption: Formatted = _NO_WORDS
+
+    def fitting(self, content: bytes | None) -> "TelegramAttachment | Formatted":
+        """As Telegram takes it, by what can be known before it is asked."""
+        if content is None:
+            return self.in_words(GONE)
+        if len(content) > _MAX_FILE_BYTES:
+            return self.in_words(
+                f"it is larger than {_MAX_FILE_BYTES // 1_000_000} MB, and more Telegram does not take"
+            )
+        if self.manner == "photo" and len(content) > _MAX_PHOTO_BYTES:
+            return replace(self, manner="document")
+        if self.manner == "voice" and b"OpusHead" not in content[:_OPUS_HEAD_BYTES]:
+            return replace(self, manner="document")
+        return self
+
+    def in_words(self, reason: str) -> Formatted:
+        sentence = not_sent(self.media, reason)
+        return replace(self.caption, text=f"{self.caption.text}\n\n{sentence}" if self.caption.text else sentence)
+
+
+Page = Formatted | Document | TelegramAttachment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelegramPost:
+    chat: int
+    page: Page
+    thread: int | None = None
+    quotes: int | None = None
+    edits: int | None = None
+    choices: tuple[Choice, ...] = ()
+    silent: bool = False
+    more: bool = False
+
+    @property
+    def keyboard(self) -> InlineKeyboardMarkup | None:
+        if not self.choices:
+            return None
+        per_row = 3 if all(len(choice.label) <= _SHORT_LABEL_CHARS for choice in self.choices) else 2
+        buttons = [InlineKeyboardButton(choice.label, callback_data=choice.action) for choice in self.choices]
+        return InlineKeyboardMarkup([buttons[at : at + per_row] for at in range(0, len(buttons), per_row)])
+
+    def amended(self, problem: TelegramRejection) -> "TelegramPost | None":
+        """Without what Telegram refused; None when there is nothing left to try. Ends, since each step takes away."""
+        match problem, self.page:
+            case TelegramRejection.NO_THREAD, _ if self.thread is not None:
+                return replace(self, thread=None)
+            case TelegramRejection.NOTHING_TO_EDIT, _ if self.edits is not None:
+                return replace(self, edits=None)
+            case TelegramRejection.NOTHING_TO_QUOTE, _ if self.quotes is not None:
+                return replace(self, quotes=None)
+            case TelegramRejection.TOO_LONG, Formatted() as page:
+                return replace(self, page=Document(text=page.plain), edits=None)
+            case TelegramRejection.WORDING, Formatted() as page if page.entities:
+                return replace(self, page=Formatted(text=page.plain))
+            case TelegramRejection.WORDING, TelegramAttachment() as page if page.caption.entities:
+                return replace(self, page=replace(page, caption=Formatted(text=page.caption.text)))
+            case TelegramRejection.FILE | TelegramRejection.WORDING, TelegramAttachment() as page if (
+                page.manner != "document"
+            ):
+                return replace(self, page=replace(page, manner="document"))
+            case TelegramRejection.FILE | TelegramRejection.WORDING, TelegramAttachment() as page:
+                return replace(self, page=page.in_words("Telegram does not take it"))
+            case _:
+                return None
+
+
+def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
+    """In this order, each a message of its own. The same text and files always give the same pages.
+
+    Words come first, then file by file; but one picture takes few words along. `needs_words`: the first takes the place
+    of an earlier message, which only words can.
+    """
+    enclosed = tuple(TelegramAttachment(media=media, manner=_MANNERS.get(media.mime, "document")) for media in files)
+    words = _words(markdown if markdown or not needs_words else names_of(files))
+    if needs_words or len(enclosed) != 1 or enclosed[0].manner != "photo":
+        return (*words, *enclosed)
+    match words:
+        case (Formatted() as caption,) if utf16_len(caption.text) <= _MAX_CAPTION_UNITS:
+            return (replace(enclosed[0], caption=caption),)
+        case _:
+            return (*words, *enclosed)
+
+
+def _words(markdown: str) -> tuple[Page, ...]:
+    if utf16_len(markdown) <= MAX_PIECES * MAX_UNITS:
+        found = render(markdown)
+        if len(found) <= MAX_PIECES:
+            return tuple(found)
+    return _head(markdown), Document(text=markdown)
+
+
+def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> TelegramPost:
+    piece, last = piece_of(message, pages), len(pages) - 1
+    first = piece == 0
+    chat, thread = place_of(message.address)
+    return TelegramPost(
+        chat=chat,
+        page=pages[piece],
+        thread=thread,
+        quotes=_message_id(message.address.reply_to) if first and chat < 0 else None,
+        edits=_message_id(message.edits) if first and not isinstance(pages[piece], TelegramAttachment) else None,
+        choices=message.choices if piece == last else (),
+        silent=not message.notify or not first,  # a long answer rings once
+        more=piece < last,
+    )
+
+
+def place_of(address: Address) -> tuple[int, int | None]:
+    """Chat and topic."""
+    chat = _number(address.chat)
+    if chat is None:
+        raise DeliveryRejected(f"{address.chat} is no chat id of Telegram's")
+    return chat, _number(address.thread) if address.thread != _GENERAL_TOPIC else None
+
+
+def entities_of(page: Formatted) -> list[MessageEntity]:
+    return [
+        MessageEntity(
+            type=entity.kind,
+            offset=entity.offset,
+            length=entity.length,
+            url=entity.url or None,
+            language=entity.language or None,
+        )
+        for entity in page.entities
+    ]
+
+
+def _head(markdown: str) -> Formatted:
+    found = render(markdown[:_HEAD_SOURCE_CHARS], limit=HEAD_UNITS)
+    if not found:
+        return Formatted(text=ATTACHED)
+    return replace(found[0], text=f"{found[0].text}\n\n{ATTACHED}")
+
+
+def _number(written: str) -> int | None:
+    return int(written) if written.removeprefix("-").isdecimal() and written.isascii() else None
+
+
+def _message_id(written: str) -> int | None:
+    """None for what else can be replied to: a press of a button has an id of its own kind, and so has a reaction."""
+    number = _number(written)
+    return number if number is not None and 0 < number <= _MAX_MESSAGE_ID else None

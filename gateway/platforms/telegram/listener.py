@@ -1,0 +1,177 @@
+"""Listening to Telegram: a page of updates is taken first, and confirmed by the next poll only then."""
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+from telegram import Update
+from telegram.error import Conflict, TelegramError
+
+from gateway.clock import now_ms
+from gateway.errors import PlatformUnavailable, StoreUnavailable
+from gateway.messages import Cursor, InboundMessage
+from gateway.platforms.base import Inlet
+from gateway.platforms.telegram.parsing import KINDS_WE_READ, ParsedUpdate, TelegramIdentity, read
+from gateway.platforms.telegram.transport import ListeningBot
+from gateway.policies.backoff import backoff_seconds
+
+log = structlog.get_logger()
+
+_CHANNEL = "updates"
+_DEAD_AFTER_SECONDS = 10.0  # beyond what the poll itself was to wait
+_STORE_PATIENCE_SECONDS = 10.0  # longer, and it would look as if we could not hear
+_MAX_UNANSWERED_PRESSES = 100
+_ANSWER_SECONDS = 5.0
+_MOVED = "where access.allowed_chats or gateway.free_response_chats in the configuration name the old id, write the new"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a bot's updates were taken. Their ids begin anew at random after a week of silence, and another
+    bot's mean nothing here: an offset that is too high would make Telegram forget messages that nobody has read."""
+
+    bot: int
+    offset: int
+    set_ms: int
+    first_bot: int  # of this account, ever
+
+    good_for_ms = 48 * 3600 * 1000
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(channel=_CHANNEL, value=f"{self.bot} {self.offset} {self.set_ms} {self.first_bot}")
+
+    @classmethod
+    def written(cls, value: str) -> "Position | None":
+        try:
+            bot, offset, set_ms, *first = map(int, value.split())
+        except ValueError:
+            return None
+        return cls(bot=bot, offset=offset, set_ms=set_ms, first_bot=first[0] if first else bot)
+
+    def offset_for(self, bot: int, at_ms: int) -> int | None:
+        return self.offset if bot == self.bot and at_ms - self.set_ms <= self.good_for_ms else None
+
+
+@dataclass(slots=True, kw_only=True)
+class TelegramListener:
+    """One run's ear."""
+
+    bot: ListeningBot
+    me: TelegramIdentity
+    inlet: Inlet
+    commands: Collection[str]
+    poll_seconds: int
+    background: asyncio.TaskGroup
+    _answers: set[asyncio.Task[None]] = field(default_factory=set)
+    _first_bot: int = 0  # of this account, ever
+    _freed: bool = False  # from a webhook, and nothing heard since
+
+    async def listen(self) -> None:
+        """Until cancelled. Raises PlatformUnavailable, or TelegramError for the caller to name."""
+        position = Position.written(await self.inlet.cursor(_CHANNEL))
+        self._first_bot = position.first_bot if position is not None else self.me.id
+        self.me = replace(self.me, mark=0 if self._first_bot == self.me.id else self.me.id)
+        wait_seconds = 0  # the first answers at once: it is how we know that we are connected
+        failures = 0
+        while True:
+            page = await self._poll(position, wait_seconds)
+            if page is None:
+                continue
+            self.inlet.heard()
+            wait_seconds = self.poll_seconds
+            if not page:
+                continue
+            try:
+                position = await self._take(page)
+                failures = 0
+            except StoreUnavailable as error:
+                failures += 1
+                log.warning("messages left with Telegram", account=self.me.account, problem=str(error))
+                await asyncio.sleep(min(backoff_seconds(failures), _STORE_PATIENCE_SECONDS))
+
+    def hang_up(self) -> None:
+        for task in self._answers:
+            task.cancel()
+
+    async def _poll(self, position: Position | None, wait_seconds: int) -> list[dict[str, Any]] | None:
+        """A page; None if it is worth trying again at once."""
+        offset = position.offset_for(self.me.id, now_ms()) if position is not None else None
+        try:
+            async with asyncio.timeout(wait_seconds + _DEAD_AFTER_SECONDS):
+                page = await self.bot.updates(offset, KINDS_WE_READ, wait_seconds=wait_seconds)
+        except TimeoutError:
+            raise PlatformUnavailable("Telegram left a poll without an answer: the line is dead") from None
+        except Conflict as error:
+            if "webhook" not in error.message.lower() or self._freed:
+                raise
+            self._freed = True
+            await self.bot.delete_webhook(drop_pending_updates=False)
+            log.warning("webhook removed", account=self.me.account)
+            return None
+        self._freed = False
+        return _checked(page)
+
+    async def _take(self, page: list[dict[str, Any]]) -> Position:
+        news = list(self._news(page))
+        moves = dict(one.moved for one in news if one.moved is not None)
+        for old, new in moves.items():  # first: what is said in the new chat must find the old one's session there
+            await self.inlet.moved(old, new)
+            log.warning("a group goes on under another id", account=self.me.account, old=old, new=new, meaning=_MOVED)
+        messages = [_at_new_place(message, moves) for one in news for message in one.messages]
+        offset = max(update["update_id"] for update in page) + 1
+        position = Position(bot=self.me.id, offset=offset, set_ms=now_ms(), first_bot=self._first_bot)
+        await self.inlet.accept(messages, position.cursor)
+        for one in news:
+            if one.note:
+                log.info(one.note, account=self.me.account, chat=one.chat)
+            if one.reachable:
+                await self.inlet.reachable(one.chat)
+            if one.pressed:
+                self._answer(one.pressed)
+        return position
+
+    def _news(self, page: list[dict[str, Any]]) -> Iterator[ParsedUpdate]:
+        at_ms = now_ms()
+        for raw in page:
+            try:
+                yield read(Update.de_json(raw, self.bot), self.me, self.commands, at_ms=at_ms)
+            # Contained: one update that we choke on must neither stop the others nor come for ever. Its traceback
+            # is not told: the words of whoever wrote it may be in there.
+            except Exception as error:  # noqa: BLE001
+                problem = type(error).__name__
+                log.error("update skipped", account=self.me.account, update=raw["update_id"], problem=problem)
+
+    def _answer(self, press: str) -> None:
+        """Ends the spinner on the button. Nobody waits for it."""
+        if len(self._answers) < _MAX_UNANSWERED_PRESSES:
+            task = self.background.create_task(self._say_pressed(press), name="answer a button")
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
+
+    async def _say_pressed(self, press: str) -> None:
+        try:
+            await self.bot.answer_callback_query(press, read_timeout=_ANSWER_SECONDS, connect_timeout=_ANSWER_SECONDS)
+        except TelegramError as error:
+            log.debug("button left unanswered", account=self.me.account, problem=error.message)
+
+
+def _at_new_place(message: InboundMessage, moves: Mapping[str, str]) -> InboundMessage:
+    """What was said just before a group moved: what is allowed there, and its conversation, are at the new place."""
+    old = message.key.chat
+    if old not in moves:
+        return message
+    # Messages are numbered anew there: a mark keeps these from being taken for others.
+    mark = int(old) if message.kind == "message" else message.edited_ms
+    return replace(message, key=replace(message.key, chat=moves[old]), edited_ms=mark)
+
+
+def _checked(page: object) -> list[dict[str, Any]]:
+    """Each update once."""
+    if not isinstance(page, list) or not all(
+        isinstance(update, dict) and isinstance(update.get("update_id"), int) for update in page
+    ):
+        raise PlatformUnavailable("Telegram answered a poll with something that is no list of updates")
+    return list({update["update_id"]: update for update in page}.values())

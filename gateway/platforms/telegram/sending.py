@@ -1,0 +1,141 @@
+"""Puts a letter into Telegram: as a message, as an edit of one, or as a file of one kind or another."""
+
+import zlib
+from typing import Any
+
+from telegram import LinkPreviewOptions, Message, ReplyParameters
+from telegram.error import BadRequest
+
+from gateway.errors import PlatformUnavailable
+from gateway.messages import OutboundMessage
+from gateway.platforms.base import DraftStyle, KnownMessages
+from gateway.platforms.outgoing import DOCUMENT_NAME, UPLOAD_SECONDS, Document, file_name
+from gateway.platforms.rate_limit import Pace
+from gateway.platforms.telegram.errors import TelegramRejection, refusal
+from gateway.platforms.telegram.formatting import TelegramAttachment, TelegramPost, entities_of, place_of
+from gateway.platforms.telegram.markdown import render
+from gateway.platforms.telegram.transport import ListeningBot
+
+
+async def put(bot: ListeningBot, letter: TelegramPost, content: bytes) -> int:
+    """The message's id. `content` is that of a file, if the letter has one."""
+    page, keyboard = letter.page, letter.keyboard
+    previews = LinkPreviewOptions(is_disabled=True)
+    if letter.edits is not None and not isinstance(page, Document | TelegramAttachment):
+        await bot.edit_message_text(
+            page.text,
+            letter.chat,
+            letter.edits,
+            entities=entities_of(page),
+            reply_markup=keyboard,
+            link_preview_options=previews,
+        )
+        return letter.edits
+    quote = None
+    if letter.quotes is not None:
+        quote = ReplyParameters(letter.quotes, allow_sending_without_reply=True)
+    common: dict[str, Any] = {
+        "message_thread_id": letter.thread,
+        "reply_parameters": quote,
+        "reply_markup": keyboard,
+        "disable_notification": letter.silent,
+    }
+    sent: Message
+    if isinstance(page, Document):
+        sent = await bot.send_document(letter.chat, page.content, filename=DOCUMENT_NAME, **common)
+    elif isinstance(page, TelegramAttachment):
+        sent = await _put_file(bot, letter.chat, page, content, common)
+    else:
+        sent = await bot.send_message(
+            letter.chat, page.text, entities=entities_of(page), link_preview_options=previews, **common
+        )
+    return sent.message_id
+
+
+async def _put_file(
+    bot: ListeningBot, chat: int, page: TelegramAttachment, content: bytes, common: dict[str, Any]
+) -> Message:
+    fields: dict[str, Any] = {"filename": file_name(page.media), "read_timeout": UPLOAD_SECONDS, **common}
+    if page.caption.text:
+        fields |= {"caption": page.caption.text, "caption_entities": entities_of(page.caption)}
+    match page.manner:
+        case "photo":
+            return await bot.send_photo(chat, content, **fields)
+        case "voice":
+            return await bot.send_voice(chat, content, **fields)
+        case "audio":
+            return await bot.send_audio(chat, content, **fields)
+        case "video":
+            return await bot.send_video(chat, content, supports_streaming=True, **fields)
+        case "animation":
+            return await bot.send_animation(chat, content, **fields)
+        case "document":
+            # As it is: a picture that was refused as one would be made one again.
+            return await bot.send_document(chat, content, disable_content_type_detection=True, **fields)
+
+
+PREVIEW = DraftStyle(interval_seconds=1.0, max_units=3_500, fades=True)
+MESSAGE = DraftStyle(interval_seconds=4.0, max_units=3_500)  # a group takes twenty messages a minute, edits too
+_MOST_PROBED = 50
+_KEPT_FOR_ANSWERS = 5  # of what may be said in a group at once
+_REMEMBERED_PROBES = 10_000
+
+
+async def show_preview(bot: ListeningBot, draft: OutboundMessage) -> None:
+    """It is gone after thirty seconds, or with the next message."""
+    chat, thread = place_of(draft.address)
+    written = render(draft.text)
+    await bot.send_message_draft(
+        chat,
+        zlib.crc32(draft.key.encode()) or 1,
+        written[0].text if written else "",
+        message_thread_id=thread,
+        entities=entities_of(written[0]) if written else None,
+    )
+
+
+class Probes:
+    """Finds a draft whose id we never learned.
+
+    Telegram tells no bot what it has said. But only one's own messages can be edited: an edit that changes nothing
+    tells them apart. Asked only about messages between the one that is answered and one of ours that was said since,
+    and only while every other one of ours among them is known: what is found then can be nothing but the draft.
+    """
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._not_ours: set[tuple[int, int]] = set()  # chat and message
+
+    async def find(self, bot: ListeningBot, draft: OutboundMessage, known: KnownMessages) -> int | None:
+        chat, _ = place_of(draft.address)
+        answered, ours = draft.address.reply_to, {int(one) for one in known.ids if one.isdecimal()}
+        if not answered.isdecimal():
+            return None
+        if not known.is_all or not ours:
+            raise PlatformUnavailable("it cannot be told yet which messages are ours")
+        numbers = range(int(answered) + 1, max(ours))
+        candidates = [one for one in numbers if one not in ours and (chat, one) not in self._not_ours]
+        if len(candidates) > _MOST_PROBED:
+            return None
+        for number in candidates:
+            if self._pace.room(str(chat)) <= _KEPT_FOR_ANSWERS:
+                raise PlatformUnavailable("the group has to rest before more can be asked")
+            self._pace.spend(str(chat))
+            if await _is_ours(bot, chat, number):
+                return number
+            self._remember(chat, number)
+        return None
+
+    def _remember(self, chat: int, number: int) -> None:
+        if len(self._not_ours) >= _REMEMBERED_PROBES:
+            self._not_ours.clear()
+        self._not_ours.add((chat, number))
+
+
+async def _is_ours(bot: ListeningBot, chat: int, number: int) -> bool:
+    """One with buttons loses them, but every one that had any is known."""
+    try:
+        await bot.edit_message_reply_markup(chat, number, reply_markup=None)
+    except BadRequest as error:
+        return refusal(error) is TelegramRejection.UNCHANGED
+    return False

@@ -1,0 +1,287 @@
+"""A background process said something or ended: rows for its chat and for the agent, each once.
+
+What is told, and that it was told, are one transaction. So there is no recovery besides: after a start the same look
+finds those that live, with their output from where it was told, and those that ended meanwhile.
+"""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+import structlog
+
+from gateway.clock import now_ms
+from gateway.errors import GatewayError, StoreUnavailable
+from gateway.messages import InboundMessage, Text
+from gateway.processes import messages
+from gateway.processes.messages import Fresh, ProcessReport
+from gateway.processes.output import read_lines, read_rest
+from gateway.store import outbox, processes
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from gateway.store.processes import WatchedProcess
+from tools.backends import supervised
+from tools.backends.base import BackendFailed, ProcessStatus, Spawned
+
+log = structlog.get_logger()
+
+Notifications = Literal["all", "result", "error", "off"]
+"""What a chat is told: output and ends; ends; failing ends; nothing."""
+
+MAX_WAKES_IN_A_ROW = 20  # without a word from anybody: an agent that starts another process each time has no end
+_TOPIC = "process"
+_LOOKS_BETWEEN_PRUNINGS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedProcess:
+    watched: WatchedProcess
+    standing: ProcessStatus
+
+    @property
+    def at_ms(self) -> int:
+        """0 when nobody saw it."""
+        return self.watched.process.ended_ms or self.standing.ended_ms or 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Watchers:
+    db: Database
+    role_of: Callable[[Transaction, InboundMessage], str | None]  # as things stand; None: not served any more
+    wake: Callable[[], None]  # whoever answers and delivers
+    notifications: Notifications = "all"
+    shortest_interval_seconds: float = 30.0
+    look_seconds: float = 2.0
+    gather_seconds: float = 2.0  # ends that come together are told together
+    _began_ms: int = field(default_factory=now_ms)
+    _seen_running: set[str] = field(default_factory=set)
+    _asked: asyncio.Event = field(default_factory=asyncio.Event)
+    _has_ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _any: bool = True  # whether there was something to watch at the last look
+    _ending: set[str] = field(default_factory=set)
+    _checked_ms: dict[str, int] = field(default_factory=dict)  # when output was last looked for
+
+    async def run(self) -> None:
+        """Until cancelled; the processes go on."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch(), name="watch processes")
+            while True:
+                with contextlib.suppress(StoreUnavailable, sqlite3.Error):
+                    await self._end_those_asked_for(group)
+                await self._pause(self._asked)
+
+    def look_again(self) -> None:
+        """Somebody may have asked for an end."""
+        if self._any:
+            self._asked.set()
+
+    async def _end_those_asked_for(self, group: asyncio.TaskGroup) -> None:
+        if not self._any:
+            return
+        for one in await self.db.read(processes.to_end):
+            if one.process.id not in self._ending:
+                self._ending.add(one.process.id)
+                group.create_task(self._end(one.process.spawned), name=f"end {one.process.id}")
+
+    async def _end(self, spawned: Spawned) -> None:
+        """That it has ended is seen and told like any end."""
+        try:
+            await supervised.kill(spawned)
+        except (BackendFailed, OSError) as error:
+            log.warning("process not ended", process=spawned.id, problem=str(error))
+        finally:
+            self._ending.discard(spawned.id)
+            self._has_ended.set()
+
+    async def _watch(self) -> None:
+        looks = 0
+        while True:
+            try:
+                await self.look()
+                if looks % _LOOKS_BETWEEN_PRUNINGS == 0:
+                    await self._prune()
+                looks += 1
+            except StoreUnavailable as error:  # tells the operator of itself; nothing was told, so nothing is lost
+                log.debug("processes not looked at", problem=str(error))
+            except (sqlite3.Error, OSError) as error:
+                log.warning("processes not looked at", problem=str(error))
+            await self._pause(self._has_ended)
+
+    async def _pause(self, cut_short: asyncio.Event) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.look_seconds):
+                await cut_short.wait()
+        cut_short.clear()
+
+    async def look(self) -> None:
+        watched = await self.db.read(processes.to_watch)
+        self._any = bool(watched)
+        if not watched:
+            return
+        ended = await asyncio.to_thread(_ended_of, watched)
+        ids = {one.process.id for one in watched}
+        self._seen_running = (self._seen_running & ids) | (ids - ended.keys())
+        self._checked_ms = {id_: at_ms for id_, at_ms in self._checked_ms.items() if id_ in ids}
+        chats: defaultdict[tuple[str, str], list[WatchedProcess]] = defaultdict(list)
+        for one in watched:
+            chats[str(one.key), one.sender.id].append(one)
+        for group in chats.values():
+            try:
+                await self._attend(group, ended)
+            except GatewayError:
+                raise
+            except Exception:  # contained: a row that cannot be read must not keep the others from being told
+                log.exception("processes not told of", processes=[one.process.id for one in group])
+
+    async def _attend(self, group: Sequence[WatchedProcess], ended: dict[str, EndedProcess]) -> None:
+        """What one person has started in one conversation."""
+        running = [one for one in group if one.process.id not in ended]
+        over = [ended[one.process.id] for one in group if one.process.id in ended]
+        if over and self._is_time_to_tell(over, running):
+            await self._tell_ends(over)
+        if due := self._due(running):
+            await self._tell_progress(due)
+
+    def _is_time_to_tell(self, over: Sequence[EndedProcess], running: Sequence[WatchedProcess]) -> bool:
+        gather_ms, now = self.gather_seconds * 1000, now_ms()
+        if over[0].watched.key is None:
+            return True
+        if not 0 <= now - min(one.at_ms for one in over) < 5 * gather_ms:
+            return True
+        if any(one.end_requested for one in running):
+            return False  # told when all have ended
+        if all(one.watched.end_requested for one in over):
+            return True
+        return now - max(one.at_ms for one in over) >= gather_ms
+
+    def _due(self, running: Sequence[WatchedProcess]) -> list[WatchedProcess]:
+        """The chat hears at most once in the shortest interval of them all, and of each at most once in its own."""
+        followed = [one for one in running if one.process.check_interval_seconds and one.key and not one.end_requested]
+        if self.notifications != "all" or not followed:
+            return []
+        now = now_ms()
+
+        def is_over(since_ms: int, interval_ms: float) -> bool:
+            return not 0 <= now - since_ms < interval_ms  # below 0: the clock was set back
+
+        last_ms = max((one.told_ms for one in followed if one.told), default=0)
+        if not is_over(last_ms, min(map(self._interval_ms, followed))):
+            return []
+        checked_ms = self._checked_ms
+        return [
+            one
+            for one in followed
+            if is_over(max(one.told_ms, checked_ms.get(one.process.id, 0)), self._interval_ms(one))
+        ]
+
+    def _interval_ms(self, one: WatchedProcess) -> float:
+        return max(one.process.check_interval_seconds, self.shortest_interval_seconds) * 1000
+
+    async def _tell_progress(self, due: Sequence[WatchedProcess]) -> None:
+        self._checked_ms |= {one.process.id: now_ms() for one in due}
+        read = await asyncio.to_thread(lambda: [(one, *read_lines(one.process.spawned, one.told)) for one in due])
+        fresh = [found for found in read if found[1].text.strip()]
+        if fresh:
+            await self.db.write(partial(self._write_progress, fresh=fresh))
+            self.wake()
+
+    def _write_progress(self, tx: Transaction, fresh: Sequence[tuple[WatchedProcess, Fresh, int]]) -> None:
+        news: list[tuple[WatchedProcess, ProcessReport]] = []
+        for before, text, position in fresh:
+            one = processes.as_it_stands(tx, before.process.id)
+            if one is None or not self._is_served(tx, one):
+                continue
+            processes.told(tx, one.process.id, position)
+            news.append((one, ProcessReport(process=one.process, fresh=text, at_ms=now_ms())))
+        if news:
+            text_of_all = messages.progress([told for _, told in news])
+            outbox.add_notice(tx, news[-1][0].address, text_of_all, topic=_TOPIC)
+
+    async def _tell_ends(self, over: Sequence[EndedProcess]) -> None:
+        def read() -> list[tuple[EndedProcess, Fresh, Fresh]]:
+            found = [(one, one.watched.process.spawned) for one in over]
+            return [(one, read_rest(spawned, one.watched.told), read_rest(spawned, 0)) for one, spawned in found]
+
+        await self.db.write(partial(self._write_ends, read=await asyncio.to_thread(read)))
+        for one in over:
+            log.info("process ended", process=one.watched.process.id, exit_code=one.standing.exit_code)
+        self.wake()
+
+    def _write_ends(self, tx: Transaction, read: Sequence[tuple[EndedProcess, Fresh, Fresh]]) -> None:
+        told: list[tuple[WatchedProcess, ProcessReport, ProcessReport]] = []
+        for over, untold, whole in read:
+            one = processes.as_it_stands(tx, over.watched.process.id)
+            if one is None:  # somebody was faster
+                continue
+            news = self._news(over, untold)
+            processes.end(tx, one.process.id, exit_code=news.exit_code, ended_ms=news.at_ms)
+            if self._is_served(tx, one):
+                told.append((one, news, self._news(over, whole)))
+        waking = self._waking(tx, [one for one, _, _ in told])
+        if for_chat := [news for one, news, _ in told if self._is_for_chat(one, news, wakes=one in waking)]:
+            outbox.add(tx, told[-1][0].address, [Text(text=messages.ends(for_chat))], topic=_TOPIC)
+        if stopped := [news for one, news, _ in told if one.end_requested]:
+            outbox.add_notice(tx, told[-1][0].address, messages.stopped(stopped), topic=_TOPIC)
+        if unseen := [(one, last) for one, _, last in told if not one.is_seen]:
+            self._write_for_agent(tx, unseen, waking)
+
+    def _waking(self, tx: Transaction, ended: Sequence[WatchedProcess]) -> list[WatchedProcess]:
+        """Those that wake the agent; none when it has been woken too often, which the chat is told."""
+        asked = [one for one in ended if one.process.notify_on_complete and not (one.end_requested or one.is_seen)]
+        if asked and processes.wakes_in_a_row(tx, str(asked[0].key)) >= MAX_WAKES_IN_A_ROW:
+            outbox.add_notice(tx, asked[0].address, messages.not_woken(MAX_WAKES_IN_A_ROW), topic=_TOPIC)
+            return []
+        return asked
+
+    def _write_for_agent(
+        self, tx: Transaction, unseen: Sequence[tuple[WatchedProcess, ProcessReport]], waking: Sequence[WatchedProcess]
+    ) -> None:
+        """Those that shall wake it wake it; it is told of the others on the same occasion."""
+        parts = tuple(Text(text=messages.for_agent(last, was_stopped=one.end_requested)) for one, last in unseen)
+        one = waking[0] if waking else unseen[0][0]
+        role = self.role_of(tx, one.message("process", ()))
+        assert role is not None  # asked in this very transaction
+        processes.tell_agent(tx, one, "wake" if waking else "process", parts, role=role)
+
+    def _is_for_chat(self, one: WatchedProcess, news: ProcessReport, *, wakes: bool) -> bool:
+        """An agent that is woken, or has seen it, tells it itself; a chat that followed its output hears it anyway."""
+        if one.end_requested or self.notifications == "off" or (self.notifications == "error" and news.exit_code == 0):
+            return False
+        return bool(one.process.check_interval_seconds) or not (wakes or one.is_seen)
+
+    def _is_served(self, tx: Transaction, one: WatchedProcess) -> bool:
+        if one.key is None:
+            return False
+        if self.role_of(tx, one.message("process", ())) is None:
+            processes.hush(tx, one.process.id)
+            return False
+        return True
+
+    def _news(self, over: EndedProcess, fresh: Fresh) -> ProcessReport:
+        process = over.watched.process
+        return ProcessReport(
+            process=process,
+            fresh=fresh,
+            at_ms=over.at_ms or now_ms(),
+            exit_code=process.exit_code if over.watched.is_seen else over.standing.exit_code,
+            was_away=process.started_ms < self._began_ms and process.id not in self._seen_running,
+            note=over.standing.note,
+        )
+
+    async def _prune(self) -> None:
+        for process in await self.db.read(processes.outdated):
+            await asyncio.to_thread(supervised.forget, process.spawned)
+            await self.db.write(partial(processes.remove, process_id=process.id))
+
+
+def _ended_of(watched: Sequence[WatchedProcess]) -> dict[str, EndedProcess]:
+    return {
+        one.process.id: EndedProcess(watched=one, standing=supervised.standing(one.process.spawned))
+        for one in watched
+        if not supervised.is_running(one.process.spawned)
+    }

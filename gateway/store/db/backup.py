@@ -1,0 +1,212 @@
+"""How the database file is looked after."""
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gateway.clock import now_ms
+from gateway.store.db.schema import find_schema_damage, migrations, schema_version
+from hermes_config.places import APPLICATION_ID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupPolicy:
+    backups: Path
+    backups_kept: int = 7
+    upgrade_backups_kept: int = 2
+    full_check_max_mb: int = 256  # a larger file gets the quick check alone
+    busy_timeout_seconds: float = 5.0
+
+
+_PATTERN = "state-*.db"
+_BEFORE_CHANGES = "before-schema-*.db"
+_REPLACED = "replaced-*.db"  # what was there before one was restored by hand; stays until somebody deletes it
+_FORMAT_OFFSET = 18
+_NEWEST_FORMAT = 2
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}  # the last: an unknown file format
+_STALE_SECONDS = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    name: str
+    taken_ms: int
+    size_bytes: int
+    schema: int | None
+    problem: str  # why it cannot be restored; empty when it can
+
+
+def make_backup(database: Path, folder: Path, *, keep: int) -> Path:
+    """Writes a checked copy and removes the oldest beyond `keep`. Blocks: call it in a thread."""
+    target = folder / f"state-{stamp()}.db"
+    source = sqlite3.connect(database, isolation_level=None)
+    try:
+        write_copy(source, target)
+    finally:
+        source.close()
+    for old in [*backups(folder)[keep:], *_left_by_a_kill(folder)]:
+        old.unlink(missing_ok=True)
+    return target
+
+
+def keep_before_change(source: sqlite3.Connection, folder: Path, *, to: int) -> Path:
+    """A copy of the state before a change of schema; one at a time. Older ones stay until `forget_old_changes`."""
+    for left_by_a_kill in folder.glob("before-schema-*.partial*"):
+        left_by_a_kill.unlink()
+    target = folder / f"before-schema-{to:04}-{stamp()}.db"
+    write_copy(source, target)
+    return target
+
+
+def forget_old_changes(folder: Path, *, keep: int) -> None:
+    for old in before_changes(folder)[keep:]:
+        old.unlink(missing_ok=True)
+
+
+def write_copy(source: sqlite3.Connection, target: Path) -> None:
+    """Whole, sound and on the disk, or not at all. Reads one snapshot: writers go on, and it comes out compact."""
+    target.parent.mkdir(mode=0o700, exist_ok=True)
+    partial = target.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    try:
+        vacuum_into(source, partial)
+        if problem := find_damage(partial):
+            raise sqlite3.DatabaseError(f"the copy is not sound: {problem}")
+        sync(partial)
+        partial.rename(target)
+        sync(target.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def vacuum_into(source: sqlite3.Connection, copy: Path) -> None:
+    """A compact copy in a new file, which nobody else may read: not while it is written, nor when a kill leaves it."""
+    copy.touch(mode=0o600)
+    source.execute("VACUUM INTO ?", (str(copy),))
+
+
+def stamp() -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S_%f}"
+
+
+def backups(folder: Path) -> list[Path]:
+    """Those made from time to time, the newest first."""
+    return sorted(_files(folder, _PATTERN), reverse=True)
+
+
+def before_changes(folder: Path) -> list[Path]:
+    """Those made before a change of schema, the newest first."""
+    return sorted(_files(folder, _BEFORE_CHANGES), key=_when, reverse=True)
+
+
+def all_copies(folder: Path) -> list[Path]:
+    """Every copy that could be restored, the newest first."""
+    return sorted([*backups(folder), *before_changes(folder), *_files(folder, _REPLACED)], key=_when, reverse=True)
+
+
+def newest_sound_backup(folder: Path) -> Path | None:
+    """The newest that this version can open."""
+    copies = sorted([*backups(folder), *before_changes(folder)], key=_when, reverse=True)
+    return next((copy for copy in copies if not find_unfit(copy)), None)
+
+
+def find_unfit(copy: Path) -> str:
+    """Why a copy cannot take the place of the database; empty when it can."""
+    try:
+        return _find_unfit(copy)
+    except (OSError, sqlite3.OperationalError) as error:  # such as one that root made: the others may be fine
+        return f"it cannot be opened ({getattr(error, 'strerror', None) or error})"
+
+
+def _find_unfit(copy: Path) -> str:
+    if not copy.stat().st_size:
+        return "it is empty"
+    if damage := find_damage(copy, thorough=True):
+        return damage
+    number = schema_of(copy)
+    if not number:
+        return "it is no database of Hermes"
+    return f"a newer Hermes wrote it (schema {number})" if number > max(migrations()) else ""
+
+
+def list_copies(folder: Path) -> list[Copy]:
+    """The newest first, each of them checked in full."""
+    return [_look_at(copy) for copy in all_copies(folder)]
+
+
+def schema_of(database: Path) -> int:
+    """0 for whatever is no database of ours."""
+    connection = sqlite3.connect(database, isolation_level=None)
+    try:
+        ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+        return schema_version(connection) if ours else 0
+    finally:
+        connection.close()
+
+
+def backup_is_due(folder: Path, every_hours: float) -> bool:
+    copies = backups(folder)
+    return not copies or now_ms() - copies[0].stat().st_mtime * 1000 >= every_hours * 3_600_000
+
+
+def find_damage(database: Path, *, thorough: bool = False) -> str:
+    """What is wrong with a database file; empty when it is sound."""
+    try:
+        connection = sqlite3.connect(database, isolation_level=None)
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        try:
+            check = "integrity_check" if thorough else "quick_check"
+            verdict = str(connection.execute(f"PRAGMA {check}(1)").fetchone()[0])
+            if verdict != "ok":
+                return verdict.splitlines()[-1]  # above it stands only where it was found
+            return _find_header_damage(database) or find_schema_damage(connection)
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
+            raise
+        return str(error)
+    except UnicodeDecodeError:  # SQLite's own words about it, with the broken text in them
+        return "malformed database schema"
+
+
+def _find_header_damage(database: Path) -> str:
+    with database.open("rb") as file:
+        header = file.read(_FORMAT_OFFSET + 1)
+    # SQLite reads a file of a newer format and refuses to write it: that would look like a lack of permission.
+    return "unknown file format" if header[_FORMAT_OFFSET:] > bytes([_NEWEST_FORMAT]) else ""
+
+
+def _left_by_a_kill(folder: Path) -> list[Path]:
+    oldest = now_ms() / 1000 - _STALE_SECONDS  # a younger one may be another process's, still at work
+    return [partial for partial in folder.glob("*.partial*") if partial.stat().st_mtime < oldest]
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    """Without folders, and links that lead nowhere."""
+    return [file for file in folder.glob(pattern) if file.is_file()]
+
+
+def _look_at(copy: Path) -> Copy:
+    problem, found = find_unfit(copy), copy.stat()
+    return Copy(
+        name=copy.name,
+        taken_ms=int(found.st_mtime * 1000),
+        size_bytes=found.st_size,
+        schema=None if problem else schema_of(copy),
+        problem=problem,
+    )
+
+
+def _when(copy: Path) -> str:
+    return copy.stem.rpartition("-")[2]
+
+
+def sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

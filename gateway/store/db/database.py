@@ -1,0 +1,258 @@
+"""The store's two verbs: `read` and `write`.
+
+A unit of work is a plain function over a `Transaction`, so it cannot await anything while it holds the
+database. One writer takes all waiting units to the database thread at once and commits them together:
+each is whole or not at all, a failing one does not touch its neighbours, and they share one fsync.
+"""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+
+from gateway.errors import GatewayError, StoreCorrupt, StoreUnavailable
+from gateway.store.db.commit_counter import CommitCounter
+from gateway.store.db.connection import SqliteConnection, Transaction, open_connection, translated
+
+T = TypeVar("T")
+Unit = Callable[[Transaction], T]
+
+_READERS = 2
+_MAX_BATCH = 1_000
+_TICKS = 4
+_RETRY_SECONDS = 0.5
+_ROOM_BYTES = 1_000_000
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    unit: Unit[Any]
+    future: asyncio.Future[Any]
+
+
+class Database:
+    """Made by `open_database`; closed by `close`, which first lets what is waiting be written."""
+
+    def __init__(
+        self, path: Path, writer: SqliteConnection, readers: Sequence[SqliteConnection], busy_timeout_seconds: float
+    ):
+        self.path = path
+        self.problem = ""  # why the last write failed; empty while all is well
+        self.is_damaged = False  # whether any read or write has met damage
+        self._full = False  # whether that was for want of room
+        self._busy_timeout_seconds = busy_timeout_seconds
+        self._writer = writer
+        self._readers: asyncio.Queue[SqliteConnection] = asyncio.Queue()
+        for reader in readers:
+            self._readers.put_nowait(reader)
+        self._mark = CommitCounter(path)
+        self._reopened = 0
+        self._waiting: list[_Waiting] = []
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._writing = asyncio.create_task(self._write_batches(), name="database writer")
+
+    async def write(self, unit: Unit[T]) -> T:
+        """Runs the unit in a transaction and returns after its commit.
+
+        Raises StoreUnavailable when nothing could be written; what the unit raises undoes the unit alone.
+        """
+        if self._closing:
+            raise StoreUnavailable(f"{self.path.name} is closed.")
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(unit, future))
+        self._wake.set()
+        return await future
+
+    async def write_when_possible(self, unit: Unit[T]) -> T:
+        """Like `write`, but waits as long as the store is unavailable: for work that is already accepted."""
+        return await self._when_possible(lambda: self.write(unit))
+
+    async def read(self, query: Unit[T]) -> T:
+        """Runs the query on one snapshot. Writing in it fails."""
+        reader = await self._readers.get()
+        try:
+            return await reader.run(lambda connection: _on_snapshot(connection, query))
+        except sqlite3.Error as error:
+            failure = translated(error, self.path)
+            self.is_damaged |= isinstance(failure, StoreCorrupt)
+            raise failure or error from error
+        finally:
+            self._readers.put_nowait(reader)
+
+    async def version(self) -> int:
+        """A number that changes when another process has written; -1 while it cannot be known."""
+        # SQLite counts anew for every connection: by the count alone a write during a reopening would be missed.
+        reopened = self._reopened
+        try:
+            return (reopened << 32) + await self._writer.run(_data_version)
+        except sqlite3.Error:
+            return -1
+
+    async def close(self) -> None:
+        self._closing = True
+        self._wake.set()
+        await self._writing
+        await self._writer.close()
+        for _ in range(_READERS):
+            reader = await self._readers.get()
+            await reader.close()
+        self._mark.close()
+
+    async def _when_possible(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        while True:
+            try:
+                return await attempt()
+            except StoreUnavailable:
+                if self._closing:
+                    raise
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _write_batches(self) -> None:
+        while self._waiting or not self._closing:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                for _ in range(_TICKS):  # whoever goes on from what is being written hands that in, too: one commit
+                    await asyncio.sleep(0)
+                taken, self._waiting = self._waiting[:_MAX_BATCH], self._waiting[_MAX_BATCH:]
+                await self._write_batch([waiting for waiting in taken if not waiting.future.done()])
+
+    async def _write_batch(self, batch: list[_Waiting]) -> None:
+        units = [waiting.unit for waiting in batch]
+        try:
+            outcomes = await self._writer.run(lambda connection: _commit_together(connection, units, self._mark))
+        except sqlite3.Error as error:
+            failure = self._failed(error)
+            for waiting in batch:
+                _settle(waiting.future, failure)
+            await self._reopen()
+        except Exception as error:  # contained: without its writer everybody would wait for ever
+            log.exception("writing failed")
+            for waiting in batch:
+                _settle(waiting.future, error)
+            await self._reopen()
+        else:
+            if self.problem and not self._is_still_full():
+                log.info("store is back")
+                self.problem = ""
+            for waiting, outcome in zip(batch, outcomes, strict=True):
+                _settle(waiting.future, outcome)
+
+    def _failed(self, error: sqlite3.Error) -> GatewayError:
+        failure = translated(error, self.path) or StoreCorrupt(f"{self.path.name}: {error}")
+        self.is_damaged |= isinstance(failure, StoreCorrupt)
+        if not self.problem:
+            log.warning("store is unavailable", problem=str(failure))
+        self.problem = str(failure)
+        self._full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+        return failure
+
+    def _is_still_full(self) -> bool:
+        """On a full disk something small may find room in the log while every message is refused."""
+        if not self._full:
+            return False
+        try:
+            disk = os.statvfs(self.path.parent)
+        except OSError:
+            return False
+        return disk.f_bavail * disk.f_frsize < _ROOM_BYTES
+
+    async def _reopen(self) -> None:
+        # A connection that was opened read-only, or lost its file, stays so for good.
+        try:
+            fresh = await open_connection(self.path, busy_timeout_seconds=self._busy_timeout_seconds)
+            old, self._writer = self._writer, fresh
+            self._reopened += 1
+            await old.close()
+        except Exception:  # contained: without its writer everybody would wait for ever
+            log.exception("store not reopened")
+
+
+async def open_database(path: Path, *, busy_timeout_seconds: float = 5.0) -> Database:
+    """Opens a database that `prepare` has made ready."""
+    opened: list[SqliteConnection] = []
+    try:
+        for read_only in (False, *(True for _ in range(_READERS))):
+            connection = await open_connection(path, busy_timeout_seconds=busy_timeout_seconds, read_only=read_only)
+            opened.append(connection)
+    except sqlite3.Error as error:
+        for connection in opened:
+            await connection.close()
+        raise translated(error, path) or error from error
+    return Database(path, opened[0], opened[1:], busy_timeout_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    value: Any
+
+
+def _commit_together(
+    connection: sqlite3.Connection, units: Sequence[Unit[Any]], mark: CommitCounter
+) -> list[_Done | BaseException]:
+    connection.execute("BEGIN IMMEDIATE")
+    before = connection.total_changes
+    try:
+        outcomes = [_run_contained(connection, unit) for unit in units]
+        if connection.total_changes == before:  # looked and found nothing to do: nothing to sync, nothing to count
+            connection.execute("COMMIT")
+            return outcomes
+        counted = connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'commits' RETURNING value")
+        commits = counted.fetchall()[0][0]
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    try:
+        mark.write(commits)
+    except OSError as error:  # it may lag behind; and what is committed must not be reported as failed, and so repeated
+        log.warning("mark not written", problem=error.strerror)
+    return outcomes
+
+
+def _run_contained(connection: sqlite3.Connection, unit: Unit[Any]) -> _Done | BaseException:
+    connection.execute("SAVEPOINT unit")
+    try:
+        outcome: _Done | BaseException = _Done(unit(Transaction(connection)))
+    except Exception as error:  # contained: it belongs to the one who brought this unit
+        if _is_of_the_file(error) or not connection.in_transaction:
+            raise
+        connection.execute("ROLLBACK TO unit")
+        outcome = error
+    connection.execute("RELEASE unit")
+    return outcome
+
+
+def _is_of_the_file(error: Exception) -> bool:
+    return isinstance(error, sqlite3.Error) and translated(error, Path()) is not None
+
+
+def _data_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _on_snapshot(connection: sqlite3.Connection, query: Unit[T]) -> T:
+    connection.execute("BEGIN")
+    try:
+        return query(Transaction(connection))
+    finally:
+        if connection.in_transaction:  # SQLite has rolled back by itself when reading failed
+            connection.execute("ROLLBACK")
+
+
+def _settle(future: asyncio.Future[Any], outcome: _Done | BaseException) -> None:
+    if future.done():  # the caller gave up waiting; the unit is written all the same
+        return
+    if isinstance(outcome, _Done):
+        future.set_result(outcome.value)
+    else:
+        future.set_exception(outcome)

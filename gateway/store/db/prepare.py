@@ -1,0 +1,149 @@
+"""What is done to the database file before it is opened: check, restore, migrate, and say what was found."""
+
+import shutil
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+from gateway.clock import for_people, now_ms
+from gateway.store.chats import record_going_back
+from gateway.store.db.backup import BackupPolicy as BackupPolicy
+from gateway.store.db.backup import find_damage, newest_sound_backup, stamp, sync
+from gateway.store.db.commit_counter import CommitCounter, break_seal, check_not_lost, is_lost
+from gateway.store.db.connection import connect, errors_told
+from gateway.store.db.schema import migrate, migrations, schema_version
+from gateway.store.db.upgrade import upgrade
+from gateway.store.search import index_is_damaged, rebuild_index
+
+
+def prepare(path: Path, care: BackupPolicy, *, repair: bool) -> list[str]:
+    """Makes the file ready to open; gives what the operator must be told, which is also kept as notices.
+
+    With `repair` (the gateway, which holds the lock on the home) a damaged file is moved aside and the newest
+    sound backup put in its place. Without it (a command beside the gateway) damage raises StoreCorrupt.
+    Blocks: call it in a thread.
+    """
+    with errors_told(path):
+        return _prepare(path, care, repair)
+
+
+def _prepare(path: Path, care: BackupPolicy, repair: bool) -> list[str]:
+    mark = CommitCounter(path)
+    try:
+        _open_siblings(path)
+        restored, notices = _repair(path, care) if repair else _refuse_if_lost(path)
+        reached = mark.read()  # before the database is asked: another process may commit in between
+        mark.write(reached)  # first of all: by this file a database cut short while it was made is known as ours
+        path.touch(mode=0o600)
+        connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
+        try:
+            if 0 < schema_version(connection) < max(migrations()):
+                upgrade(connection, care)
+            migrate(connection)
+            commits = int(connection.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0])
+            if not restored and commits < reached:  # restored: it lags behind for a reason already told
+                record_going_back(connection)
+                notices.append(_tell_lost(reached - commits))
+            connection.executemany(
+                "INSERT INTO notices (at_ms, text) VALUES (?, ?)", [(now_ms(), notice) for notice in notices]
+            )
+        finally:
+            connection.close()
+        mark.write(commits)  # last of all: cut short before this, the next start finds and tells the same again
+    finally:
+        mark.close()
+    return notices
+
+
+def _open_siblings(path: Path) -> None:
+    """What SQLite made beside a file that was read-only stays so, and the file with it, after that was mended."""
+    for sibling in siblings(path):
+        if path.exists() and sibling.exists() and sibling.stat().st_mode != path.stat().st_mode:
+            sibling.chmod(stat.S_IMODE(path.stat().st_mode))
+
+
+def siblings(path: Path) -> tuple[Path, Path]:
+    return Path(f"{path}-wal"), Path(f"{path}-shm")
+
+
+def _refuse_if_lost(path: Path) -> tuple[bool, list[str]]:
+    check_not_lost(path)
+    return False, []
+
+
+def _repair(path: Path, care: BackupPolicy) -> tuple[bool, list[str]]:
+    """Whether a backup took the file's place, and what the operator must be told."""
+    if is_lost(path):
+        for leftover in siblings(path):
+            leftover.unlink(missing_ok=True)  # would be replayed into whatever file takes the name
+        return True, [f"state.db is gone. {_restore(path, care)}"]
+    if not path.exists():
+        return False, []  # a new home
+    thorough = path.stat().st_size <= care.full_check_max_mb * 1_000_000
+    if break_seal(path) and not thorough:
+        return False, []
+    mended: list[str] = []
+    damage = find_damage(path, thorough=thorough)
+    if not damage:
+        damage, mended = _mend_search(path, care)
+    if not damage:
+        return False, mended
+    aside = move_aside(path, care.backups)
+    return True, [f"state.db was damaged ({damage}). It was moved to backups/{aside.name}. {_restore(path, care)}"]
+
+
+def move_aside(path: Path, backups: Path) -> Path:
+    """A damaged file and its log; gives the folder where they are now."""
+    backups.mkdir(mode=0o700, exist_ok=True)
+    aside = backups / f"damaged-{stamp()}"
+    aside.mkdir(mode=0o700)
+    for file in (path, *siblings(path)):
+        if file.exists():
+            shutil.move(file, aside / file.name)
+    return aside
+
+
+def put_in_place(copy: Path, path: Path) -> None:
+    """Make a copy the database. It knows from then on that what it does not know may have been answered."""
+    restored = path.with_suffix(".db.restoring")
+    shutil.copyfile(copy, restored)
+    restored.chmod(0o600)
+    with closing(sqlite3.connect(restored, isolation_level=None)) as connection:
+        record_going_back(connection)
+    sync(restored)
+    restored.rename(path)
+    sync(path.parent)
+
+
+def _restore(path: Path, care: BackupPolicy) -> str:
+    copy = newest_sound_backup(care.backups)
+    if copy is None:
+        return "There was no sound backup, so Hermes starts empty: earlier conversations are not there."
+    put_in_place(copy, path)
+    taken = for_people(int(copy.stat().st_mtime * 1000))
+    return (
+        f"The backup of {taken} was restored. Messages from then until {for_people(now_ms())} may be missing; they are "
+        "not answered again, so ask once more for what you still need."
+    )
+
+
+def _mend_search(path: Path, care: BackupPolicy) -> tuple[str, list[str]]:
+    """What cannot be mended, and what the operator must be told about what could."""
+    connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
+    try:
+        if not 0 < schema_version(connection) <= max(migrations()) or not index_is_damaged(connection):
+            return "", []
+        if not rebuild_index(connection):
+            return "the search index cannot be rebuilt", []
+    finally:
+        connection.close()
+    return "", ["The search index was damaged and has been rebuilt. Nothing is missing."]
+
+
+def _tell_lost(commits: int) -> str:
+    return (
+        f"state.db has lost its last {commits} commits: its log (state.db-wal) was cut or replaced while Hermes was "
+        f"off. Messages from just before that until {for_people(now_ms())} may be missing; they are not answered "
+        "again, so ask once more for what you still need."
+    )

@@ -1,0 +1,242 @@
+"""What is in a database: counted before and after a change of schema, which must lose nothing unsaid."""
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+
+from gateway.errors import StoreTooNew
+from hermes_config.places import APPLICATION_ID
+
+# A script that means to add or remove rows of a table says so in a line of its own.
+_SAID = re.compile(r"^-- Rows change in: (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCounts:
+    rows: dict[str, int]
+    strays: Counter[str]  # references that lead nowhere, by their table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """What an older schema has no place for: rows of a table, or values of a column."""
+
+    table: str
+    column: str = ""
+    count: int
+
+
+def take_census(connection: sqlite3.Connection) -> RowCounts:
+    rows = {table: _count(connection, table) for table in _tables(connection)}
+    strays = Counter(row[0] for row in connection.execute("PRAGMA foreign_key_check"))
+    return RowCounts(rows=rows, strays=strays)
+
+
+def find_difference(before: RowCounts, after: RowCounts, scripts: Iterable[str]) -> str:
+    """What a change has done without saying so; empty when nothing. A table that it drops is said by that."""
+    said = {name.strip() for script in scripts for names in _SAID.findall(script) for name in names.split(",")}
+    for table in sorted((before.rows.keys() & after.rows.keys()) - said):
+        if before.rows[table] != after.rows[table]:
+            return f"the table {table} had {before.rows[table]} rows and would have {after.rows[table]}"
+    if strays := after.strays - before.strays:
+        return f"rows of {min(strays)} would refer to rows that are not there"
+    return ""
+
+
+def find_losses(before: sqlite3.Connection, older: sqlite3.Connection) -> Iterator[Lost]:
+    """What is in the one and has no place in the schema of the other. Counts nothing that is as it came."""
+    known = set(_tables(older))
+    for table in _tables(before):
+        if table not in known:
+            yield Lost(table=table, count=_count(before, table))
+            continue
+        columns = {row[1] for row in older.execute(f"PRAGMA table_info({table})")}
+        for column, default in before.execute(f"SELECT name, dflt_value FROM pragma_table_info('{table}')"):  # noqa: S608
+            if column not in columns:
+                changed = f"SELECT COUNT(*) FROM {table} WHERE {column} IS NOT {default or 'NULL'}"  # noqa: S608
+                yield Lost(table=table, column=column, count=int(before.execute(changed).fetchone()[0]))
+
+
+def _tables(connection: sqlite3.Connection) -> list[str]:
+    """Ours, and of those behind the search index the one with a row for each message."""
+    found = connection.execute(
+        """SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
+              AND name <> 'messages_search'
+              AND (name NOT LIKE 'messages!_search!_%' ESCAPE '!' OR name = 'messages_search_docsize')
+            ORDER BY name"""
+    )
+    return [row[0] for row in found]
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int:
+    return int(connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0])  # noqa: S608
+
+
+_DOES, _UNDOES = re.compile(r"(\d{4})_\w+\.sql"), re.compile(r"(\d{4})_\w+\.undo\.sql")
+
+
+def migrations() -> dict[int, str]:
+    """The SQL of every migration by its number."""
+    return _scripts(_DOES)
+
+
+def undo_scripts() -> dict[int, str]:
+    """What takes a migration back, by its number; the first five have none."""
+    return _scripts(_UNDOES)
+
+
+def schema_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def check_not_newer(connection: sqlite3.Connection, newest: int) -> None:
+    found = schema_version(connection)
+    if found > newest:
+        raise StoreTooNew(
+            f"state.db was written by a newer Hermes (schema {found}, this one knows {newest}). "
+            f"Nothing was changed. Update Hermes; or, with the newer one, `hermes state undo --to {newest}`; "
+            "or point HERMES_HOME to another folder."
+        )
+
+
+class Unsound(Exception):
+    """A change of schema was taken back; the text says what was wrong with it."""
+
+
+def migrate(connection: sqlite3.Connection, steps: dict[int, str] | None = None) -> list[int]:
+    """Applies what is missing, all of it or nothing; gives the numbers applied."""
+    steps = migrations() if steps is None else steps
+
+    def missing(found: int) -> list[_Step]:
+        check_not_newer(connection, max(steps))
+        return [_Step(number, steps[number], leads_to=number) for number in sorted(steps) if number > found]
+
+    return _change(connection, steps, missing)
+
+
+def undo(
+    connection: sqlite3.Connection, to: int, steps: dict[int, str] | None = None, undoes: dict[int, str] | None = None
+) -> list[int]:
+    """Takes back what came after a schema, all of it or nothing; gives the numbers taken back."""
+    steps = migrations() if steps is None else steps
+    scripts = undo_scripts() if undoes is None else undoes
+
+    def later(found: int) -> list[_Step]:
+        check_not_newer(connection, max(steps))
+        return [_Step(number, scripts[number], leads_to=number - 1) for number in range(found, to, -1)]
+
+    return _change(connection, steps, later)
+
+
+def find_schema_damage(connection: sqlite3.Connection, steps: dict[int, str] | None = None) -> str:
+    """How the schema differs from what its migrations make; empty when it does not, or is newer than ours.
+
+    SQLite checks its structures, not the words that define the tables: a damaged CHECK would refuse every row.
+    """
+    version = schema_version(connection)
+    steps = migrations() if steps is None else steps
+    if version > max(steps):
+        return ""
+    scripts = tuple(steps.get(number, "") for number in range(1, version + 1))
+    wrong = sorted(_definitions_of(scripts) ^ _definitions(connection))
+    return f"the definition of the {wrong[0][0]} {wrong[0][1]} is not that of schema {version}" if wrong else ""
+
+
+@contextmanager
+def example(scripts: Iterable[str]) -> Iterator[sqlite3.Connection]:
+    """What migrations make of an empty database."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        for script in scripts:
+            for statement in _statements(script):
+                connection.execute(statement)
+        yield connection
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    number: int
+    script: str
+    leads_to: int
+
+
+def _change(connection: sqlite3.Connection, steps: dict[int, str], choose: Callable[[int], list[_Step]]) -> list[int]:
+    with _unchecked_references(connection), _transaction(connection):
+        found = schema_version(connection)  # asked under the lock: another process may have been faster
+        chosen = choose(found)
+        before = take_census(connection) if chosen and found else None  # a new file has nothing to lose
+        for step in chosen:
+            for statement in _statements(step.script):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {step.leads_to}")
+        if before is not None:
+            problem = find_difference(before, take_census(connection), [step.script for step in chosen])
+            if problem := problem or find_schema_damage(connection, steps):
+                raise Unsound(problem)
+    return [step.number for step in chosen]
+
+
+@contextmanager
+def _unchecked_references(connection: sqlite3.Connection) -> Iterator[None]:
+    """A table that is built anew is dropped in between; that nothing refers to nothing is looked at in the end."""
+    checked = connection.execute("PRAGMA foreign_keys").fetchone()[0]
+    connection.execute("PRAGMA foreign_keys = OFF")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA foreign_keys = {checked}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _scripts(named: re.Pattern[str]) -> dict[int, str]:
+    folder = resources.files("gateway.store.db") / "migrations"
+    found = [(named.fullmatch(entry.name), entry) for entry in folder.iterdir()]
+    return {int(match[1]): entry.read_text("utf-8") for match, entry in found if match}
+
+
+@lru_cache(maxsize=8)
+def _definitions_of(scripts: tuple[str, ...]) -> frozenset[tuple[str, str, str, str]]:
+    """Asked for with every check of a file, and slow to find out."""
+    with example(scripts) as connection:
+        return frozenset(_definitions(connection))
+
+
+def _definitions(connection: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
+    """Type, name, table and SQL of all that we defined; not of what SQLite and FTS5 add in their own words."""
+    rows = connection.execute(
+        """SELECT type, name, tbl_name, sql FROM sqlite_master
+            WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
+              AND tbl_name NOT LIKE 'messages!_search!_%' ESCAPE '!'"""
+    )
+    return {(row[0], row[1], row[2], " ".join(re.sub(r"--.*", "", row[3]).split())) for row in rows}
+
+
+def _statements(script: str) -> Iterator[str]:
+    # executescript() commits before it begins, which would make a migration half done.
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement.strip():
+        raise ValueError(f"migration ends in the middle of a statement: {statement.strip()[:60]}")

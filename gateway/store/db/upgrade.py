@@ -1,0 +1,246 @@
+"""Changes of schema that can be taken back: tried on a copy, then made in one transaction, the state before it kept.
+
+The change is a transaction in the file, and not the copy put in its place. Another process may have the file open:
+it would go on writing to the file that was replaced, into a log that has the name of the new one's. A transaction
+is whole or not at all through any kill, and whatever others committed since the copy was made is in it.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.errors import GatewayError, StoreUnavailable, UpgradeFailed
+from gateway.store.db.backup import (
+    BackupPolicy,
+    before_changes,
+    find_damage,
+    find_unfit,
+    forget_old_changes,
+    keep_before_change,
+    schema_of,
+    vacuum_into,
+)
+from gateway.store.db.commit_counter import check_not_lost
+from gateway.store.db.connection import connect, errors_told, translated
+from gateway.store.db.schema import (
+    Lost,
+    Unsound,
+    check_not_newer,
+    example,
+    find_losses,
+    migrate,
+    migrations,
+    schema_version,
+    take_census,
+    undo,
+    undo_scripts,
+)
+from gateway.store.search import index_is_damaged
+from tools.content import in_bytes
+
+_SPARE_BYTES = 1_000_000
+_REHEARSAL = "rehearsal.partial"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    needed_bytes: int
+    free_bytes: int
+
+    @property
+    def is_enough(self) -> bool:
+        return self.needed_bytes <= self.free_bytes
+
+
+def upgrade(connection: sqlite3.Connection, care: BackupPolicy) -> None:
+    """Brings a database to the newest schema. Raises UpgradeFailed or StoreUnavailable: then nothing was changed."""
+    with one_at_a_time(care.backups):
+        if schema_version(connection) < (newest := max(migrations())):  # else another process was faster
+            rehearse(connection, care, newest)
+            change(connection, care, newest)
+
+
+def rehearse(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> list[Lost]:
+    """Makes the change on a copy and looks whether that is sound; gives what it would lose. One at a time."""
+    found = schema_version(connection)
+    check_room(connection, care, to)
+    copy = care.backups / _REHEARSAL
+    _remove(copy)  # a kill may have left one
+    try:
+        vacuum_into(connection, copy)
+        with _told(found, to):
+            return _try(copy, care, to)
+    finally:
+        _remove(copy)
+
+
+def change(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> Path:
+    """Makes the change itself; gives the copy of the state before it. One at a time, and rehearsed."""
+    with _told(schema_version(connection), to):
+        kept = keep_before_change(connection, care.backups, to=to)
+        try:
+            _apply(connection, to)
+        except Exception:
+            kept.unlink()  # nothing was changed; failing again and again would push out the copies worth keeping
+            raise
+    forget_old_changes(care.backups, keep=care.upgrade_backups_kept)
+    return kept
+
+
+def oldest_reachable(found: int) -> int:
+    """The oldest schema to which there is a way back."""
+    scripts = undo_scripts()
+    while found in scripts:
+        found -= 1
+    return found
+
+
+def room(connection: sqlite3.Connection, folder: Path) -> Room:
+    """At any time there is one copy beside the file, and a log that may grow as large as the file itself."""
+    pages, page_bytes = (connection.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "page_size"))
+    disk = os.statvfs(folder)
+    return Room(needed_bytes=2 * pages * page_bytes + _SPARE_BYTES, free_bytes=disk.f_bavail * disk.f_frsize)
+
+
+def check_room(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> None:
+    found = room(connection, care.backups)
+    if not found.is_enough:
+        raise StoreUnavailable(
+            f"Changing state.db from schema {schema_version(connection)} to {to} needs {in_bytes(found.needed_bytes)} "
+            f"of room for copies in {care.backups}, and there are {in_bytes(found.free_bytes)}. Make room. "
+            "Nothing was changed: the version of Hermes that used it so far goes on working."
+        )
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Of several that start together one makes the change, the others wait for it. The lock ends with its process."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _try(copy: Path, care: BackupPolicy, to: int) -> list[Lost]:
+    connection = connect(copy, busy_timeout_seconds=care.busy_timeout_seconds)
+    try:
+        connection.execute("PRAGMA synchronous = OFF")  # nobody will miss it
+        losses = _find_losses(connection, to)
+        before, searchable = take_census(connection).rows, not index_is_damaged(connection)
+        _apply(connection, to)
+        after = take_census(connection).rows
+        if searchable and index_is_damaged(connection):
+            raise Unsound("the search index would be damaged")
+    finally:
+        connection.close()
+    if damage := find_damage(copy, thorough=copy.stat().st_size <= care.full_check_max_mb * 1_000_000):
+        raise Unsound(damage)
+    fewer = [Lost(table=name, count=rows - after.get(name, rows)) for name, rows in before.items()]
+    return [lost for lost in (*losses, *fewer) if lost.count > 0]
+
+
+def _find_losses(connection: sqlite3.Connection, to: int) -> list[Lost]:
+    if to > schema_version(connection):
+        return []
+    with example(script for number, script in sorted(migrations().items()) if number <= to) as older:
+        return list(find_losses(connection, older))
+
+
+def _apply(connection: sqlite3.Connection, to: int) -> None:
+    if to < schema_version(connection):
+        undo(connection, to)
+    else:
+        migrate(connection)
+
+
+@contextmanager
+def _told(found: int, to: int) -> Iterator[None]:
+    """What went wrong with the change itself; a disk that is full meanwhile says nothing about it."""
+    try:
+        yield
+    except (Unsound, ValueError, sqlite3.Error) as error:
+        if isinstance(error, sqlite3.Error) and isinstance(translated(error, Path("state.db")), StoreUnavailable):
+            raise
+        raise UpgradeFailed(
+            f"state.db cannot be brought from schema {found} to {to}: {error}. "
+            "Nothing was changed: the version of Hermes that used it so far goes on working. Please report this."
+        ) from error
+
+
+def _remove(copy: Path) -> None:
+    for leftover in copy.parent.glob(f"{copy.name}*"):  # with what SQLite put beside it
+        leftover.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradePreview:
+    schema: int
+    newest: int  # that this version knows
+    problem: str  # why it could not be used or brought up to date; empty when it can
+    room: Room | None  # what bringing it up to date takes; None when there is nothing to do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoTarget:
+    """Where a database can go back to."""
+
+    found: int
+    oldest: int
+    usual: int  # where it was before its last upgrade
+
+
+def look_ahead(path: Path, care: BackupPolicy) -> UpgradePreview:
+    """What the next start would find and do."""
+    newest = max(migrations())
+    with errors_told(path):
+        damage = find_damage(path, thorough=True)
+    if damage:
+        problem = f"{path.name} is damaged ({damage}). Start the gateway: it restores the newest sound backup."
+        return UpgradePreview(schema=0, newest=newest, problem=problem, room=None)
+    with _at_rest(path, care) as connection:
+        found = schema_version(connection)
+        if found == newest:
+            return UpgradePreview(schema=found, newest=newest, problem="", room=None)
+        try:
+            check_not_newer(connection, newest)
+            rehearse(connection, care, newest)
+            problem = ""
+        except GatewayError as error:
+            problem = str(error)
+        return UpgradePreview(schema=found, newest=newest, problem=problem, room=room(connection, care.backups))
+
+
+def find_reach(path: Path, care: BackupPolicy) -> UndoTarget:
+    """Raises StoreTooNew when only a newer version knows the way."""
+    with _at_rest(path, care) as connection:
+        check_not_newer(connection, max(migrations()))
+        found = schema_version(connection)
+    oldest = oldest_reachable(found)
+    kept = (schema_of(copy) for copy in before_changes(care.backups) if not find_unfit(copy))
+    usual = next((schema for schema in kept if oldest <= schema < found), found - 1)
+    return UndoTarget(found=found, oldest=oldest, usual=usual)
+
+
+def foresee_losses(path: Path, care: BackupPolicy, to: int) -> list[Lost]:
+    """What going back would lose. Raises UpgradeFailed when it would not work."""
+    with _at_rest(path, care) as connection:
+        return rehearse(connection, care, to)
+
+
+@contextmanager
+def _at_rest(path: Path, care: BackupPolicy) -> Iterator[sqlite3.Connection]:
+    """While nobody else changes the schema. Raises StoreCorrupt when the file was emptied."""
+    with errors_told(path), one_at_a_time(care.backups):
+        check_not_lost(path)
+        connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
+        try:
+            yield connection
+        finally:
+            connection.close()

@@ -1,0 +1,423 @@
+"""What became of a message, in words: one sentence that says it, then the steps. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import groupby
+
+from gateway.approvals.wording import WROTE_INSTEAD
+from gateway.clock import for_people, how_long
+from gateway.store import inbox
+from gateway.store.trace import RefusedMessage, Reply, Step, Trace
+
+MAX_CHAT_LINES = 15
+UNADDRESSED = (
+    "Not answered because it was not said to me: in a group, mention me or reply to something I said. I have "
+    "overheard it, and know of it when I am asked next."
+)
+UNKNOWN = "I know nothing about that message."
+NOT_LET_IN = "Not answered because whoever wrote it may not talk to me here."
+
+_NOTED = {"edit": "An edit", "deletion": "A deletion", "reaction": "A reaction"}
+_NOT_TAKEN = {
+    inbox.FULL: "too many messages were waiting already. Send it again later",
+    inbox.TOO_FAST: "its sender had sent too many messages within a minute. Send it again later",
+    inbox.STOPPING: "the same /stop was waiting already, and has done it",
+    "an invite": "it was an invite, which is no message and was not kept",
+    "deleted": "it was deleted before its turn began",
+    "revoked": "its sender's access was taken back while it waited",
+    "chat closed": "the chat was closed for guests while it waited",
+    "superseded": "a newer message took its place; what was asked here is answered there",
+}
+_MODEL_PROBLEMS = {
+    "NoEndpoint": "no model is set that could be asked",
+    "KeyRefused": "the model's provider refused the key",
+    "NoCredit": "there was no credit left with the model's provider",
+    "ModelUnknown": "the provider does not know the model",
+    "Overloaded": "the model was overloaded",
+    "Unreachable": "the model could not be reached",
+    "BrokenAnswer": "the model answered with nonsense",
+    "OutOfRoom": "the model had no room left for an answer",
+    "ContextTooLong": "the conversation was too long for the model",
+    "Filtered": "the model's provider filtered it",
+    "RequestRefused": "the model's provider refused the request",
+    "BudgetSpent": "a budget was used up, or had too little left for it. /usage tells what is left",
+}
+_TOLD = {  # by event, of all that needs no more than its words
+    "accepted": "accepted",
+    "joined": "taken into the turn that was running",
+    "opened": "written into the conversation",
+    "draft_shown": "a draft is shown",
+    "paused": "paused, because the gateway was stopped",
+    "answered": "answer written down",
+    "stopped": "stopped",
+    "given_up": "given up",
+    "superseded": "left to a newer message",
+    "deleted": "deleted by its sender",
+    "revoked": "its sender's access was taken back",
+    "chat closed": "the chat was closed for guests",
+}
+_DELIVERED = {
+    "sending": "{what} is being sent{again}",
+    "piece_sent": "a piece of {what} is delivered as message {receipt}",
+    "sent": "{what} is delivered as message {receipt}",
+    "postponed": "{what} could not be sent yet: {problem}",
+    "failed": "{what} could not be delivered: {problem}",
+    "in_doubt": "nobody can tell whether {what} arrived: {problem}",
+    "expired": "{what} was too old to be sent, and dropped",
+    "asked_again": "{what} is sent again, as somebody in the chat asked for",
+}
+_SCOPES = {"once": "once", "session": "for this conversation", "always": "for good"}
+_WORK = ("model_replied", "tool_started", "tool_finished")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayState:
+    """How the gateway is, as far as that explains why something waits."""
+
+    is_running: bool = True
+    is_stopping: bool = False
+    unconnected: Mapping[str, str] = field(default_factory=dict)  # accounts, and what is wrong
+
+
+def verdict(trace: Trace, now: int, gateway: GatewayState) -> str:
+    """Answered or not, and why: the first line of everything."""
+    if trace.kind in _NOTED:
+        return _only_noted(trace)
+    if trace.state == "ready":
+        return f"Not answered yet because {_why_waiting(trace, now, gateway)}."
+    if trace.state == "running":
+        return _at_work(trace, now, gateway)
+    if trace.at_terminal and not trace.outcome:
+        return "Not answered yet: it is being worked on at the terminal, or was cut off there."
+    if trace.outcome == "answered":
+        return _answered(trace, now, gateway)
+    return _not_answered(trace, now, gateway)
+
+
+def lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
+    """The verdict and every step, for a terminal."""
+    what = f"{trace.kind} {trace.message_id} in {trace.account}:{trace.chat}"
+    place = f"inbox:{trace.id}, {what}, session {trace.session_key}, {for_people(trace.accepted_ms)}"
+    steps = [f"{_clock(step.at_ms)}  {_after(trace, step):>11}  {_told(trace, step)}" for step in trace.steps]
+    return [verdict(trace, now, gateway), place, *steps]
+
+
+def chat_lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
+    """The same for a chat: shorter, with the model's and the tools' steps folded, and without other chats' names."""
+    trace = replace(trace, replies=tuple(_unplaced(reply) for reply in trace.replies))
+    steps = [f"{_after(trace, last)}  {words}" for last, words in _folded(trace)]
+    room = MAX_CHAT_LINES - 1
+    if len(steps) > room:  # how it began and how it ended
+        left_out = len(steps) - room + 1
+        steps = [*steps[: room // 2], f"({left_out} more steps)", *steps[left_out + room // 2 :]]
+    return [verdict(trace, now, gateway), *steps]
+
+
+def candidate(trace: Trace) -> str:
+    """One line by which it is told from others that a name fits."""
+    place = f"{trace.account}:{trace.chat}:{trace.message_id}"
+    return f"inbox:{trace.id}  {for_people(trace.accepted_ms)}  {trace.kind} {place}"
+
+
+def refusal_line(refusal: RefusedMessage) -> str:
+    message = f" (message {refusal.message_id})" if refusal.message_id else ""
+    place = f"{refusal.account}:{refusal.chat}{message}"
+    return f"{for_people(refusal.at_ms)}  {place}  from {refusal.sender_id}: {refusal.reason}"
+
+
+def refused(refusal: RefusedMessage) -> str:
+    """The verdict on something of which nothing else is known."""
+    return f"Not answered because it was refused: {refusal.reason}."
+
+
+def _only_noted(trace: Trace) -> str:
+    what = _NOTED[trace.kind]
+    match trace.outcome:
+        case "replaced the text":
+            return f"{what}: it came before the turn, so the new words are what is answered."
+        case "took it back":
+            return f"{what}: it came before the turn, so nothing is answered."
+        case inbox.FULL:
+            return f"{what}, not kept: too many were waiting for the next message."
+    if trace.turn is None:
+        return f"{what}, only noted: it goes along with the next message and is not answered by itself."
+    return f"{what}, only noted: it went along with turn {trace.turn.id} and is not answered by itself."
+
+
+def _why_waiting(trace: Trace, now: int, gateway: GatewayState) -> str:
+    if not gateway.is_running:
+        return "the gateway is not running. Start it: hermes gateway run"
+    if gateway.is_stopping:
+        return "the gateway is stopping; it is taken up after the next start"
+    if trace.session_busy:
+        return "another turn is running in this conversation; it comes after that. /stop ends what is running"
+    if trace.not_before_ms > now:
+        return "the rest of what is being said may still come"
+    return "it is in line: it is taken up as soon as there is room for one more turn"
+
+
+def _at_work(trace: Trace, now: int, gateway: GatewayState) -> str:
+    turn = trace.turn
+    if turn is None or turn.state == "paused":
+        return "Not answered yet because the gateway was stopped; the next start goes on with it."
+    if not gateway.is_running:
+        return "Not answered yet because the gateway is not running; the next start goes on with it."
+    if turn.stop_requested:
+        return "Not answered because it is being stopped."
+    if turn.waits_since_ms is not None:
+        return "Not answered yet: it waits for a decision (hermes approvals list)."
+    doing = f"{', '.join(turn.tools)} {'is' if len(turn.tools) == 1 else 'are'} running"
+    again = f" It was taken up again {_times(turn.resumes)}." if turn.resumes else ""
+    since = _long(now - turn.started_ms)
+    return f"Being answered for {since}: {doing if turn.tools else 'the model is being asked'}.{again}"
+
+
+def _answered(trace: Trace, now: int, gateway: GatewayState) -> str:
+    if trace.at_terminal:
+        ended_ms = max((step.at_ms for step in trace.steps), default=trace.accepted_ms)
+        return f"Answered in {_long(ended_ms - trace.accepted_ms)} at the terminal."
+    answer = _last_said(trace)
+    if answer is None:
+        return "Done. What was said to it, if anything, is not kept any more."
+    if answer.state != "sent":
+        return f"Answered, but {_not_delivered(answer, now, gateway)}"
+    took = _long((answer.sent_ms or trace.accepted_ms) - trace.accepted_ms)
+    return f"Answered in {took}; {_delivered(answer)}."
+
+
+def _not_answered(trace: Trace, now: int, gateway: GatewayState) -> str:
+    said = _last_said(trace)
+    if said is None:
+        told = ""
+    elif said.state == "sent":
+        told = f" That was told in the chat: {_delivered(said)}."
+    else:
+        told = f" That was written, but {_not_delivered(said, now, gateway)}"
+    return f"Not answered because {_why_not(trace)}.{told}"
+
+
+def _why_not(trace: Trace) -> str:
+    if trace.outcome in _NOT_TAKEN:
+        return _NOT_TAKEN[trace.outcome]
+    match trace.outcome:
+        case "stopped" if any(step.event == "revoked" for step in trace.steps):
+            return "its sender's access was taken back while it was worked on"
+        case "stopped":
+            return f"it was stopped {'at the terminal' if trace.at_terminal else 'from the chat'}"
+        case "given_up":
+            times = _times(trace.turn.resumes) if trace.turn else "several times"
+            return f"the gateway was restarted {times} while working on it, and gave it up"
+        case "failed":
+            return _what_failed(trace)
+    return f"it ended as “{trace.outcome}”"
+
+
+def _what_failed(trace: Trace) -> str:
+    ends = [step for step in trace.steps if step.event == "failed" and step.reply is None]
+    problem = ends[-1].detail.get("problem", "") if ends else ""
+    if problem:
+        return _MODEL_PROBLEMS.get(problem, "the model could not answer")
+    if trace.at_terminal:
+        return "something went wrong inside Hermes; the terminal showed it"
+    turn = f" with turn {trace.turn.id}" if trace.turn else ""
+    return f"something went wrong inside Hermes; the gateway's log has it{turn}"
+
+
+def _last_said(trace: Trace) -> Reply | None:
+    """The answer; where a button was pressed, the line that took the place of what stood there."""
+    kinds = ("answer", "notice") if trace.kind == "button" else ("answer",)
+    said = [reply for reply in trace.replies if reply.kind in kinds and not reply.elsewhere]
+    return said[-1] if said else None
+
+
+def _delivered(reply: Reply) -> str:
+    pieces = f"in {reply.pieces + 1} pieces, the last " if reply.pieces else ""
+    return f"delivered {pieces}as {_platform(reply.account)} message {reply.receipt}"
+
+
+def _not_delivered(reply: Reply, now: int, gateway: GatewayState) -> str:
+    match reply.state:
+        case "failed":
+            return f"not delivered: {reply.problem}."
+        case "in_doubt":
+            return f"nobody can tell whether it arrived: {reply.problem}. A button in the chat sends it again."
+        case "expired":
+            return "not delivered in time, and dropped. Ask again if it is still needed."
+    arrived = f" ({reply.pieces} pieces have arrived)" if reply.pieces else ""
+    return f"not delivered yet{arrived}: {_why_unsent(reply, now, gateway)}."
+
+
+def _why_unsent(reply: Reply, now: int, gateway: GatewayState) -> str:
+    if not gateway.is_running:
+        return "the gateway is not running. Start it: hermes gateway run"
+    if (problem := gateway.unconnected.get(reply.account)) is not None:
+        return f"{reply.account} is not connected" + (f": {problem}" if problem else "")
+    if reply.state == "sending":
+        return "it is being sent now"
+    if reply.not_before_ms > now:
+        why = f", because {reply.problem}" if reply.problem else ""
+        return f"the next try is at {_clock(reply.not_before_ms)} UTC{why}"
+    return "it waits for what goes before it, or for the chat's rate limit"
+
+
+def _told(trace: Trace, step: Step) -> str:
+    detail = step.detail
+    if step.reply is not None and step.event in _DELIVERED:
+        return _told_of_delivery(trace, step)
+    match step.event:
+        case "refused" | "noted":
+            return f"{'not taken' if step.event == 'refused' else 'noted'}: {detail.get('reason')}"
+        case "claimed":
+            others = trace.turn.others if trace.turn else 0
+            return f"taken up in turn {trace.turn.id if trace.turn else '?'}" + _with_others(others)
+        case "resumed":
+            return f"taken up again after a {detail.get('after')}"
+        case "model_replied":
+            return f"the model replied{_took(detail)}{_tokens(detail)}" + _asked_for(detail)
+        case "tool_started" | "tool_finished":
+            return _told_of_tool(step)
+        case "message_queued":
+            return _told_of_sending(trace, step)
+        case "failed":
+            return f"failed: {_what_failed(trace)}"
+    if step.event.startswith(("approval_", "rule_")):
+        return _told_of_decision(step)
+    return _TOLD.get(step.event, step.event.replace("_", " "))
+
+
+def _told_of_tool(step: Step) -> str:
+    tool = step.detail.get("tool")
+    if step.event == "tool_started":
+        return f"{tool} begins"
+    if not step.was_run:
+        return f"{tool} was not run"
+    return f"{tool} {'failed' if step.detail.get('error') else 'is done'}{_took(step.detail)}"
+
+
+def _told_of_decision(step: Step) -> str:
+    """In the trail are names alone; what was asked about is in `hermes approvals list` while it waits."""
+    known = {"tool": "a call", "approval": "", "by": "", "scope": "", "rule": "", **step.detail}
+    by = f" by {known['by']}" if known["by"] else ""
+    match step.event:
+        case "approval_asked":
+            return (
+                f"{known['tool']} is waiting for a human since {_clock(step.at_ms)} UTC (question {known['approval']})"
+            )
+        case "approval_approved":
+            return f"allowed {_SCOPES.get(known['scope'], 'once')}{by}"
+        case "approval_denied" if known["by"] == WROTE_INSTEAD:
+            return "not allowed, since something else was said instead"
+        case "approval_denied":
+            return f"denied{by}"
+        case "approval_expired":
+            return "nobody decided in time, so it was not done"
+        case "approval_withdrawn":
+            return "the question is no longer needed"
+        case "rule_granted":
+            lasting = "for good" if step.detail.get("lasting") else "for this conversation"
+            return f"granted {lasting}{by}: {known['rule']}"
+        case "rule_revoked":
+            return f"taken back{by}: {known['rule']}"
+    return step.event.replace("_", " ")
+
+
+def _told_of_sending(trace: Trace, step: Step) -> str:
+    """To another chat. Only its row knows where to, and goes with whoever is forgotten."""
+    reply = next((one for one in trace.replies if one.id == step.detail.get("row")), None)
+    if reply is None:
+        return "a message to another chat is on its way; nothing more is kept of it"
+    said = f"a message to {reply.elsewhere} is on its way (outbox:{reply.id})"
+    if reply.state == "sent":
+        return said
+    return f"{said}, and not delivered{f': {reply.problem}' if reply.problem else ' yet'}"
+
+
+def _unplaced(reply: Reply) -> Reply:
+    """What is sent elsewhere, where to is told to whoever sits at the machine alone."""
+    return replace(reply, elsewhere="another chat") if reply.elsewhere else reply
+
+
+def _told_of_delivery(trace: Trace, step: Step) -> str:
+    said = {reply.id: reply for reply in trace.replies}.get(step.reply or 0)
+    what = "a notice" if said and said.kind == "notice" else "the answer"
+    what = f"the message to {said.elsewhere}" if said and said.elsewhere else what
+    attempt = step.detail.get("attempt", 1)
+    again = f", try {attempt}" if attempt > 1 else ""
+    known = {"receipt": "", "problem": "", **step.detail}
+    return _DELIVERED[step.event].format(what=what, again=again, receipt=known["receipt"], problem=known["problem"])
+
+
+def _folded(trace: Trace) -> Iterator[tuple[Step, str]]:
+    """Each step with its words, and the last of those that are told in one."""
+    for is_work, group in groupby(trace.steps, key=lambda step: step.event in _WORK):
+        steps = list(group)
+        if is_work:
+            yield steps[-1], _told_together(steps)
+        else:
+            yield from ((step, _told(trace, step)) for step in steps)
+
+
+def _told_together(steps: Sequence[Step]) -> str:
+    calls = [step.detail for step in steps if step.event == "model_replied"]
+    words = []
+    if calls:
+        total = {name: sum(call.get(name, 0) for call in calls) for name in ("ms", "input_tokens", "output_tokens")}
+        often = f" {_times(len(calls))}" if len(calls) > 1 else ""
+        words.append(f"the model replied{often}{_took(total)}{_tokens(total)}")
+    tools = Counter(step.detail.get("tool", "") for step in steps if step.event == "tool_started")
+    if tools:
+        failed = sum(bool(step.detail.get("error")) and step.was_run for step in steps)
+        words.append(f"used {_counted(tools)}" + (f" ({failed} failed)" if failed else ""))
+    not_run = Counter(step.detail.get("tool", "") for step in steps if not step.was_run)
+    if not_run:
+        words.append(f"not run: {_counted(not_run)}")
+    return "; ".join(words)
+
+
+def _counted(tools: Mapping[str, int]) -> str:
+    return ", ".join(f"{tool} ×{count}" if count > 1 else tool for tool, count in tools.items())
+
+
+def _with_others(count: int) -> str:
+    return f", together with {count} other {'message' if count == 1 else 'messages'}" if count > 0 else ""
+
+
+def _asked_for(detail: Mapping[str, object]) -> str:
+    return f", and asks for {detail['tools']}" if detail.get("tools") else ""
+
+
+def _took(detail: Mapping[str, int]) -> str:
+    return f" in {_long(detail['ms'])}" if "ms" in detail else ""
+
+
+def _tokens(detail: Mapping[str, int]) -> str:
+    used, made = detail.get("input_tokens", 0), detail.get("output_tokens", 0)
+    return f" ({used:,} tokens in, {made:,} out)" if used or made else ""
+
+
+def _platform(account: str) -> str:
+    platform, _, name = account.partition("@")
+    return platform.capitalize() + (f" ({name})" if name else "")
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _after(trace: Trace, step: Step) -> str:
+    return f"+{_long(step.at_ms - trace.steps[0].at_ms)}"
+
+
+def _long(ms: int) -> str:
+    """To the millisecond where it is short."""
+    if ms < 1_000:
+        return f"{max(ms, 0)} ms"
+    if ms < 60_000:
+        return f"{ms / 1000:.1f} s"
+    return how_long(ms)
+
+
+def _clock(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M:%S}.{at_ms % 1000:03}"

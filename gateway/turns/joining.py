@@ -1,0 +1,40 @@
+"""What somebody says while a turn of theirs runs, added to it between its tools and the model's next word."""
+
+import asyncio
+from dataclasses import dataclass
+
+from agent_core.conversation import Message
+from gateway.media.incoming import has_outside_files
+from gateway.store import inbox, transcripts, turns
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from gateway.store.inbox import Accepted
+from gateway.store.turns import Turn
+from gateway.turns.transcript_text import render_joining
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    db: Database
+    turn: Turn
+    user_wrote: asyncio.Event
+
+    async def __call__(self) -> list[Message]:
+        """Rows and transcript are one commit: from then on a crash finds them in the turn."""
+        self.user_wrote.clear()  # before the look: whoever writes during it sets it again
+        said, some_wait = await self.db.write_when_possible(self._join)
+        if some_wait:
+            self.user_wrote.set()
+        return said
+
+    def _join(self, tx: Transaction) -> tuple[list[Message], bool]:
+        said: list[Message] = []
+        for message in turns.join(tx, self.turn.id, _is_ready):
+            said.append(Message(role="user", parts=render_joining(message)))
+            transcripts.append(tx, self.turn.session_id, said[-1], turn_id=self.turn.id, inbox_id=message.id)
+        return said, any(message.kind == "message" for message in inbox.behind(tx, self.turn.id))
+
+
+def _is_ready(message: Accepted) -> bool:
+    """Fetching files takes its time, and telling what could not be had: that is for the beginning of a turn."""
+    return not has_outside_files([message])

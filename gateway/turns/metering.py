@@ -1,0 +1,273 @@
+"""The model as a turn is given it: each call is held against the budgets before it and written down after it.
+
+Where no budget binds, a call costs no commit of its own: it is written down with what the turn commits anyway.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import structlog
+
+from agent_core.conversation import Message
+from agent_core.events import Emit, Event, ReasoningDelta, Restarted, TextDelta, Usage
+from agent_core.model import Model, ModelError
+from gateway.clock import new_id, now_ms
+from gateway.policies.budgets import Amount, Budgets, Scope
+from gateway.store import chats, outbox, spending, turns
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from gateway.store.people import OWNER
+from gateway.store.spending import Call, Payer
+from gateway.store.turns import Turn
+from tools.base import Tool
+from tools.content import Media
+
+log = structlog.get_logger()
+
+OUTPUT_TOKENS = 2_000  # reserved for an answer, whose length nobody knows before
+
+_BYTES_PER_TOKEN = 4
+_PICTURE_TOKENS = 1_000
+
+WhoPays = Callable[[Transaction], Payer]
+Tell = Callable[[Transaction, Scope, str], None]
+"""Says that a budget is nearly used up, in the transaction that has found it."""
+
+
+class BudgetSpent(ModelError):
+    """The call was not made: it would pass a limit."""
+
+
+class MeteredModel:
+    """Implements `Model` for one turn. `settle` writes down what it has used, in a transaction of the caller's."""
+
+    def __init__(
+        self, model: Model, db: Database, budgets: Budgets, *, who_pays: WhoPays, tell: Tell, with_owner: bool = False
+    ) -> None:
+        self.name = model.name
+        self._model = model
+        self._db = db
+        self._budgets = budgets
+        self._who_pays = who_pays
+        self._tell = tell
+        self._with_owner = with_owner
+        self._calls: dict[str, Call] = {}  # by key; until they are known to be settled
+        self._last = (0, 0)  # how many messages the last call was shown, and the tokens they were
+
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
+        now = now_ms()
+        call = Call(key=new_id(), at_ms=now, day=self._budgets.day(now), model=self.name)
+        self._calls[call.key] = call  # first: a stop may come while the reservation is being written
+        if self._budgets.bind:
+            await self._reserve(call, self._prompt_tokens(messages, tools))
+        heard = _Heard(emit, prompt_tokens=partial(self._prompt_tokens, messages, tools))
+        try:
+            reply = await self._model.reply(messages, tools, heard, may_call=may_call)
+            heard.answered(reply)
+            return reply
+        except asyncio.CancelledError:
+            heard.cut_off()
+            raise
+        except Exception:
+            heard.gave_up()
+            raise
+        finally:
+            self._calls[call.key] = self._as_used(call, heard.uses)
+            self._last = (len(messages), heard.uses[-1].input_tokens) if heard.uses else self._last
+
+    def settle(self, tx: Transaction) -> None:
+        """Not while a call is under way. May be done again, also after a transaction that came to nothing."""
+        for call in list(self._calls.values()):
+            payer = self._who_pays(tx)
+            if spending.settle(tx, call, payer):
+                self._warn(tx, call, payer)
+            else:
+                del self._calls[call.key]
+
+    async def _reserve(self, call: Call, prompt_tokens: int) -> None:
+        """Raises BudgetSpent. Checked and kept in one transaction, so that no two calls take the same tokens."""
+        estimate = Usage(input_tokens=prompt_tokens, output_tokens=OUTPUT_TOKENS)
+
+        def unit(tx: Transaction) -> str:
+            payer = self._who_pays(tx)
+            pots = spending.pots(tx, self._budgets, payer, call.day)
+            if not pots:
+                return ""
+            cost = self._budgets.cost(estimate, self.name)
+            priced = cost is not None
+            if cost is None:
+                cost = round(estimate.total_tokens * spending.micros_per_token(tx, self.name))
+            asked = Amount(tokens=estimate.total_tokens, cost_micros=cost)
+            refusal = self._budgets.refusal(
+                pots, asked, at_ms=call.at_ms, several=len(payer.people) > 1, owner=self._with_owner
+            )
+            if not refusal:
+                spending.reserve(tx, replace(call, usage=replace(estimate, cost_micros=cost), priced=priced), payer)
+            return refusal
+
+        if refusal := await self._db.write_when_possible(unit):
+            raise BudgetSpent(refusal)
+
+    def _as_used(self, call: Call, uses: Sequence[Usage]) -> Call:
+        """With what is known of its price; a chain may have asked several models for one answer."""
+        costs = [self._budgets.cost(usage, self.name) for usage in uses]
+        total = Usage()
+        for usage, cost in zip(uses, costs, strict=True):
+            total = total.plus(replace(usage, cost_micros=cost))
+        return replace(call, model=total.model or self.name, usage=total, priced=None not in costs)
+
+    def _warn(self, tx: Transaction, call: Call, payer: Payer) -> None:
+        if not self._budgets.bind:
+            return
+        for pot in spending.pots(tx, self._budgets, payer, call.day, reserved=False):
+            if pot.scope == "user" and not payer.person:
+                continue  # it was the chat that paid
+            if text := self._budgets.warning(pot, call.amount, at_ms=call.at_ms):
+                log.info("budget nearly used", scope=pot.scope, used=pot.in_words())
+                self._tell(tx, pot.scope, text)
+
+    def _prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Tool]) -> int:
+        """An estimate: from the last call's count and what has been added since, if that is more."""
+        shown, counted = self._last
+        added = sum(map(_tokens_in, messages[shown:]))
+        if counted:
+            return max(counted + added, added + sum(map(_tokens_in, messages[:shown])))
+        return added + sum(_tokens(_size(f"{tool.name}{tool.description}{tool.schema}")) for tool in tools)
+
+
+@dataclass(slots=True, kw_only=True)
+class Meter:
+    """The metered models of the turns that run."""
+
+    budgets: Budgets = field(default_factory=Budgets)
+    owner_accounts: Collection[str] = ()  # where the owner may be told that the day's budget is nearly used
+    _models: dict[str, MeteredModel] = field(default_factory=dict)
+
+    def model_for(self, turn: Turn, model: Model, db: Database) -> Model:
+        """The same for all calls of a turn."""
+
+        def who_pays(tx: Transaction) -> Payer:
+            return spending.payer_of_turn(tx, turn.id, turn.session_id)
+
+        def tell(tx: Transaction, scope: Scope, text: str) -> None:
+            if scope != "day":
+                outbox.add_notice(tx, turns.as_it_stands(tx, turn).address, text, topic="budget", turn_id=turn.id)
+            elif where := chats.where_to_tell(tx, self.owner_accounts):
+                outbox.add_notice(tx, where, text, topic="budget")
+
+        if turn.id not in self._models:
+            self._models[turn.id] = MeteredModel(
+                model, db, self.budgets, who_pays=who_pays, tell=tell, with_owner=turn.is_with_owner
+            )
+        return self._models[turn.id]
+
+    def settle(self, tx: Transaction, turn: Turn) -> None:
+        if model := self._models.get(turn.id):
+            model.settle(tx)
+
+    def close(self, turn: Turn) -> None:
+        """The turn is over, and what it used is settled."""
+        self._models.pop(turn.id, None)
+
+
+def at_the_terminal(
+    model: Model, db: Database, budgets: Budgets, session_id: str, tell: Callable[[str], None]
+) -> MeteredModel:
+    """For a conversation without inbox and outbox: the owner pays and reads the warnings."""
+    return MeteredModel(
+        model,
+        db,
+        budgets,
+        who_pays=lambda tx: Payer(chat=spending.TERMINAL, people=(OWNER,), session_id=session_id),
+        tell=lambda tx, scope, text: tell(text),
+        with_owner=True,
+    )
+
+
+class _Heard:
+    """Passes events on and keeps what they say of tokens. What nobody has counted is estimated."""
+
+    def __init__(self, emit: Emit, *, prompt_tokens: Callable[[], int]) -> None:
+        self._emit = emit
+        self._prompt_tokens = prompt_tokens
+        self._bytes = 0  # of what was said since the last count
+        self._counted = False
+        self.uses: list[Usage] = []
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Usage() if event.total_tokens or event.cost_micros:  # a count of nothing is none
+                self.uses.append(event)
+                self._bytes, self._counted = 0, True
+            case TextDelta() | ReasoningDelta():
+                self._bytes += _size(event.text)
+            case Restarted():  # the attempt before this one is paid for as well
+                self.gave_up()
+                self._counted = False
+            case _:
+                pass
+        self._emit(event)
+
+    def answered(self, reply: Message) -> None:
+        if not self._counted:
+            self._estimate(_tokens_in(reply))
+
+    def cut_off(self) -> None:
+        """We hung up: the question at least had been sent."""
+        if not self._counted:
+            self._estimate(_tokens(self._bytes))
+
+    def gave_up(self) -> None:
+        """An attempt that came to nothing; one that was refused before it said a word costs nothing."""
+        if self._bytes:
+            self._estimate(_tokens(self._bytes))
+
+    def _estimate(self, output_tokens: int) -> None:
+        self.uses.append(Usage(input_tokens=self._prompt_tokens(), output_tokens=output_tokens))
+        self._bytes = 0
+
+
+def _tokens_in(message: Message) -> int:
+    pictures = sum(isinstance(part, Media) and part.kind == "image" for part in message.parts)
+    calls = "".join(f"{call.name}{call.arguments}" for call in message.tool_calls)
+    return _tokens(_size(message.text) + _size(message.reasoning) + _size(calls)) + pictures * _PICTURE_TOKENS
+
+
+def _tokens(size_bytes: int) -> int:
+    return -(-size_bytes // _BYTES_PER_TOKEN)
+
+
+def _size(text: str) -> int:
+    """In bytes, not characters: one of Chinese is nearly a token."""
+    return len(text.encode(errors="replace"))
+
+
+class MonitoredModel:
+    def __init__(self, model: Model) -> None:
+        self.name = model.name
+        self._model = model
+        self._answered_ms = 0
+        self._problem = ""
+
+    async def reply(
+        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
+    ) -> Message:
+        try:
+            message = await self._model.reply(messages, tools, emit, may_call=may_call)
+        except ModelError as error:
+            self._problem = str(error)
+            raise
+        self._answered_ms, self._problem = now_ms(), ""
+        return message
+
+    async def aclose(self) -> None:
+        if close := getattr(self._model, "aclose", None):
+            await close()
+
+    def state(self) -> dict[str, Any]:
+        return {"name": self.name, "answered_ms": self._answered_ms, "problem": self._problem[:300]}

@@ -1,0 +1,406 @@
+"""The composition root: the only place that builds things from settings. Functions, no state."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_core.model import Model
+from agent_core.models.factory import ModelOptions, open_model
+from agent_core.models.retries import Patience, Retries
+from gateway.approvals.service import Approvals
+from gateway.clock import now_ms
+from gateway.commands.all import all_commands
+from gateway.commands.registry import Commands
+from gateway.commands.runner import CommandDesk
+from gateway.inbound.intake import Intake, IntakePolicy
+from gateway.inbound.rate_limit import SenderLimits
+from gateway.outbound.alarm import Alarm
+from gateway.outbound.live_reply import LiveReply
+from gateway.outbound.send_message import Sending
+from gateway.platforms.base import Platform
+from gateway.policies.resets import Resets, resets_for
+from gateway.processes.watcher import Watchers
+from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from gateway.store.housekeeping import Housekeeping
+from gateway.store.media import MediaFiles
+from gateway.store.processes import StoredProcesses
+from gateway.store.retention import Retention
+from gateway.store.todos import StoredTodos
+from gateway.turns.lanes import Lanes
+from gateway.turns.metering import Meter, MonitoredModel
+from gateway.turns.prompts import Prompts
+from gateway.turns.responder import Ask, Responder, Watch
+from gateway.turns.workplaces import Workplaces
+from gateway.wiring.access import build_pairing_limits, build_rules
+from gateway.wiring.basics import build_redactor
+from gateway.wiring.budgets import build_budgets, unpriced_models
+from gateway.wiring.connections import Connected, connect
+from gateway.wiring.media import build_attachments, build_enclosures, loader
+from gateway.wiring.platforms import build_live_reply, build_platforms, build_web, platform_hints
+from hermes_config.errors import ConfigError
+from hermes_config.places import Home
+from hermes_config.redaction import Redactor
+from hermes_config.settings import Settings
+from tools.backends.bubblewrap import limits_in_force
+from tools.base import Tool
+from tools.builtin.messaging import NowhereToSend, Sends, messaging_tool
+from tools.builtin.processes import process_tools
+from tools.builtin.terminal import TerminalRules
+from tools.builtin.todo import todo_tool
+from tools.loading import load_builtin, load_folder
+from tools.toolsets import ToolsetError, select
+from tools.workplaces import sandbox_limits
+
+if TYPE_CHECKING:
+    from gateway.web.server import WebServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    db: Database
+    intake: Intake
+    lanes: Lanes
+    live: LiveReply
+    alarm: Alarm
+    housekeeping: Housekeeping
+    watchers: Watchers
+    approvals: Approvals
+    connected: tuple[Connected, ...]
+    web: "WebServer | None"
+    model: MonitoredModel
+    news: asyncio.Event  # set when a platform was connected: worth telling at once
+    redactor: Redactor
+    sandbox_limits: str  # those in force, which depend on how this very process was started
+
+    def state(self) -> dict[str, Any]:
+        """How it is going, for `hermes status` and the health checks."""
+        return {
+            "state": "stopping" if self.intake.closed else "serving",
+            "told_ms": now_ms(),
+            "store": self.db.problem,
+            "running_turns": self.lanes.running,
+            "model": self.model.state(),
+            "web_port": self.web.door.port if self.web else 0,
+            "sandbox_limits": self.sandbox_limits,
+            "platforms": {
+                one.platform.account: {
+                    "state": one.hearing.state,
+                    "problem": self.redactor.clean(one.hearing.problem)[:200],
+                    "last_heard_ms": one.hearing.last_heard_ms,
+                }
+                for one in self.connected
+            },
+        }
+
+    def wake(self) -> None:
+        """Look again at everything: another process may have written."""
+        self.lanes.wake()
+        self.after_commit()
+
+    def after_commit(self) -> None:
+        """What was written may be something to send, an end that somebody asked for, or a decision."""
+        self.wake_deliveries()
+        self.watchers.look_again()
+        self.approvals.look_again()
+
+    def wake_deliveries(self) -> None:
+        for one in self.connected:
+            one.delivery.wake()
+
+    def wake_delivery(self, account: str) -> None:
+        for one in self.connected:
+            if one.platform.account == account:
+                one.delivery.wake()
+
+
+def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
+    commands = build_commands(settings)
+    load = loader(build_media_files(home))
+    platforms = {platform.account: platform for platform in build_platforms(settings, home, commands, load=load)}
+    model = build_model(settings, home)
+    redactor = build_redactor(settings)
+    live = build_live_reply(settings, db, platforms, redactor)
+    resets = resets_for(settings.sessions, settings.user.timezone)
+    approvals = build_approvals(
+        settings,
+        db,
+        platforms,
+        changed=lambda: gateway.lanes.wake(),
+        speaking=lambda account: gateway.wake_delivery(account),
+    )
+    sending = build_sending(settings, db, platforms, speaking=lambda account: gateway.wake_delivery(account))
+    responder = build_responder(
+        settings, home, db, model, platforms, sending=sending, watch=live.watch, gate=approvals.gate, resets=resets
+    )
+    desk = CommandDesk(commands=commands, model_name=model.name, role_of=sending.role_now)
+    lanes = build_lanes(settings, responder, desk, approvals, resets)
+    intake = build_intake(
+        settings, db, lanes.wake, wake_delivery=lambda: gateway.after_commit(), handle_unkept=desk.handle_unkept
+    )
+    news = asyncio.Event()
+    connected = tuple(connect(platform, intake, settings, redactor, news) for platform in platforms.values())
+    server = build_web(
+        settings,
+        db,
+        build_media_files(home),
+        platforms.get("web"),
+        model,
+        commands,
+        lambda: gateway.state(),
+        clean=redactor.clean,
+        decided=lambda: gateway.after_commit(),
+    )
+    if server is not None:
+        approvals.news = server.platform.questions_changed
+    gateway = Gateway(
+        db=db,
+        intake=intake,
+        lanes=lanes,
+        live=live,
+        alarm=build_alarm(settings, db, connected, wake=lambda: gateway.wake_deliveries()),
+        housekeeping=build_housekeeping(settings, home, db, resets),
+        watchers=build_watchers(settings, intake, platforms, wake=lambda: gateway.wake()),
+        approvals=approvals,
+        connected=connected,
+        web=server,
+        model=model,
+        news=news,
+        redactor=redactor,
+        sandbox_limits=limits_in_force(sandbox_limits(settings.terminal)),
+    )
+    lanes.after_commit = gateway.after_commit
+    return gateway
+
+
+def build_responder(
+    settings: Settings,
+    home: Home,
+    db: Database,
+    model: Model,
+    platforms: Mapping[str, Platform],
+    *,
+    sending: Sending,
+    watch: Watch,
+    gate: Ask,
+    resets: Resets,
+) -> Responder:
+    tools = build_tools(settings, home, db, sending)
+    hints = platform_hints(platforms)
+    project = Path(settings.terminal.cwd).expanduser()
+    workplaces = Workplaces(home=home, terminal=settings.terminal)
+    return Responder(
+        db=db,
+        model=model,
+        tools=tools,
+        attachments=build_attachments(settings, home, db, model, platforms, build_media_files(home)),
+        enclosures=build_enclosures(settings, home, db, platforms, build_media_files(home), workplaces),
+        tool_slots=asyncio.Semaphore(settings.gateway.max_tool_runs),
+        max_tool_runs_per_turn=settings.gateway.max_tool_runs_per_turn,
+        max_iterations=settings.agent.max_iterations,
+        max_resumes=settings.gateway.max_resumes,
+        history_messages=settings.agent.history_messages,
+        age_limit_ms=int(settings.gateway.outbox_age_limit_hours * 3_600_000),
+        watch=watch,
+        timezone=settings.user.timezone,
+        max_tool_result_chars=settings.agent.max_tool_result_chars,
+        prompts=build_prompts(settings, home, db, hints=hints, project=project),
+        workplace=workplaces.at,
+        gate=gate,
+        resets=resets,
+        speaking=sending.speaking,
+        meter=Meter(budgets=build_budgets(settings), owner_accounts=tuple(platforms)),
+        steers=settings.gateway.busy_mode == "steer",
+    )
+
+
+def build_lanes(
+    settings: Settings, responder: Responder, desk: CommandDesk, approvals: Approvals, resets: Resets
+) -> Lanes:
+    return Lanes(
+        responder.db,
+        responder,
+        desk.handle_next,
+        max_turns=settings.gateway.max_turns,
+        resets=resets,
+        is_waiting=approvals.is_waiting,
+    )
+
+
+def build_alarm(settings: Settings, db: Database, connected: Sequence[Connected], *, wake: Callable[[], None]) -> Alarm:
+    hearings = [one.hearing for one in connected]
+    return Alarm(db, hearings, after_seconds=settings.gateway.alarm_minutes * 60, wake=wake)
+
+
+def build_approvals(
+    settings: Settings,
+    db: Database,
+    platforms: Mapping[str, Platform],
+    *,
+    changed: Callable[[], None],
+    speaking: Callable[[str], None],
+) -> Approvals:
+    return Approvals(
+        db=db,
+        mode=settings.approvals.mode,
+        wait_ms=int(settings.approvals.wait_minutes * 60_000),
+        owner_accounts=tuple(platforms),
+        changed=changed,
+        speaking=speaking,
+    )
+
+
+def build_sending(
+    settings: Settings, db: Database, platforms: Mapping[str, Platform], *, speaking: Callable[[str], None]
+) -> Sending:
+    return Sending(
+        db=db,
+        rules=build_rules(settings),
+        accounts=tuple(platforms),
+        local_accounts=tuple(account for account, platform in platforms.items() if platform.features.local),
+        age_limit_ms=int(settings.gateway.outbox_age_limit_hours * 3_600_000),
+        speaking=speaking,
+    )
+
+
+def build_intake(
+    settings: Settings,
+    db: Database,
+    wake: Callable[[], None],
+    *,
+    wake_delivery: Callable[[], None],
+    handle_unkept: Callable[[Transaction, int, str], None],
+) -> Intake:
+    return Intake(
+        db=db,
+        rules=build_rules(settings),
+        wake=wake,
+        wake_delivery=wake_delivery,
+        handle_unkept=handle_unkept,
+        habits=IntakePolicy(
+            max_waiting_per_session=settings.gateway.max_waiting_per_session,
+            group_scope_per_user=settings.sessions.group_scope == "per_user",
+            free_response_chats=frozenset(settings.gateway.free_response_chats),
+            overheard_messages=settings.sessions.overheard_messages,
+            busy_mode=settings.gateway.busy_mode,
+        ),
+        limits=SenderLimits(per_minute=settings.access.messages_per_minute),
+        pairing_limits=build_pairing_limits(settings),
+    )
+
+
+def build_housekeeping(settings: Settings, home: Home, db: Database, resets: Resets) -> Housekeeping:
+    return Housekeeping(
+        db=db,
+        resets=resets,
+        retention=Retention(**settings.retention.model_dump()),
+        files=build_media_files(home),
+    )
+
+
+def build_watchers(
+    settings: Settings, intake: Intake, platforms: Mapping[str, Platform], *, wake: Callable[[], None]
+) -> Watchers:
+    local = {account for account, platform in platforms.items() if platform.features.local}
+    return Watchers(
+        db=intake.db,
+        role_of=lambda tx, message: intake.role_of(tx, message, local=message.key.account_name in local),
+        wake=wake,
+        notifications=settings.display.background_process_notifications,
+        shortest_interval_seconds=settings.terminal.min_check_interval_seconds,
+    )
+
+
+def build_commands(settings: Settings) -> Commands:
+    return all_commands(
+        build_rules(settings),
+        build_pairing_limits(settings),
+        build_budgets(settings),
+        unpriced=unpriced_models(settings),
+    )
+
+
+def build_model(settings: Settings, home: Home, *, paced: bool = True) -> MonitoredModel:
+    """`paced` is for whoever watches the answer grow: only the demo model knows the difference."""
+    chosen = settings.model
+    manner = ModelOptions(
+        stream=chosen.stream,
+        patience=Patience(
+            connect_seconds=chosen.connect_timeout_seconds,
+            first_byte_seconds=chosen.first_byte_timeout_seconds,
+            idle_seconds=chosen.idle_timeout_seconds,
+            whole_seconds=chosen.total_timeout_seconds,
+        ),
+        retries=Retries(attempts=chosen.attempts),
+        cooldown_seconds=chosen.fallback_cooldown_seconds,
+        load_media=build_media_files(home).load,
+    )
+    model = open_model(
+        chosen.name,
+        base_url=chosen.base_url,
+        keys=settings.secrets.by_variable(),
+        fallbacks=chosen.fallbacks,
+        manner=manner,
+        demo_pace_seconds=chosen.demo_pace_ms / 1000 if paced else 0.0,
+    )
+    return MonitoredModel(model)
+
+
+def build_tools(
+    settings: Settings,
+    home: Home,
+    db: Database,
+    sends: Sends | None = None,
+    *,
+    on_broken: Callable[[str, str], None] = lambda file, reason: None,
+) -> list[Tool]:
+    """Return the tools that are switched on, with the place to keep what they keep. Without `sends` there is nowhere
+    to send messages to, and nobody who watches what runs in the background. `on_broken` is called with each file of
+    the user that could not be loaded, and the reason; the log has both in any case."""
+    known = load_builtin()
+    for file, reason in load_folder(home.root / "tools").items():
+        on_broken(file, reason)
+    try:
+        chosen = select(known, settings.agent.enabled_toolsets, settings.agent.disabled_toolsets, has_workplace=True)
+    except ToolsetError as error:
+        raise ConfigError(f"agent.enabled_toolsets or agent.disabled_toolsets: {error}") from error
+    terminal, process = process_tools(StoredProcesses(db, is_watched=sends is not None), _terminal_rules(settings))
+    messaging = messaging_tool(sends or NowhereToSend())
+    handed = {tool.name: tool for tool in (todo_tool(StoredTodos(db)), messaging, terminal, process)}
+    return [handed.get(tool.name, tool) for tool in chosen]
+
+
+def _terminal_rules(settings: Settings) -> TerminalRules:
+    password = settings.secrets.sudo_password
+    return TerminalRules(
+        timeout_seconds=settings.terminal.timeout_seconds,
+        max_timeout_seconds=settings.terminal.max_timeout_seconds,
+        min_check_interval_seconds=settings.terminal.min_check_interval_seconds,
+        policy=settings.approvals.policy,
+        allowlist=tuple(settings.command_allowlist),
+        sudo_password=password.get_secret_value() if password is not None else "",
+    )
+
+
+def build_prompts(settings: Settings, home: Home, db: Database, *, hints: Mapping[str, str], project: Path) -> Prompts:
+    return Prompts(
+        db=db,
+        soul=home.root / "SOUL.md",
+        project=project,
+        hints=hints,
+        user_name=settings.user.name,
+        user_timezone=settings.user.timezone,
+    )
+
+
+def build_media_files(home: Home) -> MediaFiles:
+    return MediaFiles(
+        {
+            "image": home.image_cache,
+            "audio": home.audio_cache,
+            "video": home.document_cache,
+            "file": home.document_cache,
+        }
+    )

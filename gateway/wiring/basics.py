@@ -1,0 +1,28 @@
+"""Build from settings what every command needs. Imports little: `hermes status` must be quick."""
+
+from pathlib import Path
+
+from gateway.store.db.backup import BackupPolicy
+from hermes_config.accounts import account_tokens
+from hermes_config.redaction import Redactor
+from hermes_config.settings import Settings
+
+
+def care_for(settings: Settings, backups: Path) -> BackupPolicy:
+    return BackupPolicy(
+        backups=backups,
+        backups_kept=settings.store.backups_kept,
+        upgrade_backups_kept=settings.store.upgrade_backups_kept,
+        full_check_max_mb=settings.store.full_check_max_mb,
+        busy_timeout_seconds=settings.store.busy_timeout_seconds,
+    )
+
+
+def build_redactor(settings: Settings) -> Redactor:
+    """For all that leaves: what is said and shown, exports. Never for what a model is given."""
+    return Redactor(secret_values(settings))
+
+
+def secret_values(settings: Settings) -> list[str]:
+    named = [value.get_secret_value() for _, value in settings.secrets if value is not None]
+    return [*named, *(token for token in account_tokens(settings).values() if token)]

@@ -1,0 +1,191 @@
+"""What is asked about before something is typed into a background process, with what was typed before.
+
+A shell and an interpreter are given commands; any other program is given answers, of which only those are asked about
+that would be dangerous as a command. What was typed is kept in memory: a restart of ours forgets it.
+"""
+
+import asyncio
+import codeop
+import hashlib
+import posixpath
+import re
+import warnings
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tools.approval.command import Asked, CommandReview, bounded, exists, looked_at, question_from
+from tools.approval.gate import Question
+from tools.approval.wrapper import About
+from tools.backends.base import Workplace
+from tools.base import ToolContext
+from tools.process_book import Process, ProcessBook
+from tools.shell_guard.guard import Judgement, judge
+from tools.terminal_rules import TerminalRules
+from tools.typed import MAX_CHARS, Sofar, Typed, as_lines
+
+_SHELLS = frozenset(
+    {"ssh", "su", "login", "screen", "tmux", "script", "mosh", "telnet", "nsenter", "chroot", "machinectl"}
+)
+# That it cannot be read, or is decided later, says nothing about an answer to a program's question.
+_OF_NO_ANSWER = frozenset({"unreadable", "run-time-command", "run-time-script", "run-time-code"})
+_ESCAPE = re.compile(r"^\s*(?:[:.\\/]*!+|[.\\]?(?:shell|system|exec|run)\b)\s*")
+_HISTORY = re.compile(r"(?:^|[^\\\w=\[(])!(?![\s=(]|$)", re.MULTILINE)
+_MAX_LINES = 1_000
+_KEYS = Judgement(verdict="ask", reasons=("it presses keys of which nobody can say what they bring",))
+_HISTORIC = Judgement(verdict="ask", reasons=("it brings back an earlier command, whichever that is",))
+_TOO_MANY = Judgement(verdict="ask", reasons=(f"it types more than {_MAX_LINES:,} lines, too many to be read",))
+_TOO_MUCH = Judgement(verdict="ask", reasons=(f"more than {MAX_CHARS:,} characters were typed, too many to be read",))
+
+
+@dataclass(frozen=True, slots=True)
+class InputReader:
+    """Who reads what is typed."""
+
+    kind: Literal["shell", "code", "answers"]
+    program: str = ""
+
+
+def about_process(rules: TerminalRules, book: ProcessBook, typed: Typed) -> About:
+    async def about(given: dict[str, object], context: ToolContext) -> Question | None:
+        place, data = context.workplace, given.get("data", "")
+        if place is None or given.get("action") not in ("write", "submit") or not isinstance(data, str):
+            return None
+        process = await book.find(place.holder, str(given.get("session_id", "")))
+        if process is None:
+            return None  # the tool itself says so
+        before = typed.sofar(process.id)
+        after = Sofar(text=before.text + data + ("\n" if given["action"] == "submit" else ""), is_whole=before.is_whole)
+        reader = await asyncio.to_thread(reader_of, process.command)
+        question, is_over = await _question(process, reader, before, after, data, rules, place, context)
+        kept = _kept(after, reader, was_asked=question is not None, is_over=is_over, is_terminal=process.pty)
+        typed.expect(process.id, context.call_id, kept)
+        return question
+
+    return about
+
+
+def reader_of(command: str) -> InputReader:
+    from tools.shell_guard.interpreters import language_of
+    from tools.shell_guard.rules import data
+
+    found = InputReader("answers")
+    for argv in judge(command).argv:
+        name = posixpath.basename(argv[0])
+        operands = [word for word in argv[1:] if not word.startswith(("-", "+")) or word == "-"]
+        language = language_of(name)
+        if name in _SHELLS or (language == "sh" and (not operands or {"-s", "-i"} & set(argv))):
+            return InputReader("shell", name)
+        if data.RULES.get(name) is data.RULES["psql"] or (language and (operands[:1] in ([], ["-"]) or "-i" in argv)):
+            found = InputReader("code", name)
+    return found
+
+
+async def _question(
+    process: Process,
+    reader: InputReader,
+    before: Sofar,
+    after: Sofar,
+    data: str,
+    rules: TerminalRules,
+    place: Workplace,
+    context: ToolContext,
+) -> tuple[Question | None, bool]:
+    """What to ask; and whether all that was typed is over and done with, once it was sent."""
+    text, is_known = as_lines(after.text) if process.pty else (after.text, True)
+    asked = Asked(
+        tool="process",
+        command=_as_command(reader, text),
+        action=_action(process, before, data),
+        folder=process.workdir if after.is_whole else "",
+        facts=(process.id, process.command, data, after.text),
+    )
+    if reader.kind == "answers":
+        isolated = place.backend.is_isolated
+        # All of those that are new or go on: the others were looked at when they were typed.
+        new = after.text.removeprefix(before.text)
+        lines = text.split("\n")[-1 - new.count("\n") - new.count("\r") :]
+        judgement = Judgement(verdict="safe") if isolated else await asyncio.to_thread(_of_answers, lines, asked, place)
+        return question_from(asked, CommandReview(judgement=judgement), place, context), True
+    special = _special(reader, text, is_known=is_known, is_terminal=process.pty)
+    if special is not None and not place.backend.is_isolated:
+        return question_from(asked, CommandReview(judgement=special), place, context), text.endswith("\n")
+    look = await _of_commands(asked, reader, text, rules, place, context)
+    is_over = text.endswith("\n") and not text.endswith("\\\n") and "unreadable" not in _names(look.judgement)
+    return question_from(asked, look, place, context), is_over
+
+
+async def _of_commands(
+    asked: Asked, reader: InputReader, text: str, rules: TerminalRules, place: Workplace, context: ToolContext
+) -> CommandReview:
+    """A line that has not ended yet is not run yet: that alone it cannot be read is no reason to ask."""
+    look = await looked_at(asked, replace(rules, allowlist=()), place, context)
+    if _names(look.judgement) != {"unreadable"}:
+        return look
+    if reader.program.startswith("python"):
+        return replace(look, judgement=Judgement(verdict="safe")) if _is_unfinished(text) else look
+    whole, ended, _ = text.rpartition("\n")
+    if text.endswith("\n"):
+        return look
+    complete = replace(asked, command=_as_command(reader, whole + ended))
+    return await looked_at(complete, replace(rules, allowlist=()), place, context)
+
+
+def _special(reader: InputReader, text: str, *, is_known: bool, is_terminal: bool) -> Judgement | None:
+    if not is_known:
+        return _KEYS
+    if len(text) > MAX_CHARS:
+        return _TOO_MUCH
+    is_interactive = is_terminal and reader.kind == "shell"
+    return _HISTORIC if is_interactive and _HISTORY.search(re.sub(r"'[^'\n]*'", "''", text)) else None
+
+
+def _of_answers(lines: list[str], asked: Asked, place: Workplace) -> Judgement:
+    """Each line by itself, as what is typed into a program has no order that a shell would know."""
+    home = place.backend.home
+    read = dict.fromkeys(one for line in lines for one in (line, _ESCAPE.sub("", line)) if one.strip())
+    if len(read) > _MAX_LINES:
+        return _TOO_MANY
+    if any(len(line) > MAX_CHARS for line in read):
+        return _TOO_MUCH
+    found = [Judgement(verdict="safe")]
+    for line in read:
+        judged = judge(line, cwd=asked.folder, home=home, is_there=lambda path: exists(path, home))
+        if _names(judged) - _OF_NO_ANSWER:
+            found.append(judged)
+    return max(found, key=lambda one: ("safe", "ask", "block").index(one.verdict))
+
+
+def _as_command(reader: InputReader, text: str) -> str:
+    if reader.kind != "code":
+        return text
+    mark = f"END_{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
+    return f"{reader.program} <<'{mark}'\n{text}\n{mark}"
+
+
+def _is_unfinished(code: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return codeop.compile_command(code.removesuffix("\n"), symbol="exec") is None
+    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
+        return False
+
+
+def _names(judgement: Judgement) -> set[str]:
+    return {rule.name for rule in judgement.rules}
+
+
+def _action(process: Process, before: Sofar, data: str) -> str:
+    said = f"type into {process.id} ({bounded(process.command, 200)}): {data}"
+    return f"{said}\nafter this was typed: {bounded(before.text, 2_000)}" if before.text else said
+
+
+def _kept(after: Sofar, reader: InputReader, *, was_asked: bool, is_over: bool, is_terminal: bool) -> Sofar:
+    """Begun anew after a yes was used, but for a line that still goes on: what follows is part of it."""
+    if was_asked and is_over:
+        return Sofar(is_whole=False)
+    if len(after.text) <= MAX_CHARS:
+        return after
+    if reader.kind == "answers":  # of which only the line matters that still goes on
+        return Sofar(text=re.split(r"[\r\n]" if is_terminal else r"\n", after.text)[-1], is_whole=False)
+    return after if not was_asked else Sofar(text=after.text[-MAX_CHARS:], is_whole=False)

@@ -1,0 +1,341 @@
+"""Lines out of a file of any size, holding no more than is asked for."""
+
+import asyncio
+import errno
+import os
+import posixpath
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from tools.backends.base import (
+    FileContent,
+    FileFacts,
+    FileKind,
+    FileLine,
+    FileRefused,
+    FolderEntry,
+    Found,
+    LinesRead,
+    Search,
+    WrittenFile,
+)
+from tools.backends.search import BackendFolder, BadSearch, Searcher
+from tools.content import in_bytes
+from tools.media import shown
+from tools.opening import FILE, LISTED_FOLDER, folder_held
+
+MAX_LINE_BYTES = 4_000
+MAX_LOOKED_AT_BYTES = 256_000_000
+_LOOK_BYTES = 8_192
+_CHUNK_BYTES = 1 << 20
+
+
+def read_lines(file: BinaryIO, *, first: int, count: int) -> LinesRead | None:
+    """Lines `first` to `first + count - 1`, counted from 1. None when it is no text."""
+    if b"\0" in file.read(_LOOK_BYTES):
+        return None
+    file.seek(0)
+    lines: list[FileLine] = []
+    number = 0
+    for number, (beginning, length) in enumerate(_each(file), start=1):
+        if number >= first:
+            lines.append(_line(beginning, length))
+        if number >= first + count - 1 or file.tell() > MAX_LOOKED_AT_BYTES:
+            break
+    more, counted_all = _count_rest(file)
+    return LinesRead(lines=tuple(lines), total_lines=number + more, counted_all=counted_all)
+
+
+def _each(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """The beginning of each line, and how long it is."""
+    while piece := file.readline(MAX_LINE_BYTES):
+        beginning, length = piece, len(piece)
+        while not piece.endswith(b"\n") and (piece := file.readline(_CHUNK_BYTES)):
+            length += len(piece)
+        yield beginning, length
+
+
+def _line(beginning: bytes, length: int) -> FileLine:
+    text = beginning.decode("utf-8", "replace").rstrip("\r\n")
+    return FileLine(text=text, left_out_bytes=length - len(beginning))
+
+
+def _count_rest(file: BinaryIO) -> tuple[int, bool]:
+    count, last = 0, b"\n"
+    while chunk := file.read(_CHUNK_BYTES):
+        count += chunk.count(b"\n")
+        last = chunk[-1:]
+        if file.tell() > MAX_LOOKED_AT_BYTES:
+            return count, False
+    return count + (last != b"\n"), True
+
+
+T = TypeVar("T")
+
+_KERNEL_FOLDERS = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_NAME_BYTES = 255
+_NO_FILE = "it is no ordinary file but a device, socket or pipe"
+_REASONS = {
+    errno.ENOENT: "there is no such file",
+    errno.ENOTDIR: "there is no such file, or the way to it leads over a link",
+    errno.ELOOP: "it is a link, and links are not followed here",
+    errno.EACCES: "the permissions do not allow it",
+    errno.EPERM: "the permissions do not allow it",
+    errno.EROFS: "that file system is read-only",
+    errno.ENAMETOOLONG: "its name is too long",
+    errno.ENXIO: "it is no ordinary file",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EISDIR: "it is a folder",
+}
+
+
+class HostFiles:
+    """`room_bytes` says how much may still be written; None when nobody counts."""
+
+    def __init__(
+        self,
+        *,
+        places: Sequence[BackendFolder],
+        searcher: Searcher,
+        closed: Sequence[Path] = (),
+        follows_links: bool = False,
+        room_bytes: Callable[[], int] | None = None,
+    ) -> None:
+        # The nearest wins: a workspace may lie below another place.
+        self._places = sorted(places, key=lambda place: len(place.spelled.parts), reverse=True)
+        self._closed = tuple(Path(os.path.realpath(path)) for path in closed)
+        self._follows_links = follows_links
+        self._searcher = searcher
+        self._room_bytes = room_bytes
+
+    async def look(self, path: str) -> FileFacts | None:
+        return await self._in_thread(self._look, path)
+
+    async def read(self, path: str, *, max_bytes: int) -> FileContent:
+        return await self._in_thread(self._read, path, max_bytes)
+
+    async def read_lines(self, path: str, *, first: int, count: int) -> LinesRead:
+        return await self._in_thread(self._read_lines, path, first, count)
+
+    async def write(self, path: str, content: bytes, *, expected_version: str = "") -> WrittenFile:
+        return await self._in_thread(self._write, path, content, expected_version)
+
+    async def list_folder(self, path: str, *, max_entries: int) -> Sequence[FolderEntry]:
+        return await self._in_thread(self._list, path, max_entries)
+
+    async def search(self, wanted: Search) -> Found:
+        place, where = await asyncio.to_thread(self._locate, wanted.path)
+        facts = await self._in_thread(self._look, wanted.path)
+        if facts is None:
+            raise _refused(wanted.path, _REASONS[errno.ENOENT])
+        if facts.kind not in ("file", "folder"):  # whoever opens a pipe waits for ever
+            raise _refused(wanted.path, _REASONS[errno.ELOOP] if facts.kind == "link" else _NO_FILE)
+        spelled = place.spelled / where.relative_to(place.real)
+        closed = (*self._closed, *_KERNEL_FOLDERS)
+        try:
+            return await self._searcher.search(wanted, spelled=spelled, where=where, inside=place, closed=closed)
+        except BadSearch as error:
+            raise FileRefused(str(error)) from error
+
+    async def _in_thread(self, function: Callable[..., T], path: str, *more: object) -> T:
+        def told() -> T:
+            try:
+                return function(path, *more)
+            except OSError as error:
+                raise _refused(path, _reason(error)) from error
+
+        return await asyncio.to_thread(told)
+
+    def _look(self, path: str) -> FileFacts | None:
+        _, where = self._locate(path)
+        if where == Path("/"):
+            return FileFacts(kind="folder", size_bytes=0)
+        try:
+            with folder_held(where.parent) as folder:
+                return _facts(os.stat(where.name, dir_fd=folder, follow_symlinks=False))
+        except FileNotFoundError:
+            return None
+
+    def _read(self, path: str, max_bytes: int) -> FileContent:
+        with self._opened(path) as descriptor:
+            facts = _facts(os.fstat(descriptor))
+            with os.fdopen(os.dup(descriptor), "rb") as file:
+                content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise _refused(path, f"it is larger than {in_bytes(max_bytes)}")
+        return FileContent(content=content, facts=facts)
+
+    def _read_lines(self, path: str, first: int, count: int) -> LinesRead:
+        with self._opened(path) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+            size = os.fstat(descriptor).st_size
+            read = read_lines(file, first=first, count=count)
+            if read is None:
+                raise _refused(path, f"it is no text but a binary file of {in_bytes(size)}; look at it with a command")
+            return read
+
+    def _write(self, path: str, content: bytes, expected_version: str) -> WrittenFile:
+        place, where = self._locate(path)
+        if not place.writable:
+            raise _refused(path, "that folder can only be read")
+        if self._room_bytes is not None and len(content) > self._room_bytes():
+            raise _refused(path, "the workspace is full; delete what is no longer needed")
+        if where == Path("/") or where == place.real:
+            raise _refused(path, "it is a folder")
+        with folder_held(where.parent, make=True) as folder:
+            before = _stat(where.name, folder)
+            if before is not None:
+                self._check_replaceable(path, before)
+            _replace(path, where.name, folder, content, before, expected_version)
+        return WrittenFile(path=str(path), created=before is None)
+
+    def _list(self, path: str, max_entries: int) -> list[FolderEntry]:
+        _, where = self._locate(path)
+        descriptor = _listed(where)
+        try:
+            with os.scandir(descriptor) as found:
+                entries = [FolderEntry(name=entry.name, kind=_kind_of(entry)) for entry in islice(found, max_entries)]
+        finally:
+            os.close(descriptor)
+        return sorted(entries, key=lambda entry: entry.name)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        """A regular file, held open."""
+        _, where = self._locate(path)
+        if where == Path("/"):
+            raise _refused(path, _REASONS[errno.EISDIR])
+        with folder_held(where.parent) as folder:
+            # Looked at before it is opened, since opening alone makes some devices act; what counts is the look after.
+            self._check_readable(path, os.stat(where.name, dir_fd=folder, follow_symlinks=False))
+            descriptor = os.open(where.name, FILE, dir_fd=folder)
+        try:
+            self._check_readable(path, os.fstat(descriptor))
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _check_readable(self, path: str, found: os.stat_result) -> None:
+        match _kind(found.st_mode):
+            case "folder":
+                raise _refused(path, "it is a folder; search it for files, or list it with a command")
+            case "link":
+                raise _refused(path, _REASONS[errno.ELOOP])
+            case "other":
+                raise _refused(path, _NO_FILE)
+        # A second name of somebody else's file may have been put there to have it read by us, who may read more.
+        if found.st_nlink > 1 and found.st_uid != os.geteuid() and not self._follows_links:
+            raise _refused(path, "it has a second name elsewhere and belongs to somebody else")
+
+    def _check_replaceable(self, path: str, found: os.stat_result) -> None:
+        self._check_readable(path, found)
+        if not found.st_mode & 0o222:
+            raise _refused(path, "it is write-protected; change that with a command first if it shall be changed")
+
+    def _locate(self, path: str) -> tuple[BackendFolder, Path]:
+        """Where it is for us. Of what lies outside not even the existence is told."""
+        spelled = _normal(path)
+        if self._follows_links:
+            spelled = Path(os.path.realpath(spelled))
+        place = next((place for place in self._places if spelled.is_relative_to(place.spelled)), None)
+        if place is None:
+            folders = " and ".join(str(place.spelled) for place in reversed(self._places))
+            raise _refused(path, f"it lies outside of what can be reached from here, which is {folders}")
+        where = place.real / spelled.relative_to(place.spelled)
+        if any(where.is_relative_to(folder) for folder in _KERNEL_FOLDERS):
+            raise _refused(path, "it is no ordinary file but made up by the kernel; look at it with a command")
+        if any(where.is_relative_to(closed) for closed in self._closed):
+            raise _refused(path, "it holds secrets or state of Hermes itself, which stay closed")
+        return place, where
+
+
+def _normal(path: str) -> Path:
+    """Without `..`, which may be left out before anything is opened: no link is followed that it could follow back."""
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded or not path.startswith("/"):
+        raise _refused(path, "that cannot be the path of a file")
+    if any(len(os.fsencode(name)) > _MAX_NAME_BYTES for name in path.split("/")):
+        raise _refused(path, _REASONS[errno.ENAMETOOLONG])
+    return Path("/" + posixpath.normpath(path).lstrip("/"))
+
+
+def _stat(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _replace(
+    path: str, name: str, folder: int, content: bytes, before: os.stat_result | None, expected_version: str
+) -> None:
+    """Beside the old one first, then in its place: whoever reads meanwhile sees one of the two as a whole."""
+    temporary = f".hermes-{secrets.token_hex(8)}.tmp"
+    descriptor = os.open(temporary, _NEW_FILE, 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            if before is not None:
+                _dress_as(file.fileno(), before)
+            file.flush()
+            os.fsync(file.fileno())
+        now = _stat(name, folder)
+        if expected_version and (now is None or _version(now) != expected_version):
+            raise _refused(path, "it has changed since it was read; read it again")
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _dress_as(descriptor: int, before: os.stat_result) -> None:
+    now = os.fstat(descriptor)
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        with suppress(PermissionError):  # then it becomes ours, as with any editor
+            os.fchown(descriptor, before.st_uid, before.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+
+
+def _listed(where: Path) -> int:
+    if where == Path("/"):
+        return os.open("/", LISTED_FOLDER)
+    with folder_held(where.parent) as folder:
+        return os.open(where.name, LISTED_FOLDER, dir_fd=folder)
+
+
+def _facts(found: os.stat_result) -> FileFacts:
+    return FileFacts(kind=_kind(found.st_mode), size_bytes=found.st_size, version=_version(found))
+
+
+def _version(found: os.stat_result) -> str:
+    return f"{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+
+
+def _kind(mode: int) -> FileKind:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(mode) else "other"
+
+
+def _kind_of(entry: "os.DirEntry[str]") -> FileKind:
+    return _kind(entry.stat(follow_symlinks=False).st_mode)
+
+
+def _reason(error: OSError) -> str:
+    return _REASONS.get(error.errno or 0) or (error.strerror or "no reason given").lower()
+
+
+def _refused(path: str, reason: str) -> FileRefused:
+    return FileRefused(f"{shown(path)}: {reason}.", reason=reason)

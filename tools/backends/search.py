@@ -1,0 +1,160 @@
+"""Looks through files: with ripgrep where the backend has it, else with a walk of our own in a child process.
+
+Both leave out hidden files, folders of version control and what .gitignore and .ignore name.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.backends.base import Command, Finished, Found, Match, Search
+from tools.backends.globs import name_matches
+
+Run = Callable[[Command], Awaitable[Finished]]
+
+SEARCH_SECONDS = 60.0
+MAX_SHOWN_LINE_CHARS = 300
+MAX_SEARCHED_FILE_BYTES = 10_000_000
+MAX_MATCHES_PER_FILE = 200
+_MAX_ANSWER_CHARS = 2_000_000
+_RIPGREP = (
+    *("--no-config", "--no-messages", "--color=never", "--null", "--sort=path"),
+    *("--no-require-git", "--no-ignore-global", "--no-ignore-exclude"),
+)
+_RIPGREP_CONTENT = (
+    *("--line-number", "--with-filename", "--no-heading", f"--max-columns={MAX_SHOWN_LINE_CHARS}"),
+    *("--max-columns-preview", f"--max-count={MAX_MATCHES_PER_FILE}", f"--max-filesize={MAX_SEARCHED_FILE_BYTES}"),
+)
+
+
+class BadSearch(Exception):
+    """The text is a sentence for the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendFolder:
+    """A folder that a backend has."""
+
+    spelled: Path  # as its commands see it
+    real: Path  # where it is for us, without links
+    writable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searcher:
+    ripgrep: str  # its path as the backend's commands see it; empty when there is none
+    run: Run  # in the backend
+    helper: Run  # a program of ours, on this machine
+
+    async def search(
+        self, wanted: Search, *, spelled: Path, where: Path, inside: BackendFolder, closed: Sequence[Path]
+    ) -> Found:
+        """`spelled` is where to look, as the backend sees it, `where` as we do; nothing `closed` is entered.
+
+        Raises BadSearch, BackendFailed.
+        """
+        if self.ripgrep:
+            return await self._by_ripgrep(wanted, spelled, closed)
+        return await self._by_walking(wanted, spelled, where, inside, closed)
+
+    async def _by_ripgrep(self, wanted: Search, spelled: Path, closed: Sequence[Path]) -> Found:
+        kind = (*_RIPGREP_CONTENT, "-e", wanted.pattern) if wanted.target == "content" else ("--files",)
+        left_out = (_left_out(path) for path in closed if path.is_relative_to(spelled))
+        finished = await self.run(_command((self.ripgrep, *_RIPGREP, *kind, *left_out, "--", str(spelled))))
+        _check_time(finished)
+        if wanted.target == "content":
+            matches = [match for line in finished.output.split("\n") if (match := _match(line))]
+            if finished.exit_code == 2 and not matches and finished.output.strip():
+                raise BadSearch(_bad_pattern(finished.output))
+        else:
+            names = finished.output.split("\0")[:-1]
+            matches = [Match(path=name) for name in names if _is_wanted(wanted.pattern, name, spelled)]
+        matches = [match for match in matches if not any(Path(match.path).is_relative_to(path) for path in closed)]
+        whole = len(finished.output) < _MAX_ANSWER_CHARS and not _has_full_file(matches)
+        return Found(
+            matches=tuple(matches[: wanted.limit]), more=max(0, len(matches) - wanted.limit), counted_all=whole
+        )
+
+    async def _by_walking(
+        self, wanted: Search, spelled: Path, where: Path, inside: BackendFolder, closed: Sequence[Path]
+    ) -> Found:
+        query = {
+            "pattern": wanted.pattern,
+            "target": wanted.target,
+            "limit": wanted.limit,
+            "spelled": str(spelled),
+            "where": str(where),
+            "inside": str(inside.real),
+            "closed": [str(path) for path in closed],
+        }
+        # In a child: some regular expressions take for ever, and would hold all of us meanwhile.
+        argv = (sys.executable, "-I", "-m", "tools.backends.walk")
+        finished = await self.helper(_command(argv, stdin=json.dumps(query).encode()))
+        _check_time(finished)
+        try:
+            answer = json.loads(finished.output)
+        except ValueError as error:
+            raise BadSearch("The search broke; narrow it by a path or a simpler pattern.") from error
+        if "problem" in answer:
+            raise BadSearch(answer["problem"])
+        return Found(
+            matches=tuple(Match(**match) for match in answer["matches"]),
+            more=answer["more"],
+            counted_all=answer["counted_all"],
+        )
+
+
+def _command(argv: tuple[str, ...], stdin: bytes = b"") -> Command:
+    return Command(
+        argv=argv,
+        workdir="/",
+        stdin=stdin,
+        timeout_seconds=SEARCH_SECONDS,
+        max_output_chars=_MAX_ANSWER_CHARS,
+        keeps_output=False,
+    )
+
+
+def _left_out(path: Path) -> str:
+    """Anchored, since the command runs in /."""
+    return "--glob=!" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path))
+
+
+def _check_time(finished: Finished) -> None:
+    if finished.timed_out:
+        raise BadSearch(f"The search took longer than {SEARCH_SECONDS:.0f} seconds; narrow it by a path.")
+
+
+def _match(line: str) -> Match | None:
+    path, _, rest = line.partition("\0")
+    number, _, text = rest.partition(":")
+    if not rest or not number.isdigit():
+        return None
+    return Match(path=path, line_number=int(number), text=text.rstrip("\r")[: MAX_SHOWN_LINE_CHARS + 60])
+
+
+def _is_wanted(pattern: str, path: str, root: Path) -> bool:
+    inside = Path(path).relative_to(root) if Path(path) != root else Path(Path(path).name)
+    return name_matches(pattern, str(inside))
+
+
+def _has_full_file(matches: Sequence[Match]) -> bool:
+    return any(count >= MAX_MATCHES_PER_FILE for count in _counts(matches))
+
+
+def _counts(matches: Sequence[Match]) -> Iterator[int]:
+    counts: dict[str, int] = {}
+    for match in matches:
+        if match.line_number:
+            counts[match.path] = counts.get(match.path, 0) + 1
+    return iter(counts.values())
+
+
+def _bad_pattern(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    told = next((line for line in reversed(lines) if line.startswith("error:")), lines[-1] if lines else "")
+    told = told.removeprefix("error:").strip()[:200]
+    return f"The pattern is not a regular expression that can be used: {told}. Escape what is meant literally."

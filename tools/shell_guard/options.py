@@ -1,0 +1,103 @@
+"""Reading the words of a command as options and the rest.
+
+`read` is for commands whose options may stand anywhere, `read_leading` for those that are followed by another
+command: what looks like an option behind its name is that command's own.
+"""
+
+import functools
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tools.shell_guard.names import names
+
+_LEAST_CHARS = 3  # of a long option that is cut short: `rm --r x` is understood
+# Options of their own with which a longer one begins: taken for it, `curl --head` would swallow the address.
+_WHOLE = names("--head --detach --tag --list --checkpoint --init --exec-path --start")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A long option may be cut short, as most programs allow: `--recurs` is found as `--recursive`."""
+
+    given: tuple[tuple[str, str], ...]  # (option, value), the value empty for one that takes none
+    rest: tuple[str, ...]  # what is no option
+    takers: frozenset[str] = frozenset()  # known to take a value, and so never short for another one
+
+    def has(self, *names: str) -> bool:
+        return any(self._is(option, names) for option, _ in self.given)
+
+    def values(self, *names: str) -> list[str]:
+        return [value for option, value in self.given if self._is(option, names)]
+
+    def _is(self, option: str, names: tuple[str, ...]) -> bool:
+        if option in names:
+            return True
+        return option not in self.takers and _may_be_short(option) and any(name.startswith(option) for name in names)
+
+
+def read(words: Iterable[str], with_value: str = "", *, stops_at_first: bool = False) -> Options:
+    """Letters in one word (`-rf`) are options each; `with_value` names those that take a value, by spaces.
+
+    One with a question mark (`-i?`) takes only what stands in the same word. With `stops_at_first` it is
+    `read_leading`.
+    """
+    takers = _takers(with_value)
+    waiting, given, rest = deque(words), list[tuple[str, str]](), list[str]()
+    while waiting:
+        word = waiting.popleft()
+        if word == "--":
+            break
+        if not word.startswith("-") or word == "-":
+            rest.append(word)
+            if stops_at_first:
+                break
+        elif word.startswith("--") or word in takers:
+            option, is_whole, value = word.partition("=")
+            option = _in_full(option, takers)
+            if option in takers and not is_whole:
+                value = waiting.popleft() if waiting else ""
+            given.append((option, value))
+        else:
+            given += _letters(word, takers, waiting)
+    return Options(tuple(given), (*rest, *waiting), takers)
+
+
+def read_leading(words: Iterable[str], with_value: str = "") -> Options:
+    """Everything from the first word that is no option belongs to the rest."""
+    return read(words, with_value, stops_at_first=True)
+
+
+def read_around_first(words: Iterable[str], with_value: str) -> Options:
+    """As ssh reads: options before and behind the first word that is none, which is in `rest` with what follows."""
+    before = read_leading(words, with_value)
+    behind = read_leading(before.rest[1:], with_value)
+    return Options((*before.given, *behind.given), (*before.rest[:1], *behind.rest), before.takers)
+
+
+@functools.lru_cache(maxsize=256)
+def _takers(with_value: str) -> frozenset[str]:
+    return frozenset(with_value.split())
+
+
+def _may_be_short(option: str) -> bool:
+    return option.startswith("--") and len(option) >= _LEAST_CHARS and option not in _WHOLE
+
+
+def _in_full(option: str, takers: frozenset[str]) -> str:
+    if option in takers or not _may_be_short(option):
+        return option
+    return min((taker for taker in takers if taker.startswith(option)), default=option)
+
+
+def _letters(word: str, takers: frozenset[str], waiting: deque[str]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for place, letter in enumerate(word[1:], start=2):
+        option = f"-{letter}"
+        if option in takers:
+            value = word[place:] or (waiting.popleft() if waiting else "")
+            return [*found, (option, value)]
+        if f"{option}?" in takers:
+            return [*found, (option, word[place:])]
+        found.append((option, ""))
+    return found

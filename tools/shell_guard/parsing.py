@@ -1,0 +1,426 @@
+"""From the text of a shell command to its syntax. The one file that knows tree-sitter.
+
+The grammar is not bash itself: wherever the two are known to differ, or a node is not known, the text counts as
+unreadable instead of being taken for something else.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from tools.shell_guard.escapes import ansi_c
+from tools.shell_guard.syntax import (
+    Assignment,
+    Block,
+    Chain,
+    Channel,
+    CommandSubstitution,
+    LiteralText,
+    Opaque,
+    Piece,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Statement,
+    Variable,
+    Word,
+    with_redirects,
+    with_words,
+)
+
+MAX_DEPTH = 40
+_ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# The grammar's scanner looks up what stands behind a brace in a table of 256 letters, and ends the whole process there.
+_BREAKS_SCANNER = re.compile(r"\{[0-9.]*[^\x00-\xff]")
+_SUBSTITUTION = re.compile(r"`|\$\((?!\()")
+_CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\n")  # a backslash that is not escaped itself
+_LITERAL = frozenset({"comment", "raw_string", "ansi_c_string", "heredoc_body"})
+_BEFORE_COMMENT = b" \t\n;&|()`"
+_PLAIN = frozenset({"word", "number", "extglob_pattern", "regex", "variable_name", "special_variable_name", "$"})
+_COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
+_REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
+_IGNORED = frozenset({"comment", ";", "\n", ";;", "heredoc_start", "heredoc_end", "heredoc_body"})
+_COMPUTED = frozenset({"arithmetic_expansion", "expansion", "brace_expression", "array", "translated_string"})
+
+
+class UnparsableCommand(Exception):
+    """Nobody can say what it would run; the text is the reason, as a clause."""
+
+
+def parse(text: str) -> Script:
+    """Raises Unreadable."""
+    if _ODD.search(text):
+        raise UnparsableCommand("it holds control characters, which can hide what runs")
+    if _BREAKS_SCANNER.search(text):
+        raise UnparsableCommand("it holds a letter behind a brace that cannot be read there")
+    source = _joined(text.encode(errors="replace"))
+    root = _parser().parse(source).root_node
+    if root.has_error:
+        raise UnparsableCommand("it cannot be read as a shell command")
+    if b"#" in source:
+        _check_comments(root, source)
+    translation = _Translation(source)
+    script = translation.script(root.children, 0)
+    translation.check_whole(root)
+    return script
+
+
+def _check_comments(root: Node, source: bytes) -> None:
+    """In the middle of a word `#` begins no comment, and the grammar does not always know."""
+    for node in _nodes(root):
+        if node.type != "comment":
+            continue
+        start = node.start_byte
+        while source[max(0, start - 2) : start] == b"\\\n":
+            start -= 2
+        if source[max(0, start - 1) : start] not in _BEFORE_COMMENT:  # nothing is in everything
+            raise UnparsableCommand("it cannot be said where a comment begins")
+
+
+@functools.cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def _joined(source: bytes) -> bytes:
+    """Without its continued lines: the grammar ends a word there, and bash does not."""
+    if not _CONTINUED.search(source):
+        return source
+    root = _parser().parse(source).root_node
+    _check_comments(root, source)
+    is_kept = bytearray(len(source))
+    for node in _nodes(root):
+        if node.type in _LITERAL:
+            is_kept[node.start_byte : node.end_byte] = b"\1" * (node.end_byte - node.start_byte)
+    return _CONTINUED.sub(lambda found: found[0] if is_kept[found.end() - 2] else found[1], source)
+
+
+def _nodes(root: Node) -> Iterator[Node]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += node.children
+
+
+class _Translation:
+    """Of one tree. Each method takes the depth it is at, which ends in Unreadable long before Python's own limit."""
+
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+        self._translated: set[int] = set()  # commands, by the nodes' own numbers
+
+    def check_whole(self, root: Node) -> None:
+        """No command may be lost on the way: the grammar puts some where nobody would look for them."""
+        if any(node.type in _COMMANDS and node.id not in self._translated for node in _nodes(root)):
+            raise UnparsableCommand("it holds a command in a place where it cannot be read")
+
+    def script(self, nodes: list[Node], depth: int) -> Script:
+        statements: list[Statement] = []
+        for node in nodes:
+            if node.type == "&":
+                statements[-1:] = [Block("background", tuple(statements[-1:]))]
+            elif node.type not in _IGNORED:
+                statements.append(self._statement(node, depth + 1))
+        return tuple(statements)
+
+    def _statement(self, node: Node, depth: int) -> Statement:
+        if depth > MAX_DEPTH:
+            raise UnparsableCommand("it is nested too deep to be read")
+        match node.type:
+            case kind if kind in _COMMANDS:
+                return self._simple(node, depth)
+            case "variable_assignment" | "variable_assignments":
+                found = [node] if node.type == "variable_assignment" else node.named_children
+                return Simple((), tuple(self._assignment(one, depth) for one in found))
+            case "test_command":
+                return Simple(((LiteralText("test", is_quoted=True),), (Opaque(self._scripts_in(node, depth)),)))
+            case "redirected_statement":
+                return self._redirected(node, depth)
+            case "pipeline":
+                return Pipeline(tuple(self._parts(node, {"|", "|&"}, depth)))
+            case "list":
+                return Chain(tuple(self._parts(node, {"&&", "||"}, depth)))
+            case "negated_command":
+                return self._statement(node.named_children[0], depth + 1)
+            case _:
+                return self._block(node, depth)
+
+    def _parts(self, node: Node, operators: set[str], depth: int) -> Iterator[Statement]:
+        """Flat, since the grammar nests a long row to the left."""
+        rest, parts = node, list[Node]()
+        while rest.type == node.type:
+            *_, last = rest.children
+            inner = [child for child in rest.children[:-1] if child.type not in operators and child.type != "comment"]
+            if not inner:
+                break
+            parts[:0] = [*inner[1:], last]
+            rest = inner[0]
+        parts.insert(0, rest)
+        for part in parts:
+            yield self._statement(part, depth + 1)
+
+    def _block(self, node: Node, depth: int) -> Statement:
+        inside = [child for child in node.children if child.is_named or child.type == "&"]
+        match node.type:
+            case "compound_statement" if node.children[0].type == "((":
+                return Simple(((LiteralText("let", is_quoted=True),), (Opaque(self._scripts_in(node, depth)),)))
+            case "compound_statement":
+                return Block("group", self.script(inside, depth))
+            case "subshell":
+                return Block("subshell", self.script(inside, depth))
+            case "if_statement" | "elif_clause" | "else_clause":
+                return Block("branch", self.script(inside, depth))
+            case "while_statement":
+                return Block("loop", self.script(inside, depth))
+            case "do_group":
+                return Block("group", self.script(inside, depth))
+            case "for_statement" | "c_style_for_statement":
+                return self._for(node, depth)
+            case "case_statement":
+                items = [child for child in node.named_children if child.type == "case_item"]
+                words = [child for child in node.named_children if child.type not in ("case_item", "comment")]
+                body = tuple(self._case(item, depth) for item in items)
+                return Block("branch", body, words=tuple(self._word(word, depth) for word in words))
+            case "function_definition":
+                return self._function(node, depth)
+            case kind:
+                raise UnparsableCommand(f"it holds a part of a kind that is not known ({kind})")
+
+    def _for(self, node: Node, depth: int) -> Block:
+        body = node.child_by_field_name("body")
+        name = node.child_by_field_name("variable")
+        assert body is not None
+        if name is None:
+            header = tuple(Opaque(self._scripts_in(child, depth)) for child in node.named_children if child != body)
+            return Block("loop", self.script([body], depth), words=(header,))
+        words = tuple(self._word(child, depth) for child in node.children_by_field_name("value"))
+        return Block("loop", self.script([body], depth), name=self._text(name), words=words)
+
+    def _case(self, item: Node, depth: int) -> Block:
+        values = item.children_by_field_name("value")
+        body = self.script([child for child in item.children if child.is_named and child not in values], depth)
+        return Block("branch", body, words=tuple((Opaque(self._scripts_in(value, depth)),) for value in values))
+
+    def _function(self, node: Node, depth: int) -> Block:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        assert name is not None
+        assert body is not None
+        redirects = tuple(self._redirect(child, depth) for child in node.children_by_field_name("redirect"))
+        return Block("function", self.script([body], depth), name=self._text(name), redirects=redirects)
+
+    def _simple(self, node: Node, depth: int) -> Simple:
+        self._translated.add(node.id)
+        words, assignments, redirects = list[Word](), list[Assignment](), list[Redirect]()
+        end = -1  # of the last word
+        for child in node.children:
+            match child.type:
+                case "variable_assignment":
+                    self._check_ends(child)
+                    assignments.append(self._assignment(child, depth))
+                case "file_redirect" | "herestring_redirect":
+                    self._check_ends(child)
+                    redirects.append(self._redirect(child, depth))
+                    words += self._words_behind(child, depth)
+                case "comment":
+                    continue
+                case _ if self._is_descriptor(child):
+                    continue
+                case _ if self._start(child) == end:  # the grammar ends some words too early
+                    words[-1] += self._word(child, depth)
+                    end = child.end_byte
+                case _:
+                    words.append(self._word(child, depth))
+                    end = child.end_byte
+        return Simple(tuple(words), tuple(assignments), tuple(redirects))
+
+    def _is_descriptor(self, node: Node) -> bool:
+        """Of `0<`, which the grammar takes for a word and a redirection."""
+        is_before = self._source[node.end_byte : node.end_byte + 1] in (b"<", b">")
+        return is_before and self._source[node.start_byte : node.end_byte].strip().isdigit()
+
+    def _check_ends(self, node: Node) -> None:
+        """The grammar may end something in the middle of a word."""
+        if self._source[node.end_byte : node.end_byte + 1].strip(b" \t\n;&|()<>`"):
+            raise UnparsableCommand("it cannot be said where one of its words ends")
+
+    def _start(self, node: Node) -> int:
+        """The grammar counts blanks in front of some words to them."""
+        text = self._source[node.start_byte : node.end_byte]
+        return node.start_byte + len(text) - len(text.lstrip())
+
+    def _assignment(self, node: Node, depth: int) -> Assignment:
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        assert name is not None
+        read = self._word(value, depth) if value is not None else ()
+        if name.type != "variable_name" or any(child.type == "+=" for child in node.children):
+            inner = self._scripts_in(node, depth)
+            base = name.child_by_field_name("name") or name
+            return Assignment(self._text(base), (Opaque(inner),))
+        return Assignment(self._text(name), read)
+
+    # Redirections.
+
+    def _redirected(self, node: Node, depth: int) -> Statement:
+        body = node.child_by_field_name("body")
+        inner: Statement = self._statement(body, depth + 1) if body is not None else Simple(())
+        after: list[Statement] = []
+        for child in (child for child in node.children if child.type in _REDIRECTS):
+            if child.type != "heredoc_redirect":
+                inner = with_redirects(inner, (self._redirect(child, depth),))
+                inner = with_words(inner, self._words_behind(child, depth))
+                continue
+            inner, more = self._heredoc(inner, child, depth)
+            after += more
+        return Chain((inner, *after)) if after else inner
+
+    def _heredoc(self, inner: Statement, node: Node, depth: int) -> tuple[Statement, list[Statement]]:
+        """Within this node the grammar keeps whatever else stands in the line of the `<<`."""
+        after: list[Statement] = []
+        redirects = [Redirect("<<", self._heredoc_text(node, depth))]
+        piped: Node | None = None
+        arguments = node.children_by_field_name("argument")
+        inner = with_words(inner, tuple(self._word(child, depth) for child in arguments))
+        for child in node.children:
+            if child in arguments:
+                continue
+            match child.type:
+                case "file_redirect" | "herestring_redirect":
+                    redirects.append(self._redirect(child, depth))
+                    inner = with_words(inner, self._words_behind(child, depth))
+                case "pipeline":
+                    piped = child
+                case "<<" | "<<-" | "&&" | "||" | "file_descriptor":
+                    continue
+                case kind if kind in _IGNORED:
+                    continue
+                case _:
+                    after.append(self._statement(child, depth + 1))
+        inner = with_redirects(inner, tuple(redirects))
+        if piped is not None:
+            rest = [self._statement(child, depth + 1) for child in piped.named_children]
+            inner = Pipeline((inner, *rest))
+        return inner, after
+
+    def _heredoc_text(self, node: Node, depth: int) -> Word:
+        found = {child.type: child for child in node.children}
+        start, body, end = (found.get(f"heredoc_{part}") for part in ("start", "body", "end"))
+        if start is None or end is None:
+            raise UnparsableCommand("it cannot be read as a shell command")
+        self._check_ends(start)
+        word = self._text(start)
+        delimiter = re.sub(r"[\\'\"]", "", word)
+        text = self._text(body) if body is not None else ""
+        lines = [line.lstrip("\t") if "<<-" in found else line for line in text.split("\n")]
+        if delimiter in lines or self._text(end).strip("\t" if "<<-" in found else "") != delimiter:
+            raise UnparsableCommand("it is not clear where its here-document ends")
+        if delimiter != word:
+            return (LiteralText("\n".join(lines), is_quoted=True),)
+        if "`" in text:
+            raise UnparsableCommand("its here-document runs commands between backticks")
+        return tuple(self._within(body, depth)) if body is not None else ()
+
+    def _redirect(self, node: Node, depth: int) -> Redirect:
+        if node.type == "herestring_redirect":
+            return Redirect("<<", self._word(node.named_children[-1], depth))
+        operator = next(child.type for child in node.children if child.type[0] in "<>&")
+        targets = self._targets(node, depth)
+        return Redirect(operator, targets[0] if targets else ())
+
+    def _words_behind(self, redirect: Node, depth: int) -> tuple[Word, ...]:
+        """The grammar takes all words behind a redirection for files; all but the first are the command's."""
+        return self._targets(redirect, depth)[1:]
+
+    def _targets(self, redirect: Node, depth: int) -> tuple[Word, ...]:
+        nodes = redirect.children_by_field_name("destination")
+        for node in nodes:
+            self._check_ends(node)
+        return tuple(self._word(node, depth) for node in nodes)
+
+    # Words.
+
+    def _word(self, node: Node, depth: int) -> Word:
+        if node.type == "command_name":
+            return tuple(piece for child in node.children for piece in self._word(child, depth))
+        if node.type == "concatenation":
+            return tuple(piece for child in node.children for piece in self._pieces(child, depth))
+        return tuple(self._pieces(node, depth))
+
+    def _pieces(self, node: Node, depth: int) -> Iterator[Piece]:
+        match node.type:
+            case "string":
+                yield LiteralText("", is_quoted=True)
+                yield from self._within(node, depth)
+            case "raw_string":
+                yield LiteralText(self._text(node)[1:-1], is_quoted=True)
+            case "ansi_c_string":
+                yield LiteralText(ansi_c(self._text(node)[2:-1]), is_quoted=True)
+            case "process_substitution":
+                script = self.script(node.children[1:-1], depth + 1)
+                yield Channel((Block("fed", script),) if node.children[0].type == ">(" else script)
+            case "simple_expansion" | "expansion" | "command_substitution":
+                yield self._expansion(node, depth, is_quoted=False)
+            case kind if kind in _COMPUTED:
+                yield Opaque(self._scripts_in(node, depth))
+            case kind if kind in _PLAIN or not node.is_named:
+                if self._start(node) != node.start_byte:  # it has taken the end of a line for part of a word
+                    raise UnparsableCommand("it cannot be said where one of its words begins")
+                is_before_quote = self._source[node.end_byte - 1 : node.end_byte + 1] == b'$"'  # $"…" is "…"
+                text = self._text(node).removesuffix("$") if is_before_quote else self._text(node)
+                yield LiteralText(_checked(text))
+            case kind:
+                raise UnparsableCommand(f"it holds a part of a kind that is not known ({kind})")
+
+    def _within(self, node: Node, depth: int) -> Iterator[Piece]:
+        """What stands between double quotes, or in a here-document."""
+        place, end = node.start_byte, node.end_byte
+        if node.type == "string":
+            place, end = place + 1, end - 1
+        for child in node.named_children:
+            if child.type in ("string_content", "heredoc_content"):
+                continue
+            yield _quoted(self._source[place : self._start(child)])
+            yield self._expansion(child, depth, is_quoted=True)
+            place = child.end_byte
+        yield _quoted(self._source[place:end])
+
+    def _expansion(self, node: Node, depth: int, *, is_quoted: bool) -> Piece:
+        text = self._text(node).strip()
+        if node.type == "command_substitution":
+            if text.startswith("`") and "\\" in text:
+                self._translated |= {inner.id for inner in _nodes(node)}
+                return CommandSubstitution(parse(re.sub(r"\\([`$\\])", r"\1", text[1:-1])), is_quoted)
+            return CommandSubstitution(self.script(node.children[1:-1], depth + 1), is_quoted)
+        if found := re.fullmatch(r"\$(?:(\w+)|\{(\w+)\})", text):
+            return Variable(found[1] or found[2], is_quoted)
+        if "@P}" in text:
+            raise UnparsableCommand("it runs what the text of a variable says")
+        return Opaque(self._scripts_in(node, depth))
+
+    def _scripts_in(self, node: Node, depth: int) -> tuple[Script, ...]:
+        kinds = ("command_substitution", "process_substitution")
+        found = [inner for inner in _nodes(node) if inner.type in kinds]
+        rest = self._text(node)
+        for inner in found:
+            rest = rest.replace(self._text(inner), "")
+        _checked(rest)
+        return tuple(self.script(inner.children[1:-1], depth + 1) for inner in found)
+
+    def _text(self, node: Node) -> str:
+        return self._source[node.start_byte : node.end_byte].decode(errors="replace")
+
+
+def _quoted(source: bytes) -> LiteralText:
+    text = _checked(source.decode(errors="replace"))
+    return LiteralText(re.sub(r'\\([$`"\\])', r"\1", text), is_quoted=True)
+
+
+def _checked(text: str) -> str:
+    """No substitution is left in what the grammar takes for plain text."""
+    if _SUBSTITUTION.search(re.sub(r"\\.", "", text, flags=re.DOTALL)):
+        raise UnparsableCommand("it holds a command in a place where it cannot be read")
+    return text
