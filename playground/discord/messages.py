@@ -10,7 +10,7 @@ from playground.discord.world import (
     PUBLIC_THREAD,
     TEXT,
     DiscordChannel,
-    DiscordPost,
+    DiscordMessage,
     DiscordUser,
     DiscordWorld,
     Guild,
@@ -26,7 +26,7 @@ SUPPRESS_EMBEDS, HAS_THREAD, EPHEMERAL, SUPPRESS_NOTIFICATIONS = 1 << 2, 1 << 5,
 
 def compose(
     world: DiscordWorld, channel: DiscordChannel, author: DiscordUser, content: str = "", **fields: object
-) -> DiscordPost:
+) -> DiscordMessage:
     """Return a message with a fresh id that is not yet in the channel."""
     number = world.snowflake()
     body: Wire = {"id": str(number), "channel_id": str(channel.id), "author": author.wire, "content": content}
@@ -34,7 +34,7 @@ def compose(
     body |= {"mention_everyone": False, "mentions": [], "mention_roles": [], "flags": 0}
     body |= {"attachments": [], "embeds": [], "components": [], **fields}
     by_bot = author is world.bot
-    return DiscordPost(id=number, channel_id=channel.id, author=author, body=body, by_bot=by_bot)
+    return DiscordMessage(id=number, channel_id=channel.id, author=author, body=body, by_bot=by_bot)
 
 
 def find_mentions(world: DiscordWorld, content: str, allowed: Wire | None, replied: DiscordUser | None = None) -> Wire:
@@ -52,12 +52,12 @@ def find_mentions(world: DiscordWorld, content: str, allowed: Wire | None, repli
     }
 
 
-def reply_fields(channel: DiscordChannel, replied: DiscordPost) -> Wire:
+def reply_fields(channel: DiscordChannel, replied: DiscordMessage) -> Wire:
     reference = {"type": 0, **_place(channel), "message_id": str(replied.id)}
     return {"type": 19, "message_reference": reference}
 
 
-def add(world: DiscordWorld, channel: DiscordChannel, post: DiscordPost) -> DiscordPost:
+def add(world: DiscordWorld, channel: DiscordChannel, post: DiscordMessage) -> DiscordMessage:
     """Put a message into the channel and tell the bot, who hears of its own messages too."""
     channel.posts[post.id] = post
     channel.last_message_id = post.id
@@ -66,7 +66,7 @@ def add(world: DiscordWorld, channel: DiscordChannel, post: DiscordPost) -> Disc
     return post
 
 
-def edit(world: DiscordWorld, post: DiscordPost, changes: Wire) -> None:
+def edit(world: DiscordWorld, post: DiscordMessage, changes: Wire) -> None:
     if changes.get("content", post.words) != post.words:
         post.earlier.append(post.words)
     post.body = {**post.body, **changes, "edited_timestamp": world.timestamp()}
@@ -74,7 +74,7 @@ def edit(world: DiscordWorld, post: DiscordPost, changes: Wire) -> None:
     _tell(world, world.channels[post.channel_id], post, "MESSAGE_UPDATE")
 
 
-def delete(world: DiscordWorld, posts: Iterable[DiscordPost]) -> None:
+def delete(world: DiscordWorld, posts: Iterable[DiscordMessage]) -> None:
     """Delete messages of one channel; several at once are one event."""
     gone = list(posts)
     channel = world.channels[gone[0].channel_id]
@@ -91,7 +91,7 @@ def delete(world: DiscordWorld, posts: Iterable[DiscordPost]) -> None:
         world.dispatch("MESSAGE_DELETE_BULK", {"ids": [str(post.id) for post in gone], **where}, intents=wanted)
 
 
-def react(world: DiscordWorld, post: DiscordPost, user: DiscordUser, emoji: str, *, remove: bool = False) -> None:
+def react(world: DiscordWorld, post: DiscordMessage, user: DiscordUser, emoji: str, *, remove: bool = False) -> None:
     """Add or remove a reaction; doing it twice is no error, and no event."""
     channel, users = world.channels[post.channel_id], post.reactions.setdefault(emoji, [])
     if (user.id in users) != remove:
@@ -111,7 +111,7 @@ def react(world: DiscordWorld, post: DiscordPost, user: DiscordUser, emoji: str,
         world.dispatch(f"MESSAGE_REACTION_{'REMOVE' if remove else 'ADD'}", data, intents=wanted)
 
 
-def render(world: DiscordWorld, post: DiscordPost) -> Wire:
+def render(world: DiscordWorld, post: DiscordMessage) -> Wire:
     """Return the message as REST gives it now, with the message it replies to and the reactions."""
     wire = dict(post.body)
     if post.reactions:
@@ -127,7 +127,7 @@ def render(world: DiscordWorld, post: DiscordPost) -> Wire:
     return wire
 
 
-def _tell(world: DiscordWorld, channel: DiscordChannel, post: DiscordPost, event: str) -> None:
+def _tell(world: DiscordWorld, channel: DiscordChannel, post: DiscordMessage, event: str) -> None:
     if post.ephemeral or "view" in world.denied(channel):
         return
     wire = render(world, post)
@@ -154,13 +154,13 @@ def _place(channel: DiscordChannel) -> Wire:
     return {**where, "guild_id": str(channel.guild_id)} if channel.guild_id else where
 
 
-def _note(world: DiscordWorld, kind: str, post: DiscordPost) -> None:
+def _note(world: DiscordWorld, kind: str, post: DiscordMessage) -> None:
     where = {"channel_id": str(post.channel_id), "message_id": str(post.id)}
     world.events.note(kind, **where, by_bot=post.by_bot, message=post.body)
 
 
 def start_thread(
-    world: DiscordWorld, parent: DiscordChannel, by: DiscordUser, name: str, source: DiscordPost | None
+    world: DiscordWorld, parent: DiscordChannel, by: DiscordUser, name: str, source: DiscordMessage | None
 ) -> DiscordChannel:
     """Start a public thread; one that begins at a message has that message's id. Raises the server's refusal."""
     if parent.kind != TEXT:

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from playground.discord import messages, rules
 from playground.discord.intents import application_flags
-from playground.discord.world import DM, DiscordChannel, DiscordPost, DiscordWorld, channel_wire
+from playground.discord.world import DM, DiscordChannel, DiscordMessage, DiscordWorld, channel_wire
 from playground.params import Upload, read_form
 from playground.wire import Wire, without
 
@@ -97,7 +97,7 @@ def get_messages(world: DiscordWorld, call: RestCall) -> list[Wire]:
     return [without(messages.render(world, post), "nonce") for post in reversed(chosen)]
 
 
-def _find_post(world: DiscordWorld, call: RestCall) -> tuple[DiscordChannel, DiscordPost]:
+def _find_post(world: DiscordWorld, call: RestCall) -> tuple[DiscordChannel, DiscordMessage]:
     channel = world.find_channel(call.place)
     post = channel.post(rules.read_id(call.path["message_id"]))
     if post is None or post.ephemeral:
@@ -161,7 +161,7 @@ def _store_files(world: DiscordWorld, channel: DiscordChannel, call: RestCall) -
     return attachments
 
 
-def _find_replied(world: DiscordWorld, channel: DiscordChannel, given: object) -> DiscordPost | None:
+def _find_replied(world: DiscordWorld, channel: DiscordChannel, given: object) -> DiscordMessage | None:
     if given is None:
         return None
     if not isinstance(given, dict) or "message_id" not in given:

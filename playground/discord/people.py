@@ -13,7 +13,7 @@ from playground.discord.world import (
     PERMISSIONS,
     TEXT,
     DiscordChannel,
-    DiscordPost,
+    DiscordMessage,
     DiscordUser,
     DiscordWorld,
     Guild,
@@ -165,8 +165,7 @@ class DiscordPeople:
         return messages.render(self.world, messages.add(self.world, channel, post))
 
     def _check_member(self, channel: DiscordChannel, user: DiscordUser) -> None:
-        members = (channel.recipient,) if channel.kind == DM else self.world.guilds[channel.guild_id].members
-        if user.id not in members:
+        if user.id not in ((channel.recipient,) if channel.kind == DM else self.world.guilds[channel.guild_id].members):
             raise ValueError(f"user {user.id} is not in channel {channel.id}")
         if channel.is_thread:
             channel.members.add(user.id)
@@ -227,7 +226,7 @@ class DiscordPeople:
         assert answer is not None
         return answer
 
-    def _interact(self, channel_id: Id, user_id: Id, kind: int, data: Wire, source: DiscordPost | None) -> Wire:
+    def _interact(self, channel_id: Id, user_id: Id, kind: int, data: Wire, source: DiscordMessage | None) -> Wire:
         """Tell the bot; interactions need no intent."""
         world, channel, user = self.world, self._channel(channel_id), self._user(user_id)
         number, token, allowed = world.snowflake(), secrets.token_urlsafe(48), str(ALL_PERMISSIONS)
@@ -258,7 +257,7 @@ class DiscordPeople:
     def _channel(self, channel_id: Id) -> DiscordChannel:
         return look_up(self.world.channels, int(channel_id), "channel")
 
-    def _post(self, channel_id: Id, message_id: Id) -> DiscordPost:
+    def _post(self, channel_id: Id, message_id: Id) -> DiscordMessage:
         post = self._channel(channel_id).post(int(message_id))
         if post is None:
             raise ValueError(f"channel {channel_id} shows no message {message_id}")

@@ -45,7 +45,7 @@ class DiscordUser:
 
 
 @dataclass(slots=True, kw_only=True)
-class DiscordPost(Post):
+class DiscordMessage(Post):
     """`body` lacks reactions and the message replied to; `messages.render` adds them."""
 
     id: int
@@ -60,7 +60,7 @@ class DiscordPost(Post):
 
 
 @dataclass(slots=True, kw_only=True)
-class DiscordChannel(ChatRoom[int, DiscordPost]):
+class DiscordChannel(ChatRoom[int, DiscordMessage]):
     id: int
     kind: int
     name: str = ""
@@ -103,9 +103,9 @@ class Interaction:
     user_id: int
     channel_id: int
     born: float
-    source: DiscordPost | None = None  # the message whose button was pressed
+    source: DiscordMessage | None = None  # the message whose button was pressed
     answer: Wire | None = None  # the first answer of the bot
-    original: DiscordPost | None = None
+    original: DiscordMessage | None = None
 
 
 class Dispatcher(Protocol):
@@ -127,7 +127,7 @@ class DiscordWorld(World):
         self.files: dict[str, DiscordFile] = {}  # by path
         self.interactions: dict[int, Interaction] = {}
         self.commands: list[Wire] = []
-        self.nonces: dict[str, tuple[float, DiscordPost]] = {}
+        self.nonces: dict[str, tuple[float, DiscordMessage]] = {}
         self._last_id = 0
 
     def snowflake(self) -> int:
@@ -172,10 +172,10 @@ class DiscordWorld(World):
         wire: Wire = {"id": number, "filename": name, "size": size, "url": url, "proxy_url": url}
         return {**wire, "content_type": mime_type} if mime_type else wire
 
-    def posts_in(self, place: int | str) -> Iterable[DiscordPost]:
+    def posts_in(self, place: int | str) -> Iterable[DiscordMessage]:
         return self.channels[int(place)].posts.values()
 
-    def describe(self, post: DiscordPost) -> Wire:
+    def describe(self, post: DiscordMessage) -> Wire:
         shown: Wire = {name: value for name in ("ephemeral", "reactions") if (value := getattr(post, name))}
         if rows := [row["components"] for row in post.body["components"]]:
             shown["buttons"] = [[button.get("label") for button in row] for row in rows]

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from playground.discord.server import DiscordServer
-from playground.discord.world import DM, TEXT, DiscordChannel, DiscordPost, DiscordUser, Guild
+from playground.discord.world import DM, TEXT, DiscordChannel, DiscordMessage, DiscordUser, Guild
 from playground.page.phone import Phone, PhoneMessage, PhonePlace, PhoneUser, check_name, flatten, to_handle
 from playground.wire import Wire
 
@@ -72,7 +72,7 @@ class DiscordPhone(Phone):
         posts = self._channel(person, place).posts.values()
         return [self._message(post, person) for post in posts if not post.deleted and _is_for(post, person)]
 
-    def _message(self, post: DiscordPost, person: str) -> PhoneMessage:
+    def _message(self, post: DiscordMessage, person: str) -> PhoneMessage:
         body, author, name = post.body, post.author, _name(post.author)
         reactions, voice = post.reactions.items(), "voice" if body["flags"] & _VOICE_MESSAGE else ""
         return PhoneMessage(
@@ -102,7 +102,7 @@ class DiscordPhone(Phone):
             return {"author": "", "text": "a message that was deleted"}
         return {"author": _name(replied.author), "text": flatten(replied.words, self.names())[:120] or "a file"}
 
-    def _thread(self, post: DiscordPost) -> Wire | None:
+    def _thread(self, post: DiscordMessage) -> Wire | None:
         thread = self._world.channels.get(post.id)
         if thread is None:
             return None
@@ -170,7 +170,7 @@ class DiscordPhone(Phone):
         return str(self._people.make_thread(channel.id, person, check_name(name), message_id=message or 0)["id"])
 
 
-def _is_for(post: DiscordPost, person: str) -> bool:
+def _is_for(post: DiscordMessage, person: str) -> bool:
     """Tell whether this person sees the message; an ephemeral one names who asked for it."""
     about = post.body.get("interaction_metadata") or {}
     return not post.ephemeral or about.get("user", {}).get("id") == person

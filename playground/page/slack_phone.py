@@ -2,7 +2,7 @@
 
 from playground.page.phone import Phone, PhoneMessage, PhonePlace, PhoneUser, check_name, flatten, to_handle
 from playground.slack.server import SlackServer
-from playground.slack.world import SLACKBOT, SlackChannel, SlackPost, find_buttons
+from playground.slack.world import SLACKBOT, SlackMessage, WorkspaceChannel, find_buttons
 from playground.wire import Wire
 
 OWNER = "U0OWNER001"
@@ -58,7 +58,7 @@ class SlackPhone(Phone):
                 found += self._threads(channel, channel.id) if joined else []
         return found
 
-    def _threads(self, channel: SlackChannel, place: str) -> list[PhonePlace]:
+    def _threads(self, channel: WorkspaceChannel, place: str) -> list[PhonePlace]:
         threads = []
         for ts in channel.threads:
             parent = channel.posts.get(ts)
@@ -66,7 +66,7 @@ class SlackPhone(Phone):
             threads.append(PhonePlace(id=f"{place}/{ts}", title=title or "Thread", kind="thread", parent=place))
         return threads
 
-    def _find(self, person: str, place: str) -> tuple[SlackChannel, str]:
+    def _find(self, person: str, place: str) -> tuple[WorkspaceChannel, str]:
         """Return the channel and the thread in it."""
         where, _, thread = place.partition("/")
         channel = self._world.im_with(person) if where == "dm" else self._world.channels[where]
@@ -84,7 +84,7 @@ class SlackPhone(Phone):
             and (thread in (post.ts, post.thread_ts) if thread else not post.is_reply)
         ]
 
-    def _message(self, channel: SlackChannel, post: SlackPost, person: str, place: str) -> PhoneMessage:
+    def _message(self, channel: WorkspaceChannel, post: SlackMessage, person: str, place: str) -> PhoneMessage:
         body, user = post.body, post.body.get("user", "")
         name = self.names().get(user) or str(body.get("username", "Somebody"))
         buttons = [
@@ -114,7 +114,7 @@ class SlackPhone(Phone):
             thread=self._thread(channel, post, place),
         )
 
-    def _thread(self, channel: SlackChannel, post: SlackPost, place: str) -> Wire | None:
+    def _thread(self, channel: WorkspaceChannel, post: SlackMessage, place: str) -> Wire | None:
         replies = [one for one in channel.threads.get(post.ts, ()) if not one.deleted]
         if not replies or "/" in place:
             return None

@@ -3,7 +3,7 @@
 from playground.page.phone import Phone, PhoneMessage, PhonePlace, PhoneUser, check_name
 from playground.telegram.people import SendOptions
 from playground.telegram.server import TelegramServer
-from playground.telegram.world import DRAFT_SECONDS, TelegramChat, TelegramPost
+from playground.telegram.world import DRAFT_SECONDS, TelegramChat, TelegramMessage
 from playground.wire import Wire
 
 OWNER = 1001
@@ -67,7 +67,7 @@ class TelegramPhone(Phone):
         posts = [post for post in chat.posts.values() if not post.deleted and _topic(post.body) == thread]
         return [self._message(post, person) for post in posts]
 
-    def _message(self, post: TelegramPost, person: str) -> PhoneMessage:
+    def _message(self, post: TelegramMessage, person: str) -> PhoneMessage:
         body = post.body
         author = body.get("from") or {"id": 0, "first_name": "Somebody"}
         entities = body.get("entities") or body.get("caption_entities", ())
@@ -192,7 +192,7 @@ def _service(body: Wire) -> str:
     return ""
 
 
-def _reactions(post: TelegramPost, person: str) -> list[Wire]:
+def _reactions(post: TelegramMessage, person: str) -> list[Wire]:
     by_emoji: dict[str, list[str]] = {}
     for user, marks in post.reactions.items():
         for mark in marks:

@@ -14,7 +14,7 @@ _MAX_EXCERPT_CHARS = 60
 
 
 @dataclass(slots=True, kw_only=True)
-class Step:
+class TrailStep:
     event: str
     at_ms: int
     detail: Wire
@@ -28,7 +28,7 @@ class Trail:
     account: str
     who: str = ""
     text: str = ""
-    steps: list[Step] = field(default_factory=list)
+    steps: list[TrailStep] = field(default_factory=list)
 
 
 def read(db: sqlite3.Connection) -> list[Wire]:
@@ -63,7 +63,7 @@ class _Weaver:
         self._doors: dict[tuple[str, str], Trail] = {}  # by chat
 
     def add(self, row: sqlite3.Row) -> None:
-        step = Step(event=row["event"], at_ms=row["at_ms"], detail=_loaded(row["detail"], {}))
+        step = TrailStep(event=row["event"], at_ms=row["at_ms"], detail=_loaded(row["detail"], {}))
         if notice := self._notice(row):
             step.detail = {**step.detail, "about": notice}
         if row["inbox_id"] is not None and row["outbox_id"] is not None:
@@ -78,7 +78,7 @@ class _Weaver:
         said = self._outbox.get(row["outbox_id"])
         return str(said["topic"]) if said is not None and said["kind"] == "notice" else ""
 
-    def _find(self, row: sqlite3.Row, step: Step) -> list[Trail]:
+    def _find(self, row: sqlite3.Row, step: TrailStep) -> list[Trail]:
         if row["inbox_id"] is not None:
             return self._of_messages([row["inbox_id"]])
         if row["turn_id"]:

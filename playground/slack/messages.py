@@ -3,7 +3,7 @@
 import uuid
 
 from playground.slack.text import escape, find_mentions, make_rich_text
-from playground.slack.world import SlackChannel, SlackPost, SlackUser, SlackWorld
+from playground.slack.world import SlackMessage, SlackUser, SlackWorld, WorkspaceChannel
 from playground.wire import Wire, without
 
 _SUBSCRIPTIONS = {"channel": "message.channels", "group": "message.groups", "im": "message.im", "mpim": "message.mpim"}
@@ -25,16 +25,16 @@ def bot_fields(world: SlackWorld, bot: SlackUser, text: str, blocks: list[Wire] 
 
 def add(
     world: SlackWorld,
-    channel: SlackChannel,
+    channel: WorkspaceChannel,
     fields: Wire,
     *,
     by_bot: bool = False,
     thread: str = "",
     quiet: bool = False,
-) -> SlackPost:
+) -> SlackMessage:
     """Put a message into the channel and tell the bot unless `quiet`."""
     body: Wire = {"type": "message", "ts": world.next_ts(), **fields}
-    post = SlackPost(body=body, by_bot=by_bot)
+    post = SlackMessage(body=body, by_bot=by_bot)
     if thread:
         _add_to_thread(channel, post, thread)
     channel.posts[post.ts] = post
@@ -48,7 +48,7 @@ def add(
     return post
 
 
-def _add_to_thread(channel: SlackChannel, post: SlackPost, thread: str) -> None:
+def _add_to_thread(channel: WorkspaceChannel, post: SlackMessage, thread: str) -> None:
     """File a post under its parent; an answer to a reply goes to the reply's parent."""
     parent = channel.posts.get(thread)
     if parent and parent.is_reply:
@@ -62,7 +62,7 @@ def _add_to_thread(channel: SlackChannel, post: SlackPost, thread: str) -> None:
         _count_replies(channel, parent)
 
 
-def _count_replies(channel: SlackChannel, parent: SlackPost) -> None:
+def _count_replies(channel: WorkspaceChannel, parent: SlackMessage) -> None:
     replies = [reply for reply in channel.threads.get(parent.ts, ()) if not reply.deleted]
     parent.body = without(parent.body, "thread_ts", "is_locked", *_COUNTS)
     if replies:
@@ -71,7 +71,7 @@ def _count_replies(channel: SlackChannel, parent: SlackPost) -> None:
         parent.body |= {"reply_users_count": len(users), "latest_reply": replies[-1].ts, "is_locked": False}
 
 
-def change(world: SlackWorld, channel: SlackChannel, post: SlackPost, fields: Wire, *, by: str) -> None:
+def change(world: SlackWorld, channel: WorkspaceChannel, post: SlackMessage, fields: Wire, *, by: str) -> None:
     """Edit a message; the bot hears both versions, of its own edits too."""
     before, words = dict(post.body), post.words
     post.body = {**post.body, **fields, "edited": {"user": by, "ts": f"{int(world.now())}.000000"}}
@@ -82,19 +82,19 @@ def change(world: SlackWorld, channel: SlackChannel, post: SlackPost, fields: Wi
     _tell_changed(world, channel, post, before)
 
 
-def _tell_changed(world: SlackWorld, channel: SlackChannel, post: SlackPost, before: Wire) -> None:
+def _tell_changed(world: SlackWorld, channel: WorkspaceChannel, post: SlackMessage, before: Wire) -> None:
     now, old = without(post.body, "metadata"), without(before, "metadata")
     _tell_hidden(world, channel, {"subtype": "message_changed", "message": now, "previous_message": old})
 
 
-def _tell_hidden(world: SlackWorld, channel: SlackChannel, event: Wire) -> None:
+def _tell_hidden(world: SlackWorld, channel: WorkspaceChannel, event: Wire) -> None:
     if world.hears(channel):
         ts = world.next_ts()
         event |= {"type": "message", "channel": channel.id, "hidden": True, "ts": ts, "event_ts": ts}
         world.emit(_SUBSCRIPTIONS[channel.kind], {**event, "channel_type": channel.kind})
 
 
-def remove(world: SlackWorld, channel: SlackChannel, post: SlackPost) -> None:
+def remove(world: SlackWorld, channel: WorkspaceChannel, post: SlackMessage) -> None:
     """Delete a message; the parent of a thread leaves a tombstone."""
     before = dict(post.body)
     world.events.note("delete", channel=channel.id, ts=post.ts, by_bot=post.by_bot)
@@ -110,7 +110,9 @@ def remove(world: SlackWorld, channel: SlackChannel, post: SlackPost) -> None:
     _tell_hidden(world, channel, event)
 
 
-def react(world: SlackWorld, channel: SlackChannel, post: SlackPost, user_id: str, name: str, *, added: bool) -> bool:
+def react(
+    world: SlackWorld, channel: WorkspaceChannel, post: SlackMessage, user_id: str, name: str, *, added: bool
+) -> bool:
     """Add or remove a reaction; return False if nothing changes."""
     marks = {mark["name"]: list(mark["users"]) for mark in post.body.get("reactions", ())}
     users = marks.setdefault(name, [])
@@ -128,7 +130,7 @@ def react(world: SlackWorld, channel: SlackChannel, post: SlackPost, user_id: st
     return True
 
 
-def join(world: SlackWorld, channel: SlackChannel, user: SlackUser, *, inviter: str = "") -> None:
+def join(world: SlackWorld, channel: WorkspaceChannel, user: SlackUser, *, inviter: str = "") -> None:
     """Add a member, with a line in the channel and an event for the bot, for itself too."""
     if user.id in channel.members:
         return
@@ -140,7 +142,7 @@ def join(world: SlackWorld, channel: SlackChannel, user: SlackUser, *, inviter: 
         world.emit("member_joined_channel", _member_event(world, channel, user, "member_joined_channel") | extra)
 
 
-def leave(world: SlackWorld, channel: SlackChannel, user: SlackUser) -> None:
+def leave(world: SlackWorld, channel: WorkspaceChannel, user: SlackUser) -> None:
     if user.id not in channel.members:
         return
     told = world.hears(channel)
@@ -150,6 +152,6 @@ def leave(world: SlackWorld, channel: SlackChannel, user: SlackUser) -> None:
         world.emit("member_left_channel", _member_event(world, channel, user, "member_left_channel"))
 
 
-def _member_event(world: SlackWorld, channel: SlackChannel, user: SlackUser, kind: str) -> Wire:
+def _member_event(world: SlackWorld, channel: WorkspaceChannel, user: SlackUser, kind: str) -> Wire:
     event: Wire = {"type": kind, "user": user.id, "channel": channel.id, "team": world.team_id}
     return event | {"channel_type": "C" if channel.kind == "channel" else "G", "event_ts": world.next_ts()}

@@ -11,7 +11,7 @@ from playground.params import Params
 from playground.slack import rules
 from playground.slack.messages import add, bot_fields, change, react, remove
 from playground.slack.text import escape
-from playground.slack.world import ChannelKind, SlackChannel, SlackFile, SlackPost, SlackWorld
+from playground.slack.world import ChannelKind, SlackFile, SlackMessage, SlackWorld, WorkspaceChannel
 from playground.wire import Wire, without
 
 T = TypeVar("T")
@@ -40,15 +40,15 @@ def _read_thread(params: Params) -> str:
     return rules.check_thread(thread) if thread else ""
 
 
-def add_ephemeral(world: SlackWorld, channel: SlackChannel, user_id: str, text: str, blocks: list[Wire]) -> None:
+def add_ephemeral(world: SlackWorld, channel: WorkspaceChannel, user_id: str, text: str, blocks: list[Wire]) -> None:
     """Show a message of the bot's to one user alone; it is in no history, and no event tells of it."""
     body = {"type": "message", "ts": world.next_ts(), **bot_fields(world, world.bot, text, blocks)}
-    post = SlackPost(body=body, by_bot=True, for_user=user_id)
+    post = SlackMessage(body=body, by_bot=True, for_user=user_id)
     channel.ephemeral.append(post)
     world.events.note("message", channel=channel.id, ts=post.ts, by_bot=True, message=body, for_user=user_id)
 
 
-def _find_own(world: SlackWorld, params: Params, error: str) -> tuple[SlackChannel, SlackPost]:
+def _find_own(world: SlackWorld, params: Params, error: str) -> tuple[WorkspaceChannel, SlackMessage]:
     channel = world.find_channel(params.text("channel"))
     post = channel.post(params.text("ts"))
     if post is None:
@@ -130,7 +130,7 @@ def channel_info(world: SlackWorld, params: Params) -> Wire:
     return {"channel": _channel_wire(world, channel)}
 
 
-def _channel_wire(world: SlackWorld, channel: SlackChannel) -> Wire:
+def _channel_wire(world: SlackWorld, channel: WorkspaceChannel) -> Wire:
     return channel.wire if channel.kind == "im" else {**channel.wire, "is_member": world.hears(channel)}
 
 
@@ -195,7 +195,7 @@ def _read_ts(given: str, error: str) -> str:
     return f"{seconds.rjust(10, '0')}.{rest.ljust(6, '0')}"
 
 
-def _make_page(posts: Sequence[SlackPost], params: Params, *, newest_first: bool) -> Wire:
+def _make_page(posts: Sequence[SlackMessage], params: Params, *, newest_first: bool) -> Wire:
     """The cursor names the next message, so that what comes or goes meanwhile shifts nothing."""
     limit, start, cursor = _read_limit(params), 0, _read_cursor(params)
     hidden = () if params.boolean("include_all_metadata") else ("metadata",)
@@ -282,14 +282,14 @@ def complete_upload(world: SlackWorld, params: Params) -> Wire:
 
 def share_files(
     world: SlackWorld,
-    channel: SlackChannel,
+    channel: WorkspaceChannel,
     shared: Sequence[SlackFile],
     fields: Wire,
     *,
     thread: str = "",
     by_bot: bool = False,
     stub: bool = False,
-) -> SlackPost:
+) -> SlackMessage:
     """Add a message with files. A `stub` says only that there is one, as in channels shared by two teams."""
     for stored in shared:
         stored.shared = True

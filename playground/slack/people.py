@@ -8,7 +8,7 @@ from playground.slack.methods import add_ephemeral, share_files, store_file
 from playground.slack.rules import SlackRefusal, check_blocks, check_text
 from playground.slack.sockets import Envelope, SocketMode
 from playground.slack.text import escape, make_rich_text
-from playground.slack.world import SlackChannel, SlackPost, SlackUser, SlackWorld, find_buttons
+from playground.slack.world import SlackMessage, SlackUser, SlackWorld, WorkspaceChannel, find_buttons
 from playground.wire import Wire
 from playground.world import look_up
 
@@ -56,7 +56,7 @@ class SlackPeople:
     ) -> Wire:
         """Make a channel, with the bot unless told otherwise; no event tells of that."""
         inside = [*(self._user(user).id for user in members), *([self.world.bot.id] if with_bot else [])]
-        channel = SlackChannel(
+        channel = WorkspaceChannel(
             id=id or self.world.new_id("C"), kind="group" if private else "channel", name=name, members=inside
         )
         self.world.channels[channel.id] = channel
@@ -70,7 +70,7 @@ class SlackPeople:
         """Make a direct channel of several users and the bot."""
         members = sorted({*(self._user(user).id for user in users), self.world.bot.id})
         name = "mpdm-" + "--".join(self.world.users[user].name for user in members) + "-1"
-        channel = SlackChannel(id=self.world.new_id("G"), kind="mpim", name=name, members=members)
+        channel = WorkspaceChannel(id=self.world.new_id("G"), kind="mpim", name=name, members=members)
         self.world.channels[channel.id] = channel
         return channel.wire
 
@@ -132,7 +132,7 @@ class SlackPeople:
             fields = {"subtype": "bot_message", "text": fields["text"], "bot_id": bot.bot_id, "username": bot.name}
         return add(self.world, place, fields, thread=thread).body
 
-    def _check_speaker(self, channel: str, user: str) -> tuple[SlackChannel, SlackUser]:
+    def _check_speaker(self, channel: str, user: str) -> tuple[WorkspaceChannel, SlackUser]:
         place = self._channel(channel)
         if place.archived or user not in place.members:
             raise ValueError(f"{user} cannot write in {channel}: it is archived, or they are no member")
@@ -222,7 +222,7 @@ class SlackPeople:
                 )
         raise ValueError(f"message {ts} has no button {action_id or text!r}")
 
-    def _press_payload(self, channel: SlackChannel, user: SlackUser, post: SlackPost, button: Wire) -> Wire:
+    def _press_payload(self, channel: WorkspaceChannel, user: SlackUser, post: SlackMessage, button: Wire) -> Wire:
         who = {"id": user.id, "username": user.name, "name": user.name, "team_id": self.world.team_id}
         container: Wire = {"type": "message", "message_ts": post.ts, "channel_id": channel.id}
         container |= {"is_ephemeral": bool(post.for_user)}
@@ -246,13 +246,13 @@ class SlackPeople:
         event = {"type": "app_home_opened", "user": user, "channel": channel.id, "tab": "messages"}
         self.world.emit("app_home_opened", {**event, "event_ts": self.world.next_ts()})
 
-    def _channel(self, channel: str) -> SlackChannel:
+    def _channel(self, channel: str) -> WorkspaceChannel:
         return look_up(self.world.channels, channel, "channel")
 
     def _user(self, user: str) -> SlackUser:
         return look_up(self.world.users, user, "user")
 
-    def _post(self, channel: str, ts: str) -> tuple[SlackChannel, SlackPost]:
+    def _post(self, channel: str, ts: str) -> tuple[WorkspaceChannel, SlackMessage]:
         place = self._channel(channel)
         post = place.post(ts) or next((one for one in place.ephemeral if one.ts == ts), None)
         if post is None:

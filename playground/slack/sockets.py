@@ -64,7 +64,7 @@ class SocketMode:
     """Sends each envelope to one of the open sockets; events that nobody acks in time come again."""
 
     def __init__(self, world: SlackWorld, faults: Faults[SlackFault]) -> None:
-        self.open: list[SlackSocket] = []
+        self.open: list[SocketModeLink] = []
         self.retry_seconds: tuple[float, ...] = (3.0, 3.0, 3.0)  # the real ones are about 3, 60 and 300
         self.ping_seconds = 10.0
         self.grace_seconds = 10.0  # between `refresh_requested` and the end of the socket
@@ -98,7 +98,7 @@ class SocketMode:
         self._tickets.remove(ticket)
         link = web.WebSocketResponse(autoping=False, max_msg_size=16 * 1024 * 1024)
         await link.prepare(request)
-        socket = SlackSocket(next(self._numbers), link, cast("asyncio.Transport", request.transport))
+        socket = SocketModeLink(next(self._numbers), link, cast("asyncio.Transport", request.transport))
         if len(self.open) >= self.most_open:
             await link.send_str(_disconnect_message("too_many_websockets"))
             await link.close()
@@ -168,7 +168,7 @@ class SocketMode:
         envelope.attempt += 1
         self.push(envelope)
 
-    def _send(self, envelope: Envelope) -> "SlackSocket | None":
+    def _send(self, envelope: Envelope) -> "SocketModeLink | None":
         """Send under the newest id; return the socket, if there is one."""
         ready = [socket for socket in self.open if not socket.leaving]
         if not ready or envelope.acked:
@@ -234,7 +234,7 @@ def _disconnect_message(reason: str) -> str:
     return json.dumps({"type": "disconnect", "reason": reason, "debug_info": {"host": _HOST}})
 
 
-class SlackSocket:
+class SocketModeLink:
     """One open socket: writes in order, pings, and breaks in every way a network can."""
 
     def __init__(self, number: int, link: web.WebSocketResponse, transport: asyncio.Transport) -> None:

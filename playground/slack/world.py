@@ -49,7 +49,7 @@ class SlackUser:
 
 
 @dataclass(slots=True, kw_only=True)
-class SlackPost(Post):
+class SlackMessage(Post):
     """`body` is the message as the history gives it, metadata included."""
 
     for_user: str = ""  # an ephemeral message: seen by this user alone, and in no history
@@ -75,7 +75,7 @@ class SlackPost(Post):
 
 
 @dataclass(slots=True, kw_only=True)
-class SlackChannel(ChatRoom[str, SlackPost]):
+class WorkspaceChannel(ChatRoom[str, SlackMessage]):
     id: str
     kind: ChannelKind
     name: str = ""
@@ -84,8 +84,8 @@ class SlackChannel(ChatRoom[str, SlackPost]):
     archived: bool = False
     restricted: bool = False  # only admins may post
     members: list[str] = field(default_factory=list)
-    threads: dict[str, list[SlackPost]] = field(default_factory=dict)  # replies by the parent's ts
-    ephemeral: list[SlackPost] = field(default_factory=list)
+    threads: dict[str, list[SlackMessage]] = field(default_factory=dict)  # replies by the parent's ts
+    ephemeral: list[SlackMessage] = field(default_factory=list)
     statuses: dict[str, str] = field(default_factory=dict)  # how the bot says it is busy, by thread
 
     @property
@@ -121,7 +121,7 @@ class SlackWorld(World):
         self.bot.team_id = self.team_id
         self.users: dict[str, SlackUser] = {self.bot.id: self.bot}
         self.users[SLACKBOT] = SlackUser(id=SLACKBOT, name="slackbot", team_id=self.team_id)
-        self.channels: dict[str, SlackChannel] = {}
+        self.channels: dict[str, WorkspaceChannel] = {}
         self.files: dict[str, SlackFile] = {}
         self.edit_window_seconds: float | None = None
         self.scopes = USUAL_SCOPES  # of the bot's token
@@ -142,33 +142,33 @@ class SlackWorld(World):
         self._last_ts = max(int(self.now() * 1_000_000), self._last_ts + 1)
         return f"{self._last_ts // 1_000_000}.{self._last_ts % 1_000_000:06d}"
 
-    def im_with(self, user_id: str) -> SlackChannel:
+    def im_with(self, user_id: str) -> WorkspaceChannel:
         """Return the direct channel of the bot and this user, which is made when first asked for."""
         for channel in self.channels.values():
             if channel.kind == "im" and channel.user_id == user_id:
                 return channel
-        made = SlackChannel(id=self.new_id("D"), kind="im", user_id=user_id, members=[user_id, self.bot.id])
+        made = WorkspaceChannel(id=self.new_id("D"), kind="im", user_id=user_id, members=[user_id, self.bot.id])
         self.channels[made.id] = made
         return made
 
-    def hears(self, channel: SlackChannel) -> bool:
+    def hears(self, channel: WorkspaceChannel) -> bool:
         return self.bot.id in channel.members
 
-    def find_channel(self, channel_id: str) -> SlackChannel:
+    def find_channel(self, channel_id: str) -> WorkspaceChannel:
         """Return a channel by id. A private channel the bot is not in does not exist for it."""
         channel = self.channels.get(channel_id)
         if channel is None or (channel.kind != "channel" and not self.hears(channel)):
             raise SlackRefusal("channel_not_found")
         return channel
 
-    def readable_channel(self, channel_id: str) -> SlackChannel:
+    def readable_channel(self, channel_id: str) -> WorkspaceChannel:
         """Return a channel that the bot is in."""
         channel = self.find_channel(channel_id)
         if not self.hears(channel):
             raise SlackRefusal("not_in_channel")
         return channel
 
-    def writable_channel(self, channel_id: str) -> SlackChannel:
+    def writable_channel(self, channel_id: str) -> WorkspaceChannel:
         """Return a channel the bot may write to now."""
         channel = self.find_channel(channel_id)
         if channel.archived:
@@ -179,11 +179,11 @@ class SlackWorld(World):
             raise SlackRefusal("restricted_action")
         return channel
 
-    def posts_in(self, place: str) -> Iterable[SlackPost]:
+    def posts_in(self, place: str) -> Iterable[SlackMessage]:
         channel = self.channels[place]
         return sorted([*channel.posts.values(), *channel.ephemeral], key=lambda post: post.ts)
 
-    def describe(self, post: SlackPost) -> Wire:
+    def describe(self, post: SlackMessage) -> Wire:
         shown: Wire = {"ts": post.ts} | ({"for_user": post.for_user} if post.for_user else {})
         if post.is_reply:
             shown["thread"] = post.thread_ts
@@ -192,7 +192,7 @@ class SlackWorld(World):
         return shown
 
 
-def find_buttons(post: SlackPost) -> list[Wire]:
+def find_buttons(post: SlackMessage) -> list[Wire]:
     """Return the buttons of a message with the ids of their blocks."""
     blocks = [block for block in post.body.get("blocks") or () if block["type"] == "actions"]
     return [{**one, "block_id": block["block_id"]} for block in blocks for one in block["elements"]]

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from playground.telegram.world import TelegramChat, TelegramFile, TelegramPost, TelegramUser, TelegramWorld
+from playground.telegram.world import TelegramChat, TelegramFile, TelegramMessage, TelegramUser, TelegramWorld
 from playground.wire import Wire, without
 
 _COMMAND = re.compile(r"/\w+(?:@(\w+))?")
@@ -30,7 +30,7 @@ def compose(
     sender: TelegramUser | None,
     sender_chat: TelegramChat | None = None,
     thread: int = 0,
-    reply_to: TelegramPost | None = None,
+    reply_to: TelegramMessage | None = None,
 ) -> Wire:
     """Return a Message with a fresh id that is not yet in the chat."""
     body: Wire = {"message_id": world.next_message_id(chat)}
@@ -53,16 +53,16 @@ def compose(
     return body | content
 
 
-def add(world: TelegramWorld, chat: TelegramChat, body: Wire, *, by_bot: bool) -> TelegramPost:
+def add(world: TelegramWorld, chat: TelegramChat, body: Wire, *, by_bot: bool) -> TelegramMessage:
     """Put a message into the chat."""
-    post = TelegramPost(body=body, by_bot=by_bot)
+    post = TelegramMessage(body=body, by_bot=by_bot)
     chat.posts[body["message_id"]] = post
     world.events.note("message", chat_id=chat.id, message_id=body["message_id"], by_bot=by_bot, message=body)
     return post
 
 
 def tell_bot(
-    world: TelegramWorld, chat: TelegramChat, post: TelegramPost, *, force: bool | None = None, edited: bool = False
+    world: TelegramWorld, chat: TelegramChat, post: TelegramMessage, *, force: bool | None = None, edited: bool = False
 ) -> None:
     """Tell the bot of a message if it may hear it; `force` decides instead where it is not None."""
     if not (_hears(world, chat, post) if force is None else force):
@@ -72,7 +72,7 @@ def tell_bot(
     world.updates.push(f"edited_{kind}" if edited else kind, post.body)
 
 
-def _hears(world: TelegramWorld, chat: TelegramChat, post: TelegramPost) -> bool:
+def _hears(world: TelegramWorld, chat: TelegramChat, post: TelegramMessage) -> bool:
     """Apply privacy mode: the bot hears commands and replies meant for it and service messages, but no mentions.
 
     No bot hears another bot, and admins hear everything.

@@ -8,7 +8,7 @@ from playground.params import NotJson, Params
 from playground.telegram import rules
 from playground.telegram.messages import add, compose, media_fields, store_file
 from playground.telegram.text import MarkedText, finish, read_entities
-from playground.telegram.world import TelegramChat, TelegramFile, TelegramPost, TelegramWorld
+from playground.telegram.world import TelegramChat, TelegramFile, TelegramMessage, TelegramWorld
 from playground.wire import Wire, without
 
 Method = Callable[[TelegramWorld, Params], Any]
@@ -77,7 +77,7 @@ def _put(world: TelegramWorld, params: Params, chat: TelegramChat, content: Wire
     return body
 
 
-def _find_replied(chat: TelegramChat, params: Params) -> TelegramPost | None:
+def _find_replied(chat: TelegramChat, params: Params) -> TelegramMessage | None:
     given = params.data("reply_parameters")
     if given is None:
         return None
@@ -89,7 +89,7 @@ def _find_replied(chat: TelegramChat, params: Params) -> TelegramPost | None:
     return post
 
 
-def _check_thread(chat: TelegramChat, params: Params, replied: TelegramPost | None) -> int:
+def _check_thread(chat: TelegramChat, params: Params, replied: TelegramMessage | None) -> int:
     thread = params.integer("message_thread_id")
     if not thread:
         return replied.body.get("message_thread_id", 0) if replied and chat.is_forum else 0
@@ -157,7 +157,7 @@ def send_chat_action(world: TelegramWorld, params: Params) -> bool:
     return True
 
 
-def _find(world: TelegramWorld, params: Params, what: str) -> tuple[TelegramChat, TelegramPost]:
+def _find(world: TelegramWorld, params: Params, what: str) -> tuple[TelegramChat, TelegramMessage]:
     chat = world.writable_chat(params.text("chat_id"))
     post = chat.post(params.integer("message_id"))
     if post is None:

@@ -12,7 +12,7 @@ from playground.telegram.world import (
     ButtonQuery,
     MemberStatus,
     TelegramChat,
-    TelegramPost,
+    TelegramMessage,
     TelegramUser,
     TelegramWorld,
 )
@@ -263,7 +263,7 @@ class TelegramPeople:
                 return self._query(chat_id, user_id, post, button["callback_data"])
         raise ValueError(f"message {message_id} has no button {text or data!r}")
 
-    def _query(self, chat_id: int, user_id: int, post: TelegramPost, data: str) -> str:
+    def _query(self, chat_id: int, user_id: int, post: TelegramMessage, data: str) -> str:
         query = ButtonQuery(id=str(4_000_000_000_000_000_000 + self.world.number()), user_id=user_id, data=data)
         self.world.queries[query.id] = query
         self.world.events.note("press", chat_id=chat_id, message_id=post.body["message_id"], query_id=query.id)
@@ -286,7 +286,7 @@ class TelegramPeople:
     def _user(self, user_id: int) -> TelegramUser:
         return look_up(self.world.users, user_id, "user")
 
-    def _post(self, chat_id: int, message_id: int) -> TelegramPost:
+    def _post(self, chat_id: int, message_id: int) -> TelegramMessage:
         post = self._chat(chat_id).post(message_id)
         if post is None:
             raise ValueError(f"chat {chat_id} shows no message {message_id}")

@@ -12,7 +12,6 @@ MAX_DATA_BYTES = 64
 MAX_DOWNLOAD_BYTES = 20 * 1024 * 1024
 MAX_UPLOAD_BYTES = 50 * 1024 * 1024
 MAX_COMMANDS = 100
-
 _ACTIONS = (
     "typing upload_photo record_video upload_video record_voice upload_voice upload_document choose_sticker "
     "find_location record_video_note upload_video_note record_audio upload_audio cancel"

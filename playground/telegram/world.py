@@ -34,7 +34,7 @@ class TelegramUser:
 
 
 @dataclass(slots=True, kw_only=True)
-class TelegramPost(Post):
+class TelegramMessage(Post):
     heard: bool = False  # the bot was told of it
     reactions: dict[int, list[Wire]] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ class TelegramPost(Post):
 
 
 @dataclass(slots=True, kw_only=True)
-class TelegramChat(ChatRoom[int, TelegramPost]):
+class TelegramChat(ChatRoom[int, TelegramMessage]):
     id: int
     kind: ChatKind
     title: str = ""
@@ -156,10 +156,10 @@ class TelegramWorld(World):
             raise bad_request("need administrator rights in the channel chat")
         return chat
 
-    def posts_in(self, place: int) -> Iterable[TelegramPost]:
+    def posts_in(self, place: int) -> Iterable[TelegramMessage]:
         return self.chats[place].posts.values()
 
-    def describe(self, post: TelegramPost) -> Wire:
+    def describe(self, post: TelegramMessage) -> Wire:
         shown: Wire = {}
         if rows := post.body.get("reply_markup", {}).get("inline_keyboard"):
             shown["buttons"] = [[button["text"] for button in row] for row in rows]

@@ -9,7 +9,7 @@ from pathlib import Path
 from playground.params import Params
 from playground.slack.server import SlackServer
 from playground.slack.sockets import Envelope
-from playground.slack.world import SlackPost
+from playground.slack.world import SlackMessage
 from playground.wire import Wire
 from tests.faults.chat_inside import TAG
 from tests.faults.chat_stage import LookupStage, Place, Taken, place_name, read_tag
@@ -24,7 +24,7 @@ _LATE = ("late", "missed", "cut_socket")  # faults by which an envelope may come
 class WatchedServer(SlackServer):
     """Tells of each tagged message that it takes."""
 
-    def __init__(self, *, taken: Callable[[str, str, SlackPost], None]) -> None:
+    def __init__(self, *, taken: Callable[[str, str, SlackMessage], None]) -> None:
         super().__init__()
         self._tell_taken = taken
         self.sockets.retry_seconds = (0.5, 1.0, 2.0)
@@ -93,7 +93,7 @@ class SlackStage(LookupStage):
 
     # What the server sees.
 
-    def took(self, tag: str, channel: str, post: SlackPost) -> None:
+    def took(self, tag: str, channel: str, post: SlackMessage) -> None:
         files = [self.server.world.files[one["id"]] for one in post.body.get("files", ())]
         self.taken(
             Taken(

@@ -13,7 +13,7 @@ from typing import Any
 
 from playground.params import Params
 from playground.telegram.server import TelegramServer
-from playground.telegram.world import TelegramPost
+from playground.telegram.world import TelegramMessage
 from playground.wire import Wire
 from tests.faults import aftermath
 from tests.faults.chat_inside import TAG
@@ -77,19 +77,19 @@ class TelegramStage(ChatStage):
         sent.instead = expect
         self.server.people.edit_text(*self._sent[sent.id], text)
 
-    def press(self, place: Place, notice: TelegramPost, *, by: str = "") -> None:
+    def press(self, place: Place, notice: TelegramMessage, *, by: str = "") -> None:
         """The one button below a notice of doubt."""
         # Each counts, also a second one below the same message: the answer may be in doubt again by then.
         self._presses[_resend_key(notice)] += 1
         who = int(by or place.people[0])
         self.server.people.press(int(place.chat), who, notice.body["message_id"], text=AGAIN)
 
-    def notices_of_doubt(self, place: Place) -> list[TelegramPost]:
+    def notices_of_doubt(self, place: Place) -> list[TelegramMessage]:
         """Those whose button can still be pressed."""
         posts = self.server.world.chats[int(place.chat)].posts.values()
         return [post for post in posts if _resend_key(post) and _thread_of(post.body) == place.thread]
 
-    async def notice_of_doubt(self, place: Place) -> TelegramPost:
+    async def notice_of_doubt(self, place: Place) -> TelegramMessage:
         """The first, as soon as there is one."""
         return (await self.server.wait_for(lambda: self.notices_of_doubt(place), seconds=40))[0]
 
@@ -104,7 +104,7 @@ class TelegramStage(ChatStage):
         """Presses below each notice of doubt, once, until cancelled."""
         pressed: set[tuple[str, int]] = set()
 
-        def fresh() -> list[tuple[Place, TelegramPost]]:
+        def fresh() -> list[tuple[Place, TelegramMessage]]:
             found = [(place, notice) for place in places for notice in self.notices_of_doubt(place)]
             return [one for one in found if (one[0].chat, one[1].body["message_id"]) not in pressed]
 
@@ -188,7 +188,7 @@ async def on_telegram_stage(
                 await stage.process.kill()
 
 
-def _resend_key(post: TelegramPost) -> str:
+def _resend_key(post: TelegramMessage) -> str:
     """The key of the answer that the message offers to send again; empty when it offers nothing of the kind."""
     rows = post.body.get("reply_markup", {}).get("inline_keyboard", [])
     actions = [button.get("callback_data", "") for row in rows for button in row]

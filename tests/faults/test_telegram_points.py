@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from playground.telegram.world import TelegramPost
+from playground.telegram.world import TelegramMessage
 from tests.faults.chat_stage import Place
 from tests.faults.points import NOT_RECORDED, NOTICE_NOT_RECORDED, PAIRED, POINTS, TAKEN, TELEGRAM_POINTS
 from tests.faults.telegram_stage import AGAIN, TelegramStage, on_telegram_stage
@@ -95,7 +95,7 @@ async def cut_off(stage: TelegramStage, place: Place, point: str, *, is_long: bo
     await stage.start()
 
 
-async def is_explained(stage: TelegramStage, place: Place) -> TelegramPost:
+async def is_explained(stage: TelegramStage, place: Place) -> TelegramMessage:
     """The notice that stands in for an answer in doubt, once all is said."""
     notice = await stage.notice_of_doubt(place)
     await stage.at_rest()
