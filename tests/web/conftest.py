@@ -122,10 +122,12 @@ async def site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> As
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(site: Site, browser: Browser) -> AsyncIterator[Page]:
-    """A new chat, connected. Nothing may have gone wrong on it by the end of the test."""
+    """Open a new chat in a tab without errors by the end of the test."""
     site.go()
     site.refuse("")
     opened = await browser.new_page()
+    # A tab opens the chat to which nothing was sent yet, with its draft: another test may have left one there.
+    await opened.call("Storage.clearDataForOrigin", origin=site.address.rstrip("/"), storageTypes="local_storage")
     await opened.go(site.address)
     await opened.wait_for("document.querySelector('#about').textContent")
     await opened.wait_for("!document.querySelector('#empty').hidden")
