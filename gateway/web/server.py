@@ -24,9 +24,9 @@ from gateway.store.erase import erase_chat
 from gateway.store.media import MediaFiles
 from gateway.store.sessions import title_of
 from gateway.store.web_chats import Said
-from gateway.web import questions
+from gateway.web import approvals
 from gateway.web.address import login_address
-from gateway.web.door import Door
+from gateway.web.access import Door
 from gateway.web.export import to_markdown
 from gateway.web.socket import PageSocket, is_text
 
@@ -198,11 +198,11 @@ class WebServer:
         return {"turn": draft.turn, "text": draft.text, "tools": [tool_line(tool) for tool in draft.tools.values()]}
 
     async def _questions(self, request: web.Request) -> web.Response:
-        return web.json_response({"questions": await self.db.read(lambda tx: questions.waiting(tx, self.clean))})
+        return web.json_response({"questions": await self.db.read(lambda tx: approvals.list_waiting(tx, self.clean))})
 
     async def _decide(self, request: web.Request) -> web.Response:
         verdict = (await _json_object(request)).get("verdict")
-        said = await self.db.write(lambda tx: questions.decide(tx, request.match_info["id"], verdict))
+        said = await self.db.write(lambda tx: approvals.decide(tx, request.match_info["id"], verdict))
         if said is None:
             raise _problem(web.HTTPNotFound, "There is no such question.")
         self.decided()

@@ -147,7 +147,7 @@ def build_web(
     if platform is None:
         return None
     from gateway.platforms.web import WebPlatform
-    from gateway.web.door import Door
+    from gateway.web.access import Door
     from gateway.web.server import WebServer
 
     web = settings.platforms.web

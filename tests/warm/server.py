@@ -30,7 +30,7 @@ _LOADED = (
     "gateway.platforms.socket",
     "gateway.platforms.telegram.platform",
     "gateway.platforms.web",
-    "gateway.web.door",
+    "gateway.web.access",
     "gateway.web.server",
     "gateway.wiring.app",
     "hermes_cli.chat",

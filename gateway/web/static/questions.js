@@ -51,9 +51,9 @@ export class Questions {
   }
 }
 
-/** A chat of this page is opened with a click; others are named. */
-function placeOf({ account, chat, title, session }) {
-  return account === "web" ? el("a", { href: `#${chat}`, dir: "auto" }, title || "New chat") : session;
+/** Link to a chat of this page; name a chat of another platform. */
+function placeOf({ account, chat, place }) {
+  return account === "web" ? el("a", { href: `#${chat}`, dir: "auto" }, place || "New chat") : el("bdi", {}, place);
 }
 
 function whyOf({ where, reasons, rules }) {
