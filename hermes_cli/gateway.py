@@ -73,7 +73,7 @@ async def _tell_about_page(ready: "Gateway") -> None:
     from hermes_config import environment
 
     if ready.web is not None:
-        await ready.web.tried.wait()
+        await ready.web.attempted.wait()
         if ready.web.problem:
             click.echo(f"Running without its chat page; Ctrl-C stops it.\n{ready.web.problem}")
             return

@@ -1,8 +1,8 @@
-"""Who may use the page: checked on every request and socket before anything else happens.
+"""Decide who may use the page; runs on every request and socket before anything else.
 
-Three questions, in this order. Was it addressed to us (Host: a foreign name pointing at this machine is not)?
-Does it come from our own page (Origin)? Does it bring a cookie or token that we gave out?
-Monitors on this machine may ask for health and readiness without one.
+Three checks, in this order: the Host header names this server (against DNS rebinding), the Origin header names our own
+page, and a cookie or token that we issued comes with it. Monitors on this machine may read `/health` and `/ready`
+without one.
 """
 
 import hmac
@@ -19,10 +19,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _LOOPBACK_PEERS = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
-_CHECKS = ("/health", "/ready")
-_NO_KEY = (
-    "This page needs a login link. Run `hermes web` on the machine that runs Hermes and open the address it prints."
-)
+_MONITORING = ("/health", "/ready")
+_LOGIN_HELP = "Run `hermes web` on the machine that runs Hermes and open the link it prints."
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -37,11 +35,13 @@ _HEADERS = {
 
 
 @dataclass(slots=True, kw_only=True)
-class Door:
+class PageAccess:
+    """The access rules of one server, as a middleware."""
+
     db: Database
-    host: str  # what we listen on
-    allowed_hosts: tuple[str, ...] = ()  # names by which a proxy in front of us is reached
-    token: str = ""  # the operator's own, for scripts and for machines beyond this one
+    host: str  # the server listens on it
+    allowed_hosts: tuple[str, ...] = ()  # names of a proxy in front of the server
+    token: str = ""  # HERMES_WEB_TOKEN, for scripts and other machines
     port: int = 0  # known once the server listens
 
     @property
@@ -64,29 +64,33 @@ class Door:
 
     async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.host.lower() not in self._hosts():
-            raise web.HTTPMisdirectedRequest(text="This address does not belong to Hermes.")
+            raise web.HTTPMisdirectedRequest(
+                text="Hermes is not served under this address. Add a proxy's name to platforms.web.allowed_hosts."
+            )
         if not self._is_own_origin(request):
-            raise web.HTTPForbidden(text="Only Hermes' own page may do this.")
+            raise web.HTTPForbidden(text="This request did not come from the Hermes page.")
         link = request.query.get("token", "")
         if request.path == "/" and link:
-            return await self._let_in(request, link)
+            return await self._log_in(request, link)
         if not self._is_local_check(request) and not await self.is_known(request):
-            raise _locked(request, _NO_KEY)
+            raise _refuse(request, f"This page needs a login link. {_LOGIN_HELP}")
         return await handler(request)
 
     def _is_local_check(self, request: web.Request) -> bool:
-        """Whether a monitor on this machine asks how it is going; through a proxy anybody could."""
+        """Return whether a monitor on this machine asks. Through a proxy, anybody could."""
         name = request.host.lower().removesuffix(f":{self.port}")
         is_forwarded = any(header in request.headers for header in ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host"))
-        return request.path in _CHECKS and name in _LOOPBACK and request.remote in _LOOPBACK_PEERS and not is_forwarded
+        return (
+            request.path in _MONITORING and name in _LOOPBACK and request.remote in _LOOPBACK_PEERS and not is_forwarded
+        )
 
-    async def _let_in(self, request: web.Request, link: str) -> web.StreamResponse:
+    async def _log_in(self, request: web.Request, link: str) -> web.StreamResponse:
         if self._is_own_token(link):
             cookie: str | None = await self.db.write(web_chats.new_cookie)
         else:
             cookie = await self.db.write(lambda tx: web_chats.exchange(tx, link))
         if cookie is None and not await self.is_known(request):
-            raise _locked(request, f"This link was used already or has expired. {_NO_KEY}")
+            raise _refuse(request, f"This link was used already or has expired. {_LOGIN_HELP}")
         response = web.Response(status=303, headers={hdrs.LOCATION: "/"})
         if cookie is not None:
             response.set_cookie(
@@ -101,6 +105,7 @@ class Door:
         return response
 
     async def is_known(self, request: web.Request) -> bool:
+        """Return whether the request brings a valid cookie or the operator's token."""
         scheme, _, bearer = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
         if scheme.lower() == "bearer":
             return self._is_own_token(bearer.strip())
@@ -108,25 +113,25 @@ class Door:
         return bool(cookie) and await self.db.read(lambda tx: web_chats.is_valid(tx, cookie))
 
     def _is_own_token(self, given: str) -> bool:
-        # Headers may hold bytes that are no text; they are wrong, not an error.
+        # Headers may hold bytes that are not UTF-8: a wrong token, not a server error.
         return bool(self.token) and hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.token.encode())
 
     def _hosts(self) -> set[str]:
         names = {*_LOOPBACK, f"[{self.host}]" if ":" in self.host else self.host}
-        ours = names if self.port == 80 else {f"{name}:{self.port}" for name in names}  # browsers leave out :80
-        return ours | {host.lower() for host in self.allowed_hosts}
+        own = names if self.port == 80 else {f"{name}:{self.port}" for name in names}  # browsers leave out :80
+        return own | {host.lower() for host in self.allowed_hosts}
 
     def _is_own_origin(self, request: web.Request) -> bool:
         origin = request.headers.get(hdrs.ORIGIN)
         if origin is not None:
             return origin.lower() in {f"{scheme}://{request.host.lower()}" for scheme in ("http", "https")}
         if request.path == "/" and request.headers.get("Sec-Fetch-Mode") == "navigate":
-            return True  # a link on another page; our cookie is not sent with it, so this alone opens nothing
-        # A browser sends an Origin with everything that writes and with every socket; a script sends none.
+            return True  # a link on another page: SameSite keeps our cookie out of it, so it grants nothing
+        # Browsers send an Origin with every write and every socket; scripts send none.
         return request.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
 
 
-def _locked(request: web.Request, text: str) -> web.HTTPUnauthorized:
+def _refuse(request: web.Request, text: str) -> web.HTTPUnauthorized:
     if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
         return web.HTTPUnauthorized(text=text)
     page = (

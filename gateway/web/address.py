@@ -1,9 +1,9 @@
-"""The address of the chat page, for those who print it; needs no web server."""
+"""Addresses of the chat page. Apart from the server, so that the CLI can print them without loading it."""
 
 
 def page_address(host: str, port: int) -> str:
-    """Return where a browser on this machine finds the page."""
-    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - told apart, not bound
+    """Return the address of the page for a browser on this machine."""
+    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
     return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 

@@ -1,11 +1,12 @@
-"""The one HTTP server: the page, its chat socket, what it reads, and health."""
+"""The gateway's HTTP server: the chat page, its API and socket, and health for monitors."""
 
 import asyncio
 import errno
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from importlib import resources
 from importlib.metadata import version
 from typing import Any, cast
@@ -23,14 +24,12 @@ from gateway.store.db.database import Database
 from gateway.store.erase import erase_chat
 from gateway.store.media import MediaFiles
 from gateway.store.sessions import title_of
-from gateway.store.web_chats import Said
+from gateway.store.web_chats import Replied, Said
 from gateway.web import approvals
+from gateway.web.access import PageAccess
 from gateway.web.address import login_address
-from gateway.web.access import Door
-from gateway.web.export import to_markdown
-from gateway.web.socket import PageSocket, is_text
+from gateway.web.socket import CHAT_ID, PageSocket, is_storable
 
-_CHAT = re.compile(r"[a-z0-9]{8,32}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAFE_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"}
 _MAX_CHATS = 500
@@ -43,7 +42,7 @@ class WebServer:
     platform: WebPlatform
     db: Database
     media_files: MediaFiles
-    door: Door
+    access: PageAccess
     model_name: str
     commands: Commands
     host: str
@@ -51,19 +50,20 @@ class WebServer:
     max_file_bytes: int
     state: Callable[[], dict[str, Any]]
     clean: Callable[[str], str] = lambda text: text  # hides secrets
-    decided: Callable[[], None] = lambda: None  # somebody may go on, and the chat is to be told
-    tried: asyncio.Event = field(default_factory=asyncio.Event)  # to listen, with or without success
-    problem: str = ""  # why the last try failed
+    on_decision: Callable[[], None] = lambda: None  # an approval request was answered or deleted
+    attempted: asyncio.Event = field(default_factory=asyncio.Event)  # set once listening succeeded or failed
+    problem: str = ""  # why the last attempt failed
 
     async def link(self) -> str:
-        """Return an address that lets one browser in; PlatformUnavailable when the page cannot be reached."""
-        await self.tried.wait()
+        """Return an address that signs one browser in. Raise PlatformUnavailable if the server cannot listen."""
+        await self.attempted.wait()
         if self.problem:
             raise PlatformUnavailable(self.problem)
         token = await self.db.write_when_possible(web_chats.new_link)
-        return login_address(self.host, self.door.port, token)
+        return login_address(self.host, self.access.port, token)
 
-    async def run(self, listening: Callable[[], None]) -> None:
+    async def run(self, on_listening: Callable[[], None]) -> None:
+        """Serve until cancelled. Raise PlatformUnavailable if the port cannot be opened."""
         runner = web.AppRunner(self._app(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
         try:
@@ -72,18 +72,18 @@ class WebServer:
                 await site.start()
             except OSError as error:
                 self.problem = _describe_failure(self.host, self.port, error)
-                self.tried.set()
+                self.attempted.set()
                 raise PlatformUnavailable(self.problem) from error
             self.problem = ""
-            self.door.port = runner.addresses[0][1]
-            self.tried.set()
-            listening()
+            self.access.port = runner.addresses[0][1]
+            self.attempted.set()
+            on_listening()
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()
 
     def _app(self) -> web.Application:
-        app = web.Application(middlewares=[self.door.middleware], client_max_size=self.max_file_bytes)
+        app = web.Application(middlewares=[self.access.middleware], client_max_size=self.max_file_bytes)
         app.add_routes(
             [
                 web.get("/", self._page),
@@ -94,7 +94,7 @@ class WebServer:
                 web.patch("/api/chats/{chat}", self._rename),
                 web.delete("/api/chats/{chat}", self._delete),
                 web.get("/api/chats/{chat}/export", self._export),
-                web.get("/api/questions", self._questions),
+                web.get("/api/questions", self._approvals),
                 web.post("/api/questions/{id}", self._decide),
                 web.post("/api/files", self._upload),
                 web.get("/media/{sha256}", self._media),
@@ -106,10 +106,10 @@ class WebServer:
         return app
 
     async def _page(self, request: web.Request) -> web.Response:
-        return _static_file("index.html")
+        return _read_static("index.html")
 
     async def _static(self, request: web.Request) -> web.Response:
-        return _static_file(request.match_info["name"])
+        return _read_static(request.match_info["name"])
 
     async def _about(self, request: web.Request) -> web.Response:
         return web.json_response(
@@ -131,33 +131,34 @@ class WebServer:
 
     async def _chats(self, request: web.Request) -> web.Response:
         query = request.query.get("query", "").strip()[:200]
-        asked = request.query.get("limit", "")
-        limit = min(int(asked), _MAX_CHATS) if asked.isascii() and asked.isdigit() else _MAX_CHATS
+        given = request.query.get("limit", "")
+        limit = min(int(given), _MAX_CHATS) if given.isascii() and given.isdigit() else _MAX_CHATS
 
-        def look(tx: Transaction) -> list[web_chats.Chat]:
+        def read(tx: Transaction) -> list[web_chats.Chat]:
             if query:
                 return web_chats.find_chats(tx, "web", query, limit=limit)
             return web_chats.chats(tx, "web", limit=limit)
 
-        chats = [asdict(chat) for chat in await self.db.read(look)]
-        told = [one | {key: self.clean(one[key]) for key in ("title", "excerpt")} for one in chats]
-        return web.json_response({"chats": told})
+        chats = [
+            asdict(chat) | {"title": self.clean(chat.title), "excerpt": self.clean(chat.excerpt)}
+            for chat in await self.db.read(read)
+        ]
+        return web.json_response({"chats": chats})
 
     async def _chat(self, request: web.Request) -> web.Response:
-        chat, key = _named_chat(request)
+        chat, key = _read_chat(request)
 
-        def look(tx: Transaction) -> tuple[str, list[dict[str, Any]]]:
-            return self.clean(web_chats.title(tx, key)), [
-                _item(item, self.clean) for item in web_chats.timeline(tx, "web", chat, key)
-            ]
+        def read(tx: Transaction) -> tuple[str, list[dict[str, Any]]]:
+            items = web_chats.timeline(tx, "web", chat, key)
+            return self.clean(web_chats.title(tx, key)), [render_item(item, self.clean) for item in items]
 
-        title, items = await self.db.read(look)
-        return web.json_response({"id": chat, "title": title, "items": items, "draft": self._draft(chat)})
+        title, items = await self.db.read(read)
+        return web.json_response({"id": chat, "title": title, "items": items, "draft": self._render_draft(chat)})
 
     async def _rename(self, request: web.Request) -> web.Response:
-        _, key = _named_chat(request)
-        given = (await _json_object(request)).get("title")
-        title = title_of(given) if isinstance(given, str) and is_text(given) else ""
+        _, key = _read_chat(request)
+        given = (await _read_object(request)).get("title")
+        title = title_of(given) if isinstance(given, str) and is_storable(given) else ""
         if not title:
             raise _problem(web.HTTPBadRequest, "Give the chat a title.")
         if not await self.db.write(lambda tx: sessions.rename(tx, key, title)):
@@ -166,64 +167,65 @@ class WebServer:
         return web.json_response({"title": title})
 
     async def _delete(self, request: web.Request) -> web.Response:
-        chat, key = _named_chat(request)
+        chat, key = _read_chat(request)
         if not await erase_chat(self.db, self.media_files, "web", chat, key):
             raise _problem(
                 web.HTTPConflict, "Hermes is still working in this chat. Stop it first, then delete the chat."
             )
         self.platform.chat_deleted(chat)
-        self.decided()
+        self.on_decision()
         return web.json_response({})
 
     async def _export(self, request: web.Request) -> web.Response:
-        chat, key = _named_chat(request)
+        chat, key = _read_chat(request)
 
-        def look(tx: Transaction) -> tuple[str, list[Said | web_chats.Replied]]:
-            return web_chats.title(tx, key), web_chats.timeline(tx, "web", chat, key, limit=_ALL)
+        def read(tx: Transaction) -> tuple[str, str]:
+            items = web_chats.timeline(tx, "web", chat, key, limit=_ALL)
+            title = self.clean(web_chats.title(tx, key)) or "Chat"
+            return title, _to_markdown(title, items, self.clean) if items else ""
 
-        title, items = await self.db.read(look)
-        if not items:
+        title, text = await self.db.read(read)
+        if not text:
             raise _problem(web.HTTPNotFound, "There is no such chat.")
-        title = self.clean(title) or "Chat"
         return web.Response(
-            text=to_markdown(title, items, self.clean),
+            text=text,
             content_type="text/markdown",
-            headers={hdrs.CONTENT_DISPOSITION: f"attachment; filename*=UTF-8''{_quoted(f'{title}.md')}"},
+            headers={hdrs.CONTENT_DISPOSITION: f"attachment; filename*=UTF-8''{_quote(f'{title}.md')}"},
         )
 
-    def _draft(self, chat: str) -> dict[str, Any] | None:
+    def _render_draft(self, chat: str) -> dict[str, Any] | None:
         draft = self.platform.drafts.get(chat)
         if draft is None or draft.ended:
             return None
         return {"turn": draft.turn, "text": draft.text, "tools": [tool_line(tool) for tool in draft.tools.values()]}
 
-    async def _questions(self, request: web.Request) -> web.Response:
+    async def _approvals(self, request: web.Request) -> web.Response:
         return web.json_response({"questions": await self.db.read(lambda tx: approvals.list_waiting(tx, self.clean))})
 
     async def _decide(self, request: web.Request) -> web.Response:
-        verdict = (await _json_object(request)).get("verdict")
-        said = await self.db.write(lambda tx: approvals.decide(tx, request.match_info["id"], verdict))
-        if said is None:
-            raise _problem(web.HTTPNotFound, "There is no such question.")
-        self.decided()
-        return web.json_response({"outcome": self.clean(said)})
+        verdict = (await _read_object(request)).get("verdict")
+        outcome = await self.db.write(lambda tx: approvals.decide(tx, request.match_info["id"], verdict))
+        if outcome is None:
+            raise _problem(web.HTTPNotFound, "There is no such request.")
+        self.on_decision()
+        return web.json_response({"outcome": self.clean(outcome)})
 
     async def _upload(self, request: web.Request) -> web.Response:
         try:
             content = await request.read()
         except web.HTTPRequestEntityTooLarge:
             megabytes = self.max_file_bytes // 1_000_000
-            raise _problem(_TooLarge, f"Files can have up to {megabytes} MB.") from None
+            raise _problem(_TooLarge, f"Files may be up to {megabytes} MB.") from None
         if not content:
             raise _problem(web.HTTPBadRequest, "The file is empty.")
-        name = _file_name(request.headers.get("X-File-Name", ""))
+        name = _clean_name(request.headers.get("X-File-Name", ""))
         mime = request.content_type if hdrs.CONTENT_TYPE in request.headers else "application/octet-stream"
         family = mime.partition("/")[0]
         kind = cast(MediaKind, family if family in ("image", "audio", "video") else "file")
         try:
             sha256 = await asyncio.to_thread(self.media_files.save, kind, content)
         except OSError as error:
-            raise _problem(web.HTTPInsufficientStorage, f"The file cannot be saved: {error.strerror}.") from error
+            raise _problem(web.HTTPInsufficientStorage, f"The file could not be saved: {error.strerror}.") from error
         await self.db.write(lambda tx: media.record(tx, sha256=sha256, kind=kind, mime=mime, size_bytes=len(content)))
         reference = file_reference(sha256, name)
         return web.json_response({"file": reference, "name": name, "mime": mime, "size": len(content)})
@@ -240,25 +242,24 @@ class WebServer:
         disposition = "inline" if inline else "attachment"
         headers = {
             hdrs.CONTENT_TYPE: known.mime if inline else "application/octet-stream",
-            hdrs.CONTENT_DISPOSITION: f"{disposition}; filename*=UTF-8''{_quoted(request.query.get('name', sha256))}",
+            hdrs.CONTENT_DISPOSITION: f"{disposition}; filename*=UTF-8''{_quote(request.query.get('name', sha256))}",
             "Content-Security-Policy": "default-src 'none'; sandbox",
             hdrs.CACHE_CONTROL: "private, max-age=31536000, immutable",
         }
         return web.FileResponse(path, headers=headers)
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:
-        # Not compressed: on the way to a browser on this machine that costs more than it saves.
+        # Not compressed: to a browser on the same machine it would cost more than it saves.
         socket = web.WebSocketResponse(heartbeat=25.0, max_msg_size=1_000_000, compress=False)
         await socket.prepare(request)
-        page = PageSocket(socket=socket, platform=self.platform, db=self.db)
-        await page.run()
+        await PageSocket(socket=socket, platform=self.platform, db=self.db).run()
         return socket
 
     async def _health(self, request: web.Request) -> web.Response:
         state = self.state()
-        troubled = bool(state["store"]) or any(one["problem"] for one in state["platforms"].values())
-        status = {"status": "degraded" if troubled else "ok"}
-        return web.json_response(status | state if await self.door.is_known(request) else status)
+        is_degraded = bool(state["store"]) or any(platform["problem"] for platform in state["platforms"].values())
+        status = {"status": "degraded" if is_degraded else "ok"}
+        return web.json_response(status | state if await self.access.is_known(request) else status)
 
     async def _ready(self, request: web.Request) -> web.Response:
         state = self.state()
@@ -269,7 +270,7 @@ class WebServer:
 def _describe_failure(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
-            f"The chat page could not be opened: port {port} of {host} is in use. Choose another port, then restart: "
+            f"The chat page could not be opened: port {port} on {host} is in use. Choose another port, then restart: "
             f"hermes config set platforms.web.port {port + 1 if port < 65535 else 0}"
         )
     return (
@@ -282,24 +283,24 @@ class _TooLarge(web.HTTPClientError):
     status_code = 413
 
 
-def _named_chat(request: web.Request) -> tuple[str, str]:
-    """Return the chat that a request is about, and its session key."""
+def _read_chat(request: web.Request) -> tuple[str, str]:
+    """Return the id of the chat in a request's path, and its session key."""
     chat = request.match_info["chat"]
-    if not _CHAT.fullmatch(chat):
+    if not CHAT_ID.fullmatch(chat):
         raise _problem(web.HTTPNotFound, "There is no such chat.")
     return chat, str(key_of(chat))
 
 
-async def _json_object(request: web.Request) -> dict[str, Any]:
+async def _read_object(request: web.Request) -> dict[str, Any]:
     try:
         given = await request.json()
     except (ValueError, RecursionError):
-        raise _problem(web.HTTPBadRequest, "This is not JSON.") from None
+        raise _problem(web.HTTPBadRequest, "The request is not valid JSON.") from None
     return given if isinstance(given, dict) else {}
 
 
-def _item(item: Said | web_chats.Replied, clean: Callable[[str], str]) -> dict[str, Any]:
-    """What we said and did is shown without secrets; what the owner wrote is theirs."""
+def render_item(item: Said | Replied, clean: Callable[[str], str]) -> dict[str, Any]:
+    """Return one entry of a chat as the page shows it: secrets are hidden, except in the owner's own messages."""
     common = {"text": words(item.parts), "files": files(item.parts), "at_ms": item.at_ms}
     if isinstance(item, Said):
         return {"kind": "user", "id": item.message_id, "state": item.state, **common}
@@ -307,23 +308,33 @@ def _item(item: Said | web_chats.Replied, clean: Callable[[str], str]) -> dict[s
         asdict(tool) | {"arguments": clean(tool.arguments), "result": tool.result and clean(tool.result)}
         for tool in item.tools
     ]
-    common["text"] = clean(words(item.parts))
-    choices = [asdict(choice) for choice in item.choices]
     return common | {
         "kind": item.kind,
         "key": item.key,
+        "text": clean(words(item.parts)),
         "answers": list(item.answers),
         "tools": tools,
-        "choices": choices,
+        "choices": [asdict(choice) for choice in item.choices],
         "failed": item.failed,
     }
 
 
-def _static_file(name: str) -> web.Response:
+def _to_markdown(title: str, items: Sequence[Said | Replied], clean: Callable[[str], str]) -> str:
+    """Return a chat as a Markdown document, oldest entry first. `clean` hides secrets in the answers."""
+    entries = [f"# {title}"]
+    for item in items:
+        who, text = ("You", words(item.parts)) if isinstance(item, Said) else ("Hermes", clean(words(item.parts)))
+        when = datetime.fromtimestamp(item.at_ms / 1000, tz=UTC)
+        attached = "\n".join(f"- Attached: {file['name'] or 'file'}" for file in files(item.parts))
+        entries += filter(None, [f"**{who}** ({when:%Y-%m-%d %H:%M} UTC)", text, attached])
+    return "\n\n".join(entries) + "\n"
+
+
+def _read_static(name: str) -> web.Response:
     suffix = name[name.rfind(".") :]
     file = resources.files("gateway.web") / "static" / name
     if "/" in name or suffix not in _STATIC_TYPES or not file.is_file():
-        raise _problem(web.HTTPNotFound, "There is no such page.")
+        raise _problem(web.HTTPNotFound, "There is no such file.")
     return web.Response(
         body=file.read_bytes(),
         content_type=_STATIC_TYPES[suffix],
@@ -332,14 +343,14 @@ def _static_file(name: str) -> web.Response:
     )
 
 
-def _file_name(header: str) -> str:
-    """The last part of the name alone, without what could make it look like something else."""
+def _clean_name(header: str) -> str:
+    """Return the last part of an uploaded name, without characters that could disguise it."""
     name = unquote(header).replace("\\", "/").rsplit("/", 1)[-1]
     return "".join(character for character in name if character.isprintable())[:200] or "file"
 
 
-def _quoted(name: str) -> str:
-    return quote(_file_name(quote(name)), safe="")
+def _quote(name: str) -> str:
+    return quote(_clean_name(quote(name)), safe="")
 
 
 def _problem(kind: type[web.HTTPException], text: str) -> web.HTTPException:

@@ -83,7 +83,7 @@ class Gateway:
             "store": self.db.problem,
             "running_turns": self.lanes.running,
             "model": self.model.state(),
-            "web_port": self.web.door.port if self.web else 0,
+            "web_port": self.web.access.port if self.web else 0,
             "sandbox_limits": self.sandbox_limits,
             "platforms": {
                 one.platform.account: {

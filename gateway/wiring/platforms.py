@@ -147,7 +147,7 @@ def build_web(
     if platform is None:
         return None
     from gateway.platforms.web import WebPlatform
-    from gateway.web.access import Door
+    from gateway.web.access import PageAccess
     from gateway.web.server import WebServer
 
     web = settings.platforms.web
@@ -155,7 +155,7 @@ def build_web(
     if problem := door_problem(settings):
         raise ConfigError(problem)
     assert isinstance(platform, WebPlatform)
-    door = Door(
+    access = PageAccess(
         db=db,
         host=web.host,
         allowed_hosts=web.allowed_hosts,
@@ -165,7 +165,7 @@ def build_web(
         platform=platform,
         db=db,
         media_files=files,
-        door=door,
+        access=access,
         model_name=model.name,
         commands=commands,
         host=web.host,
@@ -173,7 +173,7 @@ def build_web(
         max_file_bytes=web.max_file_bytes,
         state=state,
         clean=clean,
-        decided=decided,
+        on_decision=decided,
     )
     platform.serve = server.run
     return server

@@ -14,7 +14,7 @@ from agent_core.conversation import assistant, user
 from agent_core.trajectory import to_sharegpt
 from gateway.messages import Text
 from gateway.store.web_chats import Replied, ToolUse
-from gateway.web.server import _item
+from gateway.web.server import render_item
 from hermes_config.redaction import HIDDEN, NOTE, Redactor
 from playground.model_script import ScriptedCall, ask_for, say
 from tests.journeys.live_stage import Chat, chat
@@ -113,7 +113,7 @@ async def test_no_secret_is_printed_by_a_conversation_at_the_terminal(tmp_path: 
 def test_what_an_old_conversation_shows_on_the_page_is_cleaned() -> None:
     tool = ToolUse(id="1", name="leak", arguments=json.dumps({"what": SHAPED}), result=f"no {SHAPED}", error=True)
     replied = Replied(key="k", kind="answer", parts=(Text(text=SHAPED),), at_ms=1, answers=(), tools=(tool,))
-    item = _item(replied, Redactor().clean)
+    item = render_item(replied, Redactor().clean)
     assert SHAPED not in str(item)
     assert (item["text"], item["tools"][0]["result"]) == (HIDDEN, f"no {HIDDEN}")
 

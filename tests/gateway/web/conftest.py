@@ -27,7 +27,7 @@ class Site:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.door.port}"
+        return f"http://127.0.0.1:{self.server.access.port}"
 
     async def log_in(self) -> None:
         async with self.client.get(await self.server.link(), allow_redirects=False) as response:
@@ -50,7 +50,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             for one in gateway.connected:
                 tasks.append(group.create_task(one.delivery.run()))
                 tasks.append(group.create_task(keep_connected(one.platform, one.inlet, one.hearing)))
-            await gateway.web.tried.wait()
+            await gateway.web.attempted.wait()
             yield Site(gateway=gateway, server=gateway.web, client=client)
             for task in tasks:
                 task.cancel()

@@ -252,7 +252,7 @@ async def test_what_cannot_be_written_down_is_not_acked(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/static/../door.py", "/static/nothing.js", "/static/__init__.py", "/nothing", "/media/x"]
+    "path", ["/static/../access.py", "/static/nothing.js", "/static/__init__.py", "/nothing", "/media/x"]
 )
 async def test_what_is_not_there_is_not_found(site: Site, path: str) -> None:
     await site.log_in()

@@ -1,4 +1,4 @@
-"""Nobody gets past the door without our cookie, from another page, or under another name."""
+"""Nobody gets in without our cookie, from another page, or under another name."""
 
 import asyncio
 
@@ -40,7 +40,7 @@ async def test_a_wrong_cookie_or_token_is_401(site: Site) -> None:
     async with site.client.get(f"{site.url}/?token=nonsense", allow_redirects=False) as response:
         assert response.status == 401
         assert "Set-Cookie" not in response.headers
-    for headers in ({"Cookie": f"{site.server.door.cookie_name}=nonsense"}, {"Authorization": "Bearer nonsense"}):
+    for headers in ({"Cookie": f"{site.server.access.cookie_name}=nonsense"}, {"Authorization": "Bearer nonsense"}):
         async with site.client.get(f"{site.url}/api/about", headers=headers) as response:
             assert response.status == 401
 
@@ -66,7 +66,7 @@ async def test_a_monitor_on_this_machine_needs_no_token_and_is_told_the_status_a
     ],
 )
 async def test_nobody_else_is_told_the_status(site: Site, headers: dict[str, str], status: int) -> None:
-    site.server.door.allowed_hosts = ("hermes.example",)
+    site.server.access.allowed_hosts = ("hermes.example",)
     for path in ("/health", "/ready"):
         async with site.client.get(site.url + path, headers=headers) as response:
             assert response.status == status
@@ -147,8 +147,8 @@ async def test_every_answer_forbids_foreign_script_and_framing(site: Site) -> No
     ],
 )
 async def test_bytes_that_are_no_text_are_wrong_not_an_error(site: Site, headers: dict[str, str]) -> None:
-    site.server.door.token = "correct horse battery staple"
-    port = site.server.door.port
+    site.server.access.token = "correct horse battery staple"
+    port = site.server.access.port
     lines = [f"{name}: {value.format(port=port)}" for name, value in ({"Host": f"127.0.0.1:{port}"} | headers).items()]
     request = "\r\n".join(["GET /api/about HTTP/1.1", *lines, "Connection: close", "", ""])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -172,7 +172,7 @@ async def test_a_token_that_can_be_guessed_is_refused(site: Site, home: Home, mo
 
 
 async def test_the_operators_token_opens_all_of_health_for_scripts(site: Site) -> None:
-    site.server.door.token = "correct horse battery staple"
+    site.server.access.token = "correct horse battery staple"
     headers = {"Authorization": "Bearer correct horse battery staple"}
     async with site.client.get(f"{site.url}/health", headers=headers) as response:
         health = await response.json()
