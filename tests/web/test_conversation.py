@@ -1,4 +1,4 @@
-"""The page's idea of a chat that is fetched while an answer is being written."""
+"""A chat that the page fetches while an answer is being written."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ async def test_what_came_meanwhile_is_added_once(page: Page, fetched: str, meanw
     chat: Event = {"title": "", "items": [], "draft": {"turn": "t", "text": fetched, "tools": []}}
     got = await page.run(
         "import('/static/conversation.js').then(({Conversation}) => { const chat = new Conversation('c', () => {});"
-        f"chat.stale(); for (const event of {json.dumps(meanwhile)}) chat.take(event);"
+        f"chat.invalidate(); for (const event of {json.dumps(meanwhile)}) chat.handle(event);"
         f"chat.load({json.dumps(chat)}); return chat.draft.text }})"
     )
     assert got == shown

@@ -367,14 +367,14 @@ async def test_kill_nine_mid_answer_and_the_answer_arrives_by_itself(page: Page,
     await send(page, "hold The answer to this survives, whatever happens.")
     await page.wait_for("document.querySelector('.draft .streaming')?.innerText.includes('The answer')")
     await site.kill()
-    await page.wait_for("!document.querySelector('#away').hidden")
+    await page.wait_for("!document.querySelector('#offline').hidden")
     await send(page, "what is 17 * 23?")  # nobody is there to take it
     await page.wait_for("document.querySelector('.unsent')?.innerText.includes('Waiting to be sent')")
     site.go()
     await site.start()
     await page.wait_for("document.querySelector('#timeline').innerText.includes('whatever happens.')", seconds=30)
     await page.wait_for("document.querySelector('#timeline').innerText.includes('17 * 23 = 391')", seconds=30)
-    assert await page.run("document.querySelector('#away').hidden")
+    assert await page.run("document.querySelector('#offline').hidden")
     assert await page.count(".unsent") == 0
     shown = await page.run("[...document.querySelectorAll('.entry .bubble')].map((one) => one.innerText)")
     assert shown == ["hold The answer to this survives, whatever happens.", "what is 17 * 23?"]

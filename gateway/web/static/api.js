@@ -1,43 +1,31 @@
-// Requests to the gateway. Every refusal for want of a key goes to one place; every other problem is a sentence.
-
-export class Problem extends Error {}
+// HTTP requests to the gateway. A failed one throws an Error whose message is shown to the user.
 
 let onLocked = () => {};
 
-export const whenLocked = (run) => (onLocked = run);
+/** Set the function that is called when the gateway no longer accepts this browser's cookie. */
+export const setLockedHandler = (handler) => (onLocked = handler);
 
-export const get = (path) => ask(path, {});
+export const get = (path) => request(path, {});
 
-export const post = (path, value) => ask(path, { method: "POST", body: JSON.stringify(value) });
+export const post = (path, value) => request(path, { method: "POST", body: JSON.stringify(value) });
 
-export const patch = (path, value) => ask(path, { method: "PATCH", body: JSON.stringify(value) });
+export const patch = (path, value) => request(path, { method: "PATCH", body: JSON.stringify(value) });
 
-export const remove = (path) => ask(path, { method: "DELETE" });
+export const remove = (path) => request(path, { method: "DELETE" });
 
-async function ask(path, how) {
-  let answer;
+async function request(path, options) {
+  let response;
   try {
-    answer = await fetch(path, { credentials: "same-origin", headers: { Accept: "application/json" }, ...how });
+    response = await fetch(path, { credentials: "same-origin", headers: { Accept: "application/json" }, ...options });
   } catch {
-    throw new Problem("Hermes does not respond.");
+    throw new Error("Hermes does not respond.");
   }
-  if (answer.status === 401) {
-    onLocked();
-    throw new Problem("This page needs a new link.");
-  }
-  if (!answer.ok) throw new Problem(await problemOf(answer));
-  return answer.json();
+  const body = await response.json().catch(() => null);
+  if (response.ok && body) return body;
+  throw toError(response.status, body);
 }
 
-async function problemOf(answer) {
-  try {
-    return (await answer.json()).problem || `Hermes answered with the error ${answer.status}.`;
-  } catch {
-    return `Hermes answered with the error ${answer.status}.`;
-  }
-}
-
-/** Not fetch: only the older way tells how far an upload has come. Returns { done: promise, cancel }. */
+/** Upload a file. Return { done: promise, cancel }. Uses XMLHttpRequest because fetch reports no progress. */
 export function upload(file, onProgress) {
   const request = new XMLHttpRequest();
   const done = new Promise((resolve, reject) => {
@@ -50,18 +38,20 @@ export function upload(file, onProgress) {
       (event) => event.lengthComputable && onProgress(event.loaded / event.total),
     );
     request.addEventListener("load", () => {
-      if (request.status === 401) onLocked();
       if (request.status >= 200 && request.status < 300 && request.response) resolve(request.response);
-      else reject(new Problem(request.response?.problem || refusal(request.status)));
+      else reject(toError(request.status, request.response));
     });
-    request.addEventListener("error", () => reject(new Problem("The upload was interrupted.")));
-    request.addEventListener("abort", () => reject(new Problem("Cancelled.")));
+    request.addEventListener("error", () => reject(new Error("The upload was interrupted.")));
+    request.addEventListener("abort", () => reject(new Error("Cancelled.")));
     request.send(file);
   });
   return { done, cancel: () => request.abort() };
 }
 
-function refusal(status) {
-  if (status === 401) return "This page needs a new link.";
-  return status === 413 ? "The file is too large." : `The upload failed (${status}).`;
+function toError(status, body) {
+  if (status === 401) {
+    onLocked();
+    return new Error("This page needs a new link.");
+  }
+  return new Error(body?.problem || `Hermes answered with error ${status}.`);
 }

@@ -1,39 +1,39 @@
-// Brings the page to life: which chat is open, what the gateway says, and what the keys do.
+// The application: connects the parts of the page, opens chats, and passes on what the gateway sends.
 
-import { get, whenLocked } from "./api.js";
+import { get, setLockedHandler } from "./api.js";
+import { Approvals } from "./approvals.js";
 import { Composer } from "./composer.js";
+import { Connection } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { byId } from "./dom.js";
 import { setUpViewer } from "./files.js";
-import { Line } from "./line.js";
 import { Panels } from "./panels.js";
-import { Questions } from "./questions.js";
 import { Sidebar } from "./sidebar.js";
 import { forget, load, save } from "./storage.js";
 import { Timeline, announce } from "./timeline.js";
 import { Unsent, newChatId, newId } from "./unsent.js";
 
-const CHAT = /^#([0-9a-f]{16})$/;
-const ANSWER_SOON_MS = 1_500;
-const AGAIN_MS = 3_000;
+const CHAT_HASH = /^#([0-9a-f]{16})$/;
+const ANSWER_EXPECTED_MS = 1_500;
+const RETRY_MS = 3_000;
 
 class App {
   constructor() {
-    const onProblem = (problem) => this.problem(problem);
-    this.line = new Line({
-      onOpen: () => this.arrived(),
-      onAway: () => this.away(),
-      onEvent: (event) => this.take(event),
+    const onProblem = (problem) => this.showProblem(problem);
+    this.connection = new Connection({
+      onOpen: () => this.handleConnected(),
+      onLost: () => this.handleLost(),
+      onEvent: (event) => this.handleEvent(event),
     });
-    this.unsent = new Unsent(this.line, (chat) => chat === this.chat?.id && this.show());
+    this.unsent = new Unsent(this.connection, (chat) => chat === this.chat?.id && this.show());
     this.timeline = new Timeline({
-      again: (message) => this.unsent.again(message.id),
-      discard: (message) => this.takeBack(message),
-      press: (item, choice) => this.press(item, choice),
-      tryAgain: (item) => this.tryAgain(item),
+      onRetry: (message) => this.unsent.retry(message.id),
+      onTakeBack: (message) => this.takeBack(message),
+      onPress: (item, choice) => this.press(item, choice),
+      onTryAgain: (item) => this.tryAgain(item),
     });
-    this.questions = new Questions({ here: () => this.chat?.id, onProblem });
-    this.sidebar = new Sidebar({ onProblem, onList: () => this.showTitle() });
+    this.approvals = new Approvals({ openChat: () => this.chat?.id, onProblem });
+    this.sidebar = new Sidebar({ onProblem, onFetched: () => this.showTitle() });
     this.composer = new Composer({
       onSend: (text, files) => this.send(text, files),
       onStop: () => this.stop(),
@@ -42,41 +42,41 @@ class App {
     this.panels = new Panels({
       onNew: () => this.newChat(),
       onStop: () => this.chat?.isBusy && this.stop(),
-      onUnlock: () => this.checkKey(),
+      onUnlock: () => this.checkLogin(),
     });
     this.chat = null;
     this.locked = false;
   }
 
   start() {
-    whenLocked(() => this.lock());
+    setLockedHandler(() => this.lock());
     setUpViewer();
     window.addEventListener("hashchange", () => this.route());
     for (const example of document.querySelectorAll(".example")) {
       example.addEventListener("click", () => this.send(example.dataset.text, []));
     }
     this.route();
-    this.line.connect();
+    this.connection.connect();
   }
 
-  // Which chat
+  // The open chat
 
   route() {
-    const found = CHAT.exec(location.hash);
-    if (!found) {
+    const match = CHAT_HASH.exec(location.hash);
+    if (!match) {
       history.replaceState(null, "", `#${freshChat()}`);
       this.route();
       return;
     }
-    if (found[1] === this.chat?.id) return;
-    this.chat = new Conversation(found[1], () => this.show());
+    if (match[1] === this.chat?.id) return;
+    this.chat = new Conversation(match[1], () => this.show());
     this.timeline.clear();
     this.sidebar.open(this.chat.id);
-    this.questions.show();
+    this.approvals.show();
     this.composer.open(this.chat.id);
     this.panels.closeDrawer();
     this.show();
-    if (this.line.isOpen) this.refresh();
+    if (this.connection.isOpen) this.refresh();
     this.panels.focusComposer();
   }
 
@@ -88,41 +88,41 @@ class App {
 
   async refresh() {
     const chat = this.chat;
-    const asked = chat.stale();
-    const isCurrent = () => chat === this.chat && chat.asked === asked;
+    const number = chat.invalidate();
+    const isCurrent = () => chat === this.chat && chat.fetches === number;
     try {
       const loaded = await get(`/api/chats/${chat.id}`);
       if (isCurrent()) chat.load(loaded);
     } catch (problem) {
-      this.problem(problem);
-      setTimeout(() => isCurrent() && this.line.isOpen && this.refresh(), AGAIN_MS);
+      this.showProblem(problem);
+      setTimeout(() => isCurrent() && this.connection.isOpen && this.refresh(), RETRY_MS);
     }
   }
 
-  /** Nothing of it stays in this browser either. */
-  deleted(id) {
-    this.unsent.drop(id);
+  /** Remove what this browser has stored of a deleted chat. */
+  handleDeleted(id) {
+    this.unsent.removeAll(id);
     if (id === this.chat.id) {
       this.composer.discard();
       this.newChat();
     } else forget(`draft.${id}`);
   }
 
-  // What is said
+  // Messages
 
   send(text, files) {
-    forgetFreshChat(this.chat.id);
+    if (isFresh(this.chat.id)) forget("fresh");
     this.timeline.follows = true;
     this.unsent.add({ chat: this.chat.id, text, files });
   }
 
-  /** What became of it is said by the message itself. */
+  /** Press a button below a message. The gateway shows the outcome by changing that message. */
   press(item, choice) {
-    const sent = this.line.send({ type: "press", id: newId(), chat: this.chat.id, about: item.key, action: choice.action });
+    const sent = this.connection.send({ type: "press", id: newId(), chat: this.chat.id, about: item.key, action: choice.action });
     if (!sent) this.refresh();
   }
 
-  /** Sends once more what a failed turn was to answer. */
+  /** Send the messages of a failed turn once more. */
   tryAgain({ answers }) {
     for (const message of this.chat.messages(answers)) this.send(message.text, message.files);
   }
@@ -131,51 +131,52 @@ class App {
     this.send("/stop", []);
   }
 
+  /** Return a refused message to the composer. */
   takeBack(message) {
-    if (this.composer.restore(message)) this.unsent.taken(message.id);
+    if (this.composer.restore(message)) this.unsent.remove(message.id);
   }
 
-  take(event) {
-    if (event.type === "ack") this.unsent.taken(event.id);
-    else if (event.type === "retry") this.unsent.later(event.id, event.problem);
-    else if (event.type === "error") event.id ? this.unsent.refuse(event.id, event.problem) : this.problem(event);
+  // Events
+
+  handleEvent(event) {
+    if (event.type === "ack") this.unsent.remove(event.id);
+    else if (event.type === "retry") this.unsent.defer(event.id, event.problem);
+    else if (event.type === "error") event.id ? this.unsent.refuse(event.id, event.problem) : this.showProblem(event);
     else if (event.type === "chats") this.sidebar.reload();
-    else if (event.type === "deleted") this.deleted(event.chat);
-    else if (event.type === "questions") this.questions.fetch();
-    else this.takeNews(event);
+    else if (event.type === "deleted") this.handleDeleted(event.chat);
+    else if (event.type === "questions") this.approvals.fetch();
+    else this.handleChatEvent(event);
   }
 
-  takeNews(event) {
+  handleChatEvent(event) {
     if (event.type === "started" || event.type === "ended")
       this.sidebar.mark(event.chat, { running: event.type === "started" });
     if (event.type === "message") this.sidebar.mark(event.chat, { unread: true });
     if (event.type === "user") {
-      this.unsent.taken(event.item.id);
+      this.unsent.remove(event.item.id);
       this.sidebar.reload(); // it may be the first message of a new chat
     }
     if (event.chat !== this.chat.id) return;
-    this.chat.take(event);
-    if (event.type === "message") this.answered(event.item);
-    // A message that was changed, or words that only decided something: the gateway knows how all of it stands.
+    this.chat.handle(event);
+    if (event.type === "message") {
+      announce(event.item.text);
+      this.panels.noteAnswer();
+    }
+    // A notice may change earlier entries: fetch the state of all of them.
     if (event.type === "message" && event.item.kind === "notice") this.refresh();
     if (event.type === "ended") this.expectAnswer();
   }
 
-  answered(item) {
-    announce(item.text);
-    this.panels.noticeAnswer();
-  }
-
-  /** A turn that was stopped ends without an answer: then look what became of it. */
+  /** Fetch the chat if a turn ended without an answer, as a stopped one does. */
   expectAnswer() {
     const chat = this.chat;
     setTimeout(() => {
-      if (chat === this.chat && chat.draft?.over) this.refresh();
-    }, ANSWER_SOON_MS);
+      if (chat === this.chat && chat.draft?.ended) this.refresh();
+    }, ANSWER_EXPECTED_MS);
   }
 
   show() {
-    const unsent = this.unsent.of(this.chat.id);
+    const unsent = this.unsent.in(this.chat.id);
     this.timeline.show(this.chat, unsent);
     byId("empty").hidden = !this.chat.isEmpty || unsent.length > 0 || (!this.chat.loaded && !isFresh(this.chat.id));
     this.composer.setBusy(this.chat.isBusy);
@@ -183,61 +184,61 @@ class App {
   }
 
   showTitle() {
-    const listed = this.sidebar.chats.find((one) => one.id === this.chat?.id);
+    const listed = this.sidebar.chats.find((chat) => chat.id === this.chat?.id);
     this.panels.setTitle(listed?.title || this.chat?.title || "");
   }
 
-  // How the gateway is
+  // Connection and login
 
-  async arrived() {
-    this.panels.setAway(false);
-    this.unsent.reconnected();
+  async handleConnected() {
+    this.panels.setOffline(false);
+    this.unsent.restart();
     this.refresh();
     this.sidebar.fetch();
-    this.questions.fetch();
+    this.approvals.fetch();
     try {
       const about = await get("/api/about");
       this.composer.attachments.maxBytes = about.max_file_bytes;
       this.composer.menu.commands = about.commands;
       this.panels.setAbout(about);
     } catch (problem) {
-      this.problem(problem);
+      this.showProblem(problem);
     }
   }
 
-  away() {
-    this.panels.setAway(true);
-    this.chat?.stale();
-    this.checkKey();
+  handleLost() {
+    this.panels.setOffline(true);
+    this.chat?.invalidate();
+    this.checkLogin();
   }
 
-  /** A WebSocket cannot say why it was refused; a request can. */
-  async checkKey() {
+  /** Find out whether the cookie is still valid: a WebSocket cannot say why it was refused. */
+  async checkLogin() {
     try {
       await get("/api/about");
     } catch {
-      return; // away, or locked, which has its own screen
+      return; // offline, or locked, which has its own screen
     }
     if (!this.locked) return;
     this.locked = false;
     this.panels.setLocked(false);
-    this.line.resume();
+    this.connection.resume();
   }
 
   lock() {
     if (this.locked) return;
     this.locked = true;
-    this.composer.keep();
-    this.line.pause();
+    this.composer.saveDraft();
+    this.connection.pause();
     this.panels.setLocked(true);
   }
 
-  problem(problem) {
-    if (!this.locked && this.line.isOpen) this.panels.toast(problem.problem ?? problem.message ?? problem);
+  showProblem(problem) {
+    if (!this.locked && this.connection.isOpen) this.panels.toast(problem.problem ?? problem.message ?? problem);
   }
 }
 
-/** One chat that nothing was sent to yet, so that "new chat" finds what was begun there. */
+/** Return the chat to which nothing was sent yet, so that "New chat" finds the draft that was begun there. */
 function freshChat() {
   const fresh = load("fresh") ?? newChatId();
   save("fresh", fresh);
@@ -245,9 +246,5 @@ function freshChat() {
 }
 
 const isFresh = (id) => load("fresh") === id;
-
-function forgetFreshChat(id) {
-  if (isFresh(id)) forget("fresh");
-}
 
 new App().start();

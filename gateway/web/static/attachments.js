@@ -1,13 +1,13 @@
-// Files on their way into a message: uploaded at once, shown with their progress, kept per chat until sent.
+// Files of the message being written: uploaded at once, with progress, and kept per chat until it is sent.
 
 import { upload } from "./api.js";
 import { byId, el, icon } from "./dom.js";
-import { isPicture, kindOf, sizeText } from "./files.js";
+import { describeFile, fileText, formatSize, isPicture } from "./files.js";
 
 const MAX_FILES = 10;
 const TOO_MANY = `You can attach up to ${MAX_FILES} files.`;
 
-const uploaded = (file) => ({ ...file, state: "ready" });
+const toReady = (file) => ({ ...file, state: "ready" });
 
 export class Attachments {
   constructor({ onChange, onProblem }) {
@@ -24,8 +24,10 @@ export class Attachments {
     return this.byChat.get(this.chat);
   }
 
+  /** The uploaded files, as a message refers to them. */
   get ready() {
-    return this.files.filter((file) => file.file);
+    const ready = this.files.filter((file) => file.file);
+    return ready.map(({ file, name, mime, size }) => ({ file, name, mime, size }));
   }
 
   get isUploading() {
@@ -36,20 +38,20 @@ export class Attachments {
     return this.files.some((file) => file.state === "failed");
   }
 
-  /** `kept`: what an earlier visit had uploaded. */
-  open(chat, kept) {
+  /** Show the files of a chat. `saved`: those that an earlier visit had uploaded. */
+  open(chat, saved) {
     this.chat = chat;
-    if (!this.byChat.has(chat)) this.byChat.set(chat, kept.map(uploaded));
+    if (!this.byChat.has(chat)) this.byChat.set(chat, saved.map(toReady));
     this.show();
   }
 
-  /** Files of a message that was taken back: all of them, or false. */
+  /** Add the files of a message that was taken back. Return false if there is no room for all of them. */
   restore(files) {
     if (files.length && this.files.length + files.length > MAX_FILES) {
       this.onProblem(TOO_MANY);
       return false;
     }
-    this.files.push(...files.map(uploaded));
+    this.files.push(...files.map(toReady));
     this.show();
     return true;
   }
@@ -71,28 +73,28 @@ export class Attachments {
       };
       if (isPicture(blob.type)) file.preview = URL.createObjectURL(blob);
       this.files.push(file);
-      this.begin(file);
+      this.upload(file);
     }
     this.show();
   }
 
-  async begin(file) {
+  async upload(file) {
     if (file.size > this.maxBytes || !file.size) {
       Object.assign(file, {
         state: "failed",
-        problem: file.size ? `Larger than ${sizeText(this.maxBytes)}.` : "The file is empty.",
+        problem: file.size ? `Larger than ${formatSize(this.maxBytes)}.` : "The file is empty.",
         final: true,
       });
       return;
     }
     Object.assign(file, { state: "uploading", progress: 0, problem: "" });
-    const sending = upload(file.blob, (share) => {
+    const uploading = upload(file.blob, (share) => {
       file.progress = share;
       file.bar?.style.setProperty("--done", share);
     });
-    file.cancel = sending.cancel;
+    file.cancel = uploading.cancel;
     try {
-      const { file: reference, name, mime, size } = await sending.done;
+      const { file: reference, name, mime, size } = await uploading.done;
       Object.assign(file, { file: reference, name, mime, size, state: "ready" });
     } catch (problem) {
       Object.assign(file, { state: "failed", problem: problem.message });
@@ -106,7 +108,7 @@ export class Attachments {
     if (file.preview) URL.revokeObjectURL(file.preview);
     this.byChat.set(
       this.chat,
-      this.files.filter((one) => one !== file),
+      this.files.filter((other) => other !== file),
     );
     this.show();
     this.onChange();
@@ -121,13 +123,13 @@ export class Attachments {
 
   show() {
     this.tray.hidden = !this.files.length;
-    this.tray.replaceChildren(...this.files.map((file) => this.chip(file)));
+    this.tray.replaceChildren(...this.files.map((file) => this.chipView(file)));
   }
 
-  chip(file) {
+  chipView(file) {
     const about = {
       uploading: "Uploading…",
-      ready: [kindOf(file), sizeText(file.size)].filter(Boolean).join(" · "),
+      ready: describeFile(file),
       failed: file.problem,
     }[file.state];
     file.bar = el("span", { class: "progress", "aria-hidden": "true" });
@@ -136,12 +138,7 @@ export class Attachments {
       "li",
       { class: `chip ${file.state}` },
       file.preview ? el("img", { src: file.preview, alt: "" }) : icon("file"),
-      el(
-        "span",
-        { class: "file-text" },
-        el("span", { class: "file-name", title: file.name }, el("bdi", {}, file.name)),
-        el("span", { class: "file-about", role: file.state === "failed" ? "alert" : undefined }, about),
-      ),
+      fileText(file, about, file.state === "failed" ? "alert" : undefined),
       file.state === "failed" &&
         !file.final &&
         el(
@@ -150,7 +147,7 @@ export class Attachments {
             type: "button",
             class: "quiet",
             "aria-label": `Upload ${file.name} again`,
-            onclick: () => (this.begin(file), this.show(), this.onChange()),
+            onclick: () => (this.upload(file), this.show(), this.onChange()),
           },
           icon("retry"),
         ),

@@ -1,4 +1,4 @@
-// Markdown's blocks, as plain data: what begins where. Forgiving, because models are careless and text arrives in pieces.
+// Parses Markdown into blocks of plain data. Forgiving, because models are careless and text arrives in pieces.
 
 const FENCE = /^( {0,3})(`{3,}|~{3,})([^`]*)$/;
 const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*))?$/;
@@ -9,7 +9,7 @@ const UNDERLINE = /^ {0,3}(={2,}|-{2,}) *$/;
 const TASK = /^\[([ xX])\] +/;
 const MAX_DEPTH = 12;
 
-/** Each block has its kind and `from`, the line it starts at. */
+/** Return the blocks, each with its kind, `from` (its first line) and `next` (the line after its last). */
 export function parse(lines, depth = 0) {
   const blocks = [];
   let at = 0;
@@ -36,17 +36,16 @@ function fence(lines, at) {
     const line = lines[next];
     const closing = line.trim();
     if (closing.length >= marks.length && closing === marks[0].repeat(closing.length))
-      return codeBlock(info, code, next + 1, true);
+      return codeBlock(info, code, next + 1);
     code.push(indent ? line.replace(new RegExp(`^ {0,${indent.length}}`), "") : line);
   }
-  return codeBlock(info, code, lines.length, false);
+  return codeBlock(info, code, lines.length);
 }
 
-const codeBlock = (info, code, next, closed) => ({
+const codeBlock = (info, code, next) => ({
   kind: "code",
   language: info.trim().split(/\s/)[0].slice(0, 40),
   text: code.join("\n"),
-  closed,
   next,
 });
 
@@ -68,7 +67,7 @@ function quote(lines, at, depth) {
   if (!QUOTE.test(lines[at])) return null;
   const inner = [];
   let next = at;
-  while (next < lines.length && (QUOTE.test(lines[next]) || (lines[next].trim() && !begins(lines, next)))) {
+  while (next < lines.length && (QUOTE.test(lines[next]) || (lines[next].trim() && !beginsBlock(lines, next)))) {
     inner.push(lines[next++].replace(QUOTE, ""));
   }
   return { kind: "quote", blocks: parse(inner, depth + 1), next };
@@ -86,14 +85,14 @@ function list(lines, at, depth) {
     const found = ITEM.exec(lines[next]);
     if (!found || RULE.test(lines[next]) || isNumber(found[2]) !== ordered || found[1].length > base + 1) break;
     const item = listItem(lines, next, found, base);
-    items.push(taskOrNot(item.lines, depth));
+    items.push(parseItem(item.lines, depth));
     loose ||= item.gapInside || (item.gapAfter && ITEM.test(lines[item.next] ?? ""));
     next = item.next;
   }
   return { kind: "list", ordered, start: ordered ? Number.parseInt(first[2], 10) : 1, items, loose, next };
 }
 
-/** The lines of one item, without its indent. Two spaces are enough to belong to it, whatever its marker. */
+/** Return the lines of one item without its indent. Two spaces are enough to belong to it, whatever its marker. */
 function listItem(lines, at, found, base) {
   const width = found[1].length + found[2].length + Math.min(found[3]?.length ?? 1, 4);
   const inner = [found[4] ?? ""];
@@ -108,7 +107,7 @@ function listItem(lines, at, found, base) {
       blanks++;
       continue;
     }
-    const lazy = !blanks && !fenced && !ITEM.test(line) && !begins(lines, next);
+    const lazy = !blanks && !fenced && !ITEM.test(line) && !beginsBlock(lines, next);
     if (indent < base + 2 && !lazy) break;
     gapInside ||= blanks > 0 && !fenced;
     for (; blanks; blanks--) inner.push("");
@@ -118,7 +117,7 @@ function listItem(lines, at, found, base) {
   return { lines: inner, next, gapInside, gapAfter: blanks > 0 };
 }
 
-/** The marks of the code block that is open after this line, if one is. */
+/** Return the marks of the code block that is open after this line, or an empty string. */
 function fenceAfter(marks, line) {
   if (!marks) return FENCE.exec(line)?.[2] ?? "";
   const closing = line.trim();
@@ -127,7 +126,7 @@ function fenceAfter(marks, line) {
 
 const detab = (line) => line.replace(/^[ \t]+/, (space) => space.replaceAll("\t", "    "));
 
-function taskOrNot(lines, depth) {
+function parseItem(lines, depth) {
   const task = TASK.exec(lines[0]);
   const rest = task ? [lines[0].slice(task[0].length), ...lines.slice(1)] : lines;
   return { task: task ? (task[1] === " " ? "open" : "done") : "", blocks: parse(rest, depth + 1) };
@@ -141,7 +140,7 @@ function table(lines, at) {
   );
   const rows = [];
   let next = at + 2;
-  while (next < lines.length && lines[next].trim() && !begins(lines, next)) rows.push(cells(lines[next++]));
+  while (next < lines.length && lines[next].trim() && !beginsBlock(lines, next)) rows.push(cells(lines[next++]));
   return { kind: "table", head, aligns, rows, next };
 }
 
@@ -172,14 +171,14 @@ function paragraph(lines, at) {
     if (underline && text.length === 1) {
       return { kind: "heading", level: underline[1][0] === "=" ? 1 : 2, text: text[0], next: next + 1 };
     }
-    if (begins(lines, next) || isTableHead(lines, next)) break;
+    if (beginsBlock(lines, next) || isTableHead(lines, next)) break;
     text.push(lines[next].trim());
   }
   return { kind: "paragraph", text: text.join("\n"), next };
 }
 
-/** Does something other than more of the same paragraph begin here? */
-function begins(lines, at) {
+/** Return whether a new block begins here, rather than another line of the same paragraph. */
+function beginsBlock(lines, at) {
   const line = lines[at];
   if (FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line)) return true;
   const item = ITEM.exec(line);

@@ -1,4 +1,4 @@
-// The menu of a chat in the list: rename, export, delete. What was done is told to every page by the gateway.
+// The menu of a chat in the list: rename, export, delete. The gateway reports the change to every open page.
 
 import { patch, remove } from "./api.js";
 import { byId } from "./dom.js";
@@ -27,7 +27,7 @@ export class ChatMenu {
     return `/api/chats/${this.chat.id}`;
   }
 
-  /** Below the button, or above it where there is no room. */
+  /** Open below the button, or above it where there is no room. */
   open(chat, button) {
     this.chat = chat;
     byId("chat-export").href = `${this.path}/export`;

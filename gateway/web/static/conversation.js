@@ -1,4 +1,4 @@
-// The open chat as data: what was said, what waits, what is being written. Events go in, and `onChange` comes out.
+// The open chat as data: its entries and the answer being written. Takes events and calls `onChange`.
 
 import { Draft } from "./draft.js";
 
@@ -10,56 +10,56 @@ export class Conversation {
     this.title = "";
     this.items = new Map();
     this.draft = null;
-    this.asked = 0; // how often it was fetched: only the newest answer counts
-    this.missed = []; // what happened meanwhile
+    this.fetches = 0; // only the response to the newest fetch counts
+    this.pending = []; // events that arrived during a fetch
   }
 
-  /** Replaces everything with what the gateway says. */
+  /** Replace everything with the gateway's state, then apply the events that arrived meanwhile. */
   load({ title, items, draft }) {
     this.title = title;
     this.items = new Map(items.map((item) => [keyOf(item), item]));
-    const known = this.draft?.turn === draft?.turn && this.draft;
+    const thoughts = this.draft?.turn === draft?.turn ? this.draft?.thoughts : ""; // the gateway does not keep them
     this.draft = draft ? new Draft(draft) : null;
-    if (this.draft && known) this.draft.addThoughts(known.thoughts);
+    if (thoughts) this.draft?.addThoughts(thoughts);
     this.loaded = true;
-    const missed = this.missed;
-    this.missed = [];
-    skipKnownText(missed, draft?.text ?? "").forEach((event) => this.apply(event));
+    const pending = this.pending;
+    this.pending = [];
+    skipKnownText(pending, draft?.text ?? "").forEach((event) => this.apply(event));
     this.onChange();
   }
 
-  /** To be fetched anew: events are kept until it is there. */
-  stale() {
+  /** Keep events back until `load` is called. Return the number of the fetch that should call it. */
+  invalidate() {
     this.loaded = false;
-    this.missed = [];
-    return ++this.asked;
+    this.pending = [];
+    return ++this.fetches;
   }
 
-  take(event) {
-    if (!this.loaded) this.missed.push(event);
+  handle(event) {
+    if (!this.loaded) this.pending.push(event);
     else if (this.apply(event)) this.onChange();
   }
 
   get isBusy() {
     const open = [...this.items.values()].some((item) => item.kind === "user" && item.state !== "done");
-    return open || Boolean(this.draft && !this.draft.over);
+    return open || Boolean(this.draft && !this.draft.ended);
   }
 
   get isEmpty() {
     return !this.items.size && !this.draft;
   }
 
-  /** What the person sent under these ids. */
+  /** Return the user's messages with these ids. */
   messages(ids) {
     return ids.map((id) => this.items.get(`user ${id}`)).filter(Boolean);
   }
 
-  /** Items in reading order: an answer stands below the last message it answers, not below those still in line. */
+  /** Return the entries in reading order: an answer follows the last message it answers, before those still queued. */
   inOrder() {
     const order = [];
     for (const item of this.items.values()) {
       const answered = new Set(item.kind === "user" ? [] : item.answers);
-      let at = order.findLastIndex((one) => one.kind === "user" && answered.has(one.id));
+      let at = order.findLastIndex((entry) => entry.kind === "user" && answered.has(entry.id));
       if (at < 0) at = order.length - 1;
       else while (order[at + 1] && order[at + 1].kind !== "user") at++;
       order.splice(at + 1, 0, item);
@@ -67,7 +67,7 @@ export class Conversation {
     return order;
   }
 
-  /** True when more changed than the draft, which draws itself. */
+  /** Return true if more changed than the draft, which redraws itself. */
   apply(event) {
     switch (event.type) {
       case "user":
@@ -75,15 +75,15 @@ export class Conversation {
         return this.add(event.item);
       case "started":
         this.setStates("waiting", "running");
-        return this.writing(event.turn);
+        return this.ensureDraft(event.turn);
       case "text":
-        return this.draw(event, (draft) => draft.addText(event.text, event.at));
+        return this.updateDraft(event, (draft) => draft.addText(event.text, event.at));
       case "reasoning":
-        return this.draw(event, (draft) => draft.addThoughts(event.text));
+        return this.updateDraft(event, (draft) => draft.addThoughts(event.text));
       case "restart":
-        return this.draw(event, (draft) => draft.startAgain());
+        return this.updateDraft(event, (draft) => draft.restart());
       case "tool":
-        return this.draw(event, (draft) => draft.setTool(event.tool));
+        return this.updateDraft(event, (draft) => draft.setTool(event.tool));
       case "ended":
         this.setStates("running", "done");
         this.draft?.end();
@@ -94,9 +94,9 @@ export class Conversation {
   }
 
   add(item) {
-    // A message that was sent twice is told twice; how it stands is known better here.
+    // A message that was sent twice is reported twice; the state we have is newer.
     if (item.kind === "user" && this.items.has(keyOf(item))) return false;
-    if (item.edits && this.change(item)) return true;
+    if (item.edits && this.edit(item)) return true;
     this.items.set(keyOf(item), item);
     if (item.kind === "answer") this.draft = null;
     for (const id of item.answers ?? []) {
@@ -106,21 +106,22 @@ export class Conversation {
     return true;
   }
 
-  /** What takes the place of an earlier message stands where that stood. */
-  change({ edits, text, choices }) {
-    const known = [...this.items].find(([, one]) => one.kind !== "user" && one.key === edits);
-    if (known) this.items.set(known[0], { ...known[1], text, choices });
-    return Boolean(known);
+  /** Change an earlier message in place. Return false if it is not here. */
+  edit({ edits, text, choices }) {
+    const entry = [...this.items].find(([, item]) => item.kind !== "user" && item.key === edits);
+    if (entry) this.items.set(entry[0], { ...entry[1], text, choices });
+    return Boolean(entry);
   }
 
-  draw(event, change) {
-    const isNew = this.writing(event.turn);
-    change(this.draft);
+  updateDraft(event, update) {
+    const isNew = this.ensureDraft(event.turn);
+    update(this.draft);
     return isNew;
   }
 
-  writing(turn) {
-    if (this.draft?.turn === turn && !this.draft.over) return false;
+  /** Return true if a new draft was begun for this turn. */
+  ensureDraft(turn) {
+    if (this.draft?.turn === turn && !this.draft.ended) return false;
     this.draft = new Draft({ turn });
     return true;
   }
@@ -136,12 +137,12 @@ export const keyOf = (item) => (item.kind === "user" ? `user ${item.id}` : `${it
 
 const isUnplaced = (event) => event.type === "text" && event.at === undefined;
 
-/** Text that does not say where it belongs, and came while the chat was fetched, may be known: skip what overlaps. */
+/** Cut what `known` already contains from pieces without a position that arrived during the fetch. */
 function skipKnownText(events, known) {
   const texts = events.filter(isUnplaced);
-  const news = texts.map((event) => event.text).join("");
-  let skip = Math.min(news.length, known.length);
-  while (skip && !known.endsWith(news.slice(0, skip))) skip--;
+  const added = texts.map((event) => event.text).join("");
+  let skip = Math.min(added.length, known.length);
+  while (skip && !known.endsWith(added.slice(0, skip))) skip--;
   return events.map((event) => {
     if (!isUnplaced(event) || !skip) return event;
     const length = Math.min(skip, event.text.length);

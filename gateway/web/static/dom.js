@@ -1,8 +1,8 @@
-// Builds elements from plain values; text is always set as text, so nothing that was written can become markup.
+// Builds elements. Text is always set as text, so nothing in a message can become markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** `on…` properties are listeners, true and false switch an attribute, everything else is one. */
+/** Create an element: functions named `on…` become listeners, everything else an attribute; false leaves it out. */
 export function el(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -13,7 +13,7 @@ export function el(tag, properties = {}, ...children) {
   return fill(element, children);
 }
 
-/** One by one: a long answer has more nodes than a call may have arguments. */
+/** Append children one by one: a long answer has more nodes than a call may have arguments. */
 export function fill(element, children) {
   for (const child of children) {
     if (child !== undefined && child !== null && child !== false) element.append(child);
@@ -24,17 +24,13 @@ export function fill(element, children) {
 export const byId = (id) => document.getElementById(id);
 
 const ICONS = {
-  attach: "M20 11.5 12 19.5a5 5 0 0 1-7-7l8.5-8.5a3.3 3.3 0 0 1 4.7 4.7L10 17a1.7 1.7 0 0 1-2.4-2.4L15 7",
   check: "M5 12.5 10 17.5 19.5 7",
   close: "M6 6 18 18M18 6 6 18",
   copy: "M9 9h10v11H9zM15 9V4H5v11h4",
-  cross: "M7 7 17 17M17 7 7 17",
-  down: "M12 5v14M6 13l6 6 6-6",
   download: "M12 4v11M7 11l5 5 5-5M5 20h14",
   file: "M6 3h8l4 4v14H6zM14 3v4h4",
   more: "M6 12h.01M12 12h.01M18 12h.01",
   retry: "M19 12a7 7 0 1 1-2.2-5.1M19 4v4h-4",
-  send: "M12 19V5M6 11l6-6 6 6",
   wing: "M3.5 19.2C4 10.5 10 4.5 21.5 4c-.4 3.6-2.6 6-6.5 6.8h4.6c-1 2.7-3.2 4.4-6.6 4.8h3.6c-1.8 3-6.5 4.4-13.1 3.6z",
 };
 
@@ -49,9 +45,9 @@ export function icon(name) {
   return svg;
 }
 
-/** A button that copies what `read` returns and says so for a moment. */
+/** Build a button that copies what `read` returns and confirms it for a moment. */
 export function copyButton(read, label) {
-  const word = el("span", { class: "copy-word" }, "Copy");
+  const word = el("span", {}, "Copy");
   const button = el("button", { type: "button", class: "copy", "aria-label": label }, icon("copy"), word);
   button.addEventListener("click", async () => {
     word.textContent = (await copy(read())) ? "Copied" : "Select the text to copy it";
@@ -69,11 +65,11 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return false; // not allowed, or the page is not in front
+    return false; // not allowed, or the page has no focus
   }
 }
 
-/** Calls `run` once things have been quiet for a while. */
+/** Return a function that calls `run` once it was not called for a while. */
 export function debounce(run, milliseconds) {
   let timer;
   return (...values) => {

@@ -1,36 +1,38 @@
-// The answer that is being written: dots, then thoughts, tools and text as they come, drawn once a frame at most.
+// The answer being written: dots first, then reasoning, tool calls and text, drawn once a frame at most.
 
 import { el, icon } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
 import { toolList } from "./tools.js";
 
-const SHARE_OF_TIME = 8; // drawing may take one part in so many, however long the text
+const PAUSE_FACTOR = 8; // pause this many times as long as drawing took, so that long texts do not block the page
 
-/** As the gateway counts them: a character outside the first plane is one, where `length` says two. */
-const charsIn = (text) => [...text].length;
+/** Count characters as the gateway does: an emoji is one, where `length` says two. */
+const countChars = (text) => [...text].length;
 
 export class Draft {
   constructor({ turn = "", text = "", tools = [] } = {}) {
     this.turn = turn;
     this.text = text;
-    this.chars = charsIn(text);
+    this.chars = countChars(text);
     this.tools = [...tools];
     this.thoughts = "";
-    this.over = false;
+    this.ended = false;
     this.scheduled = false;
+    this.toolsChanged = true;
+    this.pause_ms = 0;
     this.build();
     this.draw();
   }
 
   build() {
-    this.toolsAt = el("div");
+    this.toolsBox = el("div");
     this.prose = el("div", { class: "prose streaming", dir: "auto" });
-    this.thinking = el("pre");
-    this.thinkingAt = el(
+    this.thoughtsText = el("pre");
+    this.thoughtsBox = el(
       "details",
       { class: "tool thoughts", hidden: true },
       el("summary", {}, el("span", { class: "tool-state running" }), el("span", { class: "tool-name" }, "Thinking")),
-      this.thinking,
+      this.thoughtsText,
     );
     this.dots = el(
       "div",
@@ -46,19 +48,19 @@ export class Draft {
       { class: "entry answer draft" },
       el("span", { class: "mark" }, icon("wing")),
       el("h3", { class: "unseen" }, "Hermes is answering"),
-      this.thinkingAt,
-      this.toolsAt,
+      this.thoughtsBox,
+      this.toolsBox,
       this.prose,
       this.dots,
     );
   }
 
-  /** `at`: how many characters come before this piece. What is here already is not added again. */
+  /** Add a piece of text that begins after `at` characters, without the part that is already here. */
   addText(text, at = this.chars) {
     const known = this.chars - at;
-    const news = known > 0 ? [...text].slice(known).join("") : text;
-    this.text += news;
-    this.chars += charsIn(news);
+    const added = known > 0 ? [...text].slice(known).join("") : text;
+    this.text += added;
+    this.chars += countChars(added);
     this.schedule();
   }
 
@@ -67,13 +69,13 @@ export class Draft {
     this.schedule();
   }
 
-  startAgain() {
+  restart() {
     this.text = this.thoughts = "";
     this.chars = 0;
     this.schedule();
   }
 
-  /** The same id again is news about the same call. */
+  /** Add a tool call, or update the one with the same id. */
   setTool(tool) {
     const at = this.tools.findIndex((known) => known.id === tool.id);
     if (at < 0) this.tools.push(tool);
@@ -83,28 +85,28 @@ export class Draft {
   }
 
   end() {
-    this.over = true;
+    this.ended = true;
     this.schedule();
   }
 
   schedule() {
     if (this.scheduled) return;
     this.scheduled = true;
-    setTimeout(() => requestAnimationFrame(() => this.draw()), this.rest ?? 0);
+    setTimeout(() => requestAnimationFrame(() => this.draw()), this.pause_ms);
   }
 
   draw() {
     const began = performance.now();
     this.scheduled = false;
-    this.view.show(this.text, !this.over);
-    this.thinking.textContent = this.thoughts;
-    this.thinkingAt.hidden = !this.thoughts;
-    if (this.toolsChanged !== false)
-      this.toolsAt.replaceChildren(...(this.tools.length ? [toolList(this.tools, this.turn)] : []));
+    this.view.show(this.text, !this.ended);
+    this.thoughtsText.textContent = this.thoughts;
+    this.thoughtsBox.hidden = !this.thoughts;
+    if (this.toolsChanged)
+      this.toolsBox.replaceChildren(...(this.tools.length ? [toolList(this.tools, this.turn)] : []));
     this.toolsChanged = false;
-    const working = this.tools.some((tool) => tool.result === null);
-    this.dots.hidden = this.over || Boolean(this.text) || working;
-    this.prose.classList.toggle("streaming", !this.over && Boolean(this.text));
-    this.rest = (performance.now() - began) * SHARE_OF_TIME;
+    const isWorking = this.tools.some((tool) => tool.result === null);
+    this.dots.hidden = this.ended || Boolean(this.text) || isWorking;
+    this.prose.classList.toggle("streaming", !this.ended && Boolean(this.text));
+    this.pause_ms = (performance.now() - began) * PAUSE_FACTOR;
   }
 }

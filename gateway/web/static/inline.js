@@ -1,8 +1,7 @@
-// Markdown within a line, to DOM nodes: emphasis, code, links and our own images; all else stays text.
+// Turns Markdown within a line into DOM nodes: emphasis, code, links and stored pictures. Anything else stays text.
 
 import { el, fill } from "./dom.js";
-import { picture } from "./files.js";
-import { ownMedia, safeLink } from "./links.js";
+import { mediaPath, picture } from "./files.js";
 
 const SPECIAL = /[\\`*_~[\]!<&\n]|https?:\/\//g;
 const DESTINATION =
@@ -13,9 +12,10 @@ const BARE = /https?:\/\/[^\s<>"`]{1,2000}/y;
 const ENTITY = /&(amp|lt|gt|quot|nbsp|#39);/y;
 const ENTITIES = { amp: "&", lt: "<", gt: ">", quot: '"', nbsp: "\u00a0", "#39": "'" };
 const PUNCTUATION = /[\p{P}\p{S}]/u;
-const OPENERS_LOOKED_AT = 64; // a bound, so that a page full of stars stays fast
+const MAX_OPENERS_SEARCHED = 64; // keeps a text full of asterisks fast
+const LINK_PROTOCOLS = new Set(["http:", "https:", "mailto:"]);
 
-/** `open`: more text is still to come, so what has begun at the end is shown as if it were closed. */
+/** Return the nodes of a text. `open`: more is to come, so marks without an end are treated as closed. */
 export function inline(text, open = false) {
   return new Scanner(text, open).nodes();
 }
@@ -25,7 +25,7 @@ class Scanner {
     this.text = text;
     this.open = open;
     this.at = 0;
-    this.parts = []; // strings, nodes, and the marks { mark, count, … } that may still become something
+    this.parts = []; // strings, nodes, and marks { mark, count, … } that may turn out to be emphasis or links
     this.brackets = []; // positions in parts
     this.unclosedTicks = new Set();
   }
@@ -38,17 +38,17 @@ class Scanner {
       const next = found ? found.index : text.length;
       if (next > this.at) this.parts.push(text.slice(this.at, next));
       this.at = next;
-      if (found) this.special(text[next]);
+      if (found) this.scanSpecial(text[next]);
     }
     return emphasize(this.parts, this.open);
   }
 
-  special(character) {
-    if (character === "\n") this.take(1, el("br"));
+  scanSpecial(character) {
+    if (character === "\n") this.push(1, el("br"));
     else if (character === "\\") this.escape();
     else if (character === "`") this.code();
     else if (character === "[") this.openBracket(1, false);
-    else if (character === "!") this.text[this.at + 1] === "[" ? this.openBracket(2, true) : this.take(1, "!");
+    else if (character === "!") this.text[this.at + 1] === "[" ? this.openBracket(2, true) : this.push(1, "!");
     else if (character === "]") this.closeBracket();
     else if (character === "<") this.angle();
     else if (character === "&") this.entity();
@@ -56,7 +56,7 @@ class Scanner {
     else this.emphasisMark(character);
   }
 
-  take(length, part) {
+  push(length, part) {
     this.at += length;
     this.parts.push(part);
   }
@@ -68,9 +68,9 @@ class Scanner {
 
   escape() {
     const next = this.text[this.at + 1];
-    if (next === "\n") this.take(2, el("br"));
-    else if (next && /[!-/:-@[-`{-~]/.test(next)) this.take(2, next);
-    else this.take(1, "\\");
+    if (next === "\n") this.push(2, el("br"));
+    else if (next && /[!-/:-@[-`{-~]/.test(next)) this.push(2, next);
+    else this.push(1, "\\");
   }
 
   code() {
@@ -84,7 +84,7 @@ class Scanner {
       this.parts.push(from < this.text.length ? codeSpan(this.text.slice(from)) : "");
       this.at = this.text.length;
     } else {
-      this.take(ticks, "`".repeat(ticks));
+      this.push(ticks, "`".repeat(ticks));
     }
   }
 
@@ -101,7 +101,7 @@ class Scanner {
 
   openBracket(length, image) {
     this.brackets.push(this.parts.length);
-    this.take(length, { mark: image ? "![" : "[", count: 1, image });
+    this.push(length, { mark: image ? "![" : "[", count: 1, image });
   }
 
   closeBracket() {
@@ -129,25 +129,25 @@ class Scanner {
   angle() {
     const link = this.match(AUTOLINK);
     const lineBreak = !link && this.match(BREAK);
-    if (link) this.take(link[0].length, anchor(link[1], [link[1].replace(/^mailto:/, "")]) ?? link[0]);
-    else if (lineBreak) this.take(lineBreak[0].length, el("br"));
-    else this.take(1, "<");
+    if (link) this.push(link[0].length, anchor(link[1], [link[1].replace(/^mailto:/, "")]) ?? link[0]);
+    else if (lineBreak) this.push(lineBreak[0].length, el("br"));
+    else this.push(1, "<");
   }
 
   entity() {
     const found = this.match(ENTITY);
-    if (found) this.take(found[0].length, ENTITIES[found[1]]);
-    else this.take(1, "&");
+    if (found) this.push(found[0].length, ENTITIES[found[1]]);
+    else this.push(1, "&");
   }
 
   bareLink() {
     const found = this.match(BARE);
     if (!found || /\w/.test(this.text[this.at - 1] ?? "")) {
-      this.take(4, "http");
+      this.push(4, "http");
       return;
     }
-    const address = withoutTrailing(found[0]);
-    this.take(address.length, anchor(address, [address]) ?? address);
+    const address = trimAddress(found[0]);
+    this.push(address.length, anchor(address, [address]) ?? address);
   }
 
   emphasisMark(character) {
@@ -165,18 +165,18 @@ class Scanner {
       opens: left && (!within || !right || pointBefore),
       closes: right && (!within || !left || pointAfter),
     };
-    if (this.isHalfAMark(character, count)) this.take(count, "");
-    else this.take(count, character === "~" && count !== 2 ? "~".repeat(count) : mark);
+    if (this.isHalfMark(character, count)) this.push(count, "");
+    else this.push(count, character === "~" && count !== 2 ? "~".repeat(count) : mark);
   }
 
-  /** The first star of the two that will close what is bold: shown, it would flicker. */
-  isHalfAMark(character, count) {
+  /** Return whether this is the first of two asterisks that will close bold text: shown, it would flicker. */
+  isHalfMark(character, count) {
     if (!this.open || count !== 1 || this.at + 1 < this.text.length) return false;
     return this.parts.some((part) => part.mark === character && part.count === 2 && part.opens);
   }
 }
 
-/** Pairs the marks; those without a partner become the text they were. */
+/** Turn pairs of marks into elements, and marks without a partner back into text. */
 function emphasize(parts, open) {
   const done = [];
   const openers = []; // positions in done
@@ -195,7 +195,7 @@ function emphasize(parts, open) {
 
 function closeWith(closer, done, openers) {
   while (closer.count) {
-    const lowest = Math.max(0, openers.length - OPENERS_LOOKED_AT);
+    const lowest = Math.max(0, openers.length - MAX_OPENERS_SEARCHED);
     let at = openers.length - 1;
     while (at >= lowest && !pairs(done[openers[at]], closer)) at--;
     if (at < lowest) return;
@@ -224,7 +224,7 @@ function wrap(done, position, opener, used) {
 function closeAtEnd(done, openers) {
   const last = done.at(-1);
   if (last?.mark && last.image === undefined && !last.closes) {
-    done.pop(); // only the beginning of a mark has come so far
+    done.pop(); // the mark is not complete yet
     if (openers.at(-1) === done.length) openers.pop();
   }
   while (openers.length) {
@@ -237,15 +237,25 @@ function closeAtEnd(done, openers) {
 const asText = (part) => (part.image === undefined ? part.mark.repeat(part.count) : part.mark);
 
 function linkOrImage(target, label, image) {
-  if (image && ownMedia(target)) return [picture(ownMedia(target), label.map(textOf).join(""))];
+  if (image && mediaPath(target)) return [picture(mediaPath(target), label.map(textOf).join(""))];
   const link = anchor(target, label.length ? label : [target]);
   return link ? [link] : [...label, ` (${target})`];
 }
 
-/** Nothing for an address that is not plainly a web page, a mail address or a file of ours. */
+/** Return a link, or null for an address that is not a web page, a mail address or a stored file. */
 function anchor(target, label) {
-  const address = safeLink(target);
+  const address = safeAddress(target);
   return address && fill(el("a", { href: address, target: "_blank", rel: "noopener noreferrer" }), label);
+}
+
+/** Let the browser's own parser decide, as it would when the link is followed. */
+function safeAddress(target) {
+  try {
+    const address = new URL(target);
+    return LINK_PROTOCOLS.has(address.protocol) ? address.href : null;
+  } catch {
+    return mediaPath(target); // relative
+  }
 }
 
 const textOf = (part) => (typeof part === "string" ? part : part.textContent);
@@ -262,8 +272,8 @@ function runLength(text, at) {
   return end - at;
 }
 
-/** Full stops and closing brackets after an address belong to the sentence around it. */
-function withoutTrailing(address) {
+/** Cut punctuation after an address: it belongs to the sentence around it. */
+function trimAddress(address) {
   let end = address.length;
   while (end > 8) {
     const last = address[end - 1];

@@ -1,4 +1,4 @@
-// Shows Markdown that may still be growing: only the last block is drawn again when text is added.
+// Renders Markdown that may still be growing: only the last blocks are drawn again when text is added.
 
 import { parse } from "./blocks.js";
 import { copyButton, el, fill } from "./dom.js";
@@ -14,16 +14,16 @@ export class MarkdownView {
     this.tail = []; // the unsettled blocks: { block, source, open, at, node }
   }
 
-  /** `open`: more is to come. */
+  /** Show the whole text. `open`: more is to come. */
   show(text, open = false) {
     const clean = text.replaceAll("\r\n", "\n");
     if (!clean.startsWith(this.text)) this.clear();
     this.text = clean;
     const entries = entriesFrom(clean, this.tail[0]?.at ?? 0, open);
-    let kept = 0;
-    while (kept < this.tail.length && kept < entries.length && keep(this.tail[kept], entries[kept])) kept++;
-    for (const entry of this.tail.slice(kept)) entry.node.remove();
-    for (const entry of entries.slice(kept)) {
+    let reused = 0;
+    while (reused < this.tail.length && reused < entries.length && reuse(this.tail[reused], entries[reused])) reused++;
+    for (const entry of this.tail.slice(reused)) entry.node.remove();
+    for (const entry of entries.slice(reused)) {
       entry.node = draw(entry.block, entry.open);
       this.element.append(entry.node);
     }
@@ -50,8 +50,8 @@ function entriesFrom(text, start, open) {
   return entries;
 }
 
-/** The node stays where nothing changed, or where code only got longer: selection, focus and scroll stay with it. */
-function keep(before, now) {
+/** Keep the node if nothing changed or code only got longer, and with it selection, focus and scroll position. */
+function reuse(before, now) {
   const same = before.source === now.source && before.open === now.open;
   const grew =
     before.block.kind === "code" &&
@@ -59,25 +59,21 @@ function keep(before, now) {
     before.block.language === now.block.language &&
     now.block.text.startsWith(before.block.text);
   if (!same && !grew) return false;
-  if (!same) extend(before.node.querySelector("code"), now.block.text.slice(before.block.text.length));
+  if (!same) before.node.querySelector("code").firstChild.appendData(now.block.text.slice(before.block.text.length));
   now.node = before.node;
   return true;
 }
 
-function extend(code, more) {
-  if (!code.firstChild) code.append("");
-  code.firstChild.appendData(more);
-}
-
-export function markdown(text) {
-  const element = el("div", { class: "prose" });
+/** Build an element with finished Markdown. */
+export function markdown(text, dir) {
+  const element = el("div", { class: "prose", dir });
   new MarkdownView(element).show(text);
   return element;
 }
 
-const DRAWN = {
+const RENDERERS = {
   paragraph: (block, open) => fill(el("p"), inline(block.text, open)),
-  // A level lower than written: the page's own title is the first.
+  // One level lower than written: the page's own title is the h1.
   heading: (block, open) =>
     fill(el(`h${Math.min(6, block.level + 1)}`, { class: `h${block.level}` }), inline(block.text, open)),
   rule: () => el("hr"),
@@ -87,7 +83,7 @@ const DRAWN = {
   table: tableBlock,
 };
 
-const draw = (block, open) => DRAWN[block.kind](block, open);
+const draw = (block, open) => RENDERERS[block.kind](block, open);
 
 const drawAll = (blocks, open) => blocks.map((block, index) => draw(block, open && index === blocks.length - 1));
 

@@ -1,17 +1,16 @@
-// One entry of a conversation as an element: what was said, by whom, when, and how it stands.
+// Builds the element of one entry: a message of the user, an answer or a notice, sent or unsent.
 
+import { buttonsView } from "./approvals.js";
 import { copyButton, el, icon } from "./dom.js";
-import { fileView } from "./files.js";
+import { filesView } from "./files.js";
 import { markdown } from "./markdown.js";
-import { buttonsView } from "./questions.js";
-import { exactly, timeOfDay } from "./time.js";
+import { timeView } from "./time.js";
 import { toolList } from "./tools.js";
 
-/** `press`: a button below it was pressed; `tryAgain`: what a failed turn was about is to be sent again. */
-export function itemView(item, { press, tryAgain }) {
+export function itemView(item, { onPress, onTryAgain }) {
   if (item.kind === "user") return userView(item);
-  const buttons = item.choices?.length > 0 && buttonsView(item.choices, press);
-  return item.kind === "notice" ? noticeView(item, buttons) : answerView(item, buttons, tryAgain);
+  const buttons = item.choices?.length > 0 && buttonsView(item.choices, onPress);
+  return item.kind === "notice" ? noticeView(item, buttons) : answerView(item, buttons, onTryAgain);
 }
 
 const isCommand = (item) => /^\/[a-z]/i.test(item.text) && !item.text.includes("\n");
@@ -28,13 +27,13 @@ function userView(item) {
   );
 }
 
-/** A message that is still only here. */
-export function unsentView(message, { again, discard }) {
+/** Show a message that the gateway has not accepted yet. */
+export function unsentView(message, { onRetry, onTakeBack }) {
   const status = message.refused
     ? [
         el("span", { class: "problem" }, message.problem || "Not accepted."),
-        button("retry", "Try again", again),
-        button("close", "Take back and edit", discard),
+        button("retry", "Try again", onRetry),
+        button("close", "Take back and edit", onTakeBack),
       ]
     : [
         el("span", { class: "spinner", "aria-hidden": "true" }),
@@ -51,27 +50,27 @@ export function unsentView(message, { again, discard }) {
   );
 }
 
-const button = (shape, words, onclick) => el("button", { type: "button", class: "small", onclick }, icon(shape), words);
+const button = (name, text, onclick) => el("button", { type: "button", class: "small", onclick }, icon(name), text);
 
-function tryAgainButton(tryAgain) {
+function tryAgainButton(onTryAgain) {
   const onclick = (event) => {
     event.currentTarget.disabled = true;
-    tryAgain();
+    onTryAgain();
   };
   return el("button", { type: "button", class: "plain try-again", onclick }, icon("retry"), "Try again");
 }
 
-function answerView(item, buttons, tryAgain) {
+function answerView(item, buttons, onTryAgain) {
   return el(
     "li",
     { class: item.failed ? "entry answer failed" : "entry answer" },
     el("span", { class: "mark" }, icon("wing")),
     el("h3", { class: "unseen" }, "Hermes"),
     item.tools?.length > 0 && toolList(item.tools, item.key),
-    withAttributes(markdown(item.text), { dir: "auto" }),
+    markdown(item.text, "auto"),
     filesView(item.files),
     buttons,
-    item.canTryAgain && tryAgainButton(tryAgain),
+    item.canTryAgain && tryAgainButton(onTryAgain),
     el(
       "div",
       { class: "meta" },
@@ -90,18 +89,4 @@ function noticeView(item, buttons) {
     buttons,
     el("div", { class: "meta" }, timeView(item.at_ms)),
   );
-}
-
-function withAttributes(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
-}
-
-function filesView(files) {
-  if (!files?.length) return null;
-  return el("div", { class: "files" }, ...files.map(fileView));
-}
-
-export function timeView(ms) {
-  return el("time", { datetime: new Date(ms).toISOString(), title: exactly(ms) }, timeOfDay(ms));
 }

@@ -1,8 +1,8 @@
-// Everything around the conversation: drawer, title, theme, banner, toasts, help, the locked screen, shortcuts.
+// Everything around the conversation: drawer, title, theme, offline banner, toasts, help, login screen, shortcuts.
 
 import { byId } from "./dom.js";
 
-const PATIENCE_MS = 800; // a hiccup is not worth a banner
+const OFFLINE_AFTER_MS = 800; // a short interruption needs no banner
 const TOAST_MS = 6_000;
 const NARROW = window.matchMedia("(max-width: 820px)");
 
@@ -12,7 +12,7 @@ export class Panels {
     this.onStop = onStop;
     this.onUnlock = onUnlock;
     this.title = "";
-    this.hasNews = false;
+    this.hasUnread = false;
     byId("new").addEventListener("click", onNew);
     byId("new-bar").addEventListener("click", onNew);
     byId("menu").addEventListener("click", () => this.setDrawer(true));
@@ -25,7 +25,7 @@ export class Panels {
       dialog.querySelector(".close").addEventListener("click", () => dialog.close());
     }
     document.addEventListener("keydown", (event) => this.onKey(event));
-    document.addEventListener("visibilitychange", () => document.hidden || this.seen());
+    document.addEventListener("visibilitychange", () => document.hidden || this.setUnread(false));
     window.addEventListener("focus", () => byId("locked").hidden || this.onUnlock());
     NARROW.addEventListener("change", () => this.setDrawer(false));
     this.showTheme(window.hermesTheme.current());
@@ -35,18 +35,18 @@ export class Panels {
   // Shortcuts
 
   onKey(event) {
-    if (event.isComposing) return; // the key belongs to the word that is being composed
-    const command = event.ctrlKey || event.metaKey;
-    const writing = event.target.closest?.("input, textarea");
-    if (command && !event.shiftKey && event.key.toLowerCase() === "k") this.search(event);
-    else if (command && event.shiftKey && event.key.toLowerCase() === "o") {
+    if (event.isComposing) return; // the key belongs to the input method
+    const isCommand = event.ctrlKey || event.metaKey;
+    const isWriting = event.target.closest?.("input, textarea");
+    if (isCommand && !event.shiftKey && event.key.toLowerCase() === "k") this.focusSearch(event);
+    else if (isCommand && event.shiftKey && event.key.toLowerCase() === "o") {
       event.preventDefault();
       this.onNew();
-    } else if (event.key === "?" && !writing && !command) byId("help").showModal();
+    } else if (event.key === "?" && !isWriting && !isCommand) byId("help").showModal();
     else if (event.key === "Escape") this.escape();
   }
 
-  search(event) {
+  focusSearch(event) {
     event.preventDefault();
     this.setDrawer(true);
     byId("search").focus();
@@ -76,12 +76,12 @@ export class Panels {
     if (wasOpen) byId("menu").focus();
   }
 
-  /** Not on a touch screen, where it would bring up the keyboard. */
+  /** Focus the message box, except on a touch screen, where the keyboard would open. */
   focusComposer() {
     if (!window.matchMedia("(pointer: coarse)").matches) byId("message").focus({ preventScroll: true });
   }
 
-  // Title and news
+  // Title, model and theme
 
   setTitle(title) {
     this.title = title;
@@ -90,16 +90,15 @@ export class Panels {
   }
 
   showTitle() {
-    document.title = `${this.hasNews ? "• " : ""}${this.title ? `${this.title} – Hermes` : "Hermes"}`;
+    document.title = `${this.hasUnread ? "• " : ""}${this.title ? `${this.title} – Hermes` : "Hermes"}`;
   }
 
-  noticeAnswer() {
-    this.hasNews = document.hidden;
-    this.showTitle();
+  noteAnswer() {
+    this.setUnread(document.hidden);
   }
 
-  seen() {
-    this.hasNews = false;
+  setUnread(unread) {
+    this.hasUnread = unread;
     this.showTitle();
   }
 
@@ -109,17 +108,17 @@ export class Panels {
   }
 
   showTheme(theme) {
-    const words = { system: "Auto", light: "Light", dark: "Dark" }[theme];
-    byId("theme-word").textContent = words;
-    byId("theme").setAttribute("aria-label", `Theme: ${words}. Change`);
+    const name = { system: "Auto", light: "Light", dark: "Dark" }[theme];
+    byId("theme-name").textContent = name;
+    byId("theme").setAttribute("aria-label", `Theme: ${name}. Change`);
   }
 
-  // How things stand
+  // State
 
-  setAway(away) {
-    clearTimeout(this.awayTimer);
-    if (away) this.awayTimer = setTimeout(() => (byId("away").hidden = false), PATIENCE_MS);
-    else byId("away").hidden = true;
+  setOffline(offline) {
+    clearTimeout(this.offlineTimer);
+    if (offline) this.offlineTimer = setTimeout(() => (byId("offline").hidden = false), OFFLINE_AFTER_MS);
+    else byId("offline").hidden = true;
   }
 
   setLocked(locked) {

@@ -1,20 +1,20 @@
-// The list of chats: by age, with search; a dot for one that is working and a bold title for news.
+// The list of chats, newest first, with search. Marks chats that are working or have unread answers.
 
 import { get } from "./api.js";
 import { ChatMenu } from "./chat_menu.js";
 import { byId, debounce, el, icon } from "./dom.js";
-import { briefly, exactly, periodOf } from "./time.js";
+import { periodOf, shortTime, timeView } from "./time.js";
 
 const LIMIT = 200;
 
 export class Sidebar {
-  constructor({ onProblem, onList }) {
+  constructor({ onProblem, onFetched }) {
     this.onProblem = onProblem;
-    this.onList = onList;
+    this.onFetched = onFetched;
     this.chats = [];
     this.unread = new Set();
     this.current = "";
-    this.asked = 0;
+    this.fetches = 0;
     this.list = byId("chats");
     this.search = byId("search");
     this.menu = new ChatMenu({ onProblem });
@@ -25,7 +25,7 @@ export class Sidebar {
     );
     this.search.addEventListener("keydown", (event) => this.onKey(event));
     this.list.addEventListener("keydown", (event) => this.onKey(event));
-    setInterval(() => this.show(), 60_000); // "now" does not stay now
+    setInterval(() => this.show(), 60_000); // times such as "now" change
   }
 
   get query() {
@@ -33,14 +33,14 @@ export class Sidebar {
   }
 
   async fetch() {
-    const asked = ++this.asked;
+    const number = ++this.fetches;
     const query = this.query;
     try {
       const { chats } = await get(`/api/chats?query=${encodeURIComponent(query)}&limit=${LIMIT}`);
-      if (asked !== this.asked) return; // an answer to an older question
+      if (number !== this.fetches) return; // only the newest response counts
       this.chats = chats;
       this.show(query);
-      if (!query) this.onList(chats);
+      if (!query) this.onFetched();
     } catch (problem) {
       this.onProblem(problem);
     }
@@ -52,10 +52,10 @@ export class Sidebar {
     this.show();
   }
 
-  mark(id, news) {
-    if (news.unread && id !== this.current) this.unread.add(id);
-    const chat = this.chats.find((one) => one.id === id);
-    if (chat && "running" in news) chat.running = news.running;
+  mark(id, { unread, running }) {
+    if (unread && id !== this.current) this.unread.add(id);
+    const chat = this.chats.find((chat) => chat.id === id);
+    if (chat && running !== undefined) chat.running = running;
     this.show();
   }
 
@@ -63,10 +63,10 @@ export class Sidebar {
     const rows = [];
     let period = "";
     for (const chat of this.chats) {
-      const its = query ? "Results" : periodOf(chat.updated_ms);
-      if (its !== period) rows.push(el("h2", {}, its));
-      period = its;
-      rows.push(this.row(chat, query));
+      const heading = query ? "Results" : periodOf(chat.updated_ms);
+      if (heading !== period) rows.push(el("h2", {}, heading));
+      period = heading;
+      rows.push(this.rowView(chat, query));
     }
     if (!rows.length)
       rows.push(el("p", { class: "none" }, query ? "No chats found." : "Your chats will appear here."));
@@ -75,7 +75,7 @@ export class Sidebar {
     if (focused) this.list.querySelector(`a[href="${CSS.escape(focused).replaceAll("\\#", "#")}"]`)?.focus();
   }
 
-  row(chat, query) {
+  rowView(chat, query) {
     const name = chat.title || "New chat";
     const button = el(
       "button",
@@ -83,10 +83,10 @@ export class Sidebar {
       icon("more"),
     );
     button.addEventListener("click", () => this.menu.open(chat, button));
-    return el("div", { class: "chat-row" }, this.link(chat, name, query), button);
+    return el("div", { class: "chat-row" }, this.linkView(chat, name, query), button);
   }
 
-  link(chat, name, query) {
+  linkView(chat, name, query) {
     const unread = this.unread.has(chat.id);
     return el(
       "a",
@@ -95,20 +95,16 @@ export class Sidebar {
         class: unread ? "chat unread" : "chat",
         "aria-current": chat.id === this.current ? "page" : undefined,
       },
-      el("span", { class: "chat-title", dir: "auto" }, ...marked(name, query)),
+      el("span", { class: "chat-title", dir: "auto" }, ...highlight(name, query)),
       chat.running
         ? el("span", { class: "working", title: "Working" }, el("span", { class: "unseen" }, ", working"))
-        : el(
-            "time",
-            { datetime: new Date(chat.updated_ms).toISOString(), title: exactly(chat.updated_ms) },
-            briefly(chat.updated_ms),
-          ),
+        : timeView(chat.updated_ms, shortTime(chat.updated_ms)),
       unread && el("span", { class: "unseen" }, ", new answer"),
-      chat.excerpt && el("span", { class: "excerpt", dir: "auto" }, ...marked(chat.excerpt, query)),
+      chat.excerpt && el("span", { class: "excerpt", dir: "auto" }, ...highlight(chat.excerpt, query)),
     );
   }
 
-  /** Arrows walk through search box and chats; Escape leaves the search. */
+  /** Arrow keys move between the search box and the chats; Escape clears the search. */
   onKey(event) {
     if (event.key === "Escape" && this.search.value) {
       this.search.value = "";
@@ -125,8 +121,8 @@ export class Sidebar {
   }
 }
 
-/** The text with the words that were searched for marked. */
-function marked(text, query) {
+/** Return the text with the words of the query marked. */
+function highlight(text, query) {
   const words = query.split(/\s+/).filter((word) => word.length > 1);
   if (!words.length) return [text];
   const pattern = new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "gi");

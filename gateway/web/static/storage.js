@@ -1,4 +1,4 @@
-// What this browser remembers: unsent messages and unfinished drafts. Works, forgetfully, where storage is off.
+// Values stored in this browser: unsent messages and drafts. Kept in memory where storage is full or disabled.
 
 const fallback = new Map();
 
@@ -15,7 +15,7 @@ export function save(key, value) {
     localStorage.setItem(`hermes.${key}`, JSON.stringify(value));
     fallback.delete(key);
   } catch {
-    fallback.set(key, value); // full or switched off
+    fallback.set(key, value); // full or disabled
   }
 }
 
@@ -24,7 +24,7 @@ export function forget(key) {
   try {
     localStorage.removeItem(`hermes.${key}`);
   } catch {
-    // switched off: there is nothing to forget
+    // disabled: there is nothing to forget
   }
 }
 
@@ -36,7 +36,7 @@ export function keysUnder(prefix) {
       if (key.startsWith(`hermes.${prefix}`)) found.add(key.slice("hermes.".length));
     }
   } catch {
-    // switched off
+    // disabled
   }
   return [...found];
 }

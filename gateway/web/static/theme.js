@@ -1,14 +1,14 @@
-// Sets the chosen colours before the first paint, which is why this is a plain script in the head.
+// The colour theme. A plain script in the head, so that it is set before the first paint.
 (() => {
   const KEY = "hermes.theme";
   const CHOICES = ["system", "light", "dark"];
 
-  const stored = () => {
+  const read = () => {
     try {
       const theme = localStorage.getItem(KEY);
       return CHOICES.includes(theme) ? theme : "system";
     } catch {
-      return "system"; // storage is switched off: follow the system
+      return "system"; // storage is disabled
     }
   };
 
@@ -18,18 +18,18 @@
   };
 
   window.hermesTheme = {
-    current: stored,
+    current: read,
     next() {
-      const theme = CHOICES[(CHOICES.indexOf(stored()) + 1) % CHOICES.length];
+      const theme = CHOICES[(CHOICES.indexOf(read()) + 1) % CHOICES.length];
       try {
         localStorage.setItem(KEY, theme);
       } catch {
-        // it holds until the page is closed
+        // storage is disabled: the choice lasts until the page is closed
       }
       show(theme);
       return theme;
     },
   };
-  window.addEventListener("storage", (event) => event.key === KEY && show(stored()));
-  show(stored());
+  window.addEventListener("storage", (event) => event.key === KEY && show(read()));
+  show(read());
 })();

@@ -1,28 +1,28 @@
-// What the agent did: one line per tool call that unfolds into arguments and result.
+// Shows tool calls: one line per call that expands into arguments and result.
 
 import { copyButton, el, icon } from "./dom.js";
 
-const FOLDED_FROM = 4; // so many calls, and the list itself folds
+const GROUPED_FROM = 4; // calls; a longer list is collapsed as a whole
 const PREVIEW_CHARS = 120;
-const SHOWN_CHARS = 20_000; // of a result; a longer one is copied in full
+const SHOWN_CHARS = 20_000; // of a result; the copy button copies all of it
 
-const unfolded = new Set(); // ids, so that an answer that replaces its draft stays as open as it was
+const expanded = new Set(); // ids, so that an answer that replaces its draft stays as expanded as it was
 
 export function toolList(tools, group) {
   const list = el("ul", { class: "tools" });
   for (const tool of tools) list.append(el("li", {}, toolView(tool)));
-  if (tools.length < FOLDED_FROM) return list;
+  if (tools.length < GROUPED_FROM) return list;
   const running = tools.findLast((tool) => tool.result === null);
-  const words = running ? `${tools.length} steps, now ${running.name}` : `${tools.length} steps`;
+  const label = running ? `${tools.length} steps, now ${running.name}` : `${tools.length} steps`;
   const failed = tools.filter((tool) => tool.error).length;
   const summary = el(
     "summary",
     {},
-    stateMark(running ? "running" : "done"),
-    el("span", { class: "tool-name" }, words),
+    stateIcon(running ? "running" : "done"),
+    el("span", { class: "tool-name" }, label),
     failed > 0 && el("span", { class: "tool-hint" }, `${failed} failed`),
   );
-  return remembering(el("details", { class: "tool tool-group" }, summary, list), `group ${group}`);
+  return rememberExpanded(el("details", { class: "tool tool-group" }, summary, list), `group ${group}`);
 }
 
 function toolView(tool) {
@@ -30,41 +30,41 @@ function toolView(tool) {
   const summary = el(
     "summary",
     {},
-    stateMark(state),
+    stateIcon(state),
     el("span", { class: "tool-name" }, tool.name),
     el("span", { class: "tool-hint" }, preview(tool.arguments)),
     el("span", { class: "unseen" }, `, ${state}`),
   );
   const details = el("details", { class: `tool ${state}` }, summary);
-  const fillIn = () => details.childElementCount === 1 && details.append(body(tool));
+  const fillIn = () => details.childElementCount === 1 && details.append(bodyView(tool));
   details.addEventListener("toggle", () => details.open && fillIn());
-  remembering(details, tool.id);
+  rememberExpanded(details, tool.id);
   if (details.open) fillIn();
   return details;
 }
 
-function remembering(details, id) {
-  details.open = unfolded.has(id);
-  details.addEventListener("toggle", () => (details.open ? unfolded.add(id) : unfolded.delete(id)));
+function rememberExpanded(details, id) {
+  details.open = expanded.has(id);
+  details.addEventListener("toggle", () => (details.open ? expanded.add(id) : expanded.delete(id)));
   return details;
 }
 
-const MARKS = { done: "check", failed: "cross" };
+const STATE_ICONS = { done: "check", failed: "close" };
 
-const stateMark = (state) =>
-  el("span", { class: `tool-state ${state}`, "aria-hidden": "true" }, MARKS[state] && icon(MARKS[state]));
+const stateIcon = (state) =>
+  el("span", { class: `tool-state ${state}`, "aria-hidden": "true" }, STATE_ICONS[state] && icon(STATE_ICONS[state]));
 
-function body(tool) {
+function bodyView(tool) {
   const result = tool.result === null ? el("p", { class: "tool-wait" }, "Still running…") : resultView(tool);
-  return el("div", { class: "tool-body" }, section("Arguments", indented(tool.arguments || "{}")), result);
+  return el("div", { class: "tool-body" }, sectionView("Arguments", formatJson(tool.arguments || "{}")), result);
 }
 
-/** What a command printed is shown as it was printed, with its exit code and notes below; all else as JSON. */
+/** Show the output of a command as it was printed, with exit code and notes below; any other result as JSON. */
 function resultView(tool) {
-  const { output, ...rest } = parsed(tool.result) ?? {};
-  if (typeof output !== "string") return section(tool.error ? "Error" : "Result", indented(tool.result));
+  const { output, ...rest } = parseObject(tool.result) ?? {};
+  if (typeof output !== "string") return sectionView(tool.error ? "Error" : "Result", formatJson(tool.result));
   const facts = Object.entries(rest).filter(([, value]) => value !== null && value !== "");
-  const view = section("Output", output, facts.map(factView));
+  const view = sectionView("Output", output, facts.map(factView));
   view.classList.add("tool-output");
   return view;
 }
@@ -74,7 +74,7 @@ const factView = ([name, value]) =>
 
 const labelOf = (name) => name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
 
-function section(title, text, notes = []) {
+function sectionView(title, text, notes = []) {
   const shown =
     text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}\n… ${text.length - SHOWN_CHARS} more characters` : text;
   const head = el(
@@ -86,8 +86,8 @@ function section(title, text, notes = []) {
   return el("section", {}, head, el("pre", { tabindex: "0" }, shown || "(empty)"), ...notes);
 }
 
-/** The object that a text is the JSON of, or null. */
-function parsed(text) {
+/** Return the object or list in a JSON text, or null. */
+function parseObject(text) {
   try {
     const value = JSON.parse(text);
     return typeof value === "object" ? value : null;
@@ -96,18 +96,18 @@ function parsed(text) {
   }
 }
 
-function indented(text) {
-  const value = parsed(text);
+function formatJson(text) {
+  const value = parseObject(text);
   return value ? JSON.stringify(value, null, 2) : text;
 }
 
-/** The values alone say most of what a call does. */
+/** Return the values of the arguments in one line: they say most of what a call does. */
 function preview(text) {
-  const value = parsed(text); // null while the arguments are still being written
-  const words = value
+  const value = parseObject(text); // null while the arguments are still being written
+  const summary = value
     ? Object.values(value)
-        .map((one) => (typeof one === "string" ? one : JSON.stringify(one)))
+        .map((argument) => (typeof argument === "string" ? argument : JSON.stringify(argument)))
         .join(" · ")
     : text;
-  return words.replace(/\s+/g, " ").slice(0, PREVIEW_CHARS);
+  return summary.replace(/\s+/g, " ").slice(0, PREVIEW_CHARS);
 }

@@ -1,19 +1,20 @@
-// Messages that the gateway has not taken yet: kept over a reload, sent again under the same id until it has.
+// Messages that the gateway has not accepted yet. They survive a reload and are sent again under the same id until then.
 
 import { forget, keysUnder, load, save } from "./storage.js";
 
-const PREFIX = "unsent."; // a key for each message: two tabs never overwrite each other's
-const AGAIN_MS = 2_000;
+const PREFIX = "unsent."; // one key per message, so that two tabs never overwrite each other's
+const RETRY_MS = 2_000;
 
 export class Unsent {
-  constructor(line, onChange) {
-    this.line = line;
+  constructor(connection, onChange) {
+    this.connection = connection;
     this.onChange = onChange;
-    this.onTheWay = new Set();
+    this.inFlight = new Set();
     this.timer = 0;
   }
 
-  of(chat) {
+  /** Return the messages of a chat, oldest first. */
+  in(chat) {
     return this.all().filter((message) => message.chat === chat);
   }
 
@@ -21,7 +22,7 @@ export class Unsent {
     const messages = keysUnder(PREFIX)
       .map(load)
       .filter((message) => message?.id && message.chat);
-    return messages.sort((one, other) => one.at_ms - other.at_ms);
+    return messages.sort((a, b) => a.at_ms - b.at_ms);
   }
 
   add({ chat, text, files }) {
@@ -31,68 +32,70 @@ export class Unsent {
     this.flush();
   }
 
-  /** After a reconnect nothing is known about what was on the way. */
-  reconnected() {
-    this.onTheWay.clear();
+  /** Send everything again: after a reconnect, nobody knows what arrived. */
+  restart() {
+    this.inFlight.clear();
     this.flush();
   }
 
-  /** One message of a chat at a time: the next could be taken while the first is put off, and overtake it. */
+  /** Send one message per chat at a time: if the first is deferred, a second one would overtake it. */
   flush() {
     clearTimeout(this.timer);
     const waiting = new Set();
     for (const message of this.all()) {
       if (message.refused || waiting.has(message.chat)) continue;
       waiting.add(message.chat);
-      if (this.onTheWay.has(message.id)) continue;
+      if (this.inFlight.has(message.id)) continue;
       const files = message.files.map((file) => file.file);
-      if (this.line.send({ type: "send", id: message.id, chat: message.chat, text: message.text, files }))
-        this.onTheWay.add(message.id);
+      if (this.connection.send({ type: "send", id: message.id, chat: message.chat, text: message.text, files }))
+        this.inFlight.add(message.id);
     }
   }
 
-  taken(id) {
-    this.onTheWay.delete(id);
+  /** Remove a message that was accepted or taken back, and send the next. */
+  remove(id) {
+    this.inFlight.delete(id);
     const message = load(PREFIX + id);
     forget(PREFIX + id);
     if (message) this.onChange(message.chat);
-    this.flush(); // even if another tab was quicker to forget it: the next may wait here
+    this.flush(); // even if another tab removed it first: the next may wait in this one
   }
 
-  later(id, problem) {
-    this.onTheWay.delete(id);
-    this.note(id, { problem });
+  /** Try again in a while. */
+  defer(id, problem) {
+    this.update(id, { problem });
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.flush(), AGAIN_MS);
+    this.timer = setTimeout(() => this.flush(), RETRY_MS);
   }
 
+  /** Do not send it again until the user says so. */
   refuse(id, problem) {
-    this.onTheWay.delete(id);
-    this.note(id, { problem, refused: true });
+    this.update(id, { problem, refused: true });
     this.flush();
   }
 
-  again(id) {
-    this.note(id, { problem: "", refused: false });
+  retry(id) {
+    this.update(id, { problem: "", refused: false });
     this.flush();
   }
 
-  drop(chat) {
-    for (const { id } of this.of(chat)) this.taken(id);
+  removeAll(chat) {
+    for (const { id } of this.in(chat)) this.remove(id);
   }
 
-  note(id, news) {
+  update(id, changes) {
+    this.inFlight.delete(id);
     const message = load(PREFIX + id);
     if (!message) return;
-    save(PREFIX + id, { ...message, ...news });
+    save(PREFIX + id, { ...message, ...changes });
     this.onChange(message.chat);
   }
 }
 
 export function newId() {
-  return hex(crypto.getRandomValues(new Uint8Array(16))).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  return toHex(crypto.getRandomValues(new Uint8Array(16))).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
-export const newChatId = () => hex(crypto.getRandomValues(new Uint8Array(8)));
+export const newChatId = () => toHex(crypto.getRandomValues(new Uint8Array(8)));
 
-const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+const toHex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,18 +1,17 @@
-// The WebSocket to the gateway: comes back by itself, calmly, and says whether it is there.
+// The WebSocket to the gateway. Reconnects by itself, with growing pauses.
 
 const FIRST_WAIT_MS = 400;
 const LONGEST_WAIT_MS = 10_000;
 
-export class Line {
-  /** `onOpen`, `onAway` and `onEvent` are called as things happen. */
-  constructor({ onOpen, onAway, onEvent }) {
-    Object.assign(this, { onOpen, onAway, onEvent });
+export class Connection {
+  constructor({ onOpen, onLost, onEvent }) {
+    Object.assign(this, { onOpen, onLost, onEvent });
     this.socket = null;
     this.failures = 0;
     this.timer = 0;
     this.paused = false;
-    window.addEventListener("online", () => this.hurry());
-    document.addEventListener("visibilitychange", () => document.hidden || this.hurry());
+    window.addEventListener("online", () => this.reconnectNow());
+    document.addEventListener("visibilitychange", () => document.hidden || this.reconnectNow());
   }
 
   get isOpen() {
@@ -28,22 +27,22 @@ export class Line {
       this.onOpen();
     });
     socket.addEventListener("message", (event) => this.onEvent(JSON.parse(event.data)));
-    socket.addEventListener("close", () => socket === this.socket && this.lost());
+    socket.addEventListener("close", () => socket === this.socket && this.handleClose());
   }
 
-  lost() {
+  handleClose() {
     this.socket = null;
     const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** this.failures++);
     this.timer = setTimeout(() => this.connect(), wait * (0.75 + Math.random() / 2));
-    this.onAway();
+    this.onLost();
   }
 
-  /** Somebody is looking, or the network came back: no need to wait any longer. */
-  hurry() {
+  /** Skip the pause: the user is looking, or the network is back. */
+  reconnectNow() {
     if (!this.socket && !this.paused) this.connect();
   }
 
-  /** Stays away, whoever looks, until it is resumed. */
+  /** Close, and stay closed until `resume`. */
   pause() {
     this.paused = true;
     clearTimeout(this.timer);
@@ -54,9 +53,10 @@ export class Line {
 
   resume() {
     this.paused = false;
-    this.hurry();
+    this.reconnectNow();
   }
 
+  /** Return false if the connection is not open and nothing was sent. */
   send(value) {
     if (!this.isOpen) return false;
     this.socket.send(JSON.stringify(value));
