@@ -644,6 +644,22 @@ async def test_who_reads_above_is_not_dragged_down(page: Page) -> None:
     await page.wait_for("document.querySelector('#jump').hidden && document.querySelector('#scroll').scrollTop > 500")
 
 
+async def test_content_that_grows_before_a_scroll_event_is_still_followed(page: Page) -> None:
+    await ask(page, "say " + "\n\n".join(f"Line {number}" for number in range(60)))
+    await page.wait_for("document.querySelector('#scroll').scrollTop > 500 && document.querySelector('#jump').hidden")
+    grow = "(() => { const grown = document.createElement('pre'); grown.textContent = '\\n'.repeat(20);"
+    await page.run(
+        grow + "document.querySelector('.answer .prose').append(grown);"
+        "document.querySelector('#scroll').dispatchEvent(new Event('scroll')) })()"
+    )
+    await page.wait_for(
+        "(({scrollHeight, scrollTop, clientHeight}) => scrollHeight - scrollTop - clientHeight < 2)"
+        "(document.querySelector('#scroll'))",
+        seconds=5,
+    )
+    assert await page.run("document.querySelector('#jump').hidden")
+
+
 async def test_everything_that_can_be_used_has_a_name(page: Page) -> None:
     await ask(page, "say ```python\nprint(1)\n```")
     await ask(page, "what time is it in Asia/Tokyo?")

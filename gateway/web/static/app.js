@@ -118,8 +118,8 @@ class App {
 
   /** Press a button below a message. The gateway shows the outcome by changing that message. */
   press(item, choice) {
-    const sent = this.connection.send({ type: "press", id: newId(), chat: this.chat.id, about: item.key, action: choice.action });
-    if (!sent) this.refresh();
+    const press = { type: "press", id: newId(), chat: this.chat.id, about: item.key, action: choice.action };
+    if (!this.connection.send(press)) this.refresh();
   }
 
   /** Send the messages of a failed turn once more. */

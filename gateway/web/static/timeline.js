@@ -18,6 +18,7 @@ export class Timeline {
     this.jump = byId("jump");
     this.views = new Map(); // key -> { state, node }: an unchanged entry keeps its node
     this.follows = true;
+    this.lastTop = 0;
     this.dots = new Draft();
     this.scroller.addEventListener("scroll", () => this.updateFollowing(), { passive: true });
     this.jump.addEventListener("click", () => this.scrollToEnd());
@@ -92,9 +93,12 @@ export class Timeline {
     this.keepAtEnd();
   }
 
+  /** Stop following only when the reader scrolls up: content may also grow before a scroll event arrives. */
   updateFollowing() {
     const { scrollHeight, scrollTop, clientHeight } = this.scroller;
-    this.follows = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    if (scrollHeight - scrollTop - clientHeight < NEAR_PX) this.follows = true;
+    else if (scrollTop < this.lastTop) this.follows = false;
+    this.lastTop = scrollTop;
     this.jump.hidden = this.follows;
   }
 
