@@ -47,12 +47,12 @@ _MODIFIERS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}
 
 
 class PageError(AssertionError):
-    """The page threw, or did not come to show what was waited for."""
+    """The page threw an error, or never reached the expected state."""
 
 
 @asynccontextmanager
 async def open_browser(folder: Path) -> AsyncIterator["Browser"]:
-    """A browser with a profile of its own below `folder`; ended with everything it started."""
+    """Start a browser with its own profile below `folder`, and end it with everything it started."""
     assert CHROMIUM, 'no Chromium: mark the test with needs("chromium")'
     profile = folder / "chromium"
     with (folder / "chromium.log").open("wb") as log:
@@ -113,7 +113,7 @@ class Browser:
                 if waiting and not waiting.done():
                     waiting.set_result(told)
             elif page := self._pages.get(told.get("sessionId", "")):
-                page.hear(told["method"], told["params"])
+                page.handle(told["method"], told["params"])
 
     async def call(self, method: str, session: str = "", **parameters: Any) -> Reply:
         number = next(self._ids)
@@ -128,7 +128,7 @@ class Browser:
         return result
 
     async def new_page(self, *, apart: bool = False) -> "Page":
-        """A tab; `apart` gives it cookies and storage of its own."""
+        """Open a tab. `apart` gives it its own cookies and storage."""
         about: Reply = {"url": "about:blank"}
         if apart:
             about |= await self.call("Target.createBrowserContext")
@@ -150,10 +150,10 @@ class Page:
     problems: list[str] = field(default_factory=list)
     """Errors on the console: uncaught exceptions, refusals by the content policy, failed requests."""
     dialogs: list[str] = field(default_factory=list)
-    """What `alert` and its like said: the classic proof that a script ran."""
+    """Texts of `alert` and the like: proof that a script ran."""
     _tasks: set[asyncio.Task[Reply]] = field(default_factory=set)
 
-    def hear(self, method: str, about: Reply) -> None:
+    def handle(self, method: str, about: Reply) -> None:
         if method == "Runtime.exceptionThrown":
             details = about["exceptionDetails"]
             self.problems.append(details.get("exception", {}).get("description") or details["text"])
@@ -183,14 +183,14 @@ class Page:
         await self.browser.call("Target.closeTarget", targetId=self.target)
 
     async def run(self, expression: str) -> Any:
-        """The value of a JavaScript expression, waited for if it is a promise."""
+        """Return the value of a JavaScript expression; a promise is awaited."""
         told = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if details := told.get("exceptionDetails"):
             raise PageError(details.get("exception", {}).get("description") or details["text"])
         return told["result"].get("value")
 
     async def wait_for(self, expression: str, *, seconds: float = _WAIT_SECONDS) -> None:
-        """Until the expression is true."""
+        """Wait until the expression is true."""
         try:
             async with asyncio.timeout(seconds):
                 while True:
@@ -210,14 +210,14 @@ class Page:
             raise
 
     async def text(self, selector: str) -> str:
-        """The visible text of the first match, empty without one."""
+        """Return the visible text of the first match, or an empty string."""
         return str(await self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
 
     async def count(self, selector: str) -> int:
         return int(await self.run(f"document.querySelectorAll({json.dumps(selector)}).length"))
 
     async def click(self, selector: str) -> None:
-        """With the mouse, in the middle of the element: what covers it gets the click."""
+        """Click with the mouse in the middle of an element; whatever covers it gets the click."""
         quoted = json.dumps(selector)
         await self.wait_for(f"document.querySelector({quoted})?.checkVisibility()")
         box = await self.run(
@@ -230,7 +230,7 @@ class Page:
             )
 
     async def type(self, text: str, into: str = "") -> None:
-        """Into what has the focus, or into the element named."""
+        """Type into the focused element, or into the given one."""
         if into:
             await self.run(f"document.querySelector({json.dumps(into)}).focus()")
         await self.call("Input.insertText", text=text)
@@ -244,19 +244,19 @@ class Page:
         await self.call("Input.dispatchKeyEvent", type="keyUp", **about)
 
     async def choose_files(self, selector: str, *paths: Path) -> None:
-        """What the file dialog of an `<input type=file>` would do."""
+        """Choose files as in the dialog of an `<input type=file>`."""
         found = await self.call("Runtime.evaluate", expression=f"document.querySelector({json.dumps(selector)})")
         await self.call(
             "DOM.setFileInputFiles", files=[str(path) for path in paths], objectId=found["result"]["objectId"]
         )
 
     async def drag_files(self, kind: str, *paths: Path) -> None:
-        """From outside over the middle of the page: `dragEnter`, `dragOver`, `drop`."""
+        """Drag files over the middle of the page; `kind` is `dragEnter`, `dragOver` or `drop`."""
         data: Reply = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
         await self.call("Input.dispatchDragEvent", type=kind, x=640, y=400, data=data)
 
     async def compose(self, text: str) -> None:
-        """What an input method shows before a word is chosen."""
+        """Enter text as an input method does before a word is chosen."""
         await self.call("Input.imeSetComposition", text=text, selectionStart=len(text), selectionEnd=len(text))
 
     async def set_viewport(self, width: int, height: int, *, phone: bool = False) -> None:
@@ -270,7 +270,7 @@ class Page:
         await self.call("Emulation.setTouchEmulationEnabled", enabled=phone)
 
     async def set_colours(self, scheme: str) -> None:
-        """`light` or `dark`, as if the system were set to it."""
+        """Emulate the system's colour scheme, `light` or `dark`."""
         await self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     async def screenshot(self, path: Path) -> None:

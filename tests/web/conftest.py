@@ -20,7 +20,7 @@ _OURS = ("HERMES_", "GATEWAY_", "TELEGRAM_", "DISCORD_", "SLACK_", "OPENAI_", "O
 
 
 class Site:
-    """A gateway with the page, on one port through all its lives."""
+    """A gateway with the page, on the same port after every restart."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -29,7 +29,7 @@ class Site:
         self._reading: asyncio.Task[bytes] | None = None
 
     async def start(self) -> str:
-        """Returns the link it printed."""
+        """Start the gateway and return the link it printed."""
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-W", "error", "-m", "tests.web.echo_hermes", "gateway", "run"),
             stdin=asyncio.subprocess.DEVNULL,
@@ -44,7 +44,7 @@ class Site:
         return link
 
     async def kill(self) -> None:
-        """As the kernel would: no goodbye."""
+        """Kill the gateway without a chance to clean up."""
         assert self._process is not None
         assert self._reading is not None
         self._process.send_signal(signal.SIGKILL)
@@ -52,7 +52,7 @@ class Site:
         await self._process.wait()
 
     async def new_link(self) -> str:
-        """What `hermes web` prints."""
+        """Return the link that `hermes web` prints."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hermes_cli", "web"),
             stdout=asyncio.subprocess.PIPE,
@@ -62,14 +62,14 @@ class Site:
         return await self._printed_link(process)
 
     def go(self, go: bool = True) -> None:
-        """Lets the model go on with what it holds, or makes it hold the next."""
+        """Let the model finish held answers, or make it hold the next one."""
         if go:
             (self.home / "go").touch()
         else:
             (self.home / "go").unlink(missing_ok=True)
 
     def refuse(self, words: str = "") -> None:
-        """Messages with these words are not taken for now; without words, everything is again."""
+        """Defer messages with these words; without words, accept everything again."""
         if words:
             (self.home / "refused").write_text(words)
         else:
@@ -93,7 +93,7 @@ class Site:
 
 
 def _free_port() -> int:
-    """Fixed before the start: a page finds a restarted gateway only where it was."""
+    """Return a free port. Chosen before the start, so that a restarted gateway has the same."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -107,7 +107,7 @@ async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bro
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> AsyncIterator[Site]:
-    """Running, and with the browser let in."""
+    """Run a gateway in which the browser is signed in."""
     running = Site(tmp_path_factory.mktemp("site") / "home")
     link = await running.start()
     try:
@@ -122,7 +122,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> As
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(site: Site, browser: Browser) -> AsyncIterator[Page]:
-    """Open a new chat in a tab without errors by the end of the test."""
+    """Open a new chat in a tab, and fail if it reported an error by the end of the test."""
     site.go()
     site.refuse("")
     opened = await browser.new_page()

@@ -1,4 +1,4 @@
-"""Questions on the page in a real browser: their buttons in the chat, and the list of what waits in other chats."""
+"""Approval requests in a real browser: buttons in the chat, and the list of requests in other chats."""
 
 from pathlib import Path
 
@@ -16,13 +16,13 @@ LABELS = "[...document.querySelectorAll('%s button')].map((one) => one.innerText
 STANDS = "document.querySelector('.asking .choices')"
 
 
-def filled(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     folder.mkdir()
     (folder / "file").touch()
     return folder
 
 
-async def wants_gone(page: Page, folder: Path) -> None:
+async def ask_to_delete(page: Page, folder: Path) -> None:
     await send(page, f"run rm -r {folder}")
     await page.wait_for(STANDS)
 
@@ -32,9 +32,9 @@ async def choose(page: Page, row: str, label: str) -> None:
     await page.click(f"{row} button:nth-child({number})")
 
 
-async def test_a_button_below_the_question_decides_it_and_no_button_stays(page: Page, tmp_path: Path) -> None:
-    folder = filled(tmp_path / "old")
-    await wants_gone(page, folder)
+async def test_a_button_answers_the_request_and_all_buttons_disappear(page: Page, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "old")
+    await ask_to_delete(page, folder)
     assert await page.run(LABELS % ".asking .choices") == ["Once", "Session", "Always", "Deny"]
     question = await page.text(".asking")
     assert f"rm -r {folder}" in question
@@ -55,9 +55,9 @@ async def test_a_button_below_the_question_decides_it_and_no_button_stays(page: 
     assert await page.count(".entry.user") == 1  # a press is nothing that was said
 
 
-async def test_a_word_decides_it_as_well_and_nothing_stays_in_line(page: Page, tmp_path: Path) -> None:
-    folder = filled(tmp_path / "old")
-    await wants_gone(page, folder)
+async def test_a_typed_answer_decides_the_request_and_nothing_stays_queued(page: Page, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "old")
+    await ask_to_delete(page, folder)
     await page.reload()
     await page.wait_for(STANDS)  # found again, with its buttons
     await send(page, "no")
@@ -68,14 +68,14 @@ async def test_a_word_decides_it_as_well_and_nothing_stays_in_line(page: Page, t
     assert folder.exists()
 
 
-async def test_what_waits_in_other_chats_is_listed_above_and_decided_there(
+async def test_requests_of_other_chats_are_listed_and_can_be_answered_there(
     page: Page, site: Site, browser: Browser, tmp_path: Path
 ) -> None:
-    first, second = filled(tmp_path / "one"), filled(tmp_path / "two")
+    first, second = make_folder(tmp_path / "one"), make_folder(tmp_path / "two")
     other = await browser.new_page()
     await other.go(site.address + "#00000000000000aa")
     await other.wait_for("document.querySelector('#about').textContent")
-    await wants_gone(other, first)
+    await ask_to_delete(other, first)
     row = ".question .choices"
     await page.wait_for("!document.querySelector('#waiting').hidden")
     assert "Waiting for you" in await page.text("#waiting")
@@ -100,14 +100,14 @@ async def test_what_waits_in_other_chats_is_listed_above_and_decided_there(
     await other.close()
 
 
-async def test_the_chat_in_which_a_question_waits_is_listed_and_one_click_away(
+async def test_the_chat_of_a_request_is_one_click_away(
     page: Page, site: Site, browser: Browser, tmp_path: Path
 ) -> None:
-    folder = filled(tmp_path / "old")
+    folder = make_folder(tmp_path / "old")
     other = await browser.new_page()
     await other.go(site.address + "#00000000000000cc")
     await other.wait_for("document.querySelector('#about').textContent")
-    await wants_gone(other, folder)
+    await ask_to_delete(other, folder)
     await page.wait_for("document.querySelector('.chat[href=\"#00000000000000cc\"]')?.innerText.includes('run rm -r')")
     await page.click(".asked-in a")
     await page.wait_for("location.hash === '#00000000000000cc' && document.querySelector('.asking .choices')")
@@ -116,8 +116,8 @@ async def test_the_chat_in_which_a_question_waits_is_listed_and_one_click_away(
     await other.close()
 
 
-async def test_words_in_a_question_stay_words(page: Page, site: Site, browser: Browser, tmp_path: Path) -> None:
-    folder = filled(tmp_path / "<img src=x onerror=alert(1)>")
+async def test_markup_in_a_request_is_only_text(page: Page, site: Site, browser: Browser, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "<img src=x onerror=alert(1)>")
     other = await browser.new_page()
     await other.go(site.address + "#00000000000000bb")
     await other.wait_for("document.querySelector('#about').textContent")

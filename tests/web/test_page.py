@@ -18,14 +18,14 @@ async def send(page: Page, text: str) -> None:
 
 
 async def ask(page: Page, text: str) -> str:
-    """The visible text of the answer, once it is complete."""
+    """Send a message and return the visible text of its complete answer."""
     before = await page.count(".answer:not(.draft)")
     await send(page, text)
     await page.wait_for(f"document.querySelectorAll('.answer:not(.draft)').length > {before}")
     return str(await page.run("[...document.querySelectorAll('.answer:not(.draft) .prose')].at(-1).innerText"))
 
 
-# Being let in
+# Login
 
 
 async def test_the_link_works_once_and_leaves_no_token_behind(site: Site, browser: Browser) -> None:
@@ -42,7 +42,7 @@ async def test_the_link_works_once_and_leaves_no_token_behind(site: Site, browse
     await stranger.close()
 
 
-async def test_a_page_whose_key_has_gone_says_how_to_get_a_new_one(site: Site, browser: Browser) -> None:
+async def test_a_page_with_a_lost_login_says_how_to_get_a_new_link(site: Site, browser: Browser) -> None:
     page = await browser.new_page(apart=True)
     await page.go(await site.new_link())
     await page.wait_for("document.querySelector('#about')?.textContent")
@@ -251,7 +251,7 @@ async def test_two_tabs_see_the_same(page: Page, site: Site, browser: Browser) -
     await other.close()
 
 
-# Keeping
+# Persistence
 
 
 async def test_a_reload_keeps_everything(page: Page) -> None:
@@ -271,7 +271,7 @@ async def test_a_reload_keeps_everything(page: Page) -> None:
     await page.click("#theme")
 
 
-async def test_chats_are_apart_and_back_goes_back(page: Page) -> None:
+async def test_chats_keep_their_own_drafts_and_back_returns_to_the_last(page: Page) -> None:
     await ask(page, "say This one is about herons.")
     first = await page.run("location.hash")
     await page.type("a draft here", into="#message")
@@ -313,7 +313,7 @@ async def test_a_chat_is_exported_from_the_list(page: Page) -> None:
     assert await page.run("document.querySelector('#chat-export').download") == ""  # the gateway names the file
 
 
-async def test_a_chat_is_deleted_after_a_question(page: Page, site: Site, browser: Browser) -> None:
+async def test_a_chat_is_deleted_after_a_confirmation(page: Page, site: Site, browser: Browser) -> None:
     await ask(page, "say Something to forget.")
     deleted = await page.run("location.hash")
     other = await browser.new_page()
@@ -381,7 +381,7 @@ async def test_kill_nine_mid_answer_and_the_answer_arrives_by_itself(page: Page,
     page.problems.clear()  # connections that were refused meanwhile
 
 
-async def test_a_message_that_is_put_off_is_not_overtaken(page: Page, site: Site) -> None:
+async def test_a_deferred_message_is_not_overtaken(page: Page, site: Site) -> None:
     site.refuse("first")
     await send(page, "say The first.")
     await page.wait_for("document.querySelector('.unsent')?.innerText.includes('Waiting: there is no room just now')")
@@ -399,13 +399,13 @@ async def test_a_message_that_is_put_off_is_not_overtaken(page: Page, site: Site
 
 
 async def begin_another(page: Page) -> None:
-    """Until the old chat is gone from the screen: its answers would be counted as the new one's."""
+    """Open a new chat and wait until the old one is gone: its answers would be counted as the new one's."""
     await page.click("#new")
     await page.wait_for("!document.querySelector('#empty').hidden && !document.querySelector('.answer')")
 
 
 async def ask_elsewhere(page: Page) -> None:
-    """A message of another chat, taken: by then the gateway has also answered whatever was sent before."""
+    """Send a message in another chat: once answered, the gateway has processed everything sent before it."""
     here = await page.run("location.hash")
     await begin_another(page)
     await ask(page, "say Elsewhere.")
@@ -416,7 +416,7 @@ async def ask_elsewhere(page: Page) -> None:
 HALF = "\\ud800"  # half a character, as JavaScript writes it: the gateway refuses it for good
 
 
-async def test_a_refused_message_is_taken_back_whole_and_holds_up_nothing(page: Page, tmp_path: Path) -> None:
+async def test_a_refused_message_can_be_taken_back_and_blocks_no_other(page: Page, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("notes")
     await page.choose_files("#picker", tmp_path / "notes.txt")
     await page.wait_for("document.querySelector('.chip.ready')")
@@ -509,7 +509,7 @@ async def test_nothing_is_sent_without_a_file_that_failed(page: Page, tmp_path: 
     assert "notes.txt" in await page.text(".user .files")
 
 
-async def test_one_failed_file_of_two_is_told_at_once_and_can_be_left_out(page: Page, tmp_path: Path) -> None:
+async def test_one_failed_file_of_two_is_reported_at_once_and_can_be_removed(page: Page, tmp_path: Path) -> None:
     for name in ("empty.txt", "full.txt"):
         (tmp_path / name).write_text(name.removeprefix("empty.txt"))
     await page.choose_files("#picker", tmp_path / "empty.txt", tmp_path / "full.txt")
@@ -603,7 +603,7 @@ async def test_markup_in_a_tool_result_is_only_text(page: Page) -> None:
     assert await page.run(SAFE) == []
 
 
-# Looks and reach
+# Layout and accessibility
 
 
 LONG = "say " + "\n\n".join(
@@ -633,7 +633,7 @@ async def test_a_phone_shows_everything_without_scrolling_sideways(page: Page, s
     assert (sum(paper) > 600) == (scheme == "light")
 
 
-async def test_who_reads_above_is_not_dragged_down(page: Page) -> None:
+async def test_a_reader_further_up_is_not_scrolled_down(page: Page) -> None:
     await ask(page, "say " + "\n\n".join(f"Line {number}" for number in range(60)))
     await page.wait_for("document.querySelector('#scroll').scrollTop > 500 && document.querySelector('#jump').hidden")
     await page.run("document.querySelector('#scroll').scrollTo(0, 100)")

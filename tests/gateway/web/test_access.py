@@ -20,7 +20,7 @@ PATHS = {
 
 
 def _routes(site: Site) -> list[tuple[str, str]]:
-    """Every route that the server has, asked of the server itself: a new one cannot be forgotten."""
+    """Return every route of the server, so that a new one cannot be forgotten."""
     routes = site.server._app().router.routes()
     return [(route.method, route.resource.canonical) for route in routes if route.resource is not None]
 
@@ -45,7 +45,7 @@ async def test_a_wrong_cookie_or_token_is_401(site: Site) -> None:
             assert response.status == 401
 
 
-async def test_a_monitor_on_this_machine_needs_no_token_and_is_told_the_status_alone(site: Site) -> None:
+async def test_a_local_monitor_needs_no_token_and_sees_only_the_status(site: Site) -> None:
     async with site.client.get(f"{site.url}/health") as response:
         assert (response.status, await response.json()) == (200, {"status": "ok"})
     async with site.client.get(f"{site.url}/ready") as response:
@@ -146,7 +146,9 @@ async def test_every_answer_forbids_foreign_script_and_framing(site: Site) -> No
         {"Authorization": ""},
     ],
 )
-async def test_bytes_that_are_no_text_are_wrong_not_an_error(site: Site, headers: dict[str, str]) -> None:
+async def test_headers_that_are_not_utf8_are_refused_without_a_server_error(
+    site: Site, headers: dict[str, str]
+) -> None:
     site.server.access.token = "correct horse battery staple"
     port = site.server.access.port
     lines = [f"{name}: {value.format(port=port)}" for name, value in ({"Host": f"127.0.0.1:{port}"} | headers).items()]

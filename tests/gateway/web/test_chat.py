@@ -1,4 +1,4 @@
-"""What a page sends and sees."""
+"""The page's API and socket: messages, chats, files."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ from tests.gateway.web.conftest import CHAT, Site
 
 
 async def _until(socket: aiohttp.ClientWebSocketResponse, kind: str) -> list[dict[str, Any]]:
-    """Everything the page is told up to and with the first line of that type."""
+    """Return the lines up to and including the first of that type."""
     told: list[dict[str, Any]] = []
     async with asyncio.timeout(10):
         while not told or told[-1]["type"] != kind:
@@ -115,7 +115,7 @@ async def test_a_chat_is_renamed(site: Site) -> None:
     ("chat", "given", "status"),
     [(CHAT, {"title": " "}, 400), (CHAT, {"title": 7}, 400), (CHAT, [], 400), (CHAT[::-1], {"title": "x"}, 404)],
 )
-async def test_a_title_that_cannot_be_given_is_explained(site: Site, chat: str, given: object, status: int) -> None:
+async def test_an_invalid_title_is_explained(site: Site, chat: str, given: object, status: int) -> None:
     await site.log_in()
     await _say(site, "hello giraffe")
     async with site.client.patch(f"{site.url}/api/chats/{chat}", json=given) as response:
@@ -210,7 +210,7 @@ async def test_a_page_sent_as_a_file_comes_back_as_a_download(site: Site) -> Non
 
 
 @pytest.mark.parametrize(("content", "status"), [(b"", 400), (bytes(100_001), 413)])
-async def test_a_file_that_cannot_be_taken_is_explained(site: Site, content: bytes, status: int) -> None:
+async def test_a_refused_file_is_explained(site: Site, content: bytes, status: int) -> None:
     await site.log_in()
     async with site.client.post(f"{site.url}/api/files", data=content) as response:
         assert response.status == status
@@ -232,7 +232,7 @@ async def test_a_file_that_cannot_be_taken_is_explained(site: Site, content: byt
         ('{"type": "send", "id": "1", "chat": "abcdef0123456789", "files": 7}', "files"),
     ],
 )
-async def test_a_line_that_makes_no_sense_is_explained(site: Site, line: str, problem: str) -> None:
+async def test_an_invalid_line_is_explained(site: Site, line: str, problem: str) -> None:
     await site.log_in()
     async with site.client.ws_connect(f"{site.url}/ws") as socket:
         await socket.send_str(line)
@@ -240,7 +240,7 @@ async def test_a_line_that_makes_no_sense_is_explained(site: Site, line: str, pr
     assert problem in told[-1]["problem"]
 
 
-async def test_what_cannot_be_written_down_is_not_acked(site: Site) -> None:
+async def test_a_message_that_cannot_be_stored_is_not_acked(site: Site) -> None:
     await site.log_in()
     site.gateway.intake.closed = True
     async with site.client.ws_connect(f"{site.url}/ws") as socket:
@@ -254,7 +254,7 @@ async def test_what_cannot_be_written_down_is_not_acked(site: Site) -> None:
 @pytest.mark.parametrize(
     "path", ["/static/../access.py", "/static/nothing.js", "/static/__init__.py", "/nothing", "/media/x"]
 )
-async def test_what_is_not_there_is_not_found(site: Site, path: str) -> None:
+async def test_unknown_paths_are_not_found(site: Site, path: str) -> None:
     await site.log_in()
     async with site.client.get(f"{site.url}{path}") as response:
         assert response.status == 404
