@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hermes_config.keys import Key
     from hermes_config.load import Loaded
     from hermes_config.places import Home
-    from hermes_config.secrets import Secret
+    from hermes_config.types import Secret
 
 TOOLSET_KEYS = ("agent.enabled_toolsets", "agent.disabled_toolsets")
 
@@ -61,7 +61,7 @@ def get(key: str) -> None:
         found = keys.find(key)
         is_section = key in keys.sections()
         if found is None and token is None and not is_section:
-            raise click.ClickException(keys.unknown(key))
+            raise click.ClickException(keys.explain_unknown(key))
         loaded = _loaded(_home())
     if is_section:
         click.echo(_render_section(key, loaded), nl=False)
@@ -258,7 +258,7 @@ def _shown(key: Key, loaded: Loaded) -> str:
     value = _held(key, loaded)
     secret = secrets.find(key.dotted) if key.is_secret else None
     if secret is None:
-        return key.as_typed(value)
+        return key.format(value)
     if value is None:
         return "not set"
     revealed = str(value.get_secret_value())  # type: ignore[attr-defined]

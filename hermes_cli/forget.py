@@ -78,7 +78,7 @@ def _ask(user: str, owner: bool) -> None:
 
 
 def _read(user: str) -> tuple[str, str]:
-    from hermes_config.types import HOW_TO_FIND_AN_ID
+    from hermes_config.ids import HOW_TO_FIND_AN_ID
 
     named = _NAMED.fullmatch(user)
     if named is None:
@@ -88,7 +88,7 @@ def _read(user: str) -> tuple[str, str]:
 
 def _refuse_user_name(account: str, user_id: str) -> None:
     from gateway.policies.pairing import looks_like_id, platform_of
-    from hermes_config.types import HOW_TO_FIND_AN_ID
+    from hermes_config.ids import HOW_TO_FIND_AN_ID
 
     if platform_of(account) not in _LOCAL and not looks_like_id(user_id):
         raise click.ClickException(f"{user_id!r} is no id, and names change hands; {HOW_TO_FIND_AN_ID}.")

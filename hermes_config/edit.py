@@ -8,9 +8,10 @@ from typing import Any
 from hermes_config import environment, secrets
 from hermes_config.errors import ConfigError
 from hermes_config.given import read_text
-from hermes_config.keys import Key, WrongValue, find, flat_names, sections, unknown, variables
+from hermes_config.keys import Key, WrongValue, explain_unknown, find, flat_names, sections, variables
 from hermes_config.places import Home
-from hermes_config.secrets import Secret, mask
+from hermes_config.secrets import mask
+from hermes_config.types import Secret
 from hermes_config.variables import lines_of
 from hermes_config.write import alone_in, replace_file
 from hermes_config.yaml_edit import with_value, without_value
@@ -41,7 +42,7 @@ def unset_value(home: Home, key: str) -> str:
         return _alone(home, lambda: _unset(home, secret.env, "", {secret.env}, "no longer set"))
     setting = _setting(key)
     names = {name for name, dotted in variables().items() if dotted == setting.dotted}
-    default = setting.as_typed(setting.default) or "empty"
+    default = setting.format(setting.default) or "empty"
     now = f"back at its default, {default}"
     return _alone(home, lambda: _unset(home, setting.dotted, setting.dotted, names, now))
 
@@ -77,7 +78,7 @@ def _setting(name: str) -> Key:
         return setting
     if name in sections():
         raise ConfigError(f"{name} is a section; name one of its keys, see `hermes config get {name}`.")
-    raise ConfigError(unknown(name))
+    raise ConfigError(explain_unknown(name))
 
 
 def _set_setting(home: Home, setting: Key, text: str, verify: Verify) -> str:
@@ -91,7 +92,7 @@ def _set_setting(home: Home, setting: Key, text: str, verify: Verify) -> str:
     verify(setting.dotted, value)
     old = read_text(home.config_file) or ""
     replace_file(home.config_file, with_value(old, home.config_file, setting.dotted, value))
-    told = f"{setting.dotted} is now {setting.as_typed(value) or 'empty'} (in {home.config_file})."
+    told = f"{setting.dotted} is now {setting.format(value) or 'empty'} (in {home.config_file})."
     names = {name for name, dotted in variables().items() if dotted == setting.dotted}
     return told + _overruled_by(names, home)
 

@@ -1,4 +1,4 @@
-"""Every setting under its dotted name: what it accepts, in plain words, and which variable sets it."""
+"""Every setting by its dotted name: the values it accepts, in plain words, and the variables that set it."""
 
 import difflib
 import json
@@ -12,47 +12,25 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from hermes_config.secrets import SECRETS
+from hermes_config.platforms import PLATFORMS
+from hermes_config.secrets import SECRETS, find_tokens
 from hermes_config.settings import Settings
 
-EXAMPLES = {
-    "access.owner_users": "telegram:123456789",
-    "access.allowed_users": "telegram:123456789",
-    "access.allowed_chats": "telegram:-1001234567890",
-    "agent.disabled_toolsets": "clock",
-    "command_allowlist": "'git push origin *'",
-    "budgets.people": "telegram:123456789=500000",
-    "budgets.prices": "gpt-5=1.25:0.125:10",
-    "gateway.free_response_chats": "telegram:-1001234567890",
-    "model.base_url": "https://openrouter.ai/api/v1",
-    "platforms.discord.accounts": "work",
-    "platforms.discord.allowed_users": "123456789012345678",
-    "platforms.slack.accounts": "work",
-    "platforms.slack.allowed_users": "U012AB3CD",
-    "platforms.telegram.accounts": "work",
-    "platforms.telegram.allowed_users": "123456789",
-    "terminal.env_passthrough": "GITHUB_TOKEN",
-    "user.name": "Ada",
-    "user.timezone": "Europe/Berlin",
-}
-
-# Names that people know from other programs.
+# Names used by other programs.
 ALIASES = {
     "model.api_key": "OPENAI_API_KEY",
     "model.default": "model.name",
     "model.model": "model.name",
     "model.provider": "model.name",
     "model.url": "model.base_url",
-    "platforms.discord.token": "DISCORD_BOT_TOKEN",
-    "platforms.slack.token": "SLACK_BOT_TOKEN",
-    "platforms.telegram.token": "TELEGRAM_BOT_TOKEN",
     "provider": "model.name",
+    **{f"platforms.{name}.token": tokens[0].env for name in PLATFORMS if (tokens := find_tokens(name))},
 }
-NEAR = 0.7  # of 1, as difflib measures: finds slips of the fingers, and no other words
+CLOSE = 0.7  # of 1, as difflib measures: finds typing mistakes, and no other words
 
 
 class WrongValue(Exception):
-    """Carries the reasons, each a clause that follows the name of the key."""
+    """A value that a setting does not accept, with the reasons; each follows the name of the key in a sentence."""
 
     def __init__(self, reasons: tuple[str, ...]) -> None:
         super().__init__("; ".join(reasons))
@@ -61,6 +39,8 @@ class WrongValue(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
+    """A setting."""
+
     dotted: str
     model: type[BaseModel]
     field: str
@@ -84,17 +64,17 @@ class Key:
 
     @property
     def example(self) -> str:
-        return EXAMPLES.get(self.dotted) or shown_plainly(self.default)
+        return str(self.info.examples[0]) if self.info.examples else format_value(self.default)
 
-    def as_typed(self, value: object) -> str:
-        """As a person would type it after `hermes config set`: a list with commas, if it can be read back so."""
-        text = shown_plainly(value)
+    def format(self, value: object) -> str:
+        """Format a value for `hermes config set`: a list with commas, if that reads back the same."""
+        text = format_value(value)
         if not (self.is_list and value) or (not text.startswith("[") and self._reads_as(text) == value):
             return text
         return json.dumps(value, ensure_ascii=False)
 
     def check(self, value: object, *, strict: bool) -> Any:
-        """The value as the settings hold it, or WrongValue; strict is for sources that know types."""
+        """Return the value as the settings hold it, or raise WrongValue; strict is for sources that know types."""
         try:
             section = self.model.model_validate({self.field: value}, strict=strict)
         except ValidationError as error:
@@ -108,20 +88,20 @@ class Key:
             return None
 
     def _reason(self, problem: Any, value: object) -> str:
-        told = problem.get("ctx", {}).get("error")
-        if isinstance(told, ValueError):
-            # An entry of a list is named by its own message; a single value is not.
-            return str(told) if self.is_list else f"is {self._shown(value)}, but {told}"
-        return f"is {self._shown(value)}, but must be {expectation(self.info)}"
-
-    def _shown(self, value: object) -> str:
-        return "not shown here" if self.is_secret else shown_briefly(value)
+        given = "not shown here" if self.is_secret else summarize(value)
+        error = problem.get("ctx", {}).get("error")
+        if isinstance(error, ValueError):
+            # The message about an entry of a list names the entry.
+            return str(error) if self.is_list else f"is {given}, but {error}"
+        return f"is {given}, but must be {describe_expected(self.info)}"
 
 
-def expectation(info: FieldInfo) -> str:
+def describe_expected(info: FieldInfo) -> str:
+    """Say which values a setting accepts, such as "a whole number from 1 to 1000"."""
     kind = info.annotation
     if get_origin(kind) is Literal:
-        return _either([str(choice) for choice in get_args(kind)])
+        *others, last = map(str, get_args(kind))
+        return f"{', '.join(others)} or {last}"
     if get_origin(kind) is tuple:
         return "a list of names, such as [one, two]"
     if kind is bool:
@@ -134,31 +114,32 @@ def expectation(info: FieldInfo) -> str:
     return "text in quotes, not empty" + (f", of at most {longest} characters" if longest else "")
 
 
-def shown_briefly(value: object) -> str:
-    """For messages; a list or section is only named, since it may be endless or hold anything."""
+def summarize(value: object) -> str:
+    """Format a value for an error message; a list or section is not quoted, since it may be long or hold secrets."""
     if isinstance(value, dict):
         return "a section"
     if isinstance(value, list | tuple):
         return "a list"
     if isinstance(value, bool | int | float):
-        return shown_plainly(value)[:60]
+        return format_value(value)[:60]
     text = re.sub(r"//[^/@\s]*@", "//…@", str(value))
     return repr(text if len(text) <= 60 else text[:57] + "…")
 
 
-def shown_plainly(value: object) -> str:
-    """In one line. What can be typed after `hermes config set` is `Key.as_typed`."""
+def format_value(value: object) -> str:
+    """Format a value in one line; `Key.format` gives what `hermes config set` accepts."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
         return ",".join(value)
     if isinstance(value, SecretStr):
-        raise TypeError("a secret is shown through secrets.mask alone")
+        raise TypeError("show secrets with secrets.mask only")
     return "" if value is None else str(value)
 
 
 @cache
 def catalogue() -> types.MappingProxyType[str, Key]:
+    """Return all settings by dotted name."""
     return types.MappingProxyType({key.dotted: key for key in _walk(Settings, "")})
 
 
@@ -171,7 +152,7 @@ def sections() -> frozenset[str]:
 
 @cache
 def variables() -> types.MappingProxyType[str, str]:
-    """Variable -> dotted key, the general form first so that a well-known name is met later and wins."""
+    """Return the dotted key for each variable: HERMES_SECTION__KEY, and the well-known names."""
     general = {"HERMES_" + dotted.replace(".", "__").upper(): dotted for dotted in catalogue()}
     named = {
         str(key.info.json_schema_extra["env"]): dotted
@@ -184,28 +165,28 @@ def variables() -> types.MappingProxyType[str, str]:
 
 @cache
 def flat_names() -> types.MappingProxyType[str, str]:
-    """How people know the settings of a backend, such as terminal.docker_image for terminal.docker.image."""
+    """Return the dotted key for each flat name, such as terminal.bubblewrap_network."""
     parts = [dotted.split(".") for dotted in catalogue() if dotted.startswith("terminal.")]
     return types.MappingProxyType({f"terminal.{'_'.join(path)}": ".".join(("terminal", *path)) for _, *path in parts})
 
 
 def find(name: str) -> Key | None:
-    """By dotted key, by its flat name or by variable."""
+    """Find a setting by its dotted key, its flat name or its variable."""
     return catalogue().get(variables().get(name.upper(), flat_names().get(name, name)))
 
 
-def unknown(name: str) -> str:
-    """Say that nobody knows this name, and name the nearest one that exists or the keys of its section."""
+def explain_unknown(name: str) -> str:
+    """Say that there is no such setting, and suggest the closest one or the keys of its section."""
     section, _, leaf = name.lower().rpartition(".")
-    if near := _nearest(section, leaf):
-        return f"There is no setting {name}; did you mean {near}?"
+    if close := _find_closest(section, leaf):
+        return f"There is no setting {name}; did you mean {close}?"
     if section in sections() - {"secrets"}:
         return f"There is no setting {name}. In {section} there are: {', '.join(_members(section))}."
     return f"There is no setting {name}. All settings: hermes config show."
 
 
-def _nearest(section: str, leaf: str) -> str:
-    """Return the name that is probably meant; empty when nothing is near enough to be worth a word."""
+def _find_closest(section: str, leaf: str) -> str:
+    """Return the name that is probably meant; empty when nothing is close."""
     if alias := ALIASES.get(f"{section}.{leaf}".lstrip(".")):
         return alias
     in_section = section if section in sections() else _closest(section, sections())
@@ -218,11 +199,11 @@ def _nearest(section: str, leaf: str) -> str:
 
 
 def _closest(word: str, candidates: Iterable[str]) -> str:
-    return next(iter(difflib.get_close_matches(word, list(candidates), n=1, cutoff=NEAR)), "")
+    return next(iter(difflib.get_close_matches(word, list(candidates), n=1, cutoff=CLOSE)), "")
 
 
 def _members(section: str) -> list[str]:
-    """Return the keys and sections directly in a section, without its name before them."""
+    """Return the names of the keys and sections directly in a section."""
     prefix = f"{section}." if section else ""
     names = (dotted.removeprefix(prefix) for dotted in catalogue() if dotted.startswith(prefix))
     return list(dict.fromkeys(name.partition(".")[0] for name in names))
@@ -247,7 +228,3 @@ def _range(info: FieldInfo) -> str:
 
 def _bound(info: FieldInfo, name: str) -> Any:
     return next((getattr(rule, name) for rule in info.metadata if getattr(rule, name, None) is not None), None)
-
-
-def _either(choices: list[str]) -> str:
-    return choices[0] if len(choices) == 1 else ", ".join(choices[:-1]) + f" or {choices[-1]}"

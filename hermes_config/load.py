@@ -7,7 +7,7 @@ from typing import Any
 from hermes_config import environment
 from hermes_config.errors import ConfigError
 from hermes_config.given import Findings, Given
-from hermes_config.keys import WrongValue, catalogue, unknown
+from hermes_config.keys import WrongValue, catalogue, explain_unknown
 from hermes_config.places import Home
 from hermes_config.settings import Settings
 from hermes_config.variables import from_env_file, from_environment
@@ -45,7 +45,7 @@ def load(home: Home, flags: Mapping[str, Any] | None = None) -> Loaded:
 
 def _from_flags(flags: Mapping[str, Any], findings: Findings) -> list[Given]:
     for key in flags.keys() - catalogue().keys():
-        findings.errors.append(f"flag: {unknown(key)}")
+        findings.errors.append(f"flag: {explain_unknown(key)}")
     return [
         Given(key=key, value=value, source="flag", where=f"flag for {key}", mend="give another value")
         for key, value in flags.items()

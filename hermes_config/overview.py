@@ -1,55 +1,39 @@
-"""What is on and what is off, and the commands that change it: the first thing a gateway prints."""
+"""The parts that are on or off, with the commands that change them: the first thing a gateway prints."""
 
 from dataclasses import dataclass
 
 from hermes_config.accounts import bots
+from hermes_config.platforms import PLATFORMS
+from hermes_config.secrets import find_tokens
 from hermes_config.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One line of what is on and what is off."""
+    """A line of the overview; `switch` is the command that turns the part on or changes it."""
 
     name: str
     on: bool
     text: str
-    switch: str  # the command that turns it on or changes it
+    switch: str
 
 
 def parts(settings: Settings, *, command: str = "hermes") -> list[Part]:
-    name = settings.model.name
-    socket, web = settings.platforms.socket.enabled, settings.platforms.web.enabled
-    return [
-        Part(
-            name="model",
-            on=True,
-            text="demo: offline and rule-based, to try things out" if name == "demo" else name,
-            switch=f"{command} config set model.name …",
-        ),
-        Part(
-            name="socket",
-            on=socket,
-            text="local scripts, JSON lines over hermes.sock" if socket else "for local scripts",
-            switch=f"{command} config set platforms.socket.enabled {str(not socket).lower()}",
-        ),
-        _bots_part(settings, "telegram", "Telegram; its token comes from @BotFather", command),
-        _bots_part(settings, "discord", "Discord; its token comes from discord.com/developers", command),
-        _bots_part(settings, "slack", "Slack; its two tokens come from api.slack.com/apps", command),
-        Part(
-            name="web",
-            on=web,
-            text="a chat page in your browser",
-            switch=f"{command} config set platforms.web.enabled {str(not web).lower()}",
-        ),
-    ]
+    """Return the model and every platform."""
+    model = settings.model.name
+    text = "demo: offline and rule-based, to try things out" if model == "demo" else model
+    model_part = Part(name="model", on=True, text=text, switch=f"{command} config set model.name …")
+    return [model_part, *(_describe_platform(settings, name, command) for name in PLATFORMS)]
 
 
-def _bots_part(settings: Settings, platform: str, title: str, command: str) -> Part:
-    accounts = bots(settings, platform)
-    named = f"a bot on {title.partition(';')[0]}: {', '.join(accounts)}"
-    return Part(
-        name=platform,
-        on=bool(accounts),
-        text=named if accounts else f"a bot on {title}",
-        switch=f"{command} config set {platform.upper()}_BOT_TOKEN",
-    )
+def _describe_platform(settings: Settings, name: str, command: str) -> Part:
+    config, tokens = PLATFORMS[name], find_tokens(name)
+    if not tokens:
+        on = getattr(settings.platforms, name).enabled
+        switch = f"{command} config set platforms.{name}.enabled {str(not on).lower()}"
+        return Part(name=name, on=on, text=config.summary, switch=switch)
+    accounts = bots(settings, name)
+    verb = "its token comes" if len(tokens) == 1 else "its tokens come"
+    details = f": {', '.join(accounts)}" if accounts else f"; {verb} from {config.obtained_from}"
+    switch = f"{command} config set {tokens[0].env}"
+    return Part(name=name, on=bool(accounts), text=f"{config.summary}{details}", switch=switch)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes_config.given import Findings, Given, read_text
-from hermes_config.keys import catalogue, expectation, unknown, variables
+from hermes_config.keys import catalogue, describe_expected, explain_unknown, variables
 from hermes_config.secrets import find_of_account
 
 GENERAL = re.compile(r"HERMES_[A-Z0-9]+__[A-Z0-9_]+")
@@ -88,9 +88,9 @@ def _given(name: str, value: str, source: str, where: str, findings: Findings) -
 def _unknown(name: str, where: str, findings: Findings) -> None:
     dotted = name.removeprefix("HERMES_").replace("__", ".").lower()
     if dotted.startswith(("access.", "approvals.")):
-        findings.errors.append(f"{where}: {unknown(dotted)} Correct or unset {name}.")
+        findings.errors.append(f"{where}: {explain_unknown(dotted)} Correct or unset {name}.")
     else:
-        findings.warnings.append(f"{where}: {unknown(dotted)} It has no effect.")
+        findings.warnings.append(f"{where}: {explain_unknown(dotted)} It has no effect.")
 
 
 def _warn_of_other_backends(names: Iterable[str], where: str, findings: Findings) -> None:
@@ -102,7 +102,7 @@ def _warn_of_other_backends(names: Iterable[str], where: str, findings: Findings
     for backend, set_here in by_backend.items():
         findings.warnings.append(
             f"{where}: {', '.join(set_here)} {'has' if len(set_here) == 1 else 'have'} no effect: this version has "
-            f"no {backend} backend. terminal.backend is {expectation(catalogue()['terminal.backend'].info)}."
+            f"no {backend} backend. terminal.backend is {describe_expected(catalogue()['terminal.backend'].info)}."
         )
 
 

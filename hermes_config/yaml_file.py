@@ -7,7 +7,7 @@ from typing import Any
 
 from hermes_config.errors import ConfigError
 from hermes_config.given import Findings, Given, read_text
-from hermes_config.keys import catalogue, flat_names, sections, shown_briefly, unknown, variables
+from hermes_config.keys import catalogue, explain_unknown, flat_names, sections, summarize, variables
 from hermes_config.secrets import find as find_secret
 from hermes_config.settings import CONFIG_VERSION
 
@@ -50,7 +50,7 @@ def parse(text: str, path: Path) -> dict[Any, Any]:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise ConfigError(f"{path} line 1: must hold sections such as `gateway:`, but is {shown_briefly(document)}.")
+        raise ConfigError(f"{path} line 1: must hold sections such as `gateway:`, but is {summarize(document)}.")
     return document
 
 
@@ -59,7 +59,7 @@ def check_version(document: dict[Any, Any], path: Path) -> None:
     where = f"{path} line {line_of(document, VERSION_KEY)}"
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise ConfigError(
-            f"{where}: {VERSION_KEY} is {shown_briefly(version)}, but must be a whole number; write {CONFIG_VERSION}."
+            f"{where}: {VERSION_KEY} is {summarize(version)}, but must be a whole number; write {CONFIG_VERSION}."
         )
     if version > CONFIG_VERSION:
         raise ConfigError(
@@ -100,7 +100,7 @@ def _values(mapping: dict[Any, Any], prefix: str, path: Path, findings: Findings
             yield from _values(value, f"{dotted}.", path, findings)
         elif value is not None:
             findings.errors.append(
-                f"{where}: {dotted} is {shown_briefly(value)}, but must be a section: keys indented below `{dotted}:`."
+                f"{where}: {dotted} is {summarize(value)}, but must be a section: keys indented below `{dotted}:`."
             )
 
 
@@ -137,11 +137,11 @@ def _unknown(dotted: str, where: str, findings: Findings) -> None:
         findings.errors.append(f"{where}: {dotted} must be written as {leaf} indented below `{section}:`.")
     elif dotted.split(".")[0] in GUARDED:
         findings.errors.append(
-            f"{where}: {unknown(dotted)} "
+            f"{where}: {explain_unknown(dotted)} "
             "It guards who may do what, so it is not passed over; correct or delete that line."
         )
     else:
-        findings.warnings.append(f"{where}: {unknown(dotted)} It has no effect.")
+        findings.warnings.append(f"{where}: {explain_unknown(dotted)} It has no effect.")
 
 
 def _plain_problem(error: Any, text: str) -> str:

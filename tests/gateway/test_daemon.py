@@ -18,7 +18,9 @@ from gateway.lock import read_state
 from gateway.store.db.commit_counter import is_sealed
 from gateway.wiring.app import Gateway
 from hermes_config.places import Home
-from hermes_config.platform_settings import PlatformsSettings, SocketSettings, WebSettings
+from hermes_config.platforms import PlatformsSettings
+from hermes_config.platforms.socket import SocketSettings
+from hermes_config.platforms.web import WebSettings
 from hermes_config.settings import Settings, StoreSettings
 from tests.gateway.platforms.client import connect
 from tests.gateway.scene import locked, soon

@@ -18,7 +18,9 @@ from gateway.daemon import run_gateway
 from gateway.store.db.connection import Transaction, Value
 from gateway.wiring.app import Gateway
 from hermes_config.places import Home
-from hermes_config.platform_settings import PlatformsSettings, SocketSettings, WebSettings
+from hermes_config.platforms import PlatformsSettings
+from hermes_config.platforms.socket import SocketSettings
+from hermes_config.platforms.web import WebSettings
 from hermes_config.settings import BudgetsSettings, Settings
 from tests.bench.filled_store import make_filled_store
 from tests.gateway.platforms.client import connect

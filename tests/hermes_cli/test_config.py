@@ -307,7 +307,7 @@ def test_a_running_gateway_is_to_be_restarted(home: Home) -> None:
 def test_an_id_that_begins_with_a_dash_is_no_option() -> None:
     wrong = run("set", "access.allowed_chats", "-100123")
     assert wrong.exit_code == 1
-    assert "'-100123' is no chat id" in wrong.stderr
+    assert "'-100123' is not a chat id" in wrong.stderr
     assert "An example: hermes config set access.allowed_chats telegram:-1001234567890" in wrong.stderr
 
 

@@ -190,7 +190,7 @@ def test_a_second_set_replaces_the_first(home: Home) -> None:
 )
 def test_what_is_shown_of_a_list_can_be_set_again(home: Home, key: str, entries: tuple[str, ...], shown: str) -> None:
     setting = catalogue()[key]
-    assert setting.as_typed(entries) == shown
+    assert setting.format(entries) == shown
     set_value(home, key, shown)
     found: object = load(home).settings
     for part in key.split("."):

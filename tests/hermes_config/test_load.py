@@ -222,5 +222,5 @@ def test_settings_of_a_backend_may_be_written_flat(home: Home) -> None:
 
 def test_a_variable_to_pass_on_must_look_like_one(home: Home) -> None:
     home.config_file.write_text("terminal:\n  env_passthrough: [GITHUB_TOKEN, 'A=b']\n")
-    with pytest.raises(ConfigError, match="'A=b' is no name of a variable"):
+    with pytest.raises(ConfigError, match="'A=b' is not a variable name"):
         load(home)

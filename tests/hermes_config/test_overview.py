@@ -19,7 +19,7 @@ def test_the_banner_names_the_bots() -> None:
 def test_what_is_off_says_how_it_is_turned_on() -> None:
     slack = part("slack", Settings(), command=".venv/bin/hermes")
     assert not slack.on
-    assert slack.text == "a bot on Slack; its two tokens come from api.slack.com/apps"
+    assert slack.text == "a bot on Slack; its tokens come from api.slack.com/apps"
     assert slack.switch == ".venv/bin/hermes config set SLACK_BOT_TOKEN"
 
 

@@ -4,8 +4,7 @@ import pytest
 
 from hermes_config.load import load
 from hermes_config.places import Home
-from hermes_config.secrets import SECRETS, find, mask
-from hermes_config.settings import Secrets
+from hermes_config.secrets import SECRETS, Secrets, find, mask
 
 
 def test_the_table_and_the_settings_name_the_same_secrets() -> None:

@@ -35,7 +35,7 @@ FILES: list[tuple[str | bytes, list[str]]] = [
     ("model:\n  base_url: openrouter.ai\n", ["is 'openrouter.ai'", "http:// or https://", f"{SET} model.base_url"]),
     ("model:\n  base_url: http://host:port\n", ["http:// or https://"]),
     ("model:\n  base_url: ftp://host/\n", ["http:// or https://"]),
-    ("model:\n  base_url: https://me:pass1234@host/\n", ["must not hold a user or password"]),
+    ("model:\n  base_url: https://me:pass1234@host/\n", ["must not contain a user name or password"]),
     ("user:\n  timezone: Berlin\n", ["is 'Berlin'", "Europe/Berlin"]),
     ("user:\n  timezone: ../../etc/passwd\n", ["time zone name"]),
     (
@@ -66,7 +66,7 @@ FILES: list[tuple[str | bytes, list[str]]] = [
     ("sessions:\n  reset_exceptions: [telegram:pub=idle]\n", ["'telegram:pub=idle'"]),
     ("sessions:\n  reset_exceptions: [telegram:dm=both:60]\n", ["'telegram:dm=both:60'", "both:120:6"]),
     ("sessions:\n  reset_exceptions: [web=none, web=idle]\n", ["has web twice", "keep one"]),
-    ("retention:\n  inbox_days: 2\n", ["retention.inbox_days is 2", "0 (for ever) or 3 and more"]),
+    ("retention:\n  inbox_days: 2\n", ["retention.inbox_days is 2", "0 (forever) or at least 3"]),
     ("retention:\n  messages_days: -1\n", ["is -1", "from 0 to 36500"]),
     ("approvals:\n  mode: never\n", ["line 2", "approvals.mode is 'never'", "ask, deny or off"]),
     ("approvals:\n  policy: all\n", ["line 2", "approvals.policy is 'all'", "risky or unknown"]),

@@ -3,7 +3,8 @@
 import pytest
 
 from gateway.platforms.transport import token_variable
-from hermes_config.secrets import SECRETS, Secret
+from hermes_config.secrets import SECRETS
+from hermes_config.types import Secret
 
 
 @pytest.mark.parametrize("secret", [one for one in SECRETS if one.per_account], ids=lambda one: one.env)

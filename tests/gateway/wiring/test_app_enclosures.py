@@ -74,7 +74,7 @@ def test_allowed_folders_are_added_to_the_workspace(
 
 @pytest.mark.parametrize("folder", ["pictures", "/", "//", "./x", "~", "/a\nb"])
 def test_a_folder_must_be_named_in_full(tmp_path: Path, folder: str) -> None:
-    with pytest.raises(ValidationError, match="is no folder"):
+    with pytest.raises(ValidationError, match="is not a folder"):
         settings(tmp_path, cwd="~", allowed_dirs=[folder])
 
 

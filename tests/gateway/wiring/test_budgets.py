@@ -3,7 +3,8 @@
 import pytest
 
 from gateway.wiring.budgets import unpriced_models
-from hermes_config.settings import BudgetsSettings, ModelSettings, Secrets, Settings
+from hermes_config.secrets import Secrets
+from hermes_config.settings import BudgetsSettings, ModelSettings, Settings
 
 
 def settings(name: str, *fallbacks: str, usd: float = 2, prices: tuple[str, ...] = ()) -> Settings:

@@ -1,0 +1,78 @@
+"""Settings, tokens and ids of Slack."""
+
+import re
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from hermes_config.platforms.base import BotSettings, PlatformConfig, check_user_id
+from hermes_config.secret_shapes import SecretShape, is_varied_with_digit
+from hermes_config.types import Secret, Section, ServerAddress, SplitList, env_named
+
+USER_ID = "[UW](?=[A-Z]*[0-9])[A-Z0-9]{2,32}"
+FIND_USER_ID = "open the profile, then Copy member ID"
+UserId = Annotated[str, AfterValidator(check_user_id("slack", USER_ID, FIND_USER_ID))]
+
+
+class SlackSettings(BotSettings):
+    config: ClassVar = PlatformConfig(
+        label="Slack",
+        summary="a bot on Slack",
+        obtained_from="api.slack.com/apps",
+        user_id=USER_ID,
+        chat_id="[CGD](?=[A-Z]*[0-9])[A-Z0-9]{2,32}",
+        example_user_id="U012AB3CD",
+        example_chat_id="C012AB3CD",
+        find_user_id=FIND_USER_ID,
+        shapes=(
+            SecretShape(
+                openings=("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
+                pattern=re.compile(r"(?<![A-Za-z0-9])((?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}+)"),
+                is_real=is_varied_with_digit,
+            ),
+            SecretShape(
+                openings=("hooks.slack.com/",),
+                pattern=re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_-]{20,}+)"),
+                is_real=is_varied_with_digit,
+            ),
+        ),
+    )
+
+    api_url: ServerAddress = Field(
+        "https://slack.com/api/",
+        min_length=1,
+        max_length=2000,
+        description="The root of Slack's Web API.",
+        json_schema_extra=env_named("SLACK_API_URL"),
+    )
+    allowed_users: Annotated[tuple[UserId, ...], SplitList] = Field(
+        (),
+        description="Ids of the people who may talk to the bot on Slack.",
+        examples=["U012AB3CD"],
+        json_schema_extra=env_named("SLACK_ALLOWED_USERS"),
+    )
+
+
+class SlackSecrets(Section):
+    slack_bot_token: Annotated[
+        SecretStr | None,
+        Secret(
+            purpose="lets the bot read and write in Slack",
+            where_to_get="api.slack.com/apps, OAuth (xoxb-…)",
+            enables=("slack",),
+            per_account=True,
+            form=re.compile(r"(?:xoxe\.)?xoxb-[A-Za-z0-9-]+"),
+            looks_like="a bot token of Slack, which begins with xoxb-",
+        ),
+    ] = None
+    slack_app_token: Annotated[
+        SecretStr | None,
+        Secret(
+            purpose="opens Slack's Socket Mode",
+            where_to_get="api.slack.com/apps, Basic Information (xapp-…)",
+            enables=("slack",),
+            per_account=True,
+            form=re.compile(r"xapp-[A-Za-z0-9-]+"),
+            looks_like="an app-level token of Slack, which begins with xapp-",
+        ),
+    ] = None
