@@ -1,4 +1,4 @@
-"""The environment of this process, read here and nowhere else."""
+"""The environment of this process: the only place that reads it."""
 
 import os
 from functools import lru_cache
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def everything() -> dict[str, str]:
-    """A copy, so that nobody changes the real one by accident."""
+    """Return a copy, so that nobody changes the real one by accident."""
     return dict(os.environ)
 
 
@@ -15,48 +15,47 @@ def get(name: str) -> str:
 
 
 def has(name: str) -> bool:
-    """Set to nothing counts as not set."""
+    """Tell whether a variable is set; an empty one is not."""
     return bool(get(name))
 
 
 def lookup(name: str) -> str:
-    """From the environment, else from the .env of the home; empty when neither has it.
+    """Return a variable of the environment, else of the home's .env; empty when neither has it.
 
-    A variable that is set to nothing takes away what the file gives, as it does for settings.
+    A variable that is set to nothing undoes what the file says, as it does for settings.
     """
     if name in os.environ:
         return get(name)
-    from hermes_config.places import Home  # knows the environment itself
+    from hermes_config.places import Home  # imports this module
 
     file = Home.locate().env_file
     try:
         written_ns = file.stat().st_mtime_ns
     except OSError:
         return ""
-    return _values(file, written_ns).get(name, "")
+    return _read_values(file, written_ns).get(name, "")
 
 
 @lru_cache(maxsize=1)
-def _values(file: Path, written_ns: int) -> dict[str, str]:
-    """Read once for each time it was written: every tool of every turn may ask."""
+def _read_values(file: Path, written_ns: int) -> dict[str, str]:
+    """Read the file once for each time it was written: every tool of every turn may ask."""
     from hermes_config.errors import ConfigError
-    from hermes_config.given import read_text
-    from hermes_config.variables import lines_of
+    from hermes_config.sources import parse_env, read_text
 
     try:
-        lines = lines_of(read_text(file) or "")
-    except ConfigError:  # told by whoever loads the settings
+        lines = parse_env(read_text(file) or "")
+    except ConfigError:  # reported when the settings are loaded
         return {}
     return {line.name: line.value.strip() for line in lines if line.name and line.value is not None}
 
 
 def notify_socket() -> str | None:
-    """Where systemd wants to hear that we are ready, or None when it did not start us."""
+    """Return where to tell systemd that we are ready, or None when it did not start us."""
     return get("NOTIFY_SOCKET") or None
 
 
 def watchdog_seconds() -> float | None:
-    """How long systemd tolerates our silence; None when nobody watches this very process."""
+    """Return how long systemd waits for a sign of life; None when it does not watch this process."""
     pid = get("WATCHDOG_PID")
     if pid and pid != str(os.getpid()):
         return None

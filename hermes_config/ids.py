@@ -6,14 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from hermes_config.platforms import PLATFORMS
-from hermes_config.types import (
-    LOCAL_OWNER,
-    LONGEST_IDLE_MINUTES,
-    OWN_BUDGET,
-    RESET_EXCEPTION,
-    SplitList,
-    UniqueTargets,
-)
+from hermes_config.types import LOCAL_OWNER, LONGEST_IDLE_MINUTES, OWN_BUDGET, RESET_EXCEPTION, SplitList, UniqueTargets
 
 LOCAL_PLATFORMS = tuple(name for name, config in PLATFORMS.items() if config.is_local)
 

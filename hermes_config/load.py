@@ -1,24 +1,23 @@
-"""Settings from their sources: defaults, then config.yaml, .env, the environment and flags, the last one winning."""
+"""Load the settings: defaults, then config.yaml, .env, the environment and flags; the last one wins."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hermes_config import environment
+from hermes_config.config_file import read_config_file
 from hermes_config.errors import ConfigError
-from hermes_config.given import Findings, Given
 from hermes_config.keys import WrongValue, catalogue, explain_unknown
 from hermes_config.places import Home
 from hermes_config.settings import Settings
-from hermes_config.variables import from_env_file, from_environment
-from hermes_config.yaml_file import from_config_file
+from hermes_config.sources import Findings, Given, read_env_file, read_environment
 
 SHORTEST_SCRUBBED_CHARS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """`sources` says where each key that is not at its default came from, such as "config.yaml line 7"."""
+    """Settings, and where each key that is not at its default came from, such as "config.yaml line 7"."""
 
     settings: Settings
     warnings: tuple[str, ...]
@@ -29,25 +28,25 @@ def load(home: Home, flags: Mapping[str, Any] | None = None) -> Loaded:
     """Raise ConfigError with every problem at once; a flag of None was not given."""
     findings = Findings()
     given: list[Given] = []
-    for read, file in ((from_config_file, home.config_file), (from_env_file, home.env_file)):
+    for read, file in ((read_config_file, home.config_file), (read_env_file, home.env_file)):
         try:
             given += read(file, findings)
         except ConfigError as error:
             findings.errors.append(str(error))
-    given += from_environment(environment.everything(), findings)
-    given += _from_flags(flags or {}, findings)
+    given += read_environment(environment.everything(), findings)
+    given += _read_flags(flags or {}, findings)
     settings, sources = _merge(given, findings)
     secrets = [str(one.value) for one in given if one.key.startswith("secrets.") and one.value]
     if findings.errors:
-        raise ConfigError("\n".join(_scrubbed(findings.errors, secrets)))
-    return Loaded(settings=settings, warnings=tuple(_scrubbed(findings.warnings, secrets)), sources=sources)
+        raise ConfigError("\n".join(_scrub(findings.errors, secrets)))
+    return Loaded(settings=settings, warnings=tuple(_scrub(findings.warnings, secrets)), sources=sources)
 
 
-def _from_flags(flags: Mapping[str, Any], findings: Findings) -> list[Given]:
+def _read_flags(flags: Mapping[str, Any], findings: Findings) -> list[Given]:
     for key in flags.keys() - catalogue().keys():
         findings.errors.append(f"flag: {explain_unknown(key)}")
     return [
-        Given(key=key, value=value, source="flag", where=f"flag for {key}", mend="give another value")
+        Given(key=key, value=value, source="flag", where=f"flag for {key}", fix="give another value")
         for key, value in flags.items()
         if value is not None and key in catalogue()
     ]
@@ -70,11 +69,11 @@ def _merge(given: list[Given], findings: Findings) -> tuple[Settings, dict[str, 
 
 def _report(one: Given, winner: Given, wrong: WrongValue, findings: Findings) -> None:
     for reason in wrong.reasons:
-        line = f"{one.where}: {one.key} {reason}; {one.mend}."
+        line = f"{one.where}: {one.key} {reason}; {one.fix}."
         if one is winner:
             findings.errors.append(line)
         else:
-            findings.warnings.append(f"{line} It does no harm now: {winner.source} has the last word.")
+            findings.warnings.append(f"{line} It has no effect now: {winner.source} overrides it.")
 
 
 def _plant(tree: dict[str, Any], dotted: str, value: object) -> None:
@@ -84,8 +83,8 @@ def _plant(tree: dict[str, Any], dotted: str, value: object) -> None:
     tree[leaf] = value
 
 
-def _scrubbed(lines: Iterable[str], secrets: list[str]) -> Iterable[str]:
-    """A token pasted into the wrong variable must not come back in a message about it."""
+def _scrub(lines: Iterable[str], secrets: list[str]) -> Iterable[str]:
+    """Remove secrets from messages: a token may have been pasted into the wrong variable."""
     for line in lines:
         for secret in secrets:
             if len(secret) >= SHORTEST_SCRUBBED_CHARS:

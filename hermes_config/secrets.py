@@ -63,11 +63,7 @@ class Secrets(PlatformSecrets):
     browserbase_project_id: Annotated[
         SecretStr | None,
         _secret(
-            "names the project of the remote browser",
-            "browserbase.com, Settings",
-            "browser",
-            unused=True,
-            masked=False,
+            "names the project of the remote browser", "browserbase.com, Settings", "browser", unused=True, masked=False
         ),
     ] = None
     fal_key: Annotated[

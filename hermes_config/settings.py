@@ -275,10 +275,7 @@ class TerminalSettings(Section):
         30, ge=1, le=86_400, description="The shortest time between two reports on a background process."
     )
     max_output_chars: int = Field(
-        50_000,
-        ge=1_000,
-        le=1_000_000,
-        description="How much of an output the model sees; the rest goes to a file.",
+        50_000, ge=1_000, le=1_000_000, description="How much of an output the model sees; the rest goes to a file."
     )
     env_passthrough: VariableNames = Field(
         (),
@@ -359,10 +356,7 @@ class LogSettings(Section):
 class UserSettings(Section):
     name: Line = Field("", max_length=200, description="The owner's name, for the agent.", examples=["Ada"])
     timezone: TimezoneName = Field(
-        "",
-        max_length=100,
-        description="The owner's time zone; empty: that of the machine.",
-        examples=["Europe/Berlin"],
+        "", max_length=100, description="The owner's time zone; empty: that of the machine.", examples=["Europe/Berlin"]
     )
 
 

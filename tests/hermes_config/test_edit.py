@@ -327,7 +327,7 @@ def test_a_failing_write_leaves_the_old_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, step, full)
-    with pytest.raises(ConfigError, match=r"no space left on device\. It is as it was"):
+    with pytest.raises(ConfigError, match=r"no space left on device\. It was not changed"):
         set_value(home, key, "x")
     assert (home.root / file).read_text() == "# precious\n"
     assert [entry.name for entry in home.root.iterdir()] == [file]

@@ -22,6 +22,7 @@ def write_env(home: Home, content: str | bytes, mode: int = 0o600) -> None:
         ("HERMES_MODEL='a # b'", "a # b"),
         ("HERMES_MODEL='a\\b' # why", "a\\b"),
         ('HERMES_MODEL="a \\"b\\" \\\\ \\$c"', 'a "b" \\ $c'),
+        ("HERMES_MODEL='a\\\\b\\'", "a\\\\b\\"),
         ("HERMES_MODEL=$HOME", "$HOME"),
         ("HERMES_MODEL=a=b", "a=b"),
         ("HERMES_MODEL=a\r", "a"),
@@ -49,6 +50,14 @@ def test_a_broken_line_is_named_but_not_quoted(home: Home, line: str) -> None:
     assert f"{home.env_file} line 2" in warning
     assert "NAME=value" in warning
     assert "sk-secret" not in warning
+
+
+def test_a_quote_that_is_never_closed_leaves_the_next_line_alone(home: Home) -> None:
+    write_env(home, "OPENAI_API_KEY='sk-secret-token\nHERMES_MODEL='a'\n")
+    loaded = load(home)
+    assert loaded.settings.model.name == "a"
+    (warning,) = loaded.warnings
+    assert f"{home.env_file} line 1" in warning
 
 
 def test_a_misspelt_name_is_pointed_out(home: Home) -> None:

@@ -135,7 +135,7 @@ def test_a_wrong_value_that_is_overruled_only_warns(home: Home, monkeypatch: pyt
     loaded = load(home)
     assert loaded.settings.gateway.max_turns == 5
     assert "config.yaml line 2" in loaded.warnings[0]
-    assert "environment HERMES_GATEWAY__MAX_TURNS has the last word" in loaded.warnings[0]
+    assert "environment HERMES_GATEWAY__MAX_TURNS overrides it" in loaded.warnings[0]
 
 
 def test_all_problems_come_at_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
