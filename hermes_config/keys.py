@@ -103,7 +103,7 @@ def describe_expected(info: FieldInfo) -> str:
         *others, last = map(str, get_args(kind))
         return f"{', '.join(others)} or {last}"
     if get_origin(kind) is tuple:
-        return "a list of names, such as [one, two]"
+        return f"a list, such as [{info.examples[0] if info.examples else 'one, two'}]"
     if kind is bool:
         return "true or false"
     if kind is int:
@@ -111,7 +111,8 @@ def describe_expected(info: FieldInfo) -> str:
     if kind is float:
         return "a number" + _range(info)
     longest = _bound(info, "max_length")
-    return "text in quotes, not empty" + (f", of at most {longest} characters" if longest else "")
+    text = "text in quotes" + (", not empty" if _bound(info, "min_length") else "")
+    return text + (f", of at most {longest} characters" if longest else "")
 
 
 def summarize(value: object) -> str:

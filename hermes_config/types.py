@@ -31,9 +31,15 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True)
 
 
-def env_named(name: str) -> dict[str, Any]:
-    """Return `json_schema_extra` for a key that this variable sets as well."""
-    return {"env": name}
+def setting(default: Any, description: str, *, env: str = "", example: str = "", **bounds: Any) -> Any:
+    """Declare a key of a section. `env` is a variable that sets it as well, `example` a value to suggest to users."""
+    return Field(
+        default,
+        description=description,
+        examples=[example] if example else None,
+        json_schema_extra={"env": env} if env else None,
+        **bounds,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pydantic import Field
-
 from hermes_config.secret_shapes import SecretShape
-from hermes_config.types import AccountNames, Section
+from hermes_config.types import AccountNames, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +37,11 @@ class PlatformSection(Section):
 class BotSettings(PlatformSection):
     """The settings of a platform on which bots sign in with tokens."""
 
-    enabled: bool = Field(True, description="Connect as soon as the tokens of a bot are set.")
-    accounts: AccountNames = Field(
-        (),
-        description="Names of additional bots; the tokens of `work` are in the variables that end in _WORK.",
-        examples=["work"],
+    enabled: bool = setting(True, "Connect as soon as the tokens of a bot are set.")
+    accounts: AccountNames = setting(
+        (), "Names of additional bots; the tokens of `work` are in the variables that end in _WORK.", example="work"
     )
-    streaming: bool = Field(True, description="Show answers while they are being written.")
+    streaming: bool = setting(True, "Show answers while they are being written.")
 
 
 def check_user_id(platform: str, pattern: str, how_to_find: str) -> Callable[[str], str]:

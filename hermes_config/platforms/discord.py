@@ -3,11 +3,11 @@
 import re
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, SecretStr
 
 from hermes_config.platforms.base import BotSettings, PlatformConfig, check_user_id
 from hermes_config.secret_shapes import SecretShape, is_varied
-from hermes_config.types import Secret, Section, ServerAddress, SplitList, env_named
+from hermes_config.types import Secret, Section, ServerAddress, SplitList, setting
 
 USER_ID = "[0-9]{1,32}"
 FIND_USER_ID = "turn on Developer Mode, then Copy User ID"
@@ -40,20 +40,20 @@ class DiscordSettings(BotSettings):
         ),
     )
 
-    api_url: ServerAddress = Field(
+    api_url: ServerAddress = setting(
         "https://discord.com/api/v10",
+        "The root of Discord's REST API.",
         min_length=1,
         max_length=2000,
-        description="The root of Discord's REST API.",
-        json_schema_extra=env_named("DISCORD_API_URL"),
+        env="DISCORD_API_URL",
     )
-    allowed_users: Annotated[tuple[UserId, ...], SplitList] = Field(
+    allowed_users: Annotated[tuple[UserId, ...], SplitList] = setting(
         (),
-        description="Ids of the people who may talk to the bot on Discord.",
-        examples=["123456789012345678"],
-        json_schema_extra=env_named("DISCORD_ALLOWED_USERS"),
+        "Ids of the people who may talk to the bot on Discord.",
+        example="123456789012345678",
+        env="DISCORD_ALLOWED_USERS",
     )
-    thread_per_conversation: bool = Field(False, description="Answer a mention in a channel in a new thread.")
+    thread_per_conversation: bool = setting(False, "Answer a mention in a channel in a new thread.")
 
 
 class DiscordSecrets(Section):

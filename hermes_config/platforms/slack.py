@@ -3,11 +3,11 @@
 import re
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, SecretStr
 
 from hermes_config.platforms.base import BotSettings, PlatformConfig, check_user_id
 from hermes_config.secret_shapes import SecretShape, is_varied_with_digit
-from hermes_config.types import Secret, Section, ServerAddress, SplitList, env_named
+from hermes_config.types import Secret, Section, ServerAddress, SplitList, setting
 
 USER_ID = "[UW](?=[A-Z]*[0-9])[A-Z0-9]{2,32}"
 FIND_USER_ID = "open the profile, then Copy member ID"
@@ -38,18 +38,11 @@ class SlackSettings(BotSettings):
         ),
     )
 
-    api_url: ServerAddress = Field(
-        "https://slack.com/api/",
-        min_length=1,
-        max_length=2000,
-        description="The root of Slack's Web API.",
-        json_schema_extra=env_named("SLACK_API_URL"),
+    api_url: ServerAddress = setting(
+        "https://slack.com/api/", "The root of Slack's Web API.", min_length=1, max_length=2000, env="SLACK_API_URL"
     )
-    allowed_users: Annotated[tuple[UserId, ...], SplitList] = Field(
-        (),
-        description="Ids of the people who may talk to the bot on Slack.",
-        examples=["U012AB3CD"],
-        json_schema_extra=env_named("SLACK_ALLOWED_USERS"),
+    allowed_users: Annotated[tuple[UserId, ...], SplitList] = setting(
+        (), "Ids of the people who may talk to the bot on Slack.", example="U012AB3CD", env="SLACK_ALLOWED_USERS"
     )
 
 

@@ -3,11 +3,11 @@
 import re
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, SecretStr
 
 from hermes_config.platforms.base import BotSettings, PlatformConfig, check_user_id
 from hermes_config.secret_shapes import SecretShape
-from hermes_config.types import Secret, Section, ServerAddress, SplitList, env_named
+from hermes_config.types import Secret, Section, ServerAddress, SplitList, setting
 
 USER_ID = "[0-9]{1,32}"
 FIND_USER_ID = "ask @userinfobot"
@@ -32,23 +32,20 @@ class TelegramSettings(BotSettings):
         ),
     )
 
-    api_url: ServerAddress = Field(
+    api_url: ServerAddress = setting(
         "https://api.telegram.org",
+        "The root of the Bot API server.",
         min_length=1,
         max_length=2000,
-        description="The root of the Bot API server.",
-        json_schema_extra=env_named("TELEGRAM_API_URL"),
+        env="TELEGRAM_API_URL",
     )
-    allowed_users: Annotated[tuple[UserId, ...], SplitList] = Field(
-        (),
-        description="Ids of the people who may talk to the bot on Telegram.",
-        examples=["123456789"],
-        json_schema_extra=env_named("TELEGRAM_ALLOWED_USERS"),
+    allowed_users: Annotated[tuple[UserId, ...], SplitList] = setting(
+        (), "Ids of the people who may talk to the bot on Telegram.", example="123456789", env="TELEGRAM_ALLOWED_USERS"
     )
-    poll_seconds: int = Field(25, ge=1, le=50, description="How long one poll waits for updates.")
-    sends_per_second: int = Field(30, ge=0, le=10_000, description="Messages per second to all chats; 0: no limit.")
-    chat_sends_per_minute: int = Field(60, ge=0, le=60_000, description="Messages per minute to a person; 0: no limit.")
-    group_sends_per_minute: int = Field(20, ge=0, le=10_000, description="Messages per minute to a group; 0: no limit.")
+    poll_seconds: int = setting(25, "How long one poll waits for updates.", ge=1, le=50)
+    sends_per_second: int = setting(30, "Messages per second to all chats; 0: no limit.", ge=0, le=10_000)
+    chat_sends_per_minute: int = setting(60, "Messages per minute to a person; 0: no limit.", ge=0, le=60_000)
+    group_sends_per_minute: int = setting(20, "Messages per minute to a group; 0: no limit.", ge=0, le=10_000)
 
 
 class TelegramSecrets(Section):

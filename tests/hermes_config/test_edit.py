@@ -228,7 +228,7 @@ def test_a_file_without_a_last_newline_is_fine(home: Home) -> None:
         ("gateway", "5", ["gateway is a section"]),
         ("_config_version", "9", ["no setting _config_version"]),
         ("access.allowed_users", "@felix", ["user name", "hermes config set access.allowed_users telegram:123456789"]),
-        ("access.allowed_users", "[telegram: 5]", ["a list of names"]),
+        ("access.allowed_users", "[telegram: 5]", ["a list, such as"]),
         ("OPENAI_API_KEY", "  ", ["No value given for OPENAI_API_KEY"]),
         ("OPENAI_API_KEY", "hush\nhush", ["line break"]),
         ("OPENAI_API_KEY", "hush\x1b[0m", ["control character"]),

@@ -45,8 +45,8 @@ FILES: list[tuple[str | bytes, list[str]]] = [
     ("access:\n  allowed_users: felix\n", ["'felix'", "user name"]),
     ("access:\n  owner_users: [telegram:felix, 5]\n", ["'telegram:felix'", "user name"]),
     ("access:\n  allowed_users: ['*']\n", ["access.allow_all_users"]),
-    ("access:\n  allowed_users:\n    - telegram: 5\n", ["access.allowed_users", "a list of names"]),
-    ("access:\n  allowed_users: [true]\n", ["access.allowed_users", "a list of names"]),
+    ("access:\n  allowed_users:\n    - telegram: 5\n", ["access.allowed_users", "a list, such as"]),
+    ("access:\n  allowed_users: [true]\n", ["access.allowed_users", "a list, such as"]),
     (
         "access:\n  alowed_users: [5]\n",
         ["line 2", "access.alowed_users", "did you mean access.allowed_users?", "guards"],
