@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # Tests at once: more than processors, since many wait for processes and clocks.
 WORKERS ?= 4
 
-.PHONY: run playground test test-all thorough lint check format bench mutants lock clean
+.PHONY: run playground test test-all thorough lint check format docs bench mutants lock clean
 
 run: $(VENV)/core.stamp
 	@exec $(BIN)/hermes gateway run
@@ -38,6 +38,10 @@ check: lint
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# References that are generated from the code; a test fails when they are out of date.
+docs: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.reference
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.bench $(ARGS)
