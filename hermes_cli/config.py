@@ -1,4 +1,4 @@
-"""`hermes config`: look at the settings, change one, check them all."""
+"""`hermes config`: show, change and check the settings."""
 
 from __future__ import annotations
 
@@ -30,43 +30,43 @@ def show(as_json: bool) -> None:
     """Print every setting, its value and where that came from."""
     from hermes_config.keys import catalogue
 
-    with _plain_errors():
-        loaded = _loaded(_home())
+    with _report_errors():
+        loaded = _load(_open_home())
     if as_json:
         values = {
             dotted: {
-                "value": _shown(key, loaded) if key.is_secret else _held(key, loaded),
+                "value": _format(key, loaded) if key.is_secret else _get_value(key, loaded),
                 "source": loaded.sources.get(dotted, "default"),
             }
             for dotted, key in catalogue().items()
         }
         click.echo(json.dumps({"settings": values, "warnings": loaded.warnings}, indent=2, ensure_ascii=False))
         return
-    shown = [key for key in catalogue().values() if not _is_unused(key, loaded)]
+    shown = [key for key in catalogue().values() if not _is_hidden(key, loaded)]
     for section, members in groupby(shown, key=lambda key: key.dotted.split(".")[0]):
         click.echo(click.style(section, bold=True))
         for key in members:
-            click.echo(f"  {key.dotted} = {_shown(key, loaded)}  ({loaded.sources.get(key.dotted, 'default')})")
+            click.echo(f"  {key.dotted} = {_format(key, loaded)}  ({loaded.sources.get(key.dotted, 'default')})")
     _warn(loaded.warnings)
 
 
 @config.command()
 @click.argument("key")
 def get(key: str) -> None:
-    """Print one setting, or a whole section as YAML; a secret only by its last characters."""
+    """Print one setting, or a section as YAML; of a secret only its last characters."""
     from hermes_config import environment, keys, secrets
 
-    with _plain_errors():
+    with _report_errors():
         token = secrets.find_of_account(key)
         found = keys.find(key)
         is_section = key in keys.sections()
         if found is None and token is None and not is_section:
             raise click.ClickException(keys.explain_unknown(key))
-        loaded = _loaded(_home())
+        loaded = _load(_open_home())
     if is_section:
         click.echo(_render_section(key, loaded), nl=False)
     elif found is not None:
-        click.echo(_shown(found, loaded))
+        click.echo(_format(found, loaded))
     elif token is not None:
         value = environment.lookup(token.env)
         click.echo(secrets.mask(value) if value else "not set")
@@ -79,7 +79,7 @@ def get(key: str) -> None:
 def set_(key: str, value: str | None) -> None:
     """Change one setting, or a secret by its variable's name.
 
-    Without VALUE a secret is asked for, so that it does not stay in the shell's history.
+    Without VALUE you are asked for a secret, so that it does not end up in the history of your shell.
     """
     from hermes_config import secrets
     from hermes_config.edit import set_value
@@ -89,49 +89,49 @@ def set_(key: str, value: str | None) -> None:
         if secrets.find(key) is None and token is None:
             raise click.UsageError(f"Give a value: hermes config set {key} VALUE")
         value = str(click.prompt(key, hide_input=True))
-    with _plain_errors():
-        home = _home()
-        click.echo(set_value(home, key, value, verify=lambda dotted, given: _verify_toolsets(home, dotted, given)))
+    with _report_errors():
+        home = _open_home()
+        click.echo(set_value(home, key, value, verify=lambda dotted, given: _verify(home, dotted, given)))
     if token is not None:
-        _say_what_it_waits_for(home, token)
-    _say_when_it_acts(home)
+        _hint_at_accounts(home, token)
+    _hint_at_restart(home)
 
 
 @config.command()
 @click.argument("key")
 def unset(key: str) -> None:
-    """Put a setting back to its default, or forget a secret; comments stay."""
+    """Restore the default of a setting, or remove a secret; comments stay."""
     from hermes_config.edit import unset_value
 
-    with _plain_errors():
-        home = _home()
+    with _report_errors():
+        home = _open_home()
         click.echo(unset_value(home, key))
-    _say_when_it_acts(home)
+    _hint_at_restart(home)
 
 
 @config.command()
 def path() -> None:
-    """Print where config.yaml is, or would be."""
+    """Print the path of config.yaml, whether or not it exists."""
     from hermes_config.places import Home
 
-    with _plain_errors():
+    with _report_errors():
         click.echo(str(Home.locate().config_file))
 
 
 @config.command()
 def check() -> None:
-    """Say what is wrong, what is fine and which secrets are set; exit 1 when something is wrong."""
+    """Check the files and the secrets; exit with 1 when something is wrong."""
     from hermes_config.accounts import account_tokens, missing_tokens
     from hermes_config.secrets import SECRETS
 
-    with _plain_errors():
-        home = _home()
-        loaded = _loaded(home)
-    problems = [*_toolset_problems(home, loaded), *missing_tokens(loaded.settings)]
-    mistakes = _secret_mistakes(loaded)
+    with _report_errors():
+        home = _open_home()
+        loaded = _load(home)
+    problems = [*_check_all_toolsets(home, loaded), *missing_tokens(loaded.settings)]
+    mistakes = _find_token_mistakes(loaded)
     for file in (home.config_file, home.env_file):
         if not file.exists():
-            click.echo(f"{file}: not there, which is fine")
+            click.echo(f"{file}: does not exist, which is fine")
         elif not any(str(file) in line for line in (*loaded.warnings, *problems, *mistakes)):
             click.echo(f"{file}: fine")
     _warn((*loaded.warnings, *mistakes))
@@ -148,29 +148,29 @@ def check() -> None:
         if not value:
             click.echo(f"    get it: {secret.where_to_get}")
     for variable, token in account_tokens(loaded.settings).items():
-        click.echo(f"  {variable}: {'set' if token else 'not set'}; signs in a further bot")
+        click.echo(f"  {variable}: {'set' if token else 'not set'}; signs in an additional bot")
     if problems:
         raise SystemExit(1)
 
 
-def _verify_toolsets(home: Home, dotted: str, value: tuple[str, ...]) -> None:
+def _verify(home: Home, dotted: str, value: tuple[str, ...]) -> None:
     from hermes_config.errors import ConfigError
 
-    if dotted in TOOLSET_KEYS and (problem := _toolset_problem(home, value)):
+    if dotted in TOOLSET_KEYS and (problem := _check_toolsets(home, value)):
         raise ConfigError(f"{dotted}: {problem} Nothing was changed.")
 
 
-def _toolset_problems(home: Home, loaded: Loaded) -> list[str]:
+def _check_all_toolsets(home: Home, loaded: Loaded) -> list[str]:
     agent = loaded.settings.agent
     given = dict(zip(TOOLSET_KEYS, (agent.enabled_toolsets, agent.disabled_toolsets), strict=True))
-    problems = {dotted: _toolset_problem(home, names) for dotted, names in given.items()}
-    return [f"{_place(home, loaded, dotted)}: {dotted}: {problem}" for dotted, problem in problems.items() if problem]
+    problems = {dotted: _check_toolsets(home, names) for dotted, names in given.items()}
+    return [f"{_locate(home, loaded, dotted)}: {dotted}: {problem}" for dotted, problem in problems.items() if problem]
 
 
-def _toolset_problem(home: Home, names: tuple[str, ...]) -> str:
+def _check_toolsets(home: Home, names: tuple[str, ...]) -> str:
     """Say which toolset does not exist; empty when all do.
 
-    The tools that the user dropped in are run only for a name that the built-in ones do not explain.
+    The user's own tools are loaded, and so run, only for a name that is not built in.
     """
     from gateway import logs
     from gateway.doctor.gather import known_secrets
@@ -181,7 +181,7 @@ def _toolset_problem(home: Home, names: tuple[str, ...]) -> str:
     try:
         check_names(names, registry)
     except ToolsetError:
-        # What those tools log must not show local variables, which structlog's default does.
+        # Without this, structlog would show local variables in what those tools log.
         logs.configure(level="error", style="auto", secrets=known_secrets().values())
         load_folder(home.root / "tools")
     try:
@@ -191,7 +191,7 @@ def _toolset_problem(home: Home, names: tuple[str, ...]) -> str:
     return ""
 
 
-def _secret_mistakes(loaded: Loaded) -> list[str]:
+def _find_token_mistakes(loaded: Loaded) -> list[str]:
     from hermes_config.accounts import account_tokens
     from hermes_config.secrets import SECRETS, find_of_account
 
@@ -205,33 +205,33 @@ def _secret_mistakes(loaded: Loaded) -> list[str]:
     return [*plain, *(mistake for one, token in further.items() if one and (mistake := one.describe_mistake(token)))]
 
 
-def _place(home: Home, loaded: Loaded, dotted: str) -> str:
-    """Where a value came from, a file by its full path."""
+def _locate(home: Home, loaded: Loaded, dotted: str) -> str:
+    """Return where a value came from, with the full path of a file."""
     source = loaded.sources.get(dotted, "default")
     return str(home.root / source) if source.startswith((home.config_file.name, home.env_file.name)) else source
 
 
-def _say_what_it_waits_for(home: Home, token: Secret) -> None:
+def _hint_at_accounts(home: Home, token: Secret) -> None:
     from hermes_config.accounts import is_named
     from hermes_config.errors import ConfigError
 
     try:
-        named = is_named(_loaded(home).settings, token.env)
-    except ConfigError:  # of another setting; `config check` tells it
+        named = is_named(_load(home).settings, token.env)
+    except ConfigError:  # about another setting; `config check` reports it
         return
     if not named:
         platform = token.enables[0]
-        click.echo(f"It counts once platforms.{platform}.accounts names that bot.")
+        click.echo(f"It takes effect once platforms.{platform}.accounts names that bot.")
 
 
-def _say_when_it_acts(home: Home) -> None:
+def _hint_at_restart(home: Home) -> None:
     from gateway.lock import read_state
 
     if read_state(home.lock_file) is not None:
-        click.echo("A gateway is running, and reads its settings when it starts: restart it for this to count.")
+        click.echo("A gateway is running; restart it to apply this.")
 
 
-def _home() -> Home:
+def _open_home() -> Home:
     from hermes_config.places import Home
 
     home = Home.locate()
@@ -239,23 +239,23 @@ def _home() -> Home:
     return home
 
 
-def _loaded(home: Home) -> Loaded:
+def _load(home: Home) -> Loaded:
     from hermes_config.load import load
 
     return load(home)
 
 
-def _held(key: Key, loaded: Loaded) -> object:
+def _get_value(key: Key, loaded: Loaded) -> object:
     value: object = loaded.settings
     for name in key.dotted.split("."):
         value = getattr(value, name)
     return value
 
 
-def _shown(key: Key, loaded: Loaded) -> str:
+def _format(key: Key, loaded: Loaded) -> str:
     from hermes_config import secrets
 
-    value = _held(key, loaded)
+    value = _get_value(key, loaded)
     secret = secrets.find(key.dotted) if key.is_secret else None
     if secret is None:
         return key.format(value)
@@ -265,11 +265,11 @@ def _shown(key: Key, loaded: Loaded) -> str:
     return secrets.mask(revealed) if secret.masked else revealed
 
 
-def _is_unused(key: Key, loaded: Loaded) -> bool:
+def _is_hidden(key: Key, loaded: Loaded) -> bool:
     from hermes_config import secrets
 
     secret = secrets.find(key.dotted) if key.is_secret else None
-    return secret is not None and secret.unused and _held(key, loaded) is None
+    return secret is not None and secret.unused and _get_value(key, loaded) is None
 
 
 def _render_section(name: str, loaded: Loaded) -> str:
@@ -281,13 +281,13 @@ def _render_section(name: str, loaded: Loaded) -> str:
 
     tree: dict[str, Any] = {}
     for key in catalogue().values():
-        if not key.dotted.startswith(f"{name}.") or _is_unused(key, loaded):
+        if not key.dotted.startswith(f"{name}.") or _is_hidden(key, loaded):
             continue
         *above, leaf = key.dotted.split(".")
         section = tree
         for part in above:
             section = section.setdefault(part, {})
-        value = _shown(key, loaded) if key.is_secret else _held(key, loaded)
+        value = _format(key, loaded) if key.is_secret else _get_value(key, loaded)
         section[leaf] = list(value) if isinstance(value, tuple) else value
     yaml = YAML()
     yaml.width = 10_000  # one line for each value
@@ -302,7 +302,7 @@ def _warn(warnings: Iterable[str]) -> None:
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
+def _report_errors() -> Iterator[None]:
     from hermes_config.errors import ConfigError
 
     try:

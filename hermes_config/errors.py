@@ -1,4 +1,4 @@
-"""What goes wrong with settings and places, worded for the person who must mend it.
+"""Errors about settings and the home, worded for the person who can fix them.
 
 ConfigError
 └── ForeignHome    the directory belongs to another program
@@ -6,8 +6,8 @@ ConfigError
 
 
 class ConfigError(Exception):
-    """Its text is the whole message: one problem a line, and never a secret."""
+    """A problem for the user. Its text is the whole message: one problem per line, never a secret."""
 
 
 class ForeignHome(ConfigError):
-    """Raised before anything in the directory was read deeper, changed or moved."""
+    """The home belongs to another program. Raised before anything in it is opened or changed."""

@@ -1,6 +1,6 @@
-"""Where everything of ours lives, and the check that the directory really is ours.
+"""The home directory of Hermes, and the check that it is not another program's.
 
-Never opens the database: opening another program's file with SQLite could already change it.
+Never opens the database: opening another program's file with SQLite could change it.
 """
 
 import os
@@ -18,7 +18,7 @@ APPLICATION_ID = 0x48524D53
 APPLICATION_ID_OFFSET = 68
 MARK = b"HERMES-GATEWAY"
 
-# A file of ours may leave siblings behind: SQLite's journals, an editor's swap file, a write cut short.
+# The stars stand for files that may be left behind: SQLite's journals, an editor's swap file, an interrupted write.
 KNOWN_ENTRIES = frozenset(
     {
         ".DS_Store",
@@ -53,9 +53,36 @@ KNOWN_ENTRIES = frozenset(
 )
 
 
+class _Entry:
+    """A file or folder in the home."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, home: "Home", owner: type["Home"]) -> Path:
+        return home.root / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
+    """The directory of one installation: settings, database, caches."""
+
     root: Path
+
+    config_file = _Entry("config.yaml")
+    env_file = _Entry(".env")
+    database = _Entry("state.db")
+    mark_file = _Entry("state.mark")  # lets a damaged database still be recognised as ours
+    backups = _Entry("backups")
+    lock_file = _Entry("gateway.lock")
+    socket = _Entry("hermes.sock")
+    image_cache = _Entry("image_cache")
+    audio_cache = _Entry("audio_cache")
+    document_cache = _Entry("document_cache")
+    workspaces = _Entry("workspaces")  # a folder for each person who works in a sandbox
+    private = _Entry("private")  # for each person long outputs and the /tmp of the sandbox
+    logs = _Entry("logs")
+    log_file = _Entry("logs/hermes.log")  # of commands at the terminal; the gateway logs to stderr
 
     @classmethod
     def locate(cls) -> "Home":
@@ -65,68 +92,8 @@ class Home:
         except RuntimeError as error:
             raise ConfigError(f"HERMES_HOME is {chosen!r}, and that user is unknown; give a full path.") from error
 
-    @property
-    def config_file(self) -> Path:
-        return self.root / "config.yaml"
-
-    @property
-    def env_file(self) -> Path:
-        return self.root / ".env"
-
-    @property
-    def database(self) -> Path:
-        return self.root / "state.db"
-
-    @property
-    def mark_file(self) -> Path:
-        """Written by the store beside its database, so that a damaged database is still known as ours."""
-        return self.root / "state.mark"
-
-    @property
-    def backups(self) -> Path:
-        return self.root / "backups"
-
-    @property
-    def lock_file(self) -> Path:
-        return self.root / "gateway.lock"
-
-    @property
-    def socket(self) -> Path:
-        return self.root / "hermes.sock"
-
-    @property
-    def image_cache(self) -> Path:
-        return self.root / "image_cache"
-
-    @property
-    def audio_cache(self) -> Path:
-        return self.root / "audio_cache"
-
-    @property
-    def document_cache(self) -> Path:
-        return self.root / "document_cache"
-
-    @property
-    def workspaces(self) -> Path:
-        """A folder for each person who works in a sandbox."""
-        return self.root / "workspaces"
-
-    @property
-    def private(self) -> Path:
-        """For each person what belongs to their commands: long outputs, a sandbox's /tmp."""
-        return self.root / "private"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
-    def log_file(self) -> Path:
-        """Log lines of commands at the terminal; the gateway's go to stderr, and so to the journal."""
-        return self.logs / "hermes.log"
-
     def prepare(self) -> None:
-        """Make the directory, readable by its owner alone; refuse, untouched, one that is not ours."""
+        """Create the directory, readable by its owner alone; raise ForeignHome, touching nothing, if it is not ours."""
         self.check_ours()
         try:
             make_private(self.root)
@@ -134,29 +101,31 @@ class Home:
         except OSError as error:
             raise ConfigError(
                 f"Cannot use {self.root} as the home of Hermes: {_reason(error)}. "
-                "Mend that, or choose another place with HERMES_HOME=…"
+                "Fix that, or choose another directory with HERMES_HOME=…"
             ) from error
 
     def check_ours(self) -> None:
-        """Raise ForeignHome for another program's directory, ConfigError for one we cannot look into."""
+        """Raise ForeignHome for another program's directory, ConfigError for one that cannot be read."""
         try:
             names = sorted(entry.name for entry in os.scandir(self.root))
             database_bytes = self.database.stat().st_size if self.database.exists() else 0
-            ours = not database_bytes or self._bears_our_mark()
+            ours = not database_bytes or self._has_our_mark()
         except FileNotFoundError:
             return
         except OSError as error:
             raise ConfigError(
-                f"Cannot look into {self.root}, the home of Hermes: {_reason(error)}. Nothing was touched. "
-                "Mend that, or choose another place with HERMES_HOME=…"
+                f"Cannot read {self.root}, the home of Hermes: {_reason(error)}. Nothing was changed. "
+                "Fix that, or choose another directory with HERMES_HOME=…"
             ) from error
         if not ours:
-            raise ForeignHome(_foreign(self.root, "a state.db that is not ours"))
+            raise ForeignHome(_describe_foreign(self.root, "a state.db that Hermes did not create"))
         strange = [name for name in names if not _is_known(name)]
         if strange and not database_bytes:
-            raise ForeignHome(_foreign(self.root, _some(strange)))
+            more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
+            found = f"{', '.join(strange[:3])}{more}, which Hermes did not create"
+            raise ForeignHome(_describe_foreign(self.root, found))
 
-    def _bears_our_mark(self) -> bool:
+    def _has_our_mark(self) -> bool:
         with self.database.open("rb") as file:
             header = file.read(APPLICATION_ID_OFFSET + 4)
         if header[APPLICATION_ID_OFFSET:] == APPLICATION_ID.to_bytes(4, "big"):
@@ -168,7 +137,7 @@ class Home:
 
 
 def make_private(folder: Path) -> None:
-    """Closed to others, and so are those above it that are made with it: `parents=True` would leave them open."""
+    """Create a folder and its missing parents, all closed to others; `parents=True` would leave the parents open."""
     missing = list(takewhile(lambda one: not one.exists(), (folder, *folder.parents)))
     for one in reversed(missing):
         one.mkdir(mode=0o700, exist_ok=True)
@@ -177,8 +146,8 @@ def make_private(folder: Path) -> None:
 def _close_to_others(root: Path) -> None:
     found = root.stat()
     if found.st_mode & stat.S_ISVTX:
-        # An empty /tmp passes every other check; closing it would break the whole machine.
-        raise ConfigError(f"{root} is a directory shared by many; choose one inside it with HERMES_HOME=…")
+        # An empty /tmp passes every other check; closing it would break the machine.
+        raise ConfigError(f"{root} is shared by several users; choose a directory inside it with HERMES_HOME=…")
     if stat.S_IMODE(found.st_mode) & 0o077 or stat.S_IMODE(found.st_mode) & 0o700 != 0o700:
         root.chmod(0o700)
 
@@ -187,15 +156,10 @@ def _is_known(name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in KNOWN_ENTRIES)
 
 
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more that we did not make" if len(names) > 3 else f"{shown}, not made by us"
-
-
-def _foreign(root: Path, found: str) -> str:
+def _describe_foreign(root: Path, found: str) -> str:
     return (
-        f"{root} belongs to another program: it holds {found}. Nothing in it was touched. "
-        "Give Hermes a home of its own: HERMES_HOME=~/.hermes-gateway hermes …"
+        f"{root} belongs to another program: it contains {found}. Nothing in it was changed. "
+        "Give Hermes its own home: HERMES_HOME=~/.hermes-gateway hermes …"
     )
 
 

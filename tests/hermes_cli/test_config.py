@@ -230,7 +230,7 @@ def test_path_answers_even_for_a_foreign_home(home: Home) -> None:
 def test_check_of_nothing_is_fine_and_makes_nothing(home: Home) -> None:
     result = run("check")
     assert result.exit_code == 0
-    assert "not there, which is fine" in result.stdout
+    assert "does not exist, which is fine" in result.stdout
     assert "TELEGRAM_BOT_TOKEN: not set" in result.stdout
     assert "enables telegram" in result.stdout
     for unused in ("FIRECRAWL", "PARALLEL", "BROWSERBASE", "FAL_KEY"):

@@ -63,7 +63,7 @@ def test_prepare_closes_a_home_that_others_could_read(home: Home) -> None:
 
 def test_prepare_never_closes_a_directory_shared_by_many(home: Home) -> None:
     home.root.chmod(0o1777)
-    with pytest.raises(ConfigError, match="shared by many"):
+    with pytest.raises(ConfigError, match="shared by several"):
         home.prepare()
     assert home.root.stat().st_mode & 0o7777 == 0o1777
 
@@ -101,7 +101,7 @@ def test_a_home_with_strange_entries_is_foreign(home: Home, names: list[str], sh
     home.root.chmod(0o755)
     with pytest.raises(ForeignHome) as caught:
         home.prepare()
-    for part in [str(home.root), *shown, "Nothing in it was touched", "HERMES_HOME=~/.hermes-gateway hermes"]:
+    for part in [str(home.root), *shown, "Nothing in it was changed", "HERMES_HOME=~/.hermes-gateway hermes"]:
         assert part in str(caught.value)
     assert home.root.stat().st_mode & 0o777 == 0o755
 
@@ -116,7 +116,7 @@ def test_a_database_with_our_id_is_ours_whatever_lies_beside_it(home: Home) -> N
 def test_a_database_of_another_program_is_foreign_and_untouched(home: Home, application_id: int) -> None:
     make_database(home.database, application_id)
     before = home.database.read_bytes()
-    with pytest.raises(ForeignHome, match=r"state\.db that is not ours"):
+    with pytest.raises(ForeignHome, match=r"state\.db that Hermes did not create"):
         home.prepare()
     assert home.database.read_bytes() == before
     assert [entry.name for entry in home.root.iterdir()] == ["state.db"]
