@@ -63,7 +63,11 @@ def _merge(given: list[Given], findings: Findings) -> tuple[Settings, dict[str, 
             _report(one, winner, wrong, findings)
         else:
             if one is winner and value is not None:
-                _plant(tree, one.key, value)
+                *path, leaf = one.key.split(".")
+                section = tree
+                for name in path:
+                    section = section.setdefault(name, {})
+                section[leaf] = value
     return Settings(**tree), {key: one.source for key, one in winners.items()}
 
 
@@ -74,13 +78,6 @@ def _report(one: Given, winner: Given, wrong: WrongValue, findings: Findings) ->
             findings.errors.append(line)
         else:
             findings.warnings.append(f"{line} It has no effect now: {winner.source} overrides it.")
-
-
-def _plant(tree: dict[str, Any], dotted: str, value: object) -> None:
-    *path, leaf = dotted.split(".")
-    for name in path:
-        tree = tree.setdefault(name, {})
-    tree[leaf] = value
 
 
 def _scrub(lines: Iterable[str], secrets: list[str]) -> Iterable[str]:
