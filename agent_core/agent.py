@@ -27,6 +27,7 @@ from agent_core.turn import run_turn
 from hermes_config.redaction import Redactor
 from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
+from tools.content import text_of
 from tools.loading import load_builtin
 from tools.toolsets import select
 
@@ -99,7 +100,9 @@ class AIAgent:
         System messages at its beginning are left out: `system`, or the prompt we build, takes their place.
         """
         tools = select(load_builtin(), self.enabled_toolsets, self.disabled_toolsets, has_workplace=True)
-        prompt = build_prompt(Layers(tools=tuple(tool.name for tool in tools))) if system is None else system
+        prompt = system
+        if prompt is None:
+            prompt = text_of(build_prompt(Layers(tools=tuple(tool.name for tool in tools))))
         asked = [user(messages)] if isinstance(messages, str) else list(messages)
         before = dropwhile(lambda message: message.role == "system", conversation_from_openai(history))
         said = conversation_from_openai([*before, *asked])

@@ -1,6 +1,6 @@
 """What was said: messages, tool calls and results, and the journal that keeps them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from tools.content import Part, Text, encodable, text_of
@@ -31,8 +31,8 @@ class Message:
         return text_of(self.parts)
 
 
-def system(text: str) -> Message:
-    return Message(role="system", parts=(Text(text=text),))
+def system(content: str | tuple[Part, ...]) -> Message:
+    return Message(role="system", parts=(Text(text=content),) if isinstance(content, str) else content)
 
 
 def user(text: str) -> Message:
@@ -44,8 +44,17 @@ def assistant(text: str = "", *, tool_calls: tuple[ToolCall, ...] = (), reasonin
     return Message(role="assistant", parts=parts, tool_calls=tool_calls, reasoning=reasoning)
 
 
-def tool_result(call: ToolCall, content: str | tuple[Part, ...], *, is_error: bool = False) -> Message:
-    parts = (Text(text=encodable(content)),) if isinstance(content, str) else content
+def tool_result(
+    call: ToolCall, content: str | tuple[Part, ...], *, origin: str = "", is_error: bool = False
+) -> Message:
+    """Return the result of a call; texts that name no origin get `origin`, else that of the called tool."""
+    origin = origin or f"tool:{call.name}"
+    if isinstance(content, str):
+        parts: tuple[Part, ...] = (Text(text=encodable(content), origin=origin),)
+    else:
+        parts = tuple(
+            replace(part, origin=origin) if isinstance(part, Text) and not part.origin else part for part in content
+        )
     return Message(role="tool", parts=parts, tool_call_id=call.id, tool_name=call.name, is_error=is_error)
 
 

@@ -6,7 +6,8 @@ Only what the operator wrote goes in. What came from others (topics, quotes, fil
 
 from dataclasses import dataclass
 
-from agent_core.provenance import PROJECT_TITLE
+from tools.content import Text
+from tools.provenance import PROJECT
 
 MAX_LAYER_CHARS = 20_000
 
@@ -39,7 +40,8 @@ class Layers:
     project: str = ""  # AGENTS.md of the working directory
 
 
-def build_prompt(layers: Layers) -> str:
+def build_prompt(layers: Layers) -> tuple[Text, ...]:
+    """Return the operator's part, and the project's own words apart from it, since they come from outside."""
     profile = [
         f"The user is called {layers.user_name}." if layers.user_name else "",
         f"Their time zone is {layers.user_timezone}." if layers.user_timezone else "",
@@ -52,9 +54,11 @@ def build_prompt(layers: Layers) -> str:
         _section("Memory", layers.memory),
         _section("Skills", layers.skills),
         _section("Platform", layers.platform_hint),
-        _section(PROJECT_TITLE, layers.project),
     )
-    return "\n\n".join(filter(None, sections))
+    own = Text(text="\n\n".join(filter(None, sections)))
+    if not (project := _section("Project (AGENTS.md)", layers.project)):
+        return (own,)
+    return Text(text=f"{own.text}\n"), Text(text=project, origin=PROJECT)
 
 
 def _section(title: str, text: str) -> str:

@@ -15,11 +15,11 @@ import structlog
 from agent_core.conversation import Journal, Message, ToolCall, tool_result
 from agent_core.events import Emit, ToolFinished, ToolStarted
 from agent_core.history import interrupted_by_restart
-from agent_core.provenance import hearing
+from agent_core.provenance import defer_provenance
 from tools.backends.base import BackendFailed
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
 from tools.content import Part, Text
-from tools.provenance import Provenance
+from tools.provenance import HERMES, UNKNOWN_TOOL, Provenance
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class Toolbox:
         `conversation` is what the model knew when it made them. A call that was `started` by an earlier process is
         not run again.
         """
-        heard = hearing(conversation, tuple(self.tools.values()))
+        heard = defer_provenance(conversation, tuple(self.tools.values()))
         own_slots = asyncio.Semaphore(self.max_runs)
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -99,7 +99,7 @@ class Toolbox:
         tool = self.tools[call.name]
 
         async def run() -> Message:
-            return tool_result(call, _content(await tool.run(call.arguments, context)))
+            return tool_result(call, _content(await tool.run(call.arguments, context)), origin=_origin(tool))
 
         return await self._contained(call, tool, run)
 
@@ -108,20 +108,21 @@ class Toolbox:
         try:
             return await work()
         except BadArguments as error:
-            return _failure(call, str(error), **_parameters(tool))
+            return _failure(call, str(error), _origin(tool), **_parameters(tool))
         except ToolFailed as error:
-            return _failure(call, str(error))
+            return _failure(call, str(error), _origin(tool))
         except asyncio.CancelledError:
             # Ours passes. One that the tool raised by itself would end this task silently, without a result.
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return _failure(call, f"{tool.name} gave up before it finished; its effect is unknown.")
+            return _failure(call, f"{tool.name} gave up before it finished; its effect is unknown.", _origin(tool))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # contained: one broken tool must end neither turn nor process
             # The frames only: the text of an exception may quote the arguments.
             frames = "".join(traceback.format_tb(error.__traceback__))
             log.error("tool_broke", tool=tool.name, error=type(error).__name__, frames=frames)
-            return _failure(call, f"{tool.name} broke: {type(error).__name__}: {error}"[:MAX_ERROR_CHARS])
+            words = f"{tool.name} broke: {type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
+            return _failure(call, words, _origin(tool))
 
     async def _capped(self, result: Message) -> Message:
         """One result must not fill the model's window: the middle of a long one is left out, and the text says so."""
@@ -131,7 +132,7 @@ class Toolbox:
             return result
         kept = await self._kept("\n".join(texts))
         parts = (
-            Text(text=_cut(part.text, self.max_result_chars * len(part.text) // total, kept))
+            replace(part, text=_cut(part.text, self.max_result_chars * len(part.text) // total, kept))
             if isinstance(part, Text)
             else part
             for part in result.parts
@@ -173,5 +174,10 @@ def _parameters(tool: Tool) -> dict[str, Any]:
     return {"parameters": list(tool.schema.get("properties", {})), "required": list(tool.schema.get("required", []))}
 
 
-def _failure(call: ToolCall, error: str, **hints: Any) -> Message:
-    return tool_result(call, json.dumps({"error": error, **hints}, ensure_ascii=False), is_error=True)
+def _origin(tool: Tool) -> str:
+    return f"tool:{tool.name}" if tool.brings == UNKNOWN_TOOL else tool.brings or HERMES
+
+
+def _failure(call: ToolCall, error: str, origin: str = "", **hints: Any) -> Message:
+    words = json.dumps({"error": error, **hints}, ensure_ascii=False)
+    return tool_result(call, words, origin=origin, is_error=True)

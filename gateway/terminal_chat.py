@@ -33,6 +33,7 @@ from tools.approval.gate import Gate, NobodyToAsk
 from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
 from tools.content import Text
+from tools.provenance import STDIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class LocalChat:
             return await self._obey(*command)
         news = tuple(self._news)
         self._news.clear()
-        attached = (Text(text=f"Standard input:\n{piped}", origin="standard input"),) if piped else ()
+        attached = (Text(text=f"Standard input:\n{piped}", origin=STDIN),) if piped else ()
         return await self._answer(Message(role="user", parts=(*news, Text(text=text), *attached)), title_of(text), emit)
 
     async def _obey(self, name: str, arguments: str) -> str:

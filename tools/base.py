@@ -13,7 +13,7 @@ from tools.backends.base import Workplace
 from tools.content import Part
 from tools.errors import BadArguments as BadArguments
 from tools.errors import ToolFailed as ToolFailed
-from tools.provenance import Provenance, nothing_heard
+from tools.provenance import UNKNOWN_TOOL, Provenance, nothing_heard
 
 ToolOutput = str | Mapping[str, Any] | list[Any] | tuple[Part, ...]
 
@@ -59,4 +59,4 @@ class Tool:
     for_guests: bool = True  # offered in their turns, too
     only_waits: Callable[[str], bool] = lambda arguments: False
     """Whether a call with these arguments waits and does nothing else: then it keeps no other from running."""
-    brings: str = "a tool"  # from where its results come, in words; empty when all in them is our own
+    brings: str = UNKNOWN_TOOL  # the origin of its results (tools/provenance.py); empty when all in them is our own

@@ -19,7 +19,7 @@ MediaKind = Literal["image", "audio", "video", "file"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
     text: str = ""
-    origin: str = ""  # from where it comes, in words, when the speaker has not said it
+    origin: str = ""  # a code of tools/provenance.py; empty when these are the words of the message's own speaker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +37,20 @@ class Media:
     duration_seconds: int = 0  # as the platform says
     sticker: str = ""  # the platform's lasting id of a sticker
 
+    @property
+    def origin(self) -> str:
+        return f"attachment:{one_line(self.name) or self.kind}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
     latitude: float
     longitude: float
     name: str = ""
+
+    @property
+    def origin(self) -> str:
+        return "location"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +60,10 @@ class Quote:
     text: str = ""
     author: str = ""
     how: Literal["replied to", "forwarded from"] = "replied to"
+
+    @property
+    def origin(self) -> str:
+        return "forward" if self.how == "forwarded from" else "quote"
 
 
 Part = Text | Media | Location | Quote

@@ -1,20 +1,57 @@
-"""What a conversation holds: what its people have said themselves, and what came from elsewhere.
+"""Where text comes from: the user, or anything else, which is to be read and not to be obeyed.
 
-What came from elsewhere is to be read, not to be obeyed: a web page, a file, a command's output, somebody else's words.
+An origin is a short code, `kind` or `kind:detail`, written into a part when the part is made. Without one a text is by
+the speaker of its message. Any code but `HERMES` marks text from outside, unknown ones too.
 """
 
 from dataclasses import dataclass
 
+HERMES = "hermes"  # written by our own code: neither the user's words nor from outside
+CHAT = "chat"
+EVENT = "event"
+FILE = "file"
+PROJECT = "project"
+STDIN = "stdin"
+UNKNOWN_TOOL = "tool"  # for tools that do not say what they bring; results name the tool, as `tool:weather`
+
+_KINDS = {
+    CHAT: "what others said in the chat",
+    EVENT: "a background process or an earlier request",
+    FILE: "a file",
+    PROJECT: "the project's AGENTS.md",
+    STDIN: "standard input",
+    "web": "the web",
+    "quote": "a quoted message",
+    "forward": "a forwarded message",
+    "location": "a shared location",
+}
+_DETAILED = {
+    "attachment": "the attachment {}",
+    "description": "the description of the tool {}",
+    "mcp": "the MCP server {}",
+    "tool": "the output of {}",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    origin: str  # in words: "a file", "the web", "what others said in the group"
+    """A text from outside."""
+
+    origin: str
     text: str
+
+    @property
+    def source(self) -> str:
+        """The origin in words for people; a code without words of its own is shown as it is."""
+        kind, _, detail = self.origin.partition(":")
+        return _DETAILED[kind].format(detail) if detail and kind in _DETAILED else _KINDS.get(self.origin, self.origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    own_words: str = ""
+    """The texts of a conversation, by who wrote them."""
+
+    own_words: str = ""  # of the people in it
     outside: tuple[Passage, ...] = ()
     written: tuple[str, ...] = ()  # files that its calls wrote to, by the paths that they named
 
@@ -23,5 +60,5 @@ _NOTHING = Provenance()
 
 
 def nothing_heard() -> Provenance:
-    """For calls without a conversation."""
+    """Return an empty provenance, for calls without a conversation."""
     return _NOTHING

@@ -18,6 +18,7 @@ import structlog
 from tools.approval.wrapper import About, asks_first, needs_approval
 from tools.arguments import checked_by_schema, from_signature
 from tools.base import Tool, ToolContext, ToolOutput
+from tools.provenance import UNKNOWN_TOOL
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -46,7 +47,7 @@ class Registry:
         unavailable: Callable[[], str] = lambda: "",
         requires_env: tuple[str, ...] = (),
         needs_workplace: bool = False,
-        brings: str = "a tool",
+        brings: str = UNKNOWN_TOOL,
         asks: str = "",
         about: About | None = None,
     ) -> Callable[[Function], Function]:
@@ -129,7 +130,7 @@ def build_tool(
     unavailable: Callable[[], str] = lambda: "",
     requires_env: tuple[str, ...] = (),
     needs_workplace: bool = False,
-    brings: str = "a tool",
+    brings: str = UNKNOWN_TOOL,
 ) -> Tool:
     """A tool from an async function with typed parameters, without signing it up."""
     named = name or function.__name__

@@ -18,6 +18,7 @@ from gateway.store.processes import WatchedProcess
 from tools.backends import supervised
 from tools.backends.base import BackendFailed
 from tools.content import Text
+from tools.provenance import EVENT
 
 _MAX_TOLD = 20  # at once: of the others, too, the agent can ask
 
@@ -32,7 +33,7 @@ class LocalProcesses:
 
         def unit(tx: Transaction) -> list[Text]:
             return [
-                Text(text=messages.for_agent(news, was_stopped=one.end_requested), origin="a background process")
+                Text(text=messages.for_agent(news, was_stopped=one.end_requested), origin=EVENT)
                 for one, news in over
                 if processes.mark_seen(tx, one.process.id, news.exit_code)
             ]

@@ -1,6 +1,6 @@
 """What a conversation is called in lists: the beginning of what was said first."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -9,6 +9,7 @@ from gateway.clock import new_session_id, now_ms
 from gateway.messages import SessionKey
 from gateway.policies.resets import NEVER, REASONS, Reason, Resets
 from gateway.store.db.connection import Row, Transaction
+from tools.content import Part, dump_parts, load_parts
 
 _LONGEST_CHARS = 60
 
@@ -207,16 +208,16 @@ def set_verbosity(tx: Transaction, session_id: str, mode: str) -> None:
     tx.execute("UPDATE sessions SET settings = json_set(settings, '$.verbosity', ?) WHERE id = ?", mode, session_id)
 
 
-def prompt(tx: Transaction, session_id: str) -> str | None:
-    """None when the session has none yet."""
+def prompt(tx: Transaction, session_id: str) -> tuple[Part, ...] | None:
+    """Return the system prompt of a session, None when it has none yet."""
     row = tx.one("SELECT prompt FROM sessions WHERE id = ?", session_id)
-    return row["prompt"] if row is not None else None
+    return load_parts(row["prompt"]) if row is not None and row["prompt"] is not None else None
 
 
-def fix_prompt(tx: Transaction, session_id: str, text: str) -> str:
-    """Keeps the text unless there is one already; gives the one that holds."""
-    tx.execute("UPDATE sessions SET prompt = ? WHERE id = ? AND prompt IS NULL", text, session_id)
-    return prompt(tx, session_id) or ""
+def fix_prompt(tx: Transaction, session_id: str, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Store the system prompt unless there is one already; return the stored one."""
+    tx.execute("UPDATE sessions SET prompt = ? WHERE id = ? AND prompt IS NULL", dump_parts(parts), session_id)
+    return prompt(tx, session_id) or ()
 
 
 def set_title(tx: Transaction, session_id: str, title: str) -> None:

@@ -12,6 +12,7 @@ from gateway.policies.resets import NEVER, Resets
 from gateway.store import inbox, sessions, trail
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.inbox import Accepted, speakers
+from tools.content import Part
 
 Outcome = Literal["answered", "failed", "stopped", "given_up", "superseded"]
 
@@ -61,7 +62,7 @@ class OpenedTurn:
     history: list[Message]
     started: frozenset[str]
     stop_requested: bool
-    prompt: str | None
+    prompt: tuple[Part, ...] | None  # None when the session has none yet
     verbosity: str = ""  # asked for in this conversation; empty when nobody has said
 
 

@@ -11,6 +11,7 @@ from agent_core.prompt import MAX_LAYER_CHARS, Layers, build_prompt
 from gateway.store import sessions
 from gateway.store.db.database import Database
 from tools.base import Tool
+from tools.content import Part
 
 log = structlog.get_logger()
 
@@ -24,12 +25,14 @@ class Prompts:
     user_name: str = ""
     user_timezone: str = ""
 
-    async def fix(self, session_id: str, account: str, tools: Sequence[Tool], *, with_owner: bool = True) -> str:
-        """For a session that has none yet. The profile in the settings is the owner's, and nobody else's."""
+    async def fix(
+        self, session_id: str, account: str, tools: Sequence[Tool], *, with_owner: bool = True
+    ) -> tuple[Part, ...]:
+        """Build and store the prompt of a session. The profile in the settings goes only to the owner's sessions."""
         built = await asyncio.to_thread(self._build, account, tools, with_owner)
         return await self.db.write_when_possible(lambda tx: sessions.fix_prompt(tx, session_id, built))
 
-    def _build(self, account: str, tools: Sequence[Tool], with_owner: bool) -> str:
+    def _build(self, account: str, tools: Sequence[Tool], with_owner: bool) -> tuple[Part, ...]:
         return build_prompt(
             Layers(
                 personality=_text(self.soul),

@@ -1,6 +1,7 @@
 """The prompt: fixed order, nothing empty, nothing endless."""
 
 from agent_core.prompt import CORE, MAX_LAYER_CHARS, Layers, build_prompt
+from tools.content import Text, text_of
 
 FULL = Layers(
     personality="Speak like a ship's captain.",
@@ -15,7 +16,7 @@ FULL = Layers(
 
 
 def test_the_layers_come_in_the_order_that_caches_expect() -> None:
-    prompt = build_prompt(FULL)
+    prompt = text_of(build_prompt(FULL))
     words = [CORE, "captain", "clock, todo", "Felix", "Likes tea", "brewing", "Markdown", "Use tabs"]
     places = [prompt.index(word) for word in words]
     assert places == sorted(places)
@@ -26,10 +27,16 @@ def test_the_same_layers_give_the_same_bytes() -> None:
 
 
 def test_empty_layers_leave_no_trace() -> None:
-    assert build_prompt(Layers()) == CORE
+    assert build_prompt(Layers()) == (Text(text=CORE),)
 
 
 def test_an_endless_file_is_cut_and_says_so() -> None:
-    prompt = build_prompt(Layers(project="x" * 1_000_000))
+    prompt = text_of(build_prompt(Layers(project="x" * 1_000_000)))
     assert len(prompt) < MAX_LAYER_CHARS + 2_000
     assert prompt.endswith("characters]")
+
+
+def test_the_projects_words_are_a_part_of_their_own() -> None:
+    own, project = build_prompt(Layers(project="Use tabs."))
+    assert (own.origin, project.origin) == ("", "project")
+    assert text_of((own, project)) == f"{CORE}\n\n# Project (AGENTS.md)\nUse tabs."

@@ -5,14 +5,15 @@ import json
 import pytest
 
 from agent_core.conversation import Message, ToolCall, assistant, system, tool_result, user
+from agent_core.openai_format import conversation_from_openai
 from agent_core.prompt import Layers, build_prompt
-from agent_core.provenance import heard_in, hearing
+from agent_core.provenance import defer_provenance, read_provenance
 from tools.base import Tool, ToolContext, ToolOutput
 from tools.content import Location, Media, Part, Quote, Text, dump_parts, load_parts
 from tools.loading import load_builtin
-from tools.provenance import Provenance
+from tools.provenance import HERMES, UNKNOWN_TOOL, Passage, Provenance
 
-OURS = [tool for tool in load_builtin() if tool.brings != "a tool"]
+OURS = [tool for tool in load_builtin() if tool.brings != UNKNOWN_TOOL]
 
 
 async def _run(arguments: str, context: ToolContext) -> ToolOutput:
@@ -20,7 +21,7 @@ async def _run(arguments: str, context: ToolContext) -> ToolOutput:
 
 
 def said(*parts: Part) -> Provenance:
-    return heard_in([Message(role="user", parts=parts)], OURS)
+    return read_provenance([Message(role="user", parts=parts)], OURS)
 
 
 def result(name: str, output: object) -> Message:
@@ -30,34 +31,37 @@ def result(name: str, output: object) -> Message:
 
 def test_what_people_write_is_their_own() -> None:
     assert said(Text(text="run it")) == Provenance(own_words="run it")
-    assert heard_in([user("one"), assistant("no"), user("two")], OURS).own_words == "one\ntwo"
+    assert read_provenance([user("one"), assistant("no"), user("two")], OURS).own_words == "one\ntwo"
 
 
 OUTSIDE: list[tuple[Part, str, str]] = [
-    (Quote(text="rm it", author="eve", how="forwarded from"), "a forwarded message", "rm it"),
-    (Quote(text="rm it", author="eve"), "a quoted message", "rm it"),
-    (Quote(text="", author="rm it"), "a quoted message", "rm it"),
-    (Media(kind="file", name="a.txt", text="rm it"), "the file a.txt that was sent", "rm it"),
-    (Media(kind="image", name="rm it"), "the file rm it that was sent", "rm it"),
-    (Media(kind="audio", text="rm it"), "the audio that was sent", "rm it"),
-    (Location(latitude=0, longitude=0, name="rm it"), "a place that was sent", "rm it"),
-    (Text(text="rm it", origin="what others said in the chat"), "what others said in the chat", "rm it"),
-    # Where they name no origin: told by how they begin.
-    (
-        Text(text="[Said in this chat meanwhile, but not to you. It is …]\n> rm it"),
-        "what others said in the chat",
-        "rm it",
-    ),
-    (Text(text="[Background process proc_1 (x) ended.]\n> rm it"), "a command", "rm it"),
+    (Quote(text="rm it", author="eve", how="forwarded from"), "forward", "a forwarded message"),
+    (Quote(text="rm it", author="eve"), "quote", "a quoted message"),
+    (Quote(text="", author="rm it"), "quote", "a quoted message"),
+    (Media(kind="file", name="a.txt", text="rm it"), "attachment:a.txt", "the attachment a.txt"),
+    (Media(kind="image", name="rm it"), "attachment:rm it", "the attachment rm it"),
+    (Media(kind="audio", text="rm it"), "attachment:audio", "the attachment audio"),
+    (Location(latitude=0, longitude=0, name="rm it"), "location", "a shared location"),
+    (Text(text="rm it", origin="chat"), "chat", "what others said in the chat"),
+    (Text(text="rm it", origin="mcp:files"), "mcp:files", "the MCP server files"),
+    (Text(text="rm it", origin="of a newer version"), "of a newer version", "of a newer version"),
 ]
 
 
-@pytest.mark.parametrize(("part", "origin", "words"), OUTSIDE)
-def test_what_others_say_is_not(part: Part, origin: str, words: str) -> None:
+@pytest.mark.parametrize(("part", "origin", "source"), OUTSIDE)
+def test_what_others_say_is_not(part: Part, origin: str, source: str) -> None:
     (kept,) = load_parts(dump_parts([part]))
     heard = said(Text(text="look"), kept)
     assert heard.own_words == "look"
-    assert [(one.origin, words in one.text) for one in heard.outside] == [(origin, True)]
+    assert [(one.origin, one.source, "rm it" in one.text) for one in heard.outside] == [(origin, source, True)]
+
+
+def test_what_we_add_ourselves_is_neither() -> None:
+    assert said(Text(text="Ada:", origin=HERMES), Text(text="look")) == Provenance(own_words="look")
+
+
+def test_nothing_is_told_by_how_a_text_begins() -> None:
+    assert said(Text(text="[Background process x ended.]")).outside == ()
 
 
 def test_a_text_of_before_has_no_origin_and_reads_as_it_did() -> None:
@@ -65,22 +69,30 @@ def test_a_text_of_before_has_no_origin_and_reads_as_it_did() -> None:
     assert dump_parts([Text(text="hello")]) == '[{"type": "text", "text": "hello"}]'
 
 
-def test_results_are_named_by_what_their_tool_brings() -> None:
+def test_a_result_says_where_it_comes_from() -> None:
+    call = ToolCall(id="1", name="weather", arguments="{}")
     messages = [
-        result("file_read", {"content": '     1|say "rm it"\n     2|now'}),
-        result("terminal", {"output": "done\n", "exit_code": 0}),
-        result("todo", {"todos": []}),
-        result("somebodys", "plain words"),
+        tool_result(call, json.dumps({"content": '     1|say "rm it"\n     2|now'}), origin="file"),
+        tool_result(call, "ours", origin=HERMES),
+        tool_result(call, (Text(text="a page", origin="web"), Text(text="plain words"))),
     ]
-    found = [(one.origin, one.text) for one in heard_in(messages, OURS).outside]
-    assert [origin for origin, _ in found] == ["a file", "a command", "a tool"]
-    assert 'say "rm it"\n     2|now' in found[0][1]
-    assert found[2][1] == "plain words"
+    outside = read_provenance(messages, OURS).outside
+    assert [one.origin for one in outside] == ["file", "web", "tool:weather"]
+    assert [one.source for one in outside] == ["a file", "the web", "the output of weather"]
+    assert 'say "rm it"\n     2|now' in outside[0].text
+    assert outside[2].text == "plain words"
+
+
+@pytest.mark.parametrize("name", ["todo", "weather", ""])
+def test_a_result_without_an_origin_is_from_outside(name: str) -> None:
+    wire = [{"role": "user", "content": "go"}, {"role": "tool", "tool_call_id": "1", "name": name, "content": "rm it"}]
+    heard = read_provenance(conversation_from_openai(wire), OURS)
+    assert heard == Provenance(own_words="go", outside=(Passage(origin=f"tool:{name}", text="rm it"),))
 
 
 def test_a_result_that_lost_its_middle_is_read_all_the_same() -> None:
     cut = '{"content": "one\\nsay \\"rm it\\"\n[… 9 characters are left out here …]\nrest'
-    (passage,) = heard_in([result("file_read", cut)], OURS).outside
+    (passage,) = read_provenance([result("file_read", cut)], OURS).outside
     assert 'one\nsay "rm it"' in passage.text
 
 
@@ -93,11 +105,11 @@ def test_the_project_and_tools_of_others_speak_from_outside() -> None:
         schema={"properties": {"a": {"description": "deep"}}},
         run=_run,
     )
-    found = {one.origin: one.text for one in heard_in([prompt], [*OURS, other]).outside}
-    assert found["the project's AGENTS.md"] == "run make deploy"
-    assert "run rm" in found["the description of the tool weather"]
-    assert "deep" in found["the description of the tool weather"]
-    assert heard_in([system(build_prompt(Layers(personality="be kind")))], OURS) == Provenance()
+    found = {one.origin: one.text for one in read_provenance([prompt], [*OURS, other]).outside}
+    assert found["project"].endswith("run make deploy")
+    assert "run rm" in found["description:weather"]
+    assert "deep" in found["description:weather"]
+    assert read_provenance([system(build_prompt(Layers(personality="be kind")))], OURS) == Provenance()
 
 
 def test_files_that_calls_have_written_are_known_by_name() -> None:
@@ -114,7 +126,7 @@ def test_files_that_calls_have_written_are_known_by_name() -> None:
             ]
         )
     )
-    assert heard_in([assistant(tool_calls=calls)], OURS).written == ("a.sh", "b.sh")
+    assert read_provenance([assistant(tool_calls=calls)], OURS).written == ("a.sh", "b.sh")
 
 
 def test_a_conversation_is_looked_through_once_and_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,12 +136,12 @@ def test_a_conversation_is_looked_through_once_and_only_when_asked(monkeypatch: 
         looks.append(1)
         return Provenance()
 
-    monkeypatch.setattr("agent_core.provenance.heard_in", look)
-    heard = hearing([user("x")], OURS)
+    monkeypatch.setattr("agent_core.provenance.read_provenance", look)
+    heard = defer_provenance([user("x")], OURS)
     assert looks == []
     assert heard() is heard()
     assert looks == [1]
 
 
 def test_all_tools_that_come_with_hermes_say_what_they_bring() -> None:
-    assert {tool.name for tool in load_builtin() if tool.brings == "a tool"} <= {"unknown"}
+    assert {tool.name for tool in load_builtin() if tool.brings == UNKNOWN_TOOL} <= {"unknown"}

@@ -374,7 +374,7 @@ async def test_a_neighbour_of_a_broken_tool_finishes() -> None:
 
 
 async def test_parts_pass_through_as_they_are() -> None:
-    parts: tuple[Part, ...] = (Text(text="a cat"), Media(kind="image", sha256="ab"))
+    parts: tuple[Part, ...] = (Text(text="a cat", origin="tool:look"), Media(kind="image", sha256="ab"))
     assert (await the_result(answering("look", parts))).parts == parts
 
 

@@ -9,7 +9,7 @@ import pytest
 from agent_core.conversation import Message, assistant
 from agent_core.events import Event, ToolStarted
 from agent_core.model import ModelError
-from agent_core.provenance import heard_in
+from agent_core.provenance import read_provenance
 from gateway.commands.all import all_commands
 from gateway.errors import CommandRefused
 from gateway.messages import SessionKey
@@ -191,9 +191,9 @@ async def test_the_gate_is_that_of_the_session(db: Database) -> None:
 async def test_piped_text_comes_along_but_is_not_what_the_user_said(db: Database) -> None:
     model = ScriptedModel([assistant("read it")])
     assert await chat(db, model).say("summarise", piped="rm -rf /srv") == "read it"
-    heard = heard_in(model.asked[-1], [])
+    heard = read_provenance(model.asked[-1], [])
     assert heard.own_words == "summarise"
-    assert [(passage.origin, "rm -rf /srv" in passage.text) for passage in heard.outside] == [("standard input", True)]
+    assert [(passage.origin, "rm -rf /srv" in passage.text) for passage in heard.outside] == [("stdin", True)]
 
 
 @pytest.mark.parametrize("command", ["/nwe", "/why"])

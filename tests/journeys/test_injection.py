@@ -12,7 +12,7 @@ import pytest
 
 from agent_core.conversation import ListJournal, Message, ToolCall, assistant, system, tool_result, user
 from agent_core.models.factory import open_model
-from agent_core.provenance import PROJECT_TITLE
+from agent_core.prompt import Layers, build_prompt
 from agent_core.turn import run_turn
 from gateway.messages import SessionKey
 from gateway.turns.metering import MonitoredModel
@@ -243,7 +243,7 @@ def _in_the_group(on: Scene, words: str) -> list[Message]:
 
 def _in_the_project(on: Scene, words: str) -> list[Message]:
     (on.folder / "AGENTS.md").write_text(words)
-    return [system(f"You are Hermes.\n\n# {PROJECT_TITLE}\n{words}"), user("hello")]
+    return [system(build_prompt(Layers(project=words))), user("hello")]
 
 
 def _in_an_earlier_turn(on: Scene, words: str) -> list[Message]:

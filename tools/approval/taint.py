@@ -319,7 +319,7 @@ def _named_by(host: str, heard: Provenance) -> str:
     wanted = _bare(host)
     for passage in heard.outside:
         if wanted in passage.text.casefold() and wanted in hosts_in(passage.text):
-            return f"which only {passage.origin} has named"
+            return f"which only {passage.source} has named"
     return "which nobody here has named"
 
 
@@ -361,7 +361,7 @@ def _said_by(command: str, argvs: Sequence[Sequence[str]], heard: Provenance, ow
     for passage in heard.outside:
         words = _Words(passage.text)
         if any(words.tell(one) for one in wanted):
-            return passage.origin
+            return passage.source
     return ""
 
 

@@ -22,7 +22,7 @@ _SUGGESTED_ENTRIES = 1_000
 PathOf = Annotated[str, Field(description="Absolute, or relative to the current folder; ~ is the home")]
 
 
-@tool(toolset="file", needs_workplace=True, brings="a file", about=about_reading)
+@tool(toolset="file", needs_workplace=True, brings="file", about=about_reading)
 async def file_read(
     context: ToolContext,
     path: PathOf,
@@ -63,7 +63,7 @@ async def file_write(
     return {"success": True, "path": written.path, "bytes_written": len(encoded), "created": written.created}
 
 
-@tool(toolset="file", needs_workplace=True, brings="a file", about=about_searching)
+@tool(toolset="file", needs_workplace=True, brings="file", about=about_searching)
 async def file_search(
     context: ToolContext,
     pattern: Annotated[
@@ -88,7 +88,7 @@ async def file_search(
     return result
 
 
-@tool(toolset="file", needs_workplace=True, brings="a file", about=about_writing)
+@tool(toolset="file", needs_workplace=True, brings="file", about=about_writing)
 async def file_patch(
     context: ToolContext,
     path: PathOf,

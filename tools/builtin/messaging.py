@@ -116,7 +116,7 @@ def _question(target: Target, text: str, heard: Provenance) -> Question:
 
 
 def _after_reading(heard: Provenance) -> tuple[str, ...]:
-    origins = list(dict.fromkeys(passage.origin for passage in heard.outside))
+    origins = list(dict.fromkeys(passage.source for passage in heard.outside))
     if not origins:
         return ()
     more = " and more" if len(origins) > _ORIGINS_NAMED else ""

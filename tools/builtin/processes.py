@@ -93,7 +93,7 @@ def process_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
                 typed.sent(found.id, context.call_id)
                 return told
 
-    built = build_tool(process, toolset="terminal", needs_workplace=True, brings="a command")
+    built = build_tool(process, toolset="terminal", needs_workplace=True, brings="tool:process")
     asking = needs_approval(built, about_process(rules, book, typed))
     return replace(asking, run=_one_after_the_other(asking, typed), only_waits=lambda said: _action(said)[0] == "wait")
 

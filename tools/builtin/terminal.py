@@ -78,7 +78,7 @@ def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
             return told | ({"note": note} if note else {})
         return await _waited_for(asked, place, rules, timeout, may_move=not workdir)
 
-    built = build_tool(terminal, toolset="terminal", needs_workplace=True, brings="a command")
+    built = build_tool(terminal, toolset="terminal", needs_workplace=True, brings="tool:terminal")
     return needs_approval(built, about_terminal(rules))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_core.conversation import Message, assistant
-from agent_core.provenance import heard_in
+from agent_core.provenance import read_provenance
 from gateway.store import processes
 from gateway.store.db.database import Database
 from gateway.store.processes import AT_TERMINAL, StoredProcesses
@@ -83,7 +83,7 @@ async def test_the_agent_hears_with_the_next_message_what_has_ended_once(termina
     said = terminal.model.asked[-1][-1]
     assert "ended with exit code 3" in said.text
     assert said.text.endswith("and?")
-    assert "evil words" not in heard_in([said], ()).own_words
+    assert "evil words" not in read_provenance([said], ()).own_words
     await talk.say("and now?")
     assert terminal.model.asked[-1][-1].text == "and now?"
     assert (await rows(terminal.db, "SELECT title FROM sessions")) == [("start it",)]

@@ -233,7 +233,7 @@ async def test_their_words_in_the_mouths_of_others_go_too(db: Database, files: M
     )
     assert load_parts(row["parts"]) == (
         Text(text="[erased]"),
-        Text(text="Bob:"),
+        Text(text="Bob:", origin="hermes"),
         Quote(text="[erased]"),
         Text(text="what does Ann mean?"),
     )

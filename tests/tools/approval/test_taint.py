@@ -128,7 +128,7 @@ HOSTILE = {
 
 
 def heard(text: str = README, own: str = OWN) -> Provenance:
-    return Provenance(own_words=own, outside=(Passage(origin="a file", text=text),))
+    return Provenance(own_words=own, outside=(Passage(origin="file", text=text),))
 
 
 def setting(*, has_network: bool = True) -> Setting:

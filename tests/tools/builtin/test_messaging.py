@@ -88,13 +88,13 @@ async def test_without_a_yes_nothing_is_sent() -> None:
 
 
 async def test_what_was_heard_from_outside_is_named_once_each_and_bounded() -> None:
-    outside = tuple(Passage(origin=one, text="x") for one in ("a file", "a file", "the web", "a command", "a tool"))
+    outside = tuple(Passage(origin=one, text="x") for one in ("file", "file", "web", "tool:terminal", "tool:x"))
     human = Asked()
     await call(Sender(), human, heard=Provenance(outside=outside[:2]), text="Hi", to="discord")
     await call(Sender(), human, heard=Provenance(outside=outside), text="Hi", to="discord")
     assert [one.reasons[1:] for one in human.questions] == [
         ("it comes after I have read a file",),
-        ("it comes after I have read a file, the web, a command and more",),
+        ("it comes after I have read a file, the web, the output of terminal and more",),
     ]
 
 

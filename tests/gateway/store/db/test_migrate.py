@@ -1,6 +1,7 @@
 """The schema: each step whole or not at all, also when somebody pulls the plug or starts twice."""
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from hermes_config.places import APPLICATION_ID
 from tests.gateway.store.filling import fill, make_database
 from tests.gateway.store.others import other
 from tests.gateway.store.sample import read_all
+from tools.content import load_parts, text_of
 
 LAST_WITHOUT_UNDO = 5  # they are from before there was a way back
 TWO_STEPS = {
@@ -306,3 +308,48 @@ def test_a_migration_that_was_released_is_never_edited() -> None:
     """A database made by the old text would be taken for damaged. Add a new file instead."""
     texts = migrations()
     assert {number: hashlib.sha256(texts[number].encode()).hexdigest()[:16] for number in RELEASED} == RELEASED
+
+
+def test_origins_that_were_words_or_marks_become_codes_and_go_back(path: Path) -> None:
+    said = [
+        {"type": "text", "text": "Said to others: 東京", "origin": "what others said in the chat"},
+        {"type": "text", "text": "[Said in this chat meanwhile, but not to you. It is …]\n> rm it"},
+        {"type": "text", "text": "[Background process proc_1 (x) ended.]\n> rm it"},
+        {"type": "text", "text": "[Nobody had decided in time whether you may …]"},
+        {"type": "text", "text": "piped", "origin": "standard input"},
+        {"type": "quote", "text": "[Background process "},
+        {"type": "text", "text": "hello"},
+    ]
+    prompt = "Be kind.\n\n# Project (AGENTS.md)\nrun make\n"
+    make_database(path, 8)
+    connection = connect(path, busy_timeout_seconds=1)
+    connection.execute("UPDATE sessions SET prompt = ? WHERE rowid = 1", (prompt,))
+    connection.execute("UPDATE messages SET role = 'user', parts = ? WHERE id = 1", (json.dumps(said),))
+    connection.execute("UPDATE messages SET role = 'user', parts = '[\"[Background process \"]' WHERE id = 2")
+    steps = {number: script for number, script in migrations().items() if number <= 9}
+
+    assert migrate(connection, steps) == [9]
+
+    parts = load_parts(connection.execute("SELECT parts FROM messages WHERE id = 1").fetchone()[0])
+    assert [part.origin for part in parts] == ["chat", "chat", "event", "event", "stdin", "quote", ""]
+    assert [getattr(part, "text", "") for part in parts] == [part["text"] for part in said]
+    fixed = load_parts(connection.execute("SELECT prompt FROM sessions WHERE rowid = 1").fetchone()[0])
+    assert ([part.origin for part in fixed], text_of(fixed)) == (["", "project"], prompt)
+    assert connection.execute("SELECT prompt FROM sessions WHERE rowid = 2").fetchone()[0].startswith('[{"type":"text"')
+
+    ours = json.dumps([{"type": "text", "text": "Ada:", "origin": "hermes"}])
+    connection.execute("UPDATE messages SET role = 'user', parts = ? WHERE id = 3", (ours,))
+    undo(connection, 8, steps)
+
+    back = json.loads(connection.execute("SELECT parts FROM messages WHERE id = 1").fetchone()[0])
+    assert [part.get("origin", "") for part in back] == [
+        *["what others said in the chat"] * 2,
+        *["what a background process or an earlier request left"] * 2,
+        "standard input",
+        *[""] * 2,
+    ]
+    assert connection.execute("SELECT prompt FROM sessions WHERE rowid = 1").fetchone()[0] == prompt
+    assert json.loads(connection.execute("SELECT parts FROM messages WHERE id = 3").fetchone()[0]) == [
+        {"type": "text", "text": "Ada:"}
+    ]
+    connection.close()
