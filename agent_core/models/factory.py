@@ -10,8 +10,7 @@ from importlib import import_module
 
 from agent_core.conversation import Message
 from agent_core.events import Emit
-from agent_core.model import LoadMedia, Model
-from agent_core.model_errors import NoEndpoint
+from agent_core.model import LoadMedia, Model, NoEndpoint
 from agent_core.models.demo import DemoModel
 from agent_core.models.fallback import FallbackModel
 from agent_core.models.providers import Endpoint, choose

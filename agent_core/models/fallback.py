@@ -7,8 +7,7 @@ import structlog
 
 from agent_core.conversation import Message
 from agent_core.events import Emit, RestartableEmit
-from agent_core.model import Model
-from agent_core.model_errors import KeyRefused, ModelUnknown, NoCredit, NoEndpoint, ProviderError
+from agent_core.model import KeyRefused, Model, ModelUnknown, NoCredit, NoEndpoint, ProviderError
 from tools.base import Tool
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -20,7 +19,7 @@ class FallbackModel:
     The next model is asked when one is overloaded, unreachable, out of credit or answers nonsense, and also
     when its key is missing or refused or its name unknown: a chain is there so that people get answers while the
     operator sleeps, so those are logged as errors. A conversation that is too long, filtered content and a
-    request that is called wrong are raised at once (see `model_errors` for why).
+    request that is called wrong are raised at once (`agent_core.model` says why).
 
     A failed model rests for `cooldown_seconds`, or as long as it asked for, and is then preferred again.
     Resting models are asked last rather than not at all. When all fail, the error is that of the first

@@ -25,8 +25,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from agent_core.conversation import Message
 from agent_core.events import Emit, RestartableEmit
-from agent_core.model import LoadMedia
-from agent_core.model_errors import OutOfRoom, ProviderError
+from agent_core.model import LoadMedia, OutOfRoom, ProviderError
 from agent_core.models import openai_errors as words
 from agent_core.models.openai_request import build_request, encode, images_to_show, provider_data
 from agent_core.models.openai_stream import Assembly, ErrorInStream, EventReader, EventTooLarge

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agent_core.model_errors import (
+from agent_core.model import (
     BrokenAnswer,
     ContextTooLong,
     Filtered,

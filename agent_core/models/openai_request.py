@@ -6,10 +6,9 @@ from itertools import islice
 from typing import Any
 
 from agent_core.conversation import Message
-from agent_core.history import arrange
+from agent_core.history import arrange, repair
 from agent_core.models.providers import Endpoint
 from agent_core.openai_format import message_to_openai, tool_to_openai
-from agent_core.repair import repair
 from tools.base import Tool
 from tools.content import Media, Part, Text, describe
 

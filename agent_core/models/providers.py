@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
-from agent_core.model_errors import NoEndpoint
+from agent_core.model import NoEndpoint
 from hermes_config.settings import Settings
 
 ReasoningSpelling = Literal["", "reasoning_content", "reasoning", "reasoning_details"]

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from agent_core.model_errors import ProviderError
+from agent_core.model import ProviderError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from agent_core.model_errors import NoEndpoint
+from agent_core.model import NoEndpoint
 from agent_core.models.providers import endpoints
 from gateway.doctor.facts import Facts, Finding, bad, counted, ok, some, warn
 from gateway.wiring.platforms import door_problem, is_loopback

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from agent_core.model_errors import NoEndpoint
+from agent_core.model import NoEndpoint
 from agent_core.models.providers import endpoints
 from gateway.doctor.facts import Facts, Finding, bad, ok, warn
 from hermes_config.accounts import bots

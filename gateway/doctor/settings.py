@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from agent_core.model_errors import NoEndpoint
+from agent_core.model import NoEndpoint
 from agent_core.models.providers import endpoints
 from gateway.doctor.facts import Facts, Finding, bad, ok, warn
 from gateway.policies.budgets import how_to_price, no_price

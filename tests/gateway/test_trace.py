@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent_core.model_errors import ProviderError
+from agent_core.model import ProviderError
 from gateway import trace
 from gateway.approvals.wording import WROTE_INSTEAD
 from gateway.store import inbox

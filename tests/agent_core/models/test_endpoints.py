@@ -1,6 +1,6 @@
 """Where the models that are set would be asked."""
 
-from agent_core.model_errors import NoEndpoint
+from agent_core.model import NoEndpoint
 from agent_core.models.providers import Endpoint, endpoints
 from hermes_config.settings import Settings
 

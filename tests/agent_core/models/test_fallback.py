@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from agent_core.conversation import Message, assistant, user
 from agent_core.events import Emit, Event, Restarted, TextDelta, Usage, ignore
-from agent_core.model_errors import (
+from agent_core.model import (
     BrokenAnswer,
     ContextTooLong,
     Filtered,

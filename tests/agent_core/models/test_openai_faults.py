@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from agent_core import model_errors
-from agent_core.model_errors import ProviderError
+from agent_core import model
+from agent_core.model import ProviderError
 from agent_core.models import openai, openai_stream
 from agent_core.models.openai_stream import CUT_SHORT
 from agent_core.models.retries import Patience, Retries
@@ -34,82 +34,82 @@ def _context(message: str, **details: str) -> ModelRefusal:
 
 
 REFUSED: dict[str, tuple[ModelRefusal, type[ProviderError], str]] = {
-    "401": (ModelRefusal(status=401, code="invalid_api_key"), model_errors.KeyRefused, "OPENAI_API_KEY"),
+    "401": (ModelRefusal(status=401, code="invalid_api_key"), model.KeyRefused, "OPENAI_API_KEY"),
     "403 about the key": (
         ModelRefusal(status=403, message="API key expired. Please renew it."),
-        model_errors.KeyRefused,
+        model.KeyRefused,
         "OPENAI_API_KEY",
     ),
     "403 about the country": (
         ModelRefusal(status=403, message="Country, region, or territory not supported."),
-        model_errors.ModelUnknown,
+        model.ModelUnknown,
         "does not let this account use playground (403): Country, region, or territory not supported. Ask",
     ),
     "403 about the model": (
         ModelRefusal(status=403, message="Project p does not have access to model m.", code="model_not_found"),
-        model_errors.ModelUnknown,
+        model.ModelUnknown,
         "does not let this account use playground",
     ),
-    "403 without a word": (ModelRefusal(status=403, body=b""), model_errors.ModelUnknown, "playground (403). Ask"),
+    "403 without a word": (ModelRefusal(status=403, body=b""), model.ModelUnknown, "playground (403). Ask"),
     "Gemini's wrong key": (
         ModelRefusal(
             status=400, body=b'[{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}]'
         ),
-        model_errors.KeyRefused,
+        model.KeyRefused,
         "OPENAI_API_KEY",
     ),
-    "402": (ModelRefusal(status=402, message="Insufficient credits"), model_errors.NoCredit, "no credit left"),
-    "OpenAI's quota": (ModelRefusal(status=429, code="insufficient_quota"), model_errors.NoCredit, "Top it up"),
+    "402": (ModelRefusal(status=402, message="Insufficient credits"), model.NoCredit, "no credit left"),
+    "OpenAI's quota": (ModelRefusal(status=429, code="insufficient_quota"), model.NoCredit, "Top it up"),
     "Anthropic's credit": (
         ModelRefusal(status=400, message="Your credit balance is too low to access the API"),
-        model_errors.NoCredit,
+        model.NoCredit,
         "Top it up",
     ),
-    "404": (ModelRefusal(status=404, code="model_not_found"), model_errors.ModelUnknown, "playground"),
+    "404": (ModelRefusal(status=404, code="model_not_found"), model.ModelUnknown, "playground"),
     "404 of a web server": (
         ModelRefusal(status=404, body=b"404 page not found"),
-        model_errors.ModelUnknown,
+        model.ModelUnknown,
         "correct the address",
     ),
     "OpenRouter's unknown model": (
         ModelRefusal(status=400, message="foo/bar is not a valid model ID"),
-        model_errors.ModelUnknown,
+        model.ModelUnknown,
         "hermes config set model.name",
     ),
     "OpenAI's context": (
         _context("This model's maximum context length is 8192 tokens.", code="context_length_exceeded"),
-        model_errors.ContextTooLong,
+        model.ContextTooLong,
         "/new",
     ),
     "Anthropic's context": (
         _context("prompt is too long: 208310 tokens > 200000 maximum"),
-        model_errors.ContextTooLong,
+        model.ContextTooLong,
         "/new",
     ),
     "Gemini's context": (
         _context("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."),
-        model_errors.ContextTooLong,
+        model.ContextTooLong,
         "/new",
     ),
     "llama.cpp's context": (
         _context("the request exceeds the available context size", kind="exceed_context_size_error"),
-        model_errors.ContextTooLong,
+        model.ContextTooLong,
         "/new",
     ),
-    "413": (ModelRefusal(status=413, body=b"<html>"), model_errors.ContextTooLong, "/new"),
+    "413": (ModelRefusal(status=413, body=b"<html>"), model.ContextTooLong, "/new"),
     "moderation": (
         ModelRefusal(status=403, message="Your input was flagged by moderation"),
-        model_errors.Filtered,
+        model.Filtered,
         "differently",
     ),
     "something else": (
         ModelRefusal(status=400, message="temperature must be\n at most 2; key sk-playground"),
-        model_errors.RequestRefused,
+        model.RequestRefused,
         "temperature must be at most 2; key …",
     ),
     "no tools": (
         ModelRefusal(status=404, message="No endpoints found that support tool use."),
-        model_errors.RequestRefused,
+        model.RequestRefused,
         "tool use",
     ),
 }
@@ -131,7 +131,7 @@ async def test_a_refusal_is_told_at_once_and_the_chat_goes_on(server: ModelServe
 
 async def test_without_a_key_the_error_says_so(server: ModelServer) -> None:
     async with ModelServer() as other, chatting(other, at=endpoint(other, key="")) as chat:
-        with pytest.raises(model_errors.KeyRefused, match=r"none is set\. Put OPENAI_API_KEY into"):
+        with pytest.raises(model.KeyRefused, match=r"none is set\. Put OPENAI_API_KEY into"):
             await chat.say("hi")
 
 
@@ -169,9 +169,9 @@ async def test_a_lasting_fault_is_an_error_in_the_end(server: ModelServer, strea
         with pytest.raises(ProviderError) as caught:
             await chat.say("hi")
         assert type(caught.value) in (
-            model_errors.Overloaded,
-            model_errors.Unreachable,
-            model_errors.BrokenAnswer,
+            model.Overloaded,
+            model.Unreachable,
+            model.BrokenAnswer,
         )
         assert str(caught.value)[-1] in ".?"
         assert (await chat.say("hi?")).final.text == "Back"
@@ -193,7 +193,7 @@ async def test_the_provider_says_when_to_come_back(
 async def test_nobody_waits_for_an_hour(server: ModelServer) -> None:
     server.script(ModelRefusal(status=429, headers={"Retry-After": "3600"}))
     async with chatting(server) as chat:
-        with pytest.raises(model_errors.Overloaded, match="in 60 minutes") as caught:
+        with pytest.raises(model.Overloaded, match="in 60 minutes") as caught:
             await chat.say("hi")
         assert caught.value.retry_after_seconds == 3600
         assert not chat.waits
@@ -202,7 +202,7 @@ async def test_nobody_waits_for_an_hour(server: ModelServer) -> None:
 async def test_retries_end_when_their_time_is_up(server: ModelServer) -> None:
     server.script(ModelRefusal(status=503))
     async with chatting(server, retries=Retries(give_up_after_seconds=0.5)) as chat:
-        with pytest.raises(model_errors.Overloaded):
+        with pytest.raises(model.Overloaded):
             await chat.say("hi")
 
 
@@ -223,7 +223,7 @@ async def test_a_server_that_says_nothing_is_given_up(server: ModelServer, case:
         chatting(server, stream=stream, patience=patience, retries=Retries(attempts=2)) as chat,
     ):
         assert (await chat.say("hi")).final.text == "Awake"
-        with pytest.raises(model_errors.Unreachable, match="took too long"):
+        with pytest.raises(model.Unreachable, match="took too long"):
             await chat.say("hi?")
 
 
@@ -247,7 +247,7 @@ async def test_nobody_is_there(server: ModelServer) -> None:
     async with ModelServer() as gone:
         at = endpoint(gone)
     async with chatting(server, at=at) as chat:
-        with pytest.raises(model_errors.Unreachable, match=r"The connection to .* failed\. Is it running"):
+        with pytest.raises(model.Unreachable, match=r"The connection to .* failed\. Is it running"):
             await chat.say("hi")
         assert len(chat.waits) == 3
 
@@ -335,7 +335,7 @@ async def test_an_answer_of_absurd_size_is_given_up(
     async with chatting(server) as chat:
         assert (await chat.say("hi")).final.text == chat.shown == "Short"
         server.script(*[say("x" * 3_000)] * 4)
-        with pytest.raises(model_errors.BrokenAnswer, match="absurd size"):
+        with pytest.raises(model.BrokenAnswer, match="absurd size"):
             await chat.say("hi?")
 
 
@@ -344,7 +344,7 @@ async def test_a_web_page_is_recognised(server: ModelServer, stream: bool) -> No
     page = say(raw=b"<!doctype html><p>Sign in", content_type="text/html")
     server.script(*[page] * 4)
     async with chatting(server, stream=stream) as chat:
-        with pytest.raises(model_errors.BrokenAnswer, match=r"Check `model\.base_url`"):
+        with pytest.raises(model.BrokenAnswer, match=r"Check `model\.base_url`"):
             await chat.say("hi")
 
 
@@ -352,7 +352,7 @@ async def test_a_web_page_is_recognised(server: ModelServer, stream: bool) -> No
 async def test_filtered_answers_are_told_as_such(server: ModelServer, stream: bool) -> None:
     server.script(say("I will", finish="content_filter"), say("Fine"))
     async with chatting(server, stream=stream) as chat:
-        with pytest.raises(model_errors.Filtered):
+        with pytest.raises(model.Filtered):
             await chat.say("hi")
         await chat.say("and now?")
 
@@ -362,7 +362,7 @@ async def test_an_answer_that_ran_out_of_room_says_so(server: ModelServer, strea
     server.script(say("Once upon", finish="length"), say(reasoning="Hm", finish="length"))
     async with chatting(server, stream=stream) as chat:
         assert (await chat.say("a story")).final.text == "Once upon" + CUT_SHORT
-        with pytest.raises(model_errors.OutOfRoom, match="length limit"):
+        with pytest.raises(model.OutOfRoom, match="length limit"):
             await chat.say("another")
 
 
@@ -373,7 +373,7 @@ async def test_an_error_inside_a_stream_is_read(server: ModelServer) -> None:
     async with chatting(server) as chat:
         outcome = await chat.say("hi")
         assert outcome.final.text == chat.shown == "Hello"
-        with pytest.raises(model_errors.NoCredit):
+        with pytest.raises(model.NoCredit):
             await chat.say("hi?")
 
 
@@ -417,7 +417,7 @@ async def test_a_refusal_whose_words_never_come_is_given_up_in_time(server: Mode
         speaking(hanging) as (url, asked),
         chatting(server, at=endpoint(server, base_url=url), patience=QUIET, retries=Retries(attempts=2)) as chat,
     ):
-        with pytest.raises(model_errors.Unreachable, match="took too long"):
+        with pytest.raises(model.Unreachable, match="took too long"):
             await chat.say("hi")
         assert len(asked) == 2
 
@@ -440,6 +440,6 @@ async def test_what_is_not_even_http_is_tried_again_and_then_told(server: ModelS
         speaking(NO_HTTP[case]) as (url, asked),
         chatting(server, stream=stream, at=endpoint(server, base_url=url), retries=Retries(attempts=2)) as chat,
     ):
-        with pytest.raises((model_errors.Unreachable, model_errors.BrokenAnswer)):
+        with pytest.raises((model.Unreachable, model.BrokenAnswer)):
             await chat.say("hi")
         assert len(asked) == 2

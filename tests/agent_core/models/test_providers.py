@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from agent_core.model_errors import NoEndpoint
+from agent_core.model import NoEndpoint
 from agent_core.models.local_servers import LocalServer, find_local_servers
 from agent_core.models.openai_errors import unreachable, wrong_key
 from agent_core.models.providers import PRESETS, Preset, choose, sees_images

@@ -1,6 +1,6 @@
 import pytest
 
-from agent_core.model_errors import ContextTooLong, Overloaded
+from agent_core.model import ContextTooLong, Overloaded
 from agent_core.models.retries import Retries
 
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_core.conversation import Message, ToolCall, assistant, tool_result, user
+from agent_core.history import EMPTY, GO_ON, LEFT_OUT, NO_OUTPUT, repair
 from agent_core.models.openai_request import build_request, encode
 from agent_core.models.providers import Endpoint
-from agent_core.repair import EMPTY, GO_ON, LEFT_OUT, NO_OUTPUT, repair
 from playground.model_rules import find_problem
 from tests.agent_core.scripted import answering, call
 from tools.content import Location, Media, Text
