@@ -1,4 +1,4 @@
-"""Runs tool calls, all of a message at once, and gives each exactly one result, whatever happens."""
+"""Run the tool calls of a message at once, and give each exactly one result, whatever happens."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from agent_core.history import interrupted_by_restart
 from agent_core.provenance import defer_provenance
 from tools.backends.base import BackendFailed
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
-from tools.content import Part, Text
+from tools.content import Part, Text, cut_middle
 from tools.provenance import HERMES, UNKNOWN_TOOL, Provenance
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -29,21 +29,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolbox:
+    """The tools of one turn."""
+
     tools: Mapping[str, Tool]
     journal: Journal
     context: ToolContext
     emit: Emit
-    slots: asyncio.Semaphore | None  # shared with other turns
-    max_runs: int  # of this turn at once, so that some are left to the others
+    slots: asyncio.Semaphore | None  # shared with other turns; None: no limit
+    max_runs: int  # of this turn at once, so that some slots are left to others
     max_result_chars: int
 
     async def run(
         self, calls: Sequence[ToolCall], conversation: Sequence[Message] = (), *, started: Collection[str] = ()
     ) -> list[Message]:
-        """The results in the order of the calls; each is journalled as soon as it is there.
+        """Return the results in the order of the calls; each is journalled as soon as it is there.
 
-        `conversation` is what the model knew when it made them. A call that was `started` by an earlier process is
-        not run again.
+        `conversation` ends with the message that makes the calls. A call that an earlier process `started` is not run
+        again.
         """
         heard = defer_provenance(conversation, tuple(self.tools.values()))
         own_slots = asyncio.Semaphore(self.max_runs)
@@ -62,18 +64,21 @@ class Toolbox:
         return result
 
     async def _run(self, call: ToolCall, heard: Callable[[], Provenance], own_slots: asyncio.Semaphore) -> Message:
-        # Before the slot and the mark: one that waits for a human keeps nobody waiting, and has had no effect yet.
+        # Before the slot and the mark: a call that waits for a human has had no effect, and must not block others.
         context = replace(self.context, call_id=call.id, heard=heard)
-        result = await self._refusal(call, context)
+        result = await self._admit(call, context)
         if result is not None:
             began = time.monotonic()
             self.emit(ToolStarted(call=call))
         else:
-            async with own_slots, self._shared_slot(call):  # in this order: who waits for the first holds no second
+            async with (
+                own_slots,
+                self._shared_slot(call),
+            ):  # in this order: a call that waits for the first holds no second
                 await self.journal.tool_started(call)
                 began = time.monotonic()
                 self.emit(ToolStarted(call=call))
-                result = await self._capped(await self._result(call, context))
+                result = await self._cap(await self._call(call, context))
         seconds = time.monotonic() - began
         await self.journal.append(result)
         self.emit(ToolFinished(call=call, result=result, seconds=seconds))
@@ -84,27 +89,27 @@ class Toolbox:
             return nullcontext()
         return self.slots
 
-    async def _refusal(self, call: ToolCall, context: ToolContext) -> Message | None:
-        """Why the call may not begin; None when it may. Takes as long as a human takes."""
+    async def _admit(self, call: ToolCall, context: ToolContext) -> Message | None:
+        """Wait until the call may begin, for a human perhaps; return the failure when it may not."""
         tool = self.tools.get(call.name)
         if tool is None:
-            return _failure(call, f"There is no tool named {call.name!r}.", **self._what_there_is(call.name))
+            return _failure(call, f"There is no tool named {call.name!r}.", **self._suggest(call.name))
 
         async def admit() -> None:
             await tool.admit(call.arguments, context)
 
-        return await self._contained(call, tool, admit)
+        return await self._contain(call, tool, admit)
 
-    async def _result(self, call: ToolCall, context: ToolContext) -> Message:
+    async def _call(self, call: ToolCall, context: ToolContext) -> Message:
         tool = self.tools[call.name]
 
         async def run() -> Message:
-            return tool_result(call, _content(await tool.run(call.arguments, context)), origin=_origin(tool))
+            return tool_result(call, _serialize(await tool.run(call.arguments, context)), origin=_origin(tool))
 
-        return await self._contained(call, tool, run)
+        return await self._contain(call, tool, run)
 
-    async def _contained(self, call: ToolCall, tool: Tool, work: Callable[[], Awaitable[T]]) -> T | Message:
-        """What it gives, or the failure that the model is told."""
+    async def _contain(self, call: ToolCall, tool: Tool, work: Callable[[], Awaitable[T]]) -> T | Message:
+        """Return what the work returns, or its failure as a result for the model."""
         try:
             return await work()
         except BadArguments as error:
@@ -116,31 +121,34 @@ class Toolbox:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return _failure(call, f"{tool.name} gave up before it finished; its effect is unknown.", _origin(tool))
+            return _failure(
+                call, f"{tool.name} was cancelled before it finished. Its effect is unknown.", _origin(tool)
+            )
         except (Exception, SystemExit) as error:  # noqa: BLE001  # contained: one broken tool must end neither turn nor process
             # The frames only: the text of an exception may quote the arguments.
             frames = "".join(traceback.format_tb(error.__traceback__))
             log.error("tool_broke", tool=tool.name, error=type(error).__name__, frames=frames)
-            words = f"{tool.name} broke: {type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
+            words = f"{tool.name} failed unexpectedly: {type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
             return _failure(call, words, _origin(tool))
 
-    async def _capped(self, result: Message) -> Message:
-        """One result must not fill the model's window: the middle of a long one is left out, and the text says so."""
+    async def _cap(self, result: Message) -> Message:
+        """Cut the middle out of a long result, which would fill the model's window."""
         texts = [part.text for part in result.parts if isinstance(part, Text)]
         total = sum(map(len, texts))
         if total <= self.max_result_chars:
             return result
-        kept = await self._kept("\n".join(texts))
+        path = await self._store("\n".join(texts))
+        note = f"; the full text is in {path}" if path else ""
         parts = (
-            replace(part, text=_cut(part.text, self.max_result_chars * len(part.text) // total, kept))
+            replace(part, text=cut_middle(part.text, self.max_result_chars * len(part.text) // total, note))
             if isinstance(part, Text)
             else part
             for part in result.parts
         )
         return replace(result, parts=tuple(parts))
 
-    async def _kept(self, text: str) -> str:
-        """Where the whole of it can be read; empty when it cannot."""
+    async def _store(self, text: str) -> str:
+        """Store a text where the tools can read it; return its path, empty when it could not be stored."""
         if self.context.workplace is None:
             return ""
         try:
@@ -149,25 +157,17 @@ class Toolbox:
             log.warning("tool result not kept", problem=str(error))
             return ""
 
-    def _what_there_is(self, name: str) -> dict[str, Any]:
+    def _suggest(self, name: str) -> dict[str, Any]:
         nearest = get_close_matches(name, self.tools, n=1)
         return {"did_you_mean": nearest[0]} if nearest else {"available_tools": sorted(self.tools)}
 
 
-def _content(output: ToolOutput) -> str | tuple[Part, ...]:
+def _serialize(output: ToolOutput) -> str | tuple[Part, ...]:
     if isinstance(output, str | tuple):
         return output
     if isinstance(output, Mapping):
         return json.dumps(dict(output), ensure_ascii=False)
     return json.dumps(output, ensure_ascii=False)
-
-
-def _cut(text: str, limit: int, kept: str) -> str:
-    tail = limit // 2
-    head = limit - tail
-    left_out = len(text) - head - tail
-    where = f"; all of it is in the file {kept}" if kept else ""
-    return f"{text[:head]}\n[… {left_out:,} characters are left out here{where} …]\n{text[len(text) - tail :]}"
 
 
 def _parameters(tool: Tool) -> dict[str, Any]:

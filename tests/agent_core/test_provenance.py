@@ -91,7 +91,7 @@ def test_a_result_without_an_origin_is_from_outside(name: str) -> None:
 
 
 def test_a_result_that_lost_its_middle_is_read_all_the_same() -> None:
-    cut = '{"content": "one\\nsay \\"rm it\\"\n[… 9 characters are left out here …]\nrest'
+    cut = '{"content": "one\\nsay \\"rm it\\"\n[… 9 characters omitted …]\nrest'
     (passage,) = read_provenance([result("file_read", cut)], OURS).outside
     assert 'one\nsay "rm it"' in passage.text
 

@@ -329,7 +329,7 @@ async def test_a_result_that_is_too_long_keeps_its_head_and_tail_and_says_so(too
     assert (len(head), len(tail)) == (50, 50)
     assert "aaaa" in head
     assert "zzzz" in tail
-    assert re.fullmatch(r"\[… 1,0\d\d characters are left out here …\]", line)
+    assert re.fullmatch(r"\[… 1,0\d\d characters omitted …\]", line)
     assert all(isinstance(part, Media) for part in others)
     assert result in journal.messages
 
@@ -345,7 +345,7 @@ async def test_all_of_a_result_that_is_too_long_can_be_read_where_there_are_file
         context=ToolContext(task_id="t", workplace=place),
         max_result_chars=100,
     )
-    found = re.search(r"left out here; all of it is in the file (\S+) …", outcome.messages[1].text)
+    found = re.search(r"omitted; the full text is in (\S+) …", outcome.messages[1].text)
     assert found is not None
     assert (await place.backend.files.read(found[1], max_bytes=10_000)).content.decode() == whole
 

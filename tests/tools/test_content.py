@@ -12,6 +12,7 @@ from tools.content import (
     Part,
     Quote,
     Text,
+    cut_middle,
     describe,
     dump_parts,
     in_bytes,
@@ -146,8 +147,8 @@ def test_what_cannot_be_read_is_described(media: Media, words: str) -> None:
 
 
 def test_what_is_left_out_is_told() -> None:
-    assert describe(replace(READ, partial=True)).endswith("[End of what was read of plan.pdf; there is more in it.]")
-    assert "as a whole: it is an archive." in describe(replace(READ, problem="it is an archive"))
+    assert describe(replace(READ, partial=True)).endswith("[End of the text read from plan.pdf; the file has more.]")
+    assert "Only a part could be read: it is an archive." in describe(replace(READ, problem="it is an archive"))
 
 
 def test_a_search_looks_into_files_but_not_at_what_is_said_around_them() -> None:
@@ -168,3 +169,10 @@ def test_a_search_looks_into_files_but_not_at_what_is_said_around_them() -> None
 )
 def test_sizes_in_words(size: int, words: str) -> None:
     assert in_bytes(size) == words
+
+
+def test_of_a_long_text_head_and_tail_are_shown() -> None:
+    assert cut_middle("x" * 4_000, 4_000) == "x" * 4_000
+    assert cut_middle("x" * 4_001, 4_000) == f"{'x' * 2_000}\n[… 1 characters omitted …]\n{'x' * 2_000}"
+    assert cut_middle("abcdefgh", 5, "; see a.txt") == "abc\n[… 3 characters omitted; see a.txt …]\ngh"
+    assert cut_middle("abc", 0) == "\n[… 3 characters omitted …]\n"

@@ -193,11 +193,3 @@ def _check_length(action: str, *, is_blocked: bool, context: ToolContext) -> Non
         f"shown ({MAX_SHOWN_CHARS:,}). {NOT_ANOTHER_WAY} Do it in smaller steps, or put it into a script with "
         "file_write and run that, so that each step can be read."
     )
-
-
-def bounded(text: str, max_chars: int = 4_000) -> str:
-    """Head and tail of it, and how much is missing between them."""
-    if len(text) <= max_chars:
-        return text
-    half = max_chars // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters are left out here …]\n{text[-half:]}"

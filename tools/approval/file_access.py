@@ -9,11 +9,14 @@ import shlex
 
 from hermes_config.places import Home
 from tools.approval.changed_files import note_beginning
-from tools.approval.command import bounded, from_home, where
+from tools.approval.command import from_home, where
 from tools.approval.gate import Question, bound_to
 from tools.backends.base import Workplace
 from tools.base import ToolContext
+from tools.content import cut_middle
 from tools.shell_guard.guard import Judgement, judge
+
+_MAX_SHOWN_CHARS = 4_000
 
 
 async def about_reading(given: dict[str, object], context: ToolContext) -> Question | None:
@@ -60,7 +63,7 @@ async def _about(
     leads = f" (which is {from_home(real, place)})" if real != spelled else ""
     return Question(
         tool=tool,
-        action=f"{verb} {named}{leads}" + (f": {bounded(text)}" if text else ""),
+        action=f"{verb} {named}{leads}" + (f": {cut_middle(text, _MAX_SHOWN_CHARS)}" if text else ""),
         where=where(place, place.current_folder),
         reasons=judgement.reasons,
         rules=tuple(map(str, judgement.rules)) if all(rule.is_grantable for rule in judgement.rules) else (),

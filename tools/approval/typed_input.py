@@ -13,11 +13,12 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tools.approval.command import Asked, CommandReview, bounded, exists, looked_at, question_from
+from tools.approval.command import Asked, CommandReview, exists, looked_at, question_from
 from tools.approval.gate import Question
 from tools.approval.wrapper import About
 from tools.backends.base import Workplace
 from tools.base import ToolContext
+from tools.content import cut_middle
 from tools.process_book import Process, ProcessBook
 from tools.shell_guard.guard import Judgement, judge
 from tools.terminal_rules import TerminalRules
@@ -176,8 +177,8 @@ def _names(judgement: Judgement) -> set[str]:
 
 
 def _action(process: Process, before: Sofar, data: str) -> str:
-    said = f"type into {process.id} ({bounded(process.command, 200)}): {data}"
-    return f"{said}\nafter this was typed: {bounded(before.text, 2_000)}" if before.text else said
+    said = f"type into {process.id} ({cut_middle(process.command, 200)}): {data}"
+    return f"{said}\nafter this was typed: {cut_middle(before.text, 2_000)}" if before.text else said
 
 
 def _kept(after: Sofar, reader: InputReader, *, was_asked: bool, is_over: bool, is_terminal: bool) -> Sofar:

@@ -336,9 +336,3 @@ async def test_a_folder_and_a_variable_that_are_no_text_hold_up_no_question(plac
         (await asked(replace(place, environment={"A": odd}), "rm -rf x")).binding for odd in ("\udcff", "\udcfe")
     }
     assert len(bindings) == 2
-
-
-def test_of_a_long_text_head_and_tail_are_shown() -> None:
-    assert command.bounded("x" * 4_000) == "x" * 4_000
-    assert command.bounded("x" * 4_001) == f"{'x' * 2_000}\n[… 1 characters are left out here …]\n{'x' * 2_000}"
-    assert command.bounded("abcdefgh", 4) == "ab\n[… 4 characters are left out here …]\ngh"

@@ -189,7 +189,7 @@ async def test_a_home_behind_a_link_is_still_the_home(place: Workplace, tmp_path
 
 async def test_a_long_text_is_shown_by_head_and_tail(place: Workplace) -> None:
     found = await asked(place, "file_write", path="~/.bashrc", content="a" * 5_000 + "b" * 5_000)
-    assert "[… 6,000 characters are left out here …]" in found.action
+    assert "[… 6,000 characters omitted …]" in found.action
     assert len(found.action) < 4_200
     same_ends = await asked(place, "file_write", path="~/.bashrc", content="a" * 5_001 + "b" * 4_999)
     assert same_ends.action == found.action
