@@ -1,4 +1,4 @@
-"""The agent for scripts: `AIAgent` with toolset names in, answers out. Needs no gateway and no store."""
+"""The agent for scripts: `AIAgent` takes toolset names and questions, and returns answers, without a gateway."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ from tools.toolsets import select
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
-MAX_KEPT_TASKS = 1_000
+MAX_TASKS = 1_000
 
 ToolProgress = Callable[[str, str], None]
 """Called with a tool's name and its arguments when it starts."""
@@ -41,12 +41,12 @@ ToolProgress = Callable[[str, str], None]
 
 @dataclass
 class AIAgent:
-    """`model` is a name, looked up like the gateway's, or a Model of your own.
+    """An agent that a script asks.
 
-    Without one it is the offline demo model. Keys come from `api_key`, else from the settings, .env included.
-    `quiet_mode` keeps events from `on_event`; the results are the same. `async with` or `aclose` ends the
-    connections of a model that was given by name. Files and commands are those of this machine, in the current folder;
-    `workplace` says otherwise.
+    `model` is a name, looked up as the gateway does, or a Model of your own; by default it is the offline demo model.
+    Keys come from `api_key`, else from the settings, .env included. `quiet_mode` sends no events to `on_event`; the
+    results are the same. `async with` or `aclose` closes the connections of a model given by name. Files and commands
+    are those of this machine, in the current folder, unless you pass a `workplace`.
     """
 
     model: str | Model = "demo"
@@ -64,9 +64,9 @@ class AIAgent:
     workplace: Workplace | None = None
     _last: "_Last | None" = field(default=None, init=False, repr=False)
     _opened: "_Opened | None" = field(default=None, init=False, repr=False)
-    _here: Workplace | None = field(default=None, init=False, repr=False)
+    _local: Workplace | None = field(default=None, init=False, repr=False)
     _holder: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
-    _kept: OrderedDict[str, Workplace] = field(default_factory=OrderedDict, init=False, repr=False)
+    _workplaces: OrderedDict[str, Workplace] = field(default_factory=OrderedDict, init=False, repr=False)
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,13 +77,13 @@ class AIAgent:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Ends the connections; the next question opens new ones."""
+        """Close the connections; the next question opens new ones."""
         opened, self._opened = self._opened, None
         if opened and opened.loop is asyncio.get_running_loop() and (close := getattr(opened.model, "aclose", None)):
             await close()
 
     async def chat(self, text: str) -> str:
-        """One question, one answer."""
+        """Ask one question and return the answer."""
         return final_text((await self.run(text)).messages)
 
     async def run(
@@ -94,23 +94,23 @@ class AIAgent:
         system: str | None = None,
         task_id: str | None = None,
     ) -> AgentResult:
-        """Raises ModelError. Tools keep their state per `task_id`; without one every run is a task of its own.
+        """Run one turn; raises ModelError. Tools keep state per `task_id`; without one every run is a task of its own.
 
         Messages are ours or dicts in OpenAI format, so that the `messages` of a result are the next `history`.
-        System messages at its beginning are left out: `system`, or the prompt we build, takes their place.
+        System messages at its beginning are dropped: `system`, or the prompt we build, takes their place.
         """
         tools = select(load_builtin(), self.enabled_toolsets, self.disabled_toolsets, has_workplace=True)
         prompt = system
         if prompt is None:
             prompt = text_of(build_prompt(Layers(tools=tuple(tool.name for tool in tools))))
-        asked = [user(messages)] if isinstance(messages, str) else list(messages)
+        new = [user(messages)] if isinstance(messages, str) else list(messages)
         before = dropwhile(lambda message: message.role == "system", conversation_from_openai(history))
-        said = conversation_from_openai([*before, *asked])
+        conversation = conversation_from_openai([*before, *new])
         model = await self._model()
         outcome = await run_turn(
             model=model,
             tools=tools,
-            messages=[*([system_message(prompt)] if prompt else []), *said],
+            messages=[*([system_message(prompt)] if prompt else []), *conversation],
             journal=ListJournal(),
             context=ToolContext(task_id=task_id or uuid.uuid4().hex, workplace=self._workplace(task_id)),
             emit=self._emit,
@@ -125,9 +125,9 @@ class AIAgent:
         return outcome.result
 
     def trajectory(self) -> list[Turn]:
-        """The last run in ShareGPT form. Without settings that can be read, secrets are hidden by their looks alone."""
+        """Return the last run in ShareGPT form. If the settings cannot be read, secrets are found by pattern alone."""
         if self._last is None:
-            raise ValueError("There is no trajectory yet: run something first.")
+            raise ValueError("There is no trajectory yet. Call `run` or `chat` first.")
         last = self._last
         return to_sharegpt(last.outcome.conversation, last.tools, system=last.system, redactor=self._redactor())
 
@@ -139,8 +139,8 @@ class AIAgent:
 
         try:
             settings = load(Home.locate()).settings
-        except ConfigError as error:  # a run that has been made and paid for must not be lost over that
-            log.warning("secrets hidden by their looks alone", problem=str(error))
+        except ConfigError as error:  # a run that was made and paid for must not be lost over that
+            log.warning("secrets redacted by pattern only", problem=str(error))
             return Redactor([self.api_key])
         return Redactor([self.api_key, *settings.secrets.by_variable().values(), *account_tokens(settings).values()])
 
@@ -170,29 +170,29 @@ class AIAgent:
         return load(Home.locate()).settings.secrets.by_variable()
 
     def _workplace(self, task_id: str | None) -> Workplace:
-        """One for each task, since each has a current folder of its own; what is behind them is the same."""
-        behind = self._behind()
+        """Return the workplace of a task: each has a current folder of its own, all share one backend."""
+        base = self._base_workplace()
         if task_id is None:
-            return replace(behind, environment=dict(behind.environment))
-        known = self._kept.get(task_id)
-        if known is None or known.backend is not behind.backend:
-            holder = f"{behind.holder}/{task_id}"  # processes of other tasks are none of its business
-            self._kept[task_id] = replace(behind, holder=holder, environment=dict(behind.environment))
-        self._kept.move_to_end(task_id)
-        if len(self._kept) > MAX_KEPT_TASKS:
-            self._kept.popitem(last=False)
-        return self._kept[task_id]
+            return replace(base, environment=dict(base.environment))
+        known = self._workplaces.get(task_id)
+        if known is None or known.backend is not base.backend:
+            holder = f"{base.holder}/{task_id}"  # a task must not see processes of other tasks
+            self._workplaces[task_id] = replace(base, holder=holder, environment=dict(base.environment))
+        self._workplaces.move_to_end(task_id)
+        if len(self._workplaces) > MAX_TASKS:
+            self._workplaces.popitem(last=False)
+        return self._workplaces[task_id]
 
-    def _behind(self) -> Workplace:
+    def _base_workplace(self) -> Workplace:
         from hermes_config.places import Home
         from tools.workplaces import local_workplace
 
         if self.workplace is not None:
             return replace(self.workplace, holder=self.workplace.holder or self._holder)
         folder = Path.cwd()
-        if self._here is None or self._here.workspace != str(folder):
-            self._here = replace(local_workplace(folder, home=Home.locate()), holder=self._holder)
-        return self._here
+        if self._local is None or self._local.workspace != str(folder):
+            self._local = replace(local_workplace(folder, home=Home.locate()), holder=self._holder)
+        return self._local
 
     def _emit(self, event: Event) -> None:
         if self.quiet_mode:
@@ -215,8 +215,8 @@ class AIAgent:
             "timestamp": datetime.now(UTC).isoformat(),
             "completed": outcome.finished_naturally,
         }
-        # Conversations are nobody else's business, whatever the umask says.
-        with open(folder / name, "a", encoding="utf-8", opener=_privately) as file:
+        # Conversations are private, whatever the umask says.
+        with open(folder / name, "a", encoding="utf-8", opener=_open_private) as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
@@ -235,7 +235,7 @@ class _Opened:
     wanted: tuple[str, str, str]
 
 
-def _privately(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)  # also of a file from before
+    os.fchmod(descriptor, 0o600)  # also for a file that is there already
     return descriptor

@@ -1,4 +1,4 @@
-"""What was said: messages, tool calls and results, and the journal that keeps them."""
+"""Messages, tool calls and results, and the journal that stores them."""
 
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
@@ -10,6 +10,8 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
+    """A call that a model wants to make."""
+
     id: str
     name: str
     arguments: str  # JSON as the model wrote it, which may be broken
@@ -17,6 +19,8 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
+    """One message of a conversation, in any role."""
+
     role: Role
     parts: tuple[Part, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()  # assistant only
@@ -59,12 +63,12 @@ def tool_result(
 
 
 class Journal(Protocol):
-    """Where a turn is written down as it happens. Each call returns once it is durable."""
+    """Stores a turn as it happens. Each call returns once it is durable."""
 
     async def append(self, message: Message) -> None: ...
 
     async def tool_started(self, call: ToolCall) -> None:
-        """Called before a tool runs: after a crash this call is not run again."""
+        """Record that a tool is about to run: after a crash this call is not run again."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,4 @@
-"""What happens during a turn, as small facts for whoever wants to show it.
-
-Events may be lost without harm: what counts is in the journal.
-"""
+"""Events of a turn, for whoever shows its progress. They may be lost without harm: the journal has everything."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +18,7 @@ class ReasoningDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarted:
-    """Forget the text of this reply so far: the model begins it again."""
+    """The model begins its reply again: forget the text of this reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,26 +35,28 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolWaiting:
-    """A tool waits for a person, or no longer: nothing will happen by itself meanwhile."""
+    """A tool begins or stops waiting for a person."""
 
     waits: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
+    """The tokens and the cost of one or more model calls."""
+
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0  # of the input
     cost_micros: int | None = None  # millionths of a US dollar; None: the provider does not say
-    model: str = ""  # which of a chain it was; empty: whoever was asked
+    model: str = ""  # the one of a chain that answered; empty: the model that was asked
 
     @property
     def total_tokens(self) -> int:
         return self.input_tokens + self.output_tokens
 
     def plus(self, other: "Usage") -> "Usage":
-        """Both together; the model is that of the later one."""
-        costs = [one.cost_micros for one in (self, other) if one.cost_micros is not None]
+        """Return the sum; the model is that of the later one."""
+        costs = [usage.cost_micros for usage in (self, other) if usage.cost_micros is not None]
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
@@ -77,21 +76,20 @@ Emit = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """For callers with nothing to show."""
+    """Drop the event, for callers with nothing to show."""
 
 
 class RestartableEmit:
-    """Tells a reply that may have to be begun again, so that nobody shows a text twice.
+    """Passes on the events of a reply that may begin again, so that nobody shows a text twice.
 
-    Passes events on. After `restart`, what was told is taken back before anything new is told.
-
-    It is taken back as late as possible: half an answer stays on the screen until there is a better one.
+    After `restart` a `Restarted` event precedes the next text. It is sent as late as possible: half an answer stays on
+    the screen until there is a better one.
     """
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._told = False
-        self._take_back = False
+        self._has_text = False
+        self._must_restart = False
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Restarted):
@@ -100,14 +98,14 @@ class RestartableEmit:
             return
         if isinstance(event, TextDelta | ReasoningDelta):
             self.settle()
-            self._told = True
+            self._has_text = True
         self._emit(event)
 
     def restart(self) -> None:
-        self._take_back = self._told
+        self._must_restart = self._has_text
 
     def settle(self) -> None:
-        """Takes back what is still to be taken back; called once the reply is complete."""
-        if self._take_back:
+        """Send a `Restarted` event that is still due; call it once the reply is complete."""
+        if self._must_restart:
             self._emit(Restarted())
-            self._told = self._take_back = False
+            self._has_text = self._must_restart = False

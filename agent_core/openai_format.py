@@ -1,4 +1,4 @@
-"""Our messages and tools in the words of the OpenAI chat API."""
+"""Convert messages and tools to the format of the OpenAI chat API, and back."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tools.content import Part, Text, encodable
 
 
 def message_to_openai(message: Message, *, with_reasoning: bool = False) -> dict[str, Any]:
-    """One message; media become a line of text, since their bytes are not part of a conversation."""
+    """Convert a message; media become a line of text, since their bytes are not part of a conversation."""
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.text}
     wire: dict[str, Any] = {"role": message.role, "content": message.text}
@@ -25,9 +25,10 @@ def message_to_openai(message: Message, *, with_reasoning: bool = False) -> dict
 
 
 def message_from_openai(wire: Mapping[str, Any]) -> Message:
-    """The reverse, for what scripts kept or wrote themselves; raises ValueError for what is no such message.
+    """Convert a message that a script stored or wrote; raises ValueError for anything else.
 
-    Images become a line of text, and whether a result was an error is not told in this format.
+    Images become a line of text. The format does not say whether a result was an error, nor where a text came from:
+    a user's text counts as their own, a tool's as from outside.
     """
     role = {"developer": "system"}.get(wire.get("role", ""), wire.get("role"))
     if role not in ("system", "user", "assistant", "tool"):
@@ -42,11 +43,11 @@ def message_from_openai(wire: Mapping[str, Any]) -> Message:
             reasoning=wire.get("reasoning_content") or wire.get("reasoning") or "",
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"This is no message in OpenAI format: {dict(wire)!r:.200}") from error
+        raise ValueError(f"This is not a message in OpenAI format: {dict(wire)!r:.200}") from error
 
 
 def conversation_from_openai(messages: Iterable[Message | Mapping[str, Any]]) -> list[Message]:
-    """Many, some of them ours already; results are given the names of their tools."""
+    """Convert messages, some of which may be ours already; results get the names of their tools."""
     names: dict[str, str] = {}
     conversation: list[Message] = []
     for given in messages:
@@ -82,12 +83,12 @@ def _parts(content: object) -> tuple[Part, ...]:
 
 
 def _api_name(name: str) -> str:
-    """Models invent names that the API then refuses, and with it every later request of the session."""
+    """Return a name that the API takes: an invented one would refuse every later request of the session."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
 
 
 def _api_arguments(arguments: str) -> str:
-    """Many servers parse old arguments again and refuse the whole history when they are broken."""
+    """Return arguments that parse: many servers refuse the whole history when old ones do not."""
     try:
         parsed = json.loads(arguments or "{}", parse_constant=_refuse)
         json.dumps(parsed, ensure_ascii=False).encode()  # fails on half of a surrogate pair

@@ -1,4 +1,4 @@
-"""What a turn came to, and how to read the usual things out of its messages."""
+"""The outcome of a turn, and helpers to read its messages."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +12,8 @@ from agent_core.openai_format import message_to_openai
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolError:
+    """A tool call that failed."""
+
     turn: int  # the model call that asked for it, from 1; 0 for a call left open by an earlier process
     tool_name: str
     arguments: str
@@ -21,6 +23,8 @@ class ToolError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResult:
+    """A finished turn as scripts get it."""
+
     messages: list[dict[str, Any]]  # the whole conversation in OpenAI format, the final answer last
     turns_used: int  # model calls, the final answer's too
     finished_naturally: bool  # False when the budget ended the turn
@@ -58,7 +62,7 @@ class TurnOutcome:
 
 
 def final_text(messages: Sequence[Mapping[str, Any]]) -> str:
-    """The last assistant message's words, from messages in OpenAI format."""
+    """Return the text of the last assistant message, from messages in OpenAI format."""
     for message in reversed(messages):
         if message["role"] == "assistant":
             return message.get("content") or ""
@@ -66,12 +70,12 @@ def final_text(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def tool_names(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The name of each tool call in order, from messages in OpenAI format."""
+    """Return the name of each tool call in order, from messages in OpenAI format."""
     return [call["function"]["name"] for message in messages for call in message.get("tool_calls") or ()]
 
 
 def error_of(result: Message) -> str:
-    """The words of a failed call's result."""
+    """Return the error message of a failed call."""
     try:
         content = json.loads(result.text)
     except (ValueError, RecursionError):

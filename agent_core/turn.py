@@ -13,11 +13,11 @@ from agent_core.toolbox import Toolbox
 from tools.base import Tool, ToolContext
 
 Joining = Callable[[], Awaitable[Sequence[Message]]]
-"""Gives what was said since it was last asked, written down already."""
+"""Returns the messages that came since the last call, already journalled."""
 
 
 async def nobody_joins() -> Sequence[Message]:
-    """For turns that are alone."""
+    """Return nothing, for turns that no message joins."""
     return ()
 
 
@@ -36,13 +36,13 @@ async def run_turn(
     max_result_chars: int = 100_000,
     joining: Joining = nobody_joins,
 ) -> TurnOutcome:
-    """Continues the conversation to the assistant's next answer; raises ModelError.
+    """Continue the conversation to the assistant's next answer; raises ModelError.
 
-    Every message is journalled as it happens except the final answer, which the caller commits together
-    with the reply it sends. When `messages` ends in calls without results, an earlier process was cut off
-    there: calls in `started` are told to the model as interrupted, the others simply run. Cancelling is
-    safe anywhere; calls that it leaves without a result are the caller's to settle. A result longer than
-    `max_result_chars` loses its middle. `joining` is asked between the tools and the model.
+    Every message is journalled as it happens except the final answer, which the caller commits together with the reply
+    it sends. When `messages` ends in calls without results, an earlier process was cut off there: calls in `started`
+    are reported to the model as interrupted, the others run. Cancelling is safe anywhere; the caller settles calls
+    that it leaves without a result. A result longer than `max_result_chars` loses its middle. `joining` is called
+    between the tools and the model.
     """
     toolbox = Toolbox(
         tools={tool.name: tool for tool in tools},
@@ -58,7 +58,7 @@ async def run_turn(
 
     while iterations < max_iterations:
         if iterations and (joined := await joining()):
-            new, iterations = [*new, *joined], 0  # steps are counted since the user last spoke, as after a restart
+            new, iterations = [*new, *joined], 0  # steps count from the user's last message, as after a restart
         conversation = arrange([*messages, *new])
         reply = with_unique_ids(await model.reply(conversation, tools, emit), conversation)
         if not reply.tool_calls:
@@ -67,16 +67,19 @@ async def run_turn(
         new += [reply, *await toolbox.run(reply.tool_calls, [*conversation, reply])]
         iterations += 1
     else:
-        reply = await _summary(model, tools, arrange([*messages, *new]), emit)
+        reply = await _summarize(model, tools, arrange([*messages, *new]), emit)
 
     finished_naturally = iterations < max_iterations
     emit(Done(finished_naturally=finished_naturally))
     return TurnOutcome(history=tuple(messages), messages=(*new, reply), finished_naturally=finished_naturally)
 
 
-async def _summary(model: Model, tools: Sequence[Tool], conversation: Sequence[Message], emit: Emit) -> Message:
-    # The tools are shown all the same: some providers refuse a history with calls of tools they are not told about.
+async def _summarize(model: Model, tools: Sequence[Tool], conversation: Sequence[Message], emit: Emit) -> Message:
+    # The tools are passed all the same: some providers refuse a history with calls of tools that they do not know.
     reply = await model.reply([*conversation, SUMMARY_REQUEST], tools, emit, may_call=False)
     if not reply.text:
-        return assistant("I stopped here: this took more steps than one turn may use.", reasoning=reply.reasoning)
-    return replace(reply, tool_calls=())  # some models ask for tools all the same
+        return assistant(
+            "I stopped here: this needs more steps than one turn may use. Send a message to continue.",
+            reasoning=reply.reasoning,
+        )
+    return replace(reply, tool_calls=())  # some models call tools all the same

@@ -1,4 +1,4 @@
-"""Sums as people type them, worked out exactly and within bounds. Runs no code."""
+"""Evaluate arithmetic as people type it, exactly and within bounds. Runs no code."""
 
 import ast
 import operator
@@ -11,7 +11,7 @@ MAX_BITS = 900  # of a numerator or denominator: some 270 digits, and still a fl
 
 
 class NoAnswer(Exception):
-    """It is a sum, but it cannot be worked out. The text says why, for people."""
+    """The expression cannot be evaluated. The text says why, for people."""
 
 
 _QUESTION = re.compile(r"^(?:please\s+)?(?:what\s+is|what['’]?s|how\s+much\s+is|calculate|compute|evaluate)\s+", re.I)
@@ -41,8 +41,8 @@ _OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] =
 }
 
 
-def find_sum(text: str) -> str:
-    """The sum that the text asks for, in plain notation; empty when it asks for something else."""
+def find_expression(text: str) -> str:
+    """Return the expression that the text asks for, in plain notation; empty when it asks for something else."""
     if len(text) > 5 * MAX_CHARS:
         return ""
     found = _QUESTION.sub("", text.strip()).rstrip("?=.! \t\n")
@@ -53,35 +53,35 @@ def find_sum(text: str) -> str:
     return found if is_sum else ""
 
 
-def work_out(question: str) -> str:
-    """The answer in digits, "about …" when they are not all of it. Raises NoAnswer."""
+def evaluate(question: str) -> str:
+    """Return the result in digits, as "about …" when it is rounded. Raises NoAnswer."""
     if len(question) > MAX_CHARS:
-        raise NoAnswer("That sum is too long for me.")
+        raise NoAnswer("That expression is too long for me.")
     try:
-        value = _value(ast.parse(question, mode="eval").body)
+        value = _evaluate_node(ast.parse(question, mode="eval").body)
     except ZeroDivisionError as error:
         raise NoAnswer("Dividing by zero has no answer.") from error
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise NoAnswer("I cannot read that sum.") from error
+        raise NoAnswer("I cannot read that expression.") from error
     if value.denominator == 1:
         return str(value.numerator)
     digits = f"{float(value):.10g}"
     return digits if Fraction(digits) == value else f"about {digits}"
 
 
-def _value(node: ast.expr) -> Fraction:
+def _evaluate_node(node: ast.expr) -> Fraction:
     match node:
         case ast.Constant(value=int() | float() as number):
-            return _bounded(Fraction(str(number)))
+            return _check_size(Fraction(str(number)))
         case ast.UnaryOp(op=ast.USub()):
-            return -_value(node.operand)
+            return -_evaluate_node(node.operand)
         case ast.UnaryOp(op=ast.UAdd()):
-            return _value(node.operand)
+            return _evaluate_node(node.operand)
         case ast.BinOp(op=ast.Pow()):
-            return _power(_value(node.left), _value(node.right))
+            return _power(_evaluate_node(node.left), _evaluate_node(node.right))
         case ast.BinOp() if type(node.op) in _OPERATORS:
-            return _bounded(_OPERATORS[type(node.op)](_value(node.left), _value(node.right)))
-    raise NoAnswer("I cannot read that sum.")
+            return _check_size(_OPERATORS[type(node.op)](_evaluate_node(node.left), _evaluate_node(node.right)))
+    raise NoAnswer("I cannot read that expression.")
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:
@@ -90,10 +90,10 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     # Checked before it is worked out: 9**9**9 would keep the process busy for good.
     if _bits(base) * abs(exponent) > MAX_BITS and abs(base) not in (0, 1):
         raise NoAnswer("That number is too large for me.")
-    return _bounded(Fraction(base ** int(exponent)))
+    return _check_size(Fraction(base ** int(exponent)))
 
 
-def _bounded(value: Fraction) -> Fraction:
+def _check_size(value: Fraction) -> Fraction:
     if _bits(value) > MAX_BITS:
         raise NoAnswer("That number is too large for me.")
     return value

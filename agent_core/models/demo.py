@@ -1,7 +1,7 @@
-"""A model that needs no key and no network: a few rules, so that the whole product can be tried.
+"""A model of a few rules that needs no key and no network, so that the whole product can be tried.
 
-It is honest about being one. It understands greetings, sums, a handful of plain requests that it turns
-into real tool calls, and `use <tool> {json}` for any other tool.
+It says so. It understands greetings, arithmetic, a handful of plain requests that it turns into real tool calls, and
+`use <tool> {json}` for any other tool.
 """
 
 import asyncio
@@ -15,18 +15,18 @@ from uuid import uuid4
 from agent_core.conversation import Message, ToolCall, assistant
 from agent_core.events import Emit, TextDelta, Usage
 from agent_core.history import SUMMARY_REQUEST
-from agent_core.models.arithmetic import NoAnswer, find_sum, work_out
+from agent_core.models.arithmetic import NoAnswer, evaluate, find_expression
 from agent_core.result import error_of
 from tools.base import Tool
 from tools.content import Media, text_of
 from tools.loading import load_builtin
 
 MAX_RESULT_CHARS = 1_500
-MAX_PHRASE_CHARS = 1_000  # what is longer is no plain request, and patterns would take long over it
+MAX_PHRASE_CHARS = 1_000  # longer texts are no plain requests, and slow to match
 
 ABOUT = (
     "I am the demo model that comes with Hermes: a few rules, no real intelligence. "
-    "I can work out sums (“what is 17 * 23?”) and try tools for you{tools}. "
+    "I can do arithmetic (“what is 17 * 23?”) and try tools for you{tools}. "
     "To talk to a real model, set one with `hermes config set model.name …`."
 )
 BEYOND_ME = "That is beyond me. " + ABOUT
@@ -34,7 +34,7 @@ BEYOND_ME = "That is beyond me. " + ABOUT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A tool call that a user asked for, and how to tell what came of it."""
+    """A tool call that a user asked for, and how to word its result."""
 
     tool: str
     arguments: str
@@ -45,15 +45,15 @@ class DemoModel:
     name = "demo"
 
     def __init__(self, *, pace_seconds: float = 0.0) -> None:
-        """With a pace it writes word by word, as real models do."""
+        """With a pace, write word by word, as real models do."""
         self._pace_seconds = pace_seconds
 
     async def reply(
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
     ) -> Message:
-        """Answers every user message since its last answer, in order, once the tools they need have run."""
+        """Answer every user message since the last answer, in order, once the tools they need have run."""
         unanswered = _since_last_answer(messages)
-        done = _finished_calls(unanswered)
+        done = [message for message in unanswered if message.role == "tool"]
         available = sorted(tool.name for tool in tools) if may_call else []
         answers: list[str] = []
         calls: list[ToolCall] = []
@@ -63,7 +63,7 @@ class DemoModel:
                 continue
             if files := [part for part in message.parts if isinstance(part, Media)]:
                 received += [replace(file, text="") for file in files if not file.problem]
-                answers.append(_acknowledged(files))
+                answers.append(_acknowledge(files))
             words = text_of(part for part in message.parts if not isinstance(part, Media))
             if files and not words.strip():
                 continue
@@ -71,7 +71,7 @@ class DemoModel:
             if isinstance(wish, str):
                 answers.append(wish)
             elif result := _take(done, wish.tool):
-                answers.append(_told(wish, result))
+                answers.append(_tell_result(wish, result))
             elif wish.tool in available:
                 calls.append(ToolCall(id=f"call_{uuid4().hex}", name=wish.tool, arguments=wish.arguments))
             else:
@@ -79,7 +79,7 @@ class DemoModel:
         if calls:
             reply = assistant(tool_calls=tuple(calls))
         else:
-            reply = assistant(_joined(answers, available))
+            reply = assistant(_join(answers, available))
             reply = replace(reply, parts=(*reply.parts, *received))
         await self._emit(reply, messages, emit)
         return reply
@@ -95,7 +95,7 @@ class DemoModel:
         emit(Usage(input_tokens=read, output_tokens=len(words) or len(reply.tool_calls)))
 
 
-def _acknowledged(files: Sequence[Media]) -> str:
+def _acknowledge(files: Sequence[Media]) -> str:
     names = ", ".join(file.name or file.kind for file in files if not file.problem)
     got = f"I got {names}. A real model would look at it; I can only send it back." if names else ""
     lost = [f"{file.name or file.kind} could not be read: {file.problem}." for file in files if file.problem]
@@ -103,23 +103,25 @@ def _acknowledged(files: Sequence[Media]) -> str:
 
 
 def understand(text: str, available: Sequence[str] = ()) -> str | Request:
-    """An answer, or the tool call that the text asks for."""
-    bare = _without_author(text)  # and then without our own name: “Felix: @hermes hello”
+    """Return an answer, or the tool call that the text asks for."""
+    bare = _without_author(text)  # and below without our own name: “Felix: @hermes hello”
     barest = _without_author(bare)
-    for words in dict.fromkeys((text.strip(), bare, barest, _without_author(barest))):  # in front may be when it came
-        for rule in (_ended, _greeting, _about, _sum, _file, _request):
+    for words in dict.fromkeys(
+        (text.strip(), bare, barest, _without_author(barest))
+    ):  # a mark of when it came may stand in front
+        for rule in (_tell_ended, _greet, _introduce, _calculate, _send_file, _request_tool):
             if found := rule(words, available):
                 return found
     return BEYOND_ME.format(tools=_offer(available))
 
 
-def _ended(text: str, available: Sequence[str]) -> str:
-    """What the gateway says of background processes."""
+def _tell_ended(text: str, available: Sequence[str]) -> str:
+    """Repeat what the gateway reports of background processes."""
     told = re.findall(r"^\[Background process (proc_\w+) \(.*\) ((?:was )?ended[^.;,\]]*)", text, re.M)
     return "\n".join(f"{process} {how}." for process, how in told)
 
 
-def _greeting(text: str, available: Sequence[str]) -> str:
+def _greet(text: str, available: Sequence[str]) -> str:
     if re.fullmatch(
         r"(hi|hello|hey|hallo|moin|servus|greetings|good (morning|afternoon|evening)|/start)\b.{0,20}", text, re.I
     ):
@@ -127,20 +129,20 @@ def _greeting(text: str, available: Sequence[str]) -> str:
     return "You are welcome." if re.fullmatch(r"(thanks|thank you|thx|danke)\b.{0,20}", text, re.I) else ""
 
 
-def _about(text: str, available: Sequence[str]) -> str:
+def _introduce(text: str, available: Sequence[str]) -> str:
     asked = r"(help|/help|who are you|what are you|what can you do|are you (a|the) (demo|bot|real).*)[?!. ]*"
     return ABOUT.format(tools=_offer(available)) if re.fullmatch(asked, text, re.I) else ""
 
 
-def _sum(text: str, available: Sequence[str]) -> str:
-    question = find_sum(text)
+def _calculate(text: str, available: Sequence[str]) -> str:
+    expression = find_expression(text)
     try:
-        return f"{question} = {work_out(question)}".replace("= about", "≈") if question else ""
+        return f"{expression} = {evaluate(expression)}".replace("= about", "≈") if expression else ""
     except NoAnswer as error:
         return str(error)
 
 
-def _file(text: str, available: Sequence[str]) -> str:
+def _send_file(text: str, available: Sequence[str]) -> str:
     asked = re.fullmatch(
         r"(?:please\s+)?send\s+me\s+(?:(?:the|a|my)\s+)?(?:file|picture|photo|document|video|voice\s+note)s?"
         r"(?:\s+(?P<paths>[^\n]{1,500}?))?[!?\s]*",
@@ -155,12 +157,10 @@ def _file(text: str, available: Sequence[str]) -> str:
     return "\n".join([f"Here {'it is' if len(paths) == 1 else 'they are'}.", *(f"MEDIA:{path}" for path in paths)])
 
 
-def _request(text: str, available: Sequence[str]) -> Request | None:
+def _request_tool(text: str, available: Sequence[str]) -> Request | None:
     if use := re.fullmatch(r"use\s+([\w.-]{1,64})(?:\s+(\{.*))?", text, re.I | re.S):
         tool = use[1]
-        return Request(
-            tool=tool, arguments=use[2] or "{}", tell=lambda result: f"{tool} returned: {_shortened(result)}"
-        )
+        return Request(tool=tool, arguments=use[2] or "{}", tell=_tell(tool))
     for pattern, tool, arguments, tell in _PHRASES if len(text) <= MAX_PHRASE_CHARS else ():
         if found := pattern.fullmatch(text):
             filled = {key: value for key, value in arguments(found).items() if value}
@@ -178,14 +178,14 @@ def _tell_todos(result: str) -> str:
     if not todos:
         return "Your todo list is empty."
     lines = [f"{t['id']}. {t['content']}" + ("" if t["status"] == "pending" else f" ({t['status']})") for t in todos]
-    return _shortened("Your todo list:\n" + "\n".join(lines))
+    return _shorten("Your todo list:\n" + "\n".join(lines))
 
 
 def _tell_command(result: str) -> str:
     told = json.loads(result)
     if "session_id" in told:
         return f"It runs in the background as {told['session_id']} (“stop {told['session_id']}” ends it)."
-    output = _shortened(told["output"].strip("\n"))
+    output = _shorten(told["output"].strip("\n"))
     fence = "~~~~" if "```" in output else "```"
     silent = "No output." if told["exit_code"] or told["error"] else "Done, no output."
     lines = [f"{fence}\n{output}\n{fence}" if output else silent, told["error"] or ""]
@@ -203,7 +203,7 @@ def _tell_processes(result: str) -> str:
         + (f" with exit code {one['exit_code']})" if "exit_code" in one else f" for {one['seconds']} s)")
         for one in processes
     ]
-    return _shortened("\n".join(lines))
+    return _shorten("\n".join(lines))
 
 
 def _tell_killed(result: str) -> str:
@@ -217,7 +217,7 @@ def _interval_seconds(how: str) -> int:
 
 
 def _tell(tool: str) -> Callable[[str], str]:
-    return lambda result: f"{tool} returned: {_shortened(result)}"
+    return lambda result: f"{tool} returned: {_shorten(result)}"
 
 
 def _phrase(pattern: str) -> re.Pattern[str]:
@@ -311,21 +311,17 @@ def _since_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
     return messages
 
 
-def _finished_calls(messages: Sequence[Message]) -> list[Message]:
-    return [message for message in messages if message.role == "tool"]
-
-
 def _take(done: list[Message], tool: str) -> Message | None:
-    """The first result of that tool that nobody has told yet: calls are made in the order of the wishes."""
+    """Remove and return the first result of that tool: calls are made in the order of the requests."""
     result = next((message for message in done if message.tool_name == tool), None)
     if result:
         done.remove(result)
     return result
 
 
-def _told(request: Request, result: Message) -> str:
+def _tell_result(request: Request, result: Message) -> str:
     if result.is_error:
-        return f"{request.tool} returned: {_shortened(error_of(result))}"
+        return f"{request.tool} returned: {_shorten(error_of(result))}"
     try:
         return request.tell(result.text)
     except (ValueError, KeyError, TypeError):  # another tool of the same name
@@ -344,15 +340,15 @@ def _offer(available: Sequence[str], *, lead: str = ":") -> str:
     return f"{lead} {', '.join(available)}" if available else ""
 
 
-def _joined(answers: Sequence[str], available: Sequence[str]) -> str:
+def _join(answers: Sequence[str], available: Sequence[str]) -> str:
     answer = "\n\n".join(dict.fromkeys(answers)).strip()
     return answer or ABOUT.format(tools=_offer(available))
 
 
 def _without_author(text: str) -> str:
-    """Groups put the speaker in front: “Felix: hello”, “[Felix] hello”, “@hermes hello”."""
+    """Remove the speaker in front: “Felix: hello”, “[Felix] hello”, “@hermes hello”."""
     return re.sub(r"^\s*(?:\[[^\]\n]{1,60}\]:?|@\w+[:,]?|[^:\n]{1,60}:)\s+", "", text, count=1).strip()
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_RESULT_CHARS else text[:MAX_RESULT_CHARS] + "…"

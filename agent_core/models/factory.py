@@ -1,4 +1,4 @@
-"""From a model's name to a model that can be asked.
+"""Open a model by its name.
 
 Nothing heavy is imported here: the client of real models is loaded by the first question.
 """
@@ -20,12 +20,12 @@ from tools.base import Tool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """How real models are asked."""
+    """Options for all real models of a chain."""
 
     stream: bool = True
     patience: Patience = field(default_factory=Patience)
     retries: Retries = field(default_factory=Retries)
-    cooldown_seconds: float = 60.0  # how long a model that failed is left alone when there is another
+    cooldown_seconds: float = 60.0  # before a model that failed is preferred again
     load_media: LoadMedia | None = None
 
 
@@ -35,31 +35,31 @@ def open_model(
     base_url: str = "",
     keys: Mapping[str, str],
     fallbacks: Sequence[str] = (),
-    manner: ModelOptions | None = None,
+    options: ModelOptions | None = None,
     demo_pace_seconds: float = 0.0,
 ) -> Model:
-    """The model of that name, and behind it those to fall back on. `keys` holds what is set, by environment name.
+    """Return the model of that name with its fallbacks. `keys` holds the keys that are set, by environment name.
 
-    A name that cannot be served gives a model that says so when it is asked: whoever writes to it reads why.
+    For a name that cannot be served, return a model whose replies raise NoEndpoint: the chat is then told why.
     """
     if name == "demo":
         return DemoModel(pace_seconds=demo_pace_seconds)
-    manner = manner or ModelOptions()
-    chain = [_one(name, base_url, keys, manner), *(_one(other, "", keys, manner) for other in fallbacks)]
-    return FallbackModel(chain, cooldown_seconds=manner.cooldown_seconds) if len(chain) > 1 else chain[0]
+    options = options or ModelOptions()
+    chain = [_open_one(name, base_url, keys, options), *(_open_one(other, "", keys, options) for other in fallbacks)]
+    return FallbackModel(chain, cooldown_seconds=options.cooldown_seconds) if len(chain) > 1 else chain[0]
 
 
-def _one(name: str, base_url: str, keys: Mapping[str, str], manner: ModelOptions) -> Model:
+def _open_one(name: str, base_url: str, keys: Mapping[str, str], options: ModelOptions) -> Model:
     if name == "demo":
         return DemoModel()
     try:
-        return RealModel(choose(name, base_url, keys), manner)
+        return RealModel(choose(name, base_url, keys), options)
     except NoEndpoint as error:
         return NoModel(name, str(error))
 
 
 class NoModel:
-    """Stands where a model should be, and says why there is none."""
+    """A model that cannot be asked: each reply raises the reason."""
 
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
@@ -68,29 +68,29 @@ class NoModel:
     async def reply(
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
     ) -> Message:
-        raise NoEndpoint(self._problem)  # a new one each time: a raised error holds on to its frames
+        raise NoEndpoint(self._problem)  # a new error each time: a raised one holds on to its frames
 
 
 class RealModel:
     """A model behind an endpoint, whose client is loaded in a thread when it is first asked."""
 
-    def __init__(self, endpoint: Endpoint, manner: ModelOptions) -> None:
+    def __init__(self, endpoint: Endpoint, options: ModelOptions) -> None:
         self.name = endpoint.model
         self._endpoint = endpoint
-        self._manner = manner
+        self._options = options
         self._loading = asyncio.Lock()
         self._model: Model | None = None
 
     async def reply(
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
     ) -> Message:
-        return await (await self._loaded()).reply(messages, tools, emit, may_call=may_call)
+        return await (await self._load()).reply(messages, tools, emit, may_call=may_call)
 
     async def aclose(self) -> None:
         if close := getattr(self._model, "aclose", None):
             await close()
 
-    async def _loaded(self) -> Model:
+    async def _load(self) -> Model:
         async with self._loading:
             if self._model is None:
                 module = await asyncio.to_thread(import_module, "agent_core.models.openai")
@@ -98,11 +98,11 @@ class RealModel:
             return self._model
 
     def _open(self, build: Callable[..., Model]) -> Model:
-        manner = self._manner
+        options = self._options
         return build(
             self._endpoint,
-            stream=manner.stream,
-            patience=manner.patience,
-            retries=manner.retries,
-            load_media=manner.load_media,
+            stream=options.stream,
+            patience=options.patience,
+            retries=options.retries,
+            load_media=options.load_media,
         )

@@ -1,4 +1,4 @@
-"""Several models in order of preference: when one is out, the next answers, until the first is back."""
+"""A chain of models: when one fails, the next answers, until the first is back."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class FallbackModel:
-    """Implements `Model` over a chain.
+    """A model made of several, in order of preference.
 
-    The next model is asked when one is overloaded, unreachable, out of credit or answers nonsense, and also
-    when its key is missing or refused or its name unknown: a chain is there so that people get answers while the
-    operator sleeps, so those are logged as errors. A conversation that is too long, filtered content and a
-    request that is called wrong are raised at once (`agent_core.model` says why).
+    The next one is asked when a model is overloaded, unreachable, out of credit or answers nonsense, and also when its
+    key is missing or refused or its name unknown: people get answers while the operator sleeps, and the log has an
+    error. A conversation that is too long, filtered content and a request that is called wrong are raised at once
+    (`agent_core.model` says why).
 
     A failed model rests for `cooldown_seconds`, or as long as it asked for, and is then preferred again.
     Resting models are asked last rather than not at all. When all fail, the error is that of the first
@@ -44,19 +44,19 @@ class FallbackModel:
     async def reply(
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
     ) -> Message:
-        telling = RestartableEmit(emit)
+        restartable = RestartableEmit(emit)
         first_error: ProviderError | None = None
         for position in self._order():
             try:
-                message = await self._models[position].reply(messages, tools, telling, may_call=may_call)
+                message = await self._models[position].reply(messages, tools, restartable, may_call=may_call)
             except ProviderError as error:
                 if not error.falls_over:
                     raise
                 self._rest(position, error)
                 first_error = first_error or error
-                telling.restart()
+                restartable.restart()
                 continue
-            telling.settle()
+            restartable.settle()
             self._rests_until.pop(position, None)
             return message
         assert first_error is not None
@@ -75,7 +75,7 @@ class FallbackModel:
     def _rest(self, position: int, error: ProviderError) -> None:
         seconds = error.retry_after_seconds if error.retry_after_seconds is not None else self._cooldown_seconds
         self._rests_until[position] = self._clock() + seconds
-        needs_the_operator = isinstance(error, NoEndpoint | KeyRefused | NoCredit | ModelUnknown)
-        (log.error if needs_the_operator else log.warning)(
+        needs_operator = isinstance(error, NoEndpoint | KeyRefused | NoCredit | ModelUnknown)
+        (log.error if needs_operator else log.warning)(
             "model_out", model=self._models[position].name, error=type(error).__name__, rests_seconds=round(seconds)
         )

@@ -1,4 +1,4 @@
-"""Looks for model servers on this machine, to suggest one; whether to use it is the user's decision."""
+"""Find model servers on this machine, to suggest one to the user."""
 
 import asyncio
 import json
@@ -17,29 +17,31 @@ MAX_ANSWER_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalServer:
+    """A model server that answers on this machine."""
+
     title: str
     base_url: str
-    models: tuple[str, ...]  # as one would write them in the settings: `ollama/llama3.2`
+    models: tuple[str, ...]  # as they are written in the settings: `ollama/llama3.2`
 
 
 async def find_local_servers(
     timeout_seconds: float = 1.0, presets: Sequence[Preset] = LOCAL_PRESETS
 ) -> tuple[LocalServer, ...]:
-    """What answers at the well-known addresses within the time, in the order of the presets. Never raises."""
-    heard = await asyncio.gather(*(_listens(preset, timeout_seconds) for preset in presets))
-    listening = [preset for preset, listens in zip(presets, heard, strict=True) if listens]
+    """Return the servers that answer at the well-known addresses in time, in the order of the presets. Never raises."""
+    answers = await asyncio.gather(*(_is_listening(preset, timeout_seconds) for preset in presets))
+    listening = [preset for preset, listens in zip(presets, answers, strict=True) if listens]
     if not listening:
         return ()
-    import aiohttp  # ten megabytes, for those who have somebody to ask
+    import aiohttp  # costs ten megabytes, so only where a server listens
 
     limit = aiohttp.ClientTimeout(total=timeout_seconds)
-    # Deaf to proxies in the environment, which would answer for this machine.
+    # Without the proxies of the environment, which would answer for this machine.
     async with aiohttp.ClientSession(timeout=limit, trust_env=False) as session:
-        found = await asyncio.gather(*(_look(session, preset) for preset in listening))
+        found = await asyncio.gather(*(_list_models(session, preset) for preset in listening))
     return tuple(server for server in found if server)
 
 
-async def _listens(preset: Preset, timeout_seconds: float) -> bool:
+async def _is_listening(preset: Preset, timeout_seconds: float) -> bool:
     address = urlsplit(preset.base_url)
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -50,7 +52,7 @@ async def _listens(preset: Preset, timeout_seconds: float) -> bool:
     return True
 
 
-async def _look(session: "aiohttp.ClientSession", preset: Preset) -> LocalServer | None:
+async def _list_models(session: "aiohttp.ClientSession", preset: Preset) -> LocalServer | None:
     import aiohttp
 
     try:
@@ -68,7 +70,7 @@ async def _look(session: "aiohttp.ClientSession", preset: Preset) -> LocalServer
 
 
 def _names(listed: object) -> list[str] | None:
-    """The models' names in an answer to `GET /models`; None when it is no such answer."""
+    """Return the models' names in a response to `GET /models`; None for any other response."""
     match listed:
         case {"data": list(rows)}:
             return [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]

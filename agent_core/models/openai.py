@@ -1,10 +1,10 @@
-"""A model behind any OpenAI-compatible endpoint. The only file that knows the `openai` package.
+"""A model behind any OpenAI-compatible endpoint. The only file that uses the `openai` package.
 
 Import it when a real model is asked for the first time: the package costs half a second and 20 MB.
 
-The client makes the address, the headers and the connections; requests go out and answers come in at the level of
-its transport, and the stream is read by our own small parser. A typed object for each streamed piece, the typed
-transformation of the request and the client's own way around a call cost five times the CPU of all the rest.
+The package builds the address, the headers and the connections. Requests and responses go through its transport, and
+our own small parser reads the stream: the package's typed objects for requests and streamed pieces cost five times the
+CPU of all the rest.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from agent_core.conversation import Message
 from agent_core.events import Emit, RestartableEmit
 from agent_core.model import LoadMedia, OutOfRoom, ProviderError
 from agent_core.models import openai_errors as words
-from agent_core.models.openai_request import build_request, encode, images_to_show, provider_data
+from agent_core.models.openai_request import build_request, encode, provider_data, select_images
 from agent_core.models.openai_stream import Assembly, ErrorInStream, EventReader, EventTooLarge
 from agent_core.models.providers import Endpoint
 from agent_core.models.retries import Patience, Retries
@@ -37,15 +37,15 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 MAX_ANSWER_BYTES = 64_000_000
 MAX_REFUSAL_BYTES = 1_000_000
-TOO_LARGE = "sent an answer of absurd size"
+TOO_LARGE = "sent an answer that is too large"
 AFTER_DONE_SECONDS = 0.1  # for the end of the body, without which the connection cannot be used again
-# Most come as the first; what is no HTTP at all comes as it is from the package below.
-_BROKEN_LINE = (httpx2.HTTPError, aiohttp.ClientError, HttpProcessingError, OSError)
-NO_KEY = "none"  # the package insists on one; servers at home do not look
+# Mostly the first; a response that is not HTTP raises an error of the package below.
+_CONNECTION_ERRORS = (httpx2.HTTPError, aiohttp.ClientError, HttpProcessingError, OSError)
+NO_KEY = "none"  # the package insists on one; local servers ignore it
 
 
 class OpenAIModel:
-    """Implements `Model`. Safe for many replies at once; `aclose` ends its connections."""
+    """A model at an endpoint. Safe for many replies at once; `aclose` closes its connections."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class OpenAIModel:
         self._max_images = max_images
         self._max_image_bytes = max_image_bytes
         self._sleep = sleep
-        self._tells_usage = True  # until the server says that it cannot
+        self._asks_usage = True  # until the server refuses
         self._connecting = asyncio.Lock()
-        self._line: _Line | None = None
+        self._connection: _Connection | None = None
 
     async def reply(
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
@@ -79,20 +79,20 @@ class OpenAIModel:
             self.endpoint,
             messages,
             tools,
-            images=await self._images(messages),
+            images=await self._load_images(messages),
             stream=self._stream,
             may_call=may_call,
         )
-        if not self._tells_usage:
+        if not self._asks_usage:
             body.pop("stream_options", None)
-        await self._connected()  # before any clock runs
-        telling = RestartableEmit(emit)
+        await self._connect()  # before any timeout runs
+        restartable = RestartableEmit(emit)
         began = time.monotonic()
         failures = 0
         while True:
             try:
-                message = await self._attempt(body, telling)
-                telling.settle()
+                message = await self._attempt(body, restartable)
+                restartable.settle()
                 return message
             except ProviderError as error:
                 failures += 1
@@ -102,13 +102,13 @@ class OpenAIModel:
                     log.warning("model_failed", model=self.name, error=failure, attempts=failures)
                     raise
                 log.info("model_asked_again", model=self.name, error=failure, attempts=failures, wait=round(wait, 1))
-            telling.restart()
+            restartable.restart()
             await self._sleep(wait)
 
     async def aclose(self) -> None:
-        if self._line:
-            await self._line.http.aclose()
-            self._line = None
+        if self._connection:
+            await self._connection.http.aclose()
+            self._connection = None
 
     async def _attempt(self, body: dict[str, Any], emit: Emit) -> Message:
         assembly = Assembly(emit)
@@ -118,16 +118,16 @@ class OpenAIModel:
         except TimeoutError as error:
             raise words.too_slow(self.endpoint) from error
         finally:
-            if assembly.usage:  # also of an attempt that came to nothing: it is paid for
+            if assembly.usage:  # also of a failed attempt: it is paid for
                 emit(replace(assembly.usage, model=self.name))
-        return self._judged(assembly)
+        return self._check(assembly)
 
     async def _ask(self, body: dict[str, Any], assembly: Assembly) -> None:
         try:
             async with self._response(body) as response:
                 if "text/event-stream" in response.headers.get("content-type", ""):
                     await self._read_stream(response, assembly)
-                else:  # also what a server without streaming gives when asked for a stream
+                else:  # also the answer of a server without streaming to a request for a stream
                     await self._read_whole(response, assembly)
         except _Refused as error:
             if self._drop_stream_options(body, error):
@@ -142,25 +142,27 @@ class OpenAIModel:
         except EventTooLarge as error:
             raise words.broken(self.endpoint, TOO_LARGE) from error
         except TimeoutError:
-            raise  # a clock of ours, and an OSError as well
-        except _BROKEN_LINE as error:
-            if not assembly.finish_reason:  # all of the answer was there
+            raise  # one of our timeouts, which is an OSError as well
+        except _CONNECTION_ERRORS as error:
+            if not assembly.finish_reason:  # else the answer was complete
                 raise words.cut_off(self.endpoint) from error
 
     @asynccontextmanager
     async def _response(self, body: dict[str, Any]) -> AsyncGenerator[httpx2.Response]:
-        """The answer once its headers are there; it ends with the block."""
+        """Yield the response once its headers are there; close it with the block."""
         first_byte = self._patience.first_byte_seconds if self._stream else self._patience.whole_seconds
-        line = await self._connected()
-        request = line.http.build_request("POST", line.address, content=encode(body), headers=line.headers)
+        connection = await self._connect()
+        request = connection.http.build_request(
+            "POST", connection.address, content=encode(body), headers=connection.headers
+        )
         async with asyncio.timeout(first_byte):
             try:
-                response = await line.http.send(request, stream=True)
-            except _BROKEN_LINE as error:
+                response = await connection.http.send(request, stream=True)
+            except _CONNECTION_ERRORS as error:
                 raise _Unreachable from error
-            if response.is_error:  # what it says belongs to the wait for an answer
+            if response.is_error:  # reading its body is part of the wait for an answer
                 try:
-                    raise await _refused(response)
+                    raise await _read_refusal(response)
                 finally:
                     await response.aclose()
         try:
@@ -190,11 +192,11 @@ class OpenAIModel:
             raise words.cut_off(self.endpoint)
 
     def _take(self, events: Sequence[bytes], assembly: Assembly) -> bool:
-        """Adds the events to the reply; True once the server says that this was all."""
+        """Add the events to the reply; return True once the server says that it is complete."""
         for event in events:
             if event.startswith(b"[DONE]"):
                 return True
-            assembly.add(self._parsed(event))
+            assembly.add(self._parse(event))
         return False
 
     async def _read_whole(self, response: httpx2.Response, assembly: Assembly) -> None:
@@ -205,27 +207,27 @@ class OpenAIModel:
                 raise words.broken(self.endpoint, TOO_LARGE)
         if received.lstrip()[:1] == b"<" or "html" in response.headers.get("content-type", ""):
             raise words.not_a_model_server(self.endpoint)
-        assembly.add(self._parsed(bytes(received)))
+        assembly.add(self._parse(bytes(received)))
 
-    def _parsed(self, text: bytes) -> Mapping[str, Any]:
+    def _parse(self, text: bytes) -> Mapping[str, Any]:
         try:
             parsed = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise words.broken(self.endpoint, "sent an answer that cannot be read") from error
+            raise words.broken(self.endpoint, "sent an answer that cannot be parsed") from error
         if not isinstance(parsed, dict):
-            raise words.broken(self.endpoint, "sent an answer that cannot be read")
+            raise words.broken(self.endpoint, "sent an answer that cannot be parsed")
         return parsed
 
-    def _judged(self, assembly: Assembly) -> Message:
-        """The reply, if it is one."""
+    def _check(self, assembly: Assembly) -> Message:
+        """Return the reply; raises ProviderError for an answer that is none."""
         if assembly.finish_reason == "content_filter":
             raise words.filtered(self.endpoint)
         if assembly.finish_reason in ("error", "malformed_function_call"):
-            raise words.broken(self.endpoint, "gave up in the middle of its answer")
+            raise words.broken(self.endpoint, "stopped in the middle of its answer")
         if assembly.is_empty and assembly.finish_reason == "length":
             raise OutOfRoom(
-                f"{self.name} reached its length limit before it said anything. "
-                "Ask for less at once, or raise the limit on its output."
+                f"{self.name} reached its output limit before it wrote anything. "
+                "Ask for less at once, or raise the model's output limit."
             )
         if assembly.is_empty:
             raise words.broken(self.endpoint, "sent an empty answer")
@@ -233,55 +235,57 @@ class OpenAIModel:
         return replace(assembly.message(), provider_data=kept)
 
     def _drop_stream_options(self, body: dict[str, Any], error: "_Refused") -> bool:
-        """Some servers refuse the wish for token counts; then there are none."""
+        """Stop asking for token counts where the server refuses that; return whether to ask again."""
         if error.status not in (400, 422) or "stream_options" not in str(error.body):
             return False
-        self._tells_usage = False
+        self._asks_usage = False
         return body.pop("stream_options", None) is not None
 
-    async def _images(self, messages: Sequence[Message]) -> dict[str, str]:
+    async def _load_images(self, messages: Sequence[Message]) -> dict[str, str]:
         if not self._load_media or not self.endpoint.sees_images:
             return {}
         images: dict[str, str] = {}
-        for part in images_to_show(messages, self._max_images):
+        for part in select_images(messages, self._max_images):
             if part.size_bytes <= self._max_image_bytes:
                 content = await asyncio.to_thread(self._load_media, part)
                 if content and len(content) <= self._max_image_bytes:
                     images[part.sha256] = f"data:{part.mime};base64,{b64encode(content).decode()}"
         return images
 
-    async def _connected(self) -> "_Line":
+    async def _connect(self) -> "_Connection":
         async with self._connecting:
-            if self._line is None:
-                # Reading the certificates takes a tenth of a second, in which no other chat should stand still.
-                self._line = await asyncio.to_thread(self._new_line)
-            return self._line
+            if self._connection is None:
+                # In a thread: reading the certificates takes a tenth of a second, which would block all chats.
+                self._connection = await asyncio.to_thread(self._open_connection)
+            return self._connection
 
-    def _new_line(self) -> "_Line":
+    def _open_connection(self) -> "_Connection":
         connect = self._patience.connect_seconds
         http = openai.DefaultAioHttpClient(
-            # Reading is bounded by our own clocks, which differ from stage to stage.
+            # Our own timeouts bound reading; they differ from stage to stage.
             timeout=httpx2.Timeout(connect=connect, read=None, write=None, pool=None),
         )
         client = openai.AsyncOpenAI(
             api_key=self.endpoint.key or NO_KEY, base_url=self.endpoint.base_url, http_client=http
         )
-        # The package takes these from the environment; they are nobody's business but OpenAI's.
+        # The package takes these from the environment; only OpenAI may see them.
         client.organization = client.project = None
         given = {**client.default_headers, **client.auth_headers}
         headers = {name: value for name, value in given.items() if isinstance(value, str)}
-        return _Line(http=http, address=str(client.base_url.join("chat/completions")), headers=headers)
+        return _Connection(http=http, address=str(client.base_url.join("chat/completions")), headers=headers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _Connection:
+    """The HTTP client, and how it asks the endpoint."""
+
     http: httpx2.AsyncClient
     address: str
     headers: Mapping[str, str]
 
 
 class _Unreachable(Exception):
-    """No answer has begun."""
+    """The connection failed before an answer began."""
 
 
 class _Refused(Exception):
@@ -292,7 +296,7 @@ class _Refused(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
-async def _refused(response: httpx2.Response) -> _Refused:
+async def _read_refusal(response: httpx2.Response) -> _Refused:
     received = bytearray()
     async for piece in response.aiter_bytes():
         received += piece
@@ -305,11 +309,11 @@ async def _refused(response: httpx2.Response) -> _Refused:
         body = text
     if isinstance(body, dict):
         body = body.get("error", body)
-    return _Refused(response.status_code, body, _retry_after(response.headers))
+    return _Refused(response.status_code, body, _read_retry_after(response.headers))
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds from now, from the header in any of its three forms."""
+def _read_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds from now, from the header in any of its three forms."""
     try:
         if (milliseconds := headers.get("retry-after-ms")) is not None:
             return max(0.0, float(milliseconds) / 1000)

@@ -1,4 +1,4 @@
-"""From a provider's refusal to one of our errors, with sentences for the chat: what happened, what to do next.
+"""Translate a provider's refusal into one of our errors, with sentences for the chat.
 
 Every provider words the same few facts its own way, so status, code and text are read together.
 """
@@ -56,7 +56,7 @@ _BUSY = re.compile(
 def refusal(
     endpoint: Endpoint, *, status: int, body: object = None, retry_after_seconds: float | None = None
 ) -> ProviderError:
-    """The error for a status that is no success, or for an error inside a stream (its code as the status)."""
+    """Return the error for a failed status, or for an error inside a stream (its code as the status)."""
     code, words = _read(body)
     said = f"{code} {words}"
     if status == 401 or (status == 403 and (not endpoint.key or _WRONG_KEY.search(said))):
@@ -79,10 +79,10 @@ def refusal(
         return overloaded(endpoint, status, retry_after_seconds)
     if status == 408:
         return too_slow(endpoint)
-    return _of_the_request(endpoint, status, said, words, retry_after_seconds)
+    return _request_refusal(endpoint, status, said, words, retry_after_seconds)
 
 
-def _of_the_request(
+def _request_refusal(
     endpoint: Endpoint, status: int, said: str, words: str, retry_after_seconds: float | None
 ) -> ProviderError:
     if _WRONG_KEY.search(said):
@@ -102,10 +102,10 @@ def _of_the_request(
 
 
 def not_for_us(endpoint: Endpoint, words: str) -> ModelUnknown:
-    """The key is fine; the account, its country or its plan is not."""
+    """Return the error for an account whose key is right, but whose country or plan is not."""
     return ModelUnknown(
         f"{_subject(endpoint.provider)} does not let this account use {endpoint.model} (403){_quoted(words, endpoint)} "
-        "Ask for access there, or choose another model."
+        "Request access there, or choose another model."
     )
 
 
@@ -113,7 +113,7 @@ def wrong_key(endpoint: Endpoint) -> KeyRefused:
     if not endpoint.key_env and endpoint.key:
         return KeyRefused(f"{_subject(_at_address(endpoint))} does not accept the key that was given.")
     if not endpoint.key_env:
-        return KeyRefused(f"{_subject(_at_address(endpoint))} wants a key, and it is sent none. Start it without one.")
+        return KeyRefused(f"{_subject(_at_address(endpoint))} wants a key, but none is sent. Start it without one.")
     if not endpoint.key:
         return KeyRefused(
             f"{_subject(endpoint.provider)} wants a key and none is set. Put {endpoint.key_env} into .env."
@@ -122,7 +122,7 @@ def wrong_key(endpoint: Endpoint) -> KeyRefused:
 
 
 def overloaded(endpoint: Endpoint, status: int, retry_after_seconds: float | None = None) -> Overloaded:
-    what = "limits how often we may ask" if status == 429 else "is overloaded or has a fault"
+    what = "limits the rate of requests" if status == 429 else "is overloaded or has a fault"
     return Overloaded(
         f"{_subject(endpoint.provider)} {what} right now ({status}). Please try again {_in(retry_after_seconds)}.",
         retry_after_seconds=retry_after_seconds,
@@ -131,7 +131,7 @@ def overloaded(endpoint: Endpoint, status: int, retry_after_seconds: float | Non
 
 def filtered(endpoint: Endpoint) -> Filtered:
     return Filtered(
-        f"{_subject(endpoint.provider)} held this answer back because of its content rules. Try to put it differently."
+        f"{_subject(endpoint.provider)} withheld this answer because of its content rules. Try to rephrase it."
     )
 
 
@@ -152,13 +152,11 @@ def broken(endpoint: Endpoint, what: str) -> BrokenAnswer:
 
 
 def not_a_model_server(endpoint: Endpoint) -> BrokenAnswer:
-    return BrokenAnswer(
-        f"What answers at {endpoint.base_url} does not speak the language of a model server. Check `model.base_url`."
-    )
+    return BrokenAnswer(f"The server at {endpoint.base_url} is not a model server. Check `model.base_url`.")
 
 
 def quote(words: str, endpoint: Endpoint) -> str:
-    """What the provider said, on one line, bounded and without our key."""
+    """Return the provider's words on one line, bounded and without our key."""
     line = " ".join(encodable(words).split())
     line = line.replace(endpoint.key, "…") if endpoint.key else line
     return line if len(line) <= MAX_QUOTED_CHARS else line[:MAX_QUOTED_CHARS] + "…"
@@ -181,7 +179,7 @@ def _what_to_check(endpoint: Endpoint) -> str:
 
 
 def _read(body: object) -> tuple[str, str]:
-    """Code and words, from `{"error": {...}}`, from its inside, from a list of one (Gemini) or from plain text."""
+    """Return code and words of `{"error": {...}}`, of its inside, of a list of one (Gemini) or of plain text."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping | str):

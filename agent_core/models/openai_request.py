@@ -1,4 +1,4 @@
-"""The body of a chat request: a repaired conversation in the dialect of one endpoint. Pure."""
+"""Build the body of a chat request: a repaired conversation in the dialect of one endpoint. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,8 @@ from tools.content import Media, Part, Text, describe
 
 SHOWN_MIMES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 CACHED_USER_MESSAGES = 2
-UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}  # Gemini's word for "not mine"
+# How Gemini marks calls of other models.
+UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 
 
 def build_request(
@@ -26,13 +27,13 @@ def build_request(
     stream: bool,
     may_call: bool = True,
 ) -> dict[str, Any]:
-    """`images` are data URLs by content hash; an image that is not among them is described in words."""
-    shown = _with_tool_images(messages, images) if images else messages
+    """Return the body. `images` are data URLs by content hash; any other image is described in words."""
+    shown = _move_tool_images(messages, images) if images else messages
     wire = [_message(message, endpoint, images) for message in repair(shown)]
     if endpoint.cache_breakpoints:
         _mark_for_caching(wire)
     body: dict[str, Any] = {"model": endpoint.model, "messages": wire}
-    if offered := [tool_to_openai(tool) for tool in tools] or _called_before(wire):
+    if offered := [tool_to_openai(tool) for tool in tools] or _stand_ins(wire):
         body["tools"] = offered
         if not tools or not may_call:
             body["tool_choice"] = "none"
@@ -44,25 +45,25 @@ def build_request(
 def provider_data(
     endpoint: Endpoint, reasoning_details: Sequence[Mapping[str, Any]], call_extras: Sequence[Mapping[str, Any]]
 ) -> str:
-    """What the provider wants back unchanged with this message, signed thoughts and calls; empty when nothing."""
+    """Return the signed thoughts and calls that the provider wants back with this message; empty when none."""
     if not reasoning_details and not any(call_extras):
         return ""
-    kept = {"of": _kind(endpoint), "reasoning_details": list(reasoning_details), "call_extras": list(call_extras)}
+    kept = {"of": _owner(endpoint), "reasoning_details": list(reasoning_details), "call_extras": list(call_extras)}
     return json.dumps(kept, separators=(",", ":"))
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
-    """As bytes that any parser takes: half of a surrogate pair, which some chats send, becomes a question mark."""
+    """Encode as JSON that any parser takes: half of a surrogate pair, which some chats send, becomes a `?`."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def images_to_show(messages: Sequence[Message], limit: int) -> list[Media]:
-    """The latest images whose bytes are ours, each once; older ones would cost more than they tell."""
-    found = (part for message in reversed(messages) for part in reversed(message.parts) if _can_be_shown(message, part))
+def select_images(messages: Sequence[Message], limit: int) -> list[Media]:
+    """Return the latest images whose bytes are ours, each once; older ones would cost more than they help."""
+    found = (part for message in reversed(messages) for part in reversed(message.parts) if _is_visible(message, part))
     return list(islice({part.sha256: part for part in found if isinstance(part, Media)}.values(), limit))
 
 
-def _can_be_shown(message: Message, part: Part) -> bool:
+def _is_visible(message: Message, part: Part) -> bool:
     return (
         message.role in ("user", "tool")
         and isinstance(part, Media)
@@ -72,8 +73,8 @@ def _can_be_shown(message: Message, part: Part) -> bool:
     )
 
 
-def _with_tool_images(messages: Sequence[Message], images: Mapping[str, str]) -> list[Message]:
-    """Results may only hold text, so their images are shown by a user's message behind them."""
+def _move_tool_images(messages: Sequence[Message], images: Mapping[str, str]) -> list[Message]:
+    """Put images of results into a user's message behind them, since results may only hold text."""
     arranged = arrange(messages)
     shown: list[Message] = []
     waiting: list[Part] = []
@@ -94,7 +95,7 @@ def _message(message: Message, endpoint: Endpoint, images: Mapping[str, str]) ->
         wire["content"] = _content(message.parts, images)
     if message.role != "assistant":
         return wire
-    details, extras = _kept(message, endpoint)
+    details, extras = _read_provider_data(message, endpoint)
     if endpoint.reasoning == "reasoning_details":
         if details:
             wire["reasoning_details"] = details
@@ -107,8 +108,8 @@ def _message(message: Message, endpoint: Endpoint, images: Mapping[str, str]) ->
     return wire
 
 
-def _kept(message: Message, endpoint: Endpoint) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Details and call extras, if they are this model's own: another would refuse signatures it did not write."""
+def _read_provider_data(message: Message, endpoint: Endpoint) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return details and call extras if they are this model's own: it refuses signatures that it did not write."""
     if not message.provider_data:
         return [], []
     try:
@@ -116,17 +117,17 @@ def _kept(message: Message, endpoint: Endpoint) -> tuple[list[dict[str, Any]], l
     except (ValueError, RecursionError):
         return [], []
     match kept:
-        case {"of": of, "reasoning_details": list(details), "call_extras": list(extras)} if of == _kind(endpoint):
+        case {"of": of, "reasoning_details": list(details), "call_extras": list(extras)} if of == _owner(endpoint):
             return details, extras
     return [], []
 
 
-def _kind(endpoint: Endpoint) -> str:
+def _owner(endpoint: Endpoint) -> str:
     return f"{endpoint.provider}/{endpoint.model}"
 
 
-def _called_before(wire: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Stand-ins for the tools of earlier calls when none is offered: some providers refuse calls of unknown tools."""
+def _stand_ins(wire: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return stand-ins for tools called before when none is offered: some providers refuse calls of unknown tools."""
     names = dict.fromkeys(call["function"]["name"] for message in wire for call in message.get("tool_calls") or ())
     return [
         {
@@ -160,7 +161,7 @@ def _content(parts: Sequence[Part], images: Mapping[str, str]) -> list[dict[str,
 
 
 def _mark_for_caching(wire: list[dict[str, Any]]) -> None:
-    """The instructions, and the conversation up to its last user messages."""
+    """Mark the instructions and the last user messages as ends of what the provider may cache."""
     users = [message for message in wire if message["role"] == "user"][-CACHED_USER_MESSAGES:]
     for message in ([wire[0]] if wire[0]["role"] == "system" else []) + users:
         if isinstance(message["content"], str):

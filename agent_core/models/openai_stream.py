@@ -1,4 +1,4 @@
-"""Server-sent events from bytes, cut anywhere, to the data of each event. Knows nothing about models."""
+"""Read a streamed answer: from bytes, cut anywhere, to events, and from events to a message."""
 
 import json
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ class EventTooLarge(ValueError):
 
 
 class EventReader:
-    """Comments and all fields but `data` are left out: nobody who speaks to us uses them."""
+    """Reads the data of server-sent events. Comments and other fields are dropped: no model server uses them."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._data: list[bytes] = []
 
     def feed(self, received: bytes) -> list[bytes]:
-        """The events that are complete with these bytes."""
+        """Return the events that are complete with these bytes."""
         *lines, self._rest = (self._rest + received).split(b"\n")
         if len(self._rest) > MAX_EVENT_BYTES:
             raise EventTooLarge
         return [event for line in lines if (event := self._take(line.removesuffix(b"\r")))]
 
     def end(self) -> list[bytes]:
-        """What was left when the stream ended; some servers do not end the last event."""
+        """Return the rest when the stream ended; some servers do not end the last event."""
         last = [self._take(self._rest.removesuffix(b"\r")), self._take(b"")]
         self._rest = b""
         return [event for event in last if event]
@@ -48,11 +48,11 @@ class EventReader:
 
 
 CUT_SHORT = "\n\n(The answer was cut off here: it reached the model's length limit.)"
-_MOST_TOKENS = 1_000_000_000  # what is more was not counted, and does not fit into any sum
+_MAX_TOKENS = 1_000_000_000  # a larger count is nonsense, and would spoil all sums
 
 
 class ErrorInStream(Exception):
-    """The server changed its mind after it had begun to answer."""
+    """The server reported an error after it had begun to answer."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         super().__init__("error in stream")
@@ -83,10 +83,12 @@ class TextPieces:
 
 @dataclass(slots=True)
 class CallPieces:
+    """A tool call that comes in pieces."""
+
     id: str = ""
     name: str = ""
     arguments: TextPieces = field(default_factory=TextPieces)
-    extra: dict[str, Any] = field(default_factory=dict)  # what the provider wants back with the call
+    extra: dict[str, Any] = field(default_factory=dict)  # must go back to the provider with the call
 
     def add(self, piece: Mapping[str, Any]) -> None:
         function = _mapping(piece.get("function"))
@@ -102,6 +104,8 @@ class CallPieces:
 
 
 class Assembly:
+    """A reply put together from the pieces of an answer."""
+
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._text = TextPieces()
@@ -121,7 +125,7 @@ class Assembly:
         return [call.extra for call in self._calls]
 
     def add(self, piece: Mapping[str, Any]) -> None:
-        """Takes a chunk of a stream or a whole answer; raises ErrorInStream."""
+        """Add a chunk of a stream or a whole answer; raises ErrorInStream."""
         if error := piece.get("error"):
             raise ErrorInStream(error if isinstance(error, Mapping) else {"message": str(error)})
         choices = piece.get("choices")
@@ -142,26 +146,26 @@ class Assembly:
         return assistant(text if text.strip() else "", tool_calls=calls, reasoning=str(self._reasoning))
 
     def _add_words(self, delta: Mapping[str, Any]) -> None:
-        if reasoning := self._reasoning.add(self._reasoning_in(delta)):
+        if reasoning := self._reasoning.add(self._read_reasoning(delta)):
             self._emit(ReasoningDelta(text=reasoning))
         if text := self._text.add(_content(delta.get("content")) + _text(delta.get("refusal"))):
             self._emit(TextDelta(text=text))
         calls = delta.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, Mapping):
-                self._call_for(call).add(call)
+                self._find_call(call).add(call)
 
-    def _reasoning_in(self, delta: Mapping[str, Any]) -> str:
+    def _read_reasoning(self, delta: Mapping[str, Any]) -> str:
         details = delta.get("reasoning_details")
         blocks = [block for block in details if isinstance(block, dict)] if isinstance(details, list) else []
         for block in blocks:
-            self._keep_detail(block)
-        # The same thoughts often come in two spellings at once.
+            self._add_detail(block)
+        # The same thoughts often come in two fields at once.
         plain = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
         return plain or "".join(_text(block.get("text")) or _text(block.get("summary")) for block in blocks)
 
-    def _keep_detail(self, block: dict[str, Any]) -> None:
-        """Pieces of one block are joined: it must go back as if it had come whole."""
+    def _add_detail(self, block: dict[str, Any]) -> None:
+        """Join pieces of one block: it must go back as if it had come whole."""
         last = self.reasoning_details[-1] if self.reasoning_details else None
         if last is None or any(last.get(key) != block.get(key) for key in ("type", "index")) or "index" not in block:
             self.reasoning_details.append(dict(block))
@@ -172,8 +176,8 @@ class Assembly:
             elif value is not None:
                 last[key] = value
 
-    def _call_for(self, piece: Mapping[str, Any]) -> CallPieces:
-        """The call that a piece belongs to. Servers leave the index out, or give every call the same one."""
+    def _find_call(self, piece: Mapping[str, Any]) -> CallPieces:
+        """Return the call that a piece belongs to. Servers omit the index, or give every call the same one."""
         index, call_id = piece.get("index"), encodable(_text(piece.get("id")))
         latest = self._calls[-1] if self._calls else None
         known = self._by_index.get(index) if isinstance(index, int) else latest
@@ -215,7 +219,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object) -> int:
-    return value if isinstance(value, int) and 0 < value <= _MOST_TOKENS else 0
+    return value if isinstance(value, int) and 0 < value <= _MAX_TOKENS else 0
 
 
 def _micros(dollars: object) -> int | None:

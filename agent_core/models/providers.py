@@ -1,4 +1,4 @@
-"""Who serves models: addresses, keys and habits as data, and the choice of one from a model's name.
+"""Providers of models as data, and the choice of one by a model's name.
 
 Reads no environment and opens no connection; `find_local_servers` is in `local_servers`.
 """
@@ -25,7 +25,7 @@ class Preset:
     base_url: str
     key_env: str = ""  # empty: no key is needed
     aliases: tuple[str, ...] = ()
-    models: str = r"(?!)"  # names that mean this provider without being told
+    models: str = r"(?!)"  # names that belong to this provider without a prefix
     reasoning: ReasoningSpelling = ""  # the field in which earlier reasoning is passed back; empty: not at all
     cache_breakpoints: str = r"(?!)"  # models for which the request must say what to cache
     signs_calls: bool = False  # tool calls carry a signature that must come back with them
@@ -34,7 +34,7 @@ class Preset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One model at one address, and everything one must know to talk to it."""
+    """One model at one address, and all that is needed to ask it."""
 
     provider: str  # for people
     model: str  # as its server calls it
@@ -108,20 +108,20 @@ _WANTS_THOUGHTS_BACK = re.compile(r"deepseek|kimi|glm|qwen3", re.I)
 
 
 def choose(model_name: str, base_url: str, keys: Mapping[str, str]) -> Endpoint:
-    """The endpoint for a model's name; `keys` holds what is set, by environment name. Raises NoEndpoint.
+    """Return the endpoint for a model's name; raises NoEndpoint. `keys` holds the keys that are set, by variable.
 
-    A key under the empty name goes to servers that need none, for callers who give one for this very server.
+    A key under the empty name goes to servers that need none, for callers who pass one for this very server.
 
-    An address that is given always wins, and the name goes there as it is. Otherwise the part before the
-    first slash may name a provider: it is taken when its key is set or it needs none. If not, OpenRouter
-    serves the whole name, since its names look the same; `openrouter/…` always means OpenRouter. A name
-    without a slash goes to the provider whose models are called so, else to OpenAI.
+    A given address always wins, and gets the name as it is. Otherwise the part before the first slash may name a
+    provider, which is taken when its key is set or it needs none. If not, OpenRouter serves the whole name, since its
+    names look the same; `openrouter/…` always means OpenRouter. A name without a slash goes to the provider whose
+    models are called so, else to OpenAI.
     """
     name = model_name.strip()
     if not name:
         raise NoEndpoint("No model is set. Choose one with `hermes config set model.name …`.")
     if base_url:
-        return _at(base_url, name, keys)
+        return _endpoint_at(base_url, name, keys)
     prefix, _, rest = name.partition("/")
     named = find_preset(prefix) if rest else None
     if named and (not named.key_env or keys.get(named.key_env)):
@@ -144,9 +144,9 @@ def sees_images(model_name: str) -> bool:
     return bool(_SEES.search(model_name))
 
 
-def _at(base_url: str, name: str, keys: Mapping[str, str]) -> Endpoint:
+def _endpoint_at(base_url: str, name: str, keys: Mapping[str, str]) -> Endpoint:
     address = base_url.rstrip("/")
-    preset = next((preset for preset in PRESETS if _same_server(preset.base_url, address)), None)
+    preset = next((preset for preset in PRESETS if _is_same_server(preset.base_url, address)), None)
     if preset is None:
         host = urlsplit(address).netloc
         preset = Preset(
@@ -167,7 +167,7 @@ def _endpoint(preset: Preset, model: str, keys: Mapping[str, str], *, base_url: 
         provider=preset.title,
         model=model,
         base_url=address,
-        # Each server is shown its own key only; a local one that never asked for any is shown none.
+        # Each server gets its own key only; a local one that needs none gets none.
         key=keys.get(preset.key_env, ""),
         key_env=preset.key_env,
         reasoning=preset.reasoning,
@@ -183,7 +183,7 @@ def _needs(preset: Preset, name: str) -> str:
     if preset is not OPENROUTER:
         either += f" (or {OPENROUTER.key_env}, to ask for {_routed(preset, name)} at OpenRouter)"
     return (
-        f"The model “{name}” is served by {preset.title}, and no key for it is set. {either}, or choose another model."
+        f"The model “{name}” is served by {preset.title}, but no key for it is set. {either}, or choose another model."
     )
 
 
@@ -191,7 +191,7 @@ def _routed(preset: Preset, name: str) -> str:
     return name if "/" in name else f"{preset.name}/{name}"
 
 
-def _same_server(one: str, other: str) -> bool:
+def _is_same_server(one: str, other: str) -> bool:
     first, second = urlsplit(one), urlsplit(other)
     if _is_local(one) and _is_local(other):
         return first.port == second.port
@@ -207,7 +207,7 @@ def _is_local(address: str) -> bool:
 
 
 def endpoints(settings: Settings) -> dict[str, Endpoint | NoEndpoint]:
-    """By name, the first one first: its endpoint, or why there is none. The demo model has no need of one."""
+    """Return for each configured model its endpoint, or why it has none, in order. The demo model needs none."""
     model, keys = settings.model, settings.secrets.by_variable()
     wanted = {model.name: model.base_url} | {name: "" for name in model.fallbacks if name != model.name}
     return {name: _choose(name, base_url, keys) for name, base_url in wanted.items() if name != "demo"}

@@ -1,4 +1,4 @@
-"""When a failed model call is tried again, and when it is given up."""
+"""Decide when to retry a failed model call, and how long to wait for a server."""
 
 import random
 from dataclasses import dataclass
@@ -8,16 +8,18 @@ from agent_core.model import ProviderError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
+    """Limits on retrying one model call."""
+
     attempts: int = 4  # in all
     first_wait_seconds: float = 1.0  # doubles each time
     longest_wait_seconds: float = 30.0
     give_up_after_seconds: float = 300.0  # no attempt begins later than this
 
     def wait_seconds(self, error: ProviderError, *, failures: int, elapsed_seconds: float) -> float | None:
-        """How long to wait before the next attempt; None means give up.
+        """Return the seconds to wait before the next attempt, None to give up.
 
-        What the provider asks for wins, unless a person would be kept waiting too long: then it is for the
-        chain of models, or for the person, to decide what to do meanwhile.
+        The provider's own wish wins, unless a person would wait too long: then the chain of models, or the person,
+        decides what to do.
         """
         if not error.retryable or failures >= self.attempts:
             return None
@@ -33,9 +35,9 @@ class Retries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait for a server, at each stage of an answer."""
+    """Timeouts for each stage of an answer."""
 
     connect_seconds: float = 10.0
-    first_byte_seconds: float = 120.0  # of a streamed answer: thinking and reading the prompt
+    first_byte_seconds: float = 120.0  # of a streamed answer: the model reads the prompt and thinks
     idle_seconds: float = 60.0  # between two pieces of a stream
     whole_seconds: float = 900.0  # one attempt in all, and the only bound on an answer that is not streamed

@@ -325,7 +325,7 @@ def build_commands(settings: Settings) -> Commands:
 def build_model(settings: Settings, home: Home, *, paced: bool = True) -> MonitoredModel:
     """`paced` is for whoever watches the answer grow: only the demo model knows the difference."""
     chosen = settings.model
-    manner = ModelOptions(
+    options = ModelOptions(
         stream=chosen.stream,
         patience=Patience(
             connect_seconds=chosen.connect_timeout_seconds,
@@ -342,7 +342,7 @@ def build_model(settings: Settings, home: Home, *, paced: bool = True) -> Monito
         base_url=chosen.base_url,
         keys=settings.secrets.by_variable(),
         fallbacks=chosen.fallbacks,
-        manner=manner,
+        options=options,
         demo_pace_seconds=chosen.demo_pace_ms / 1000 if paced else 0.0,
     )
     return MonitoredModel(model)

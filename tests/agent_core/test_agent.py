@@ -165,7 +165,7 @@ async def test_broken_settings_do_not_cost_the_result_of_a_run(tmp_path: Path, m
     assert "canary" not in saved  # what it was given itself it knows all the same
     assert "abcdefghijklmnopqrstuvwxyz" not in saved  # and what a secret looks like
     [told] = logged
-    assert (told["log_level"], told["event"]) == ("warning", "secrets hidden by their looks alone")
+    assert (told["log_level"], told["event"]) == ("warning", "secrets redacted by pattern only")
     assert "config.yaml" in told["problem"]
 
 
@@ -202,7 +202,7 @@ def test_a_name_is_looked_up_in_the_environment_and_then_in_the_env_file(monkeyp
 
 
 def test_a_trajectory_before_the_first_run_is_refused_clearly() -> None:
-    with pytest.raises(ValueError, match="run something first"):
+    with pytest.raises(ValueError, match="no trajectory yet"):
         AIAgent().trajectory()
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core.models.arithmetic import NoAnswer, find_sum, work_out
+from agent_core.models.arithmetic import NoAnswer, evaluate, find_expression
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,14 @@ from agent_core.models.arithmetic import NoAnswer, find_sum, work_out
     ],
 )
 def test_sums_are_found_and_worked_out_exactly(text: str, answer: str) -> None:
-    assert work_out(find_sum(text)) == answer
+    assert evaluate(find_expression(text)) == answer
 
 
 @pytest.mark.parametrize(
     "text", ["", "hello", "what is love?", "what is 5?", "2024-01-31", "at 12:30", "-", "3.5", "x * y"]
 )
 def test_what_is_no_sum_is_left_alone(text: str) -> None:
-    assert find_sum(text) == ""
+    assert find_expression(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ def test_what_is_no_sum_is_left_alone(text: str) -> None:
 )
 def test_a_sum_without_an_answer_says_why(text: str, words: str) -> None:
     with pytest.raises(NoAnswer, match=words):
-        work_out(find_sum(text))
+        evaluate(find_expression(text))
 
 
 @given(st.text(alphabet="0123456789+-*/%(). ^x", max_size=60))
 def test_any_line_of_signs_gives_an_answer_or_a_reason(text: str) -> None:
     with suppress(NoAnswer):
-        assert work_out(find_sum(text) or "0")
+        assert evaluate(find_expression(text) or "0")

@@ -75,9 +75,9 @@ async def test_parallel_tool_calls_in_split_pieces(server: ModelServer, stream: 
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (ScriptedCall(name="look", arguments='{"where": '), "broke"),
-        (ScriptedCall(name="look", arguments='["no object"]'), "broke"),
-        (ScriptedCall(name="look", arguments=""), "broke"),
+        (ScriptedCall(name="look", arguments='{"where": '), "failed unexpectedly"),
+        (ScriptedCall(name="look", arguments='["no object"]'), "failed unexpectedly"),
+        (ScriptedCall(name="look", arguments=""), "failed unexpectedly"),
         (ScriptedCall(name="functions.look at/that!", id="functions.look:0"), "There is no tool named"),
         (ScriptedCall(name="", id=""), "There is no tool named"),
         (ScriptedCall(name="fail", id="x" * 100), "not today"),

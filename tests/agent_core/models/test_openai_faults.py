@@ -43,14 +43,14 @@ REFUSED: dict[str, tuple[ModelRefusal, type[ProviderError], str]] = {
     "403 about the country": (
         ModelRefusal(status=403, message="Country, region, or territory not supported."),
         model.ModelUnknown,
-        "does not let this account use playground (403): Country, region, or territory not supported. Ask",
+        "does not let this account use playground (403): Country, region, or territory not supported. Request",
     ),
     "403 about the model": (
         ModelRefusal(status=403, message="Project p does not have access to model m.", code="model_not_found"),
         model.ModelUnknown,
         "does not let this account use playground",
     ),
-    "403 without a word": (ModelRefusal(status=403, body=b""), model.ModelUnknown, "playground (403). Ask"),
+    "403 without a word": (ModelRefusal(status=403, body=b""), model.ModelUnknown, "playground (403). Request"),
     "Gemini's wrong key": (
         ModelRefusal(
             status=400, body=b'[{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}]'
@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[ModelRefusal, type[ProviderError], str]] = {
     "moderation": (
         ModelRefusal(status=403, message="Your input was flagged by moderation"),
         model.Filtered,
-        "differently",
+        "rephrase",
     ),
     "something else": (
         ModelRefusal(status=400, message="temperature must be\n at most 2; key sk-playground"),
@@ -335,7 +335,7 @@ async def test_an_answer_of_absurd_size_is_given_up(
     async with chatting(server) as chat:
         assert (await chat.say("hi")).final.text == chat.shown == "Short"
         server.script(*[say("x" * 3_000)] * 4)
-        with pytest.raises(model.BrokenAnswer, match="absurd size"):
+        with pytest.raises(model.BrokenAnswer, match="too large"):
             await chat.say("hi?")
 
 
@@ -362,7 +362,7 @@ async def test_an_answer_that_ran_out_of_room_says_so(server: ModelServer, strea
     server.script(say("Once upon", finish="length"), say(reasoning="Hm", finish="length"))
     async with chatting(server, stream=stream) as chat:
         assert (await chat.say("a story")).final.text == "Once upon" + CUT_SHORT
-        with pytest.raises(model.OutOfRoom, match="length limit"):
+        with pytest.raises(model.OutOfRoom, match="output limit"):
             await chat.say("another")
 
 

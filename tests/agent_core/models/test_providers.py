@@ -111,7 +111,7 @@ def test_the_variable_named_is_the_one_that_is_used() -> None:
     ollama = choose("some-model", "http://localhost:11434/v1", {})
     assert ollama.key_env == ""
     assert str(wrong_key(ollama)) == (
-        "Ollama at http://localhost:11434/v1 wants a key, and it is sent none. Start it without one."
+        "Ollama at http://localhost:11434/v1 wants a key, but none is sent. Start it without one."
     )
     given = choose("some-model", "http://localhost:11434/v1", {"": "given"})
     assert str(wrong_key(given)) == "Ollama at http://localhost:11434/v1 does not accept the key that was given."
