@@ -1,4 +1,4 @@
-"""From the text a model wrote to the arguments of a function, with errors a model can act on."""
+"""Parse the arguments that a model wrote for a tool, with errors that a model can act on."""
 
 import inspect
 import json
@@ -17,7 +17,7 @@ _PREFIX = "argument_"
 
 
 def parse_object(arguments: str) -> dict[str, Any]:
-    """The JSON object in `arguments`; nothing at all counts as an empty one."""
+    """Parse a JSON object; an empty text counts as an empty one. Raises BadArguments."""
     try:
         parsed = json.loads(arguments) if arguments.strip() else {}
     except json.JSONDecodeError as error:
@@ -25,14 +25,14 @@ def parse_object(arguments: str) -> dict[str, Any]:
             f"The arguments are not valid JSON: {error.msg} at character {error.pos}. Send one JSON object."
         ) from error
     except (ValueError, RecursionError) as error:
-        raise BadArguments("The arguments are not JSON that can be read. Send one plain JSON object.") from error
+        raise BadArguments("The arguments cannot be parsed as JSON. Send one plain JSON object.") from error
     if not isinstance(parsed, dict):
         raise BadArguments("The arguments must be one JSON object with the parameters by name.")
     return parsed
 
 
 def from_signature(function: Callable[..., Awaitable[ToolOutput]], *, name: str) -> tuple[dict[str, Any], Run]:
-    """The JSON Schema of the function's parameters, and the function behind a check of them."""
+    """Return the JSON Schema of the function's parameters, and the function behind a check of them."""
     hints = get_type_hints(function, include_extras=True)
     context_name = ""
     fields: dict[str, Any] = {}
@@ -45,14 +45,14 @@ def from_signature(function: Callable[..., Awaitable[ToolOutput]], *, name: str)
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[_PREFIX + parameter.name] = (hints[parameter.name], Field(default, alias=parameter.name))
     model: type[BaseModel] = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
-    schema = _without_titles(model.model_json_schema())
+    schema = _remove_titles(model.model_json_schema())
 
     async def run(arguments: str, context: ToolContext) -> ToolOutput:
         given = parse_object(arguments)
         try:
             checked = model.model_validate(given)
         except ValidationError as error:
-            raise BadArguments(_plain_words(error, schema.get("properties", {}))) from error
+            raise BadArguments(_describe_errors(error, schema.get("properties", {}))) from error
         values = {field.removeprefix(_PREFIX): getattr(checked, field) for field in fields}
         if context_name:
             values[context_name] = context
@@ -64,7 +64,7 @@ def from_signature(function: Callable[..., Awaitable[ToolOutput]], *, name: str)
 def checked_by_schema(
     schema: Mapping[str, Any], handler: Callable[[dict[str, Any], ToolContext], Awaitable[ToolOutput]]
 ) -> Run:
-    """The handler behind a check that no argument is missing or unknown."""
+    """Return the handler behind a check that no argument is missing or unknown."""
     known: Mapping[str, Any] = schema.get("properties", {})
     open_ended = schema.get("additionalProperties", False) is not False
 
@@ -79,24 +79,24 @@ def checked_by_schema(
     return run
 
 
-def _plain_words(error: ValidationError, known: Iterable[str]) -> str:
+def _describe_errors(error: ValidationError, known: Iterable[str]) -> str:
     problems: dict[str, list[str]] = {}
     for detail in error.errors(include_url=False, include_input=False, include_context=False):
-        path = _path(detail["loc"])
+        path = _format_path(detail["loc"])
         match detail["type"]:
             case "missing":
                 problems[_missing(path)] = []
             case "extra_forbidden":
                 problems[_unknown(path, known)] = []
             case _:
-                # A union says no once for each of its members.
+                # A union has one error for each of its members.
                 words = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
                 problems.setdefault(f"{path!r} ", []).append(words)
     return _sentence(label + " or ".join(dict.fromkeys(words)) for label, words in problems.items())
 
 
-def _path(location: tuple[int | str, ...]) -> str:
-    """Where the error is. Without an index in it, what follows the name is only a member of a union."""
+def _format_path(location: tuple[int | str, ...]) -> str:
+    """Return the place of an error. Without an index, the steps after the name are only members of a union."""
     if not any(isinstance(step, int) for step in location):
         location = location[:1]
     return ".".join(map(str, location))
@@ -112,13 +112,13 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 
 
 def _sentence(problems: Iterable[str]) -> str:
-    return "The arguments do not fit: " + "; ".join(problems) + "."
+    return "Invalid arguments: " + "; ".join(problems) + "."
 
 
-def _without_titles(node: Any) -> Any:
-    """Titles repeat the names and cost tokens in every request. A property that is called title is a dict."""
+def _remove_titles(node: Any) -> Any:
+    """Remove titles, which repeat the names and cost tokens in every request. A property called title is a dict."""
     if isinstance(node, dict):
         return {
-            key: _without_titles(value) for key, value in node.items() if key != "title" or not isinstance(value, str)
+            key: _remove_titles(value) for key, value in node.items() if key != "title" or not isinstance(value, str)
         }
-    return [_without_titles(item) for item in node] if isinstance(node, list) else node
+    return [_remove_titles(item) for item in node] if isinstance(node, list) else node

@@ -1,6 +1,6 @@
-"""The failures that a model is told about.
+"""Failures whose text goes to the model.
 
-ToolFailed             foreseen by the tool; its text goes to the model
+ToolFailed             expected by the tool
   BadArguments         the tool did nothing
   BackendFailed        a command could not be run at all (tools/backends/base.py)
   FileRefused          a file was not read or written (tools/backends/base.py)
@@ -8,8 +8,8 @@ ToolFailed             foreseen by the tool; its text goes to the model
 
 
 class ToolFailed(Exception):
-    """A failure to tell the model about: what was wrong and what it can do instead."""
+    """An expected failure. The text tells the model what was wrong and what it can do instead."""
 
 
 class BadArguments(ToolFailed):
-    """The arguments do not fit the parameters: the tool did nothing."""
+    """The arguments are invalid, and the tool did nothing."""

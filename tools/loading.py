@@ -1,4 +1,4 @@
-"""The tools that come with Hermes."""
+"""Load the built-in tools, and those in the folder of the user."""
 
 import importlib.util
 import sys
@@ -19,7 +19,7 @@ MODULES = (
 
 
 def load_builtin() -> Registry:
-    """Imports them, by which they join the registry; a second time does nothing."""
+    """Import the built-in tools, which registers them; a second call does nothing."""
     for module in MODULES:
         import_module(module)
     return registry
@@ -31,7 +31,7 @@ _PREFIX = "hermes_user_tools."
 
 
 def load_folder(folder: Path) -> dict[str, str]:
-    """Why files were left out, by their names. A file that is loaded already is not loaded again."""
+    """Load the tools of a folder, each file once; return why files could not be loaded, by name."""
     problems: dict[str, str] = {}
     for file in sorted(folder.glob("*.py")):
         if problem := _load(file, registry):
@@ -52,7 +52,7 @@ def _load(file: Path, into: Registry) -> str:
     before = into.snapshot()
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # contained: somebody else's file, which may do anything
+    except (Exception, SystemExit) as error:  # contained: it is the user's file, which may do anything
         log.exception("tool file not loaded", file=file.name)
         del sys.modules[name]
         into.restore(before)

@@ -1,12 +1,12 @@
-"""Where tools sign up. A tool joins when its module is imported:
+"""The registry of tools. A tool registers itself when its module is imported:
 
     @tool(toolset="dice")
     async def roll(sides: Annotated[int, Field(description="How many sides", ge=2)] = 6) -> str:
         \"\"\"Roll a die.\"\"\"
         return str(random.randint(1, sides))
 
-The parameters give the schema, the docstring the description. A parameter annotated `ToolContext` is
-filled in by us and is not shown to the model. With `asks="it changes the production board"` an owner is asked before
+The schema is made from the parameters, the description from the docstring. A parameter annotated `ToolContext` is
+filled in by us and not shown to the model. With `asks="it changes the production board"` an owner is asked before
 every call; `about` decides that call by call.
 """
 
@@ -27,16 +27,18 @@ Handler = Callable[[dict[str, Any], ToolContext], Awaitable[ToolOutput]]
 
 
 class DuplicateTool(ValueError):
-    """Two modules offer a tool of the same name."""
+    """Two modules register a tool of the same name."""
 
 
 class Registry:
+    """The tools that exist, by name."""
+
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
         self._modules: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[Tool]:
-        """By name, so that a prompt built from them does not change from one start to the next."""
+        """Yield the tools by name, so that a prompt built from them does not change from one start to the next."""
         return iter([self._tools[name] for name in sorted(self._tools)])
 
     def tool(
@@ -51,9 +53,9 @@ class Registry:
         asks: str = "",
         about: About | None = None,
     ) -> Callable[[Function], Function]:
-        """Signs up the function below it, which stays callable as it is."""
+        """Register the decorated function, which stays callable as it is."""
 
-        def sign_up(function: Function) -> Function:
+        def register(function: Function) -> Function:
             built = build_tool(
                 function,
                 toolset=toolset,
@@ -67,7 +69,7 @@ class Registry:
             self.add(asks_first(asking, asks) if asks else asking, module=function.__module__)
             return function
 
-        return sign_up
+        return register
 
     def register(
         self,
@@ -81,14 +83,13 @@ class Registry:
         description: str = "",
         asks: str = "",
     ) -> Tool:
-        """Signs up a tool by a JSON Schema of its parameters; the handler takes them as a dict. `asks`: why an owner
-        is asked before every call.
+        """Register a tool by a JSON Schema of its parameters, which the handler takes as a dict.
 
-        Only names are checked, not types: that the schema says more is between the model and the handler.
+        Names are checked, types are left to the handler. `asks` is the reason why an owner is asked before every call.
         """
 
         def unavailable() -> str:
-            return "" if check_fn is None or check_fn() else "its own check says that it cannot be used now"
+            return "" if check_fn is None or check_fn() else "its own check failed"
 
         made = Tool(
             name=name,
@@ -106,12 +107,12 @@ class Registry:
     def add(self, tool: Tool, *, module: str) -> None:
         if tool.name in self._tools:
             first = self._modules[tool.name]
-            raise DuplicateTool(f"Tool {tool.name!r} of {module} is refused: {first} offers a tool of that name.")
+            raise DuplicateTool(f"Tool {tool.name!r} of {module} is not registered: {first} has a tool of that name.")
         self._tools[tool.name] = tool
         self._modules[tool.name] = module
 
     def snapshot(self) -> dict[str, Tool]:
-        """What has joined so far, for `restore` when a file turns out to be broken half way."""
+        """Return the registered tools, for `restore` when a file turns out to be broken half way."""
         return dict(self._tools)
 
     def restore(self, tools: dict[str, Tool]) -> None:
@@ -132,13 +133,13 @@ def build_tool(
     needs_workplace: bool = False,
     brings: str = UNKNOWN_TOOL,
 ) -> Tool:
-    """A tool from an async function with typed parameters, without signing it up."""
-    named = name or function.__name__
-    schema, run = from_signature(function, name=named)
+    """Build a tool from an async function with typed parameters, without registering it."""
+    name = name or function.__name__
+    schema, run = from_signature(function, name=name)
     return Tool(
-        name=named,
+        name=name,
         toolset=toolset,
-        description=_unwrapped(function.__doc__ or ""),
+        description=_unwrap(function.__doc__ or ""),
         schema=schema,
         run=run,
         unavailable=unavailable,
@@ -149,7 +150,7 @@ def build_tool(
 
 
 def why_unavailable(tool: Tool) -> str:
-    """What is missing before the tool can be used, in words for the operator; empty when nothing is."""
+    """Return why the tool cannot be used, for the operator; empty when it can."""
     from hermes_config import environment
 
     if missing := [variable for variable in tool.requires_env if not environment.lookup(variable)]:
@@ -157,11 +158,11 @@ def why_unavailable(tool: Tool) -> str:
     try:
         return tool.unavailable()
     except Exception as error:
-        # Contained: a broken check takes its own tool out, not all of them.
+        # Contained: a broken check disables its own tool, not all of them.
         log.exception("tool_check_broke", tool=tool.name)
-        return f"its own check broke ({type(error).__name__})"
+        return f"its own check raised {type(error).__name__}"
 
 
-def _unwrapped(docstring: str) -> str:
+def _unwrap(docstring: str) -> str:
     paragraphs = docstring.strip().split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

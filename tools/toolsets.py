@@ -1,7 +1,6 @@
-"""Which tools are on: named sets of tools, which may include other sets.
+"""Toolsets: named sets of tools that can be switched on and off, and may include other sets.
 
-A set holds the tools that name it as theirs, and those of the sets it includes. A tool from outside may
-name a set of its own; that set then exists too.
+A set holds the tools that name it, and those of the sets it includes. A set that only a drop-in tool names exists too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,22 +12,24 @@ from tools.registry import Registry, why_unavailable
 
 
 class ToolsetError(ValueError):
-    """The choice of toolsets cannot be followed. The text is for the operator."""
+    """The settings name toolsets that do not exist. The text is for the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolset:
+    """A set of tools, as the operator sees it."""
+
     description: str
     includes: tuple[str, ...] = ()
 
 
 TOOLSETS: Mapping[str, Toolset] = {
-    "clock": Toolset(description="the date and the time, anywhere"),
-    "todo": Toolset(description="a list of tasks for each conversation"),
-    "file": Toolset(description="reading, writing, searching and patching files"),
-    "terminal": Toolset(description="shell commands, waited for or in the background"),
-    "messaging": Toolset(description="messages to other chats, each after a human's yes"),
-    "core": Toolset(description="what is on unless you choose", includes=("clock", "terminal", "file", "todo")),
+    "clock": Toolset(description="date and time in any time zone"),
+    "todo": Toolset(description="a task list for each conversation"),
+    "file": Toolset(description="read, write, search and patch files"),
+    "terminal": Toolset(description="run shell commands, in the foreground or background"),
+    "messaging": Toolset(description="send messages to other chats, each after approval"),
+    "core": Toolset(description="the default tools", includes=("clock", "terminal", "file", "todo")),
 }
 
 
@@ -40,9 +41,9 @@ def select(
     toolsets: Mapping[str, Toolset] = TOOLSETS,
     has_workplace: bool = False,
 ) -> list[Tool]:
-    """The tools that are on and can be used, by name. What is disabled wins. Raises ToolsetError.
+    """Return the enabled tools that can be used, by name; raises ToolsetError. `disabled` wins over `enabled`.
 
-    Those that need a workplace are left out where their calls would have none.
+    Without a workplace, tools that need one are left out.
     """
     reasons = why_not(registry, enabled, disabled, toolsets=toolsets, has_workplace=has_workplace)
     return [tool for tool in registry if not reasons[tool.name]]
@@ -56,7 +57,7 @@ def why_not(
     toolsets: Mapping[str, Toolset] = TOOLSETS,
     has_workplace: bool = False,
 ) -> dict[str, str]:
-    """For each tool that exists why it is left out; empty for a tool that is on. Raises ToolsetError."""
+    """Return for each tool why it is left out, empty for a tool that is on; raises ToolsetError."""
     known = _known(registry, toolsets)
     switched_on = resolve(enabled, known)
     switched_off = resolve(disabled, known)
@@ -67,14 +68,14 @@ def why_not(
         elif tool.toolset not in switched_on:
             reasons[tool.name] = f"toolset {tool.toolset} is not enabled"
         elif tool.needs_workplace and not has_workplace:
-            reasons[tool.name] = "there is no place yet in which it could work for chats"
+            reasons[tool.name] = "chats have no workplace in which it could run"
         else:
             reasons[tool.name] = why_unavailable(tool)
     return reasons
 
 
 def check_names(names: Iterable[str], registry: Registry) -> None:
-    """Raise ToolsetError, naming those that exist, if one of the names is no toolset."""
+    """Raise ToolsetError, naming the toolsets that exist, if one of the names is none of them."""
     resolve(names, _known(registry, TOOLSETS))
 
 
@@ -83,7 +84,7 @@ def _known(registry: Registry, toolsets: Mapping[str, Toolset]) -> dict[str, Too
 
 
 def resolve(names: Iterable[str], toolsets: Mapping[str, Toolset] = TOOLSETS) -> set[str]:
-    """The sets named and all that they include. Raises ToolsetError for an unknown name or a circle."""
+    """Return the named sets and all that they include; raises ToolsetError for an unknown name or a cycle."""
     resolved: set[str] = set()
     for name in names:
         _include(name, (), toolsets, resolved)

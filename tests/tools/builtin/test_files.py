@@ -246,4 +246,4 @@ def test_they_are_offered_only_where_there_is_a_workplace() -> None:
     known = load_builtin()
     assert not {tool.name for tool in select(known, ["core", "file"])} & set(names)
     assert {tool.name for tool in select(known, ["core"], has_workplace=True)} >= set(names)
-    assert "no place yet" in why_not(known, ["core"])["file_read"]
+    assert "no workplace" in why_not(known, ["core"])["file_read"]
