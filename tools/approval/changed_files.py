@@ -1,7 +1,7 @@
-"""Which files a command names were written or changed in its conversation, and what is in them.
+"""Find the files that a command may run and that were changed during its conversation, and read them.
 
-Kept in memory: after a restart of ours, files that commands made before it are not known to be new any more; those that
-file_write and file_patch made are, since the conversation tells of them.
+The start of a conversation is kept in memory: after a restart, files that commands made before it no longer count as
+new. Files of file_write and file_patch do, since the conversation records them.
 """
 
 import asyncio
@@ -16,17 +16,17 @@ from tools.shell_guard.guard import judge
 from tools.shell_guard.projects import endings_loaded
 
 MAX_BYTES = 200_000
-UNREAD = "\0"  # of a file that is too large, or one too many: like a program, it cannot be read
+UNREAD = "\0"  # the text of a file that is too large or one too many: like a program, it cannot be read
 _MAX_FILES = 50
-_MAX_LOOKED_AT = 5_000
-_NOT_LOOKED_INTO = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", "target"})
+_MAX_VISITED = 5_000
+_SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", "target"})
 _MAX_WORDS = 60
 _MAX_TASKS = 1_000
 _began: OrderedDict[str, float] = OrderedDict()  # when each conversation first used a tool that asks
 
 
 def note_beginning(task_id: str) -> float:
-    """When the conversation began, as far as we have seen it."""
+    """Return when the conversation first used a tool that asks; record it on the first call."""
     began = _began.setdefault(task_id, time.time() - 1)  # clocks of file systems are coarse
     while len(_began) > _MAX_TASKS:
         _began.popitem(last=False)
@@ -36,11 +36,11 @@ def note_beginning(task_id: str) -> float:
 async def changed_files(
     command: str, folder: str, written: Sequence[str], place: Workplace, task_id: str
 ) -> dict[str, str]:
-    """By absolute path. What is not there is left out, and of what cannot be read the text is `UNREAD`."""
+    """Return the texts by absolute path, without missing files; the text of an unreadable one is `UNREAD`."""
     since = note_beginning(task_id)
-    paths = dict.fromkeys(_located(reversed(written), (folder, place.current_folder, place.workspace), place))
+    paths = dict.fromkeys(_locate(reversed(written), (folder, place.current_folder, place.workspace), place))
     if place.backend.name == "local":
-        paths |= dict.fromkeys(await asyncio.to_thread(_newer, command, folder, place, since))
+        paths |= dict.fromkeys(await asyncio.to_thread(_find_newer, command, folder, place, since))
     found: dict[str, str] = {}
     for path in paths:
         try:
@@ -54,34 +54,34 @@ async def changed_files(
     return found
 
 
-def _newer(command: str, folder: str, place: Workplace, since: float) -> list[str]:
+def _find_newer(command: str, folder: str, place: Workplace, since: float) -> list[str]:
     argvs = judge(command, cwd=folder, home=place.backend.home).argv
     entered = [argv[1] for argv in argvs if argv[0] == "cd" and len(argv) > 1]
-    folders = [folder, *_located(entered, (folder,), place)]
+    folders = [folder, *_locate(entered, (folder,), place)]
     words = list(dict.fromkeys(word for argv in argvs for word in argv))[:_MAX_WORDS]
-    named = [path for path in _located(words, folders, place) if _is_newer(path, since)]
+    named = [path for path in _locate(words, folders, place) if _is_newer(path, since)]
     endings = tuple({ending for argv in argvs for ending in endings_loaded(argv)})
     return [
         *named,
-        *(path for one in dict.fromkeys(folders if endings else ()) for path in _loaded(one, endings, since)),
+        *(path for at in dict.fromkeys(folders if endings else ()) for path in _find_loaded(at, endings, since)),
     ]
 
 
-def _loaded(folder: str, endings: tuple[str, ...], since: float) -> Iterator[str]:
-    """Files of a project that a program may load, if they are new."""
-    looked_at = 0
+def _find_loaded(folder: str, endings: tuple[str, ...], since: float) -> Iterator[str]:
+    """Yield the new files of a project that a program may load."""
+    visited = 0
     for at, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name not in _NOT_LOOKED_INTO]
+        folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS]
         for name in files:
-            looked_at += 1
+            visited += 1
             path = posixpath.join(at, name)
             if path.endswith(endings) and _is_newer(path, since):
                 yield path
-        if looked_at > _MAX_LOOKED_AT:
+        if visited > _MAX_VISITED:
             return
 
 
-def _located(paths: Iterable[str], folders: Sequence[str], place: Workplace) -> Iterator[str]:
+def _locate(paths: Iterable[str], folders: Sequence[str], place: Workplace) -> Iterator[str]:
     for path in paths:
         if path.startswith("~/"):
             path = place.backend.home + path[1:]

@@ -1,7 +1,7 @@
-"""What is asked about before a command runs: what the guard finds in it, and what text from outside wants.
+"""Decide whether a human must approve a command: because of its risks, or because text from outside asks for it.
 
-Where nothing isolates, an owner decides about what could do harm. In a sandbox only text from outside is a reason, and
-whoever it is done for may decide. Whether anybody is asked at all is the gate's affair.
+Without isolation an owner decides about risky commands. In a sandbox only text from outside is a reason, and the person
+who asked may decide. The gate decides whether anybody is asked at all.
 """
 
 import asyncio
@@ -24,16 +24,18 @@ MAX_SHOWN_CHARS = 8_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A command that may be asked about, and all that its effect depends on."""
+    """A command that may need approval, and all that its effect depends on."""
 
     tool: str
-    command: str  # as the guard reads it
-    action: str  # as people read it
-    folder: str  # where it begins; empty when that is not known
+    command: str  # for the guard
+    action: str  # for people
+    folder: str  # where it starts; empty when that is not known
     facts: tuple[object, ...] = ()  # besides command and place
 
 
 def about_terminal(rules: TerminalRules) -> About:
+    """Return the check of calls of the terminal tool."""
+
     async def about(given: dict[str, object], context: ToolContext) -> Question | None:
         place, command, workdir = context.workplace, given.get("command"), given.get("workdir")
         if place is None or not isinstance(command, str) or not command.strip():
@@ -52,11 +54,11 @@ def about_terminal(rules: TerminalRules) -> About:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandReview:
-    """What was found about a command."""
+    """The findings about a command."""
 
     judgement: Judgement
     doubt: Doubt = NO_DOUBT
-    written: str = ""  # what tells the files that were written before from others
+    written: str = ""  # a digest of the changed files that it may run
 
     @property
     def is_clear(self) -> bool:
@@ -64,18 +66,19 @@ class CommandReview:
 
 
 async def question_about(asked: Asked, rules: TerminalRules, place: Workplace, context: ToolContext) -> Question | None:
-    return question_from(asked, await looked_at(asked, rules, place, context), place, context)
+    return question_from(asked, await review(asked, rules, place, context), place, context)
 
 
-async def looked_at(asked: Asked, rules: TerminalRules, place: Workplace, context: ToolContext) -> CommandReview:
-    """In a thread: looking for files may take for ever where a folder is on a machine that is gone."""
-    judgement = await asyncio.to_thread(_judged, asked, rules, place)
-    if not await asyncio.to_thread(_does_something, asked, place):
+async def review(asked: Asked, rules: TerminalRules, place: Workplace, context: ToolContext) -> CommandReview:
+    """Judge a command, with the changed files that it may run and the conversation it comes from."""
+    # In threads: a look at files may hang where a folder is on a machine that is gone.
+    judgement = await asyncio.to_thread(_judge, asked, rules, place)
+    if not await asyncio.to_thread(_has_effect, asked, place):
         return CommandReview(judgement=judgement)
     heard = await asyncio.to_thread(context.heard)
     written = await changed_files(asked.command, asked.folder, heard.written, place, context.task_id)
     if written and not place.backend.is_isolated:
-        judgement = await asyncio.to_thread(_with_files, judgement, asked, rules, place, written)
+        judgement = await asyncio.to_thread(_judge_files, judgement, asked, rules, place, written)
     doubt = NO_DOUBT
     if heard.outside and not allows_as_written(rules.allowlist, asked.command):
         setting = Setting(
@@ -96,7 +99,7 @@ def question_from(asked: Asked, look: CommandReview, place: Workplace, context: 
         action=asked.action,
         where=where(place, asked.folder),
         reasons=(*judgement.reasons, *doubt.reasons),
-        rules=() if doubt.only_once else _granting(judgement, doubt),
+        rules=() if doubt.only_once else _grantable_rules(judgement, doubt),
         binding=bound_to(
             asked.tool,
             asked.command,
@@ -124,15 +127,15 @@ def from_home(path: str, place: Workplace) -> str:
 
 
 def exists(path: str, home: str) -> bool:
-    """Of a path as the guard gives it."""
+    """Return whether a path, as the guard writes it, is there."""
     return os.path.lexists(home + path[1:] if path.startswith("~") else path)
 
 
-def _judged(asked: Asked, rules: TerminalRules, place: Workplace) -> Judgement:
+def _judge(asked: Asked, rules: TerminalRules, place: Workplace) -> Judgement:
     if place.backend.is_isolated:
         return Judgement(verdict="safe")
     home = place.backend.home
-    is_local = place.backend.name == "local"  # of another machine nobody here can tell
+    is_local = place.backend.name == "local"  # files of another machine cannot be looked up
     judgement = judge(
         asked.command,
         cwd=asked.folder,
@@ -145,16 +148,17 @@ def _judged(asked: Asked, rules: TerminalRules, place: Workplace) -> Judgement:
     return judgement
 
 
-def _with_files(
+def _judge_files(
     judgement: Judgement, asked: Asked, rules: TerminalRules, place: Workplace, written: Mapping[str, str]
 ) -> Judgement:
-    """What it would run of files that were written before is looked at like the command itself. A program that was
-    built meanwhile cannot be read, and is one like any other."""
-    deeper = _read(asked, place, {path: text for path, text in written.items() if "\0" not in text})
+    """Judge the changed files that the command would run like the command itself. A program that was built meanwhile
+    cannot be read, and counts as any other program."""
+    deeper = _judge_with(asked, place, {path: text for path, text in written.items() if "\0" not in text})
     if deeper.verdict != "block" and allows(rules.allowlist, asked.command):
         return judgement
-    shallow = _read(asked, place, {})
-    more = tuple(f"in a file written meanwhile: {one}" for one in deeper.reasons if one not in shallow.reasons)
+    shallow = _judge_with(asked, place, {})
+    known = shallow.reasons
+    more = tuple(f"in a file written meanwhile: {reason}" for reason in deeper.reasons if reason not in known)
     if not more:
         return judgement
     return Judgement(
@@ -165,21 +169,21 @@ def _with_files(
     )
 
 
-def _read(asked: Asked, place: Workplace, written: Mapping[str, str]) -> Judgement:
+def _judge_with(asked: Asked, place: Workplace, written: Mapping[str, str]) -> Judgement:
     home = place.backend.home
     return judge(asked.command, cwd=asked.folder, home=home, written=written, is_there=lambda path: False)
 
 
-def _does_something(asked: Asked, place: Workplace) -> bool:
-    """Most commands only look: for those nobody needs to know what the conversation holds."""
+def _has_effect(asked: Asked, place: Workplace) -> bool:
+    """Return False for commands that only look, as most do: then the conversation need not be read."""
     from tools.shell_guard.reaching import reaches
 
     judged = judge(asked.command, cwd=asked.folder, home=place.backend.home, policy="unknown")
     return judged.verdict != "safe" or bool(reaches(asked.command, cwd=asked.folder, home=place.backend.home))
 
 
-def _granting(judgement: Judgement, doubt: Doubt) -> tuple[str, ...]:
-    """All of what a lasting yes would have to grant, or nothing: half of it would not let the command run."""
+def _grantable_rules(judgement: Judgement, doubt: Doubt) -> tuple[str, ...]:
+    """Return all rules that a lasting yes must grant, or none: half of them would not let the command run."""
     if not all(rule.is_grantable for rule in judgement.rules):
         return ()
     return (*map(str, judgement.rules), *doubt.rules)
@@ -189,7 +193,7 @@ def _check_length(action: str, *, is_blocked: bool, context: ToolContext) -> Non
     if len(action) <= MAX_SHOWN_CHARS or is_blocked or isinstance(context.gate, NobodyNeedsToBeAsked):
         return
     raise NotApproved(
-        f"This was not done: a human must look at it first, and {len(action):,} characters are more than one can be "
-        f"shown ({MAX_SHOWN_CHARS:,}). {NOT_ANOTHER_WAY} Do it in smaller steps, or put it into a script with "
-        "file_write and run that, so that each step can be read."
+        f"This was not done: a human must approve it, and {len(action):,} characters are too long to show (at most "
+        f"{MAX_SHOWN_CHARS:,}). {NOT_ANOTHER_WAY} Take smaller steps, or write a script with file_write and run that, "
+        "so that each step can be read."
     )

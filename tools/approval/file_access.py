@@ -1,6 +1,6 @@
-"""What is asked about before a file is read or written: by the same lists as commands that would do so.
+"""Decide whether a human must approve reading or writing a file, by the same rules as for commands.
 
-Links are followed where the files are this machine's own, so a harmless name does not lead to a secret.
+Links on this machine are followed, so that a harmless name does not lead to a secret.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ async def about_reading(given: dict[str, object], context: ToolContext) -> Quest
 
 
 async def about_searching(given: dict[str, object], context: ToolContext) -> Question | None:
-    """Names alone tell no secret."""
+    """Return the question about a search in contents; file names alone reveal no secret."""
     if given.get("target") == "files":
         return None
     facts = (given.get("pattern", ""),)
@@ -56,7 +56,7 @@ async def _about(
     spelled = place.locate(path)
     if "\0" in spelled:
         return None  # the tool itself says what is wrong
-    judgement, real = await asyncio.to_thread(_judged, command, spelled, place)
+    judgement, real = await asyncio.to_thread(_judge, command, spelled, place)
     if judgement.verdict == "safe":
         return None
     named = from_home(spelled, place)
@@ -72,8 +72,8 @@ async def _about(
     )
 
 
-def _judged(command: str, spelled: str, place: Workplace) -> tuple[Judgement, str]:
-    """What speaks against it under its own name and the one that links lead to; and that one."""
+def _judge(command: str, spelled: str, place: Workplace) -> tuple[Judgement, str]:
+    """Judge a path under its own name and its real one; return the judgement and the real path."""
     real = _real(spelled) if place.backend.name == "local" else spelled
     home = place.backend.home
     homes = dict.fromkeys((home, _real(home) if place.backend.name == "local" else home))
@@ -83,7 +83,7 @@ def _judged(command: str, spelled: str, place: Workplace) -> tuple[Judgement, st
         for known in homes
     ]
     if command.startswith("tee"):
-        found += [_our_own(path, place) for path in dict.fromkeys((spelled, real))]
+        found += [_judge_own_home(path, place) for path in dict.fromkeys((spelled, real))]
     verdicts = {one.verdict for one in found}
     return Judgement(
         verdict="block" if "block" in verdicts else "ask" if "ask" in verdicts else "safe",
@@ -92,15 +92,15 @@ def _judged(command: str, spelled: str, place: Workplace) -> tuple[Judgement, st
     ), real
 
 
-def _our_own(path: str, place: Workplace) -> Judgement:
-    """Our home may be anywhere; a workspace inside of it is there to be written to."""
+def _judge_own_home(path: str, place: Workplace) -> Judgement:
+    """Ask about writing to the home of Hermes, wherever it is, but not to a workspace inside of it."""
     home = str(Home.locate().root)
     homes = {home, _real(home)}
     open_to_all = {place.workspace, _real(place.workspace)} - homes
     if any(_is_below(path, one) for one in homes) and not any(_is_below(path, one) for one in open_to_all):
         from tools.shell_guard.granting import Rule
 
-        reason = f"it writes to {from_home(path, place)}, by which Hermes itself is run"
+        reason = f"it writes to {from_home(path, place)}, which controls Hermes itself"
         return Judgement(verdict="ask", reasons=(reason,), rules=(Rule("write-start-up", path),))
     return Judgement(verdict="safe")
 
@@ -108,7 +108,7 @@ def _our_own(path: str, place: Workplace) -> Judgement:
 def _real(path: str) -> str:
     try:
         return os.path.realpath(path)
-    except OSError:  # below another's /proc/…/root, where the tool itself cannot go either
+    except OSError:  # below /proc/…/root of another user, which the tool cannot read either
         return path
 
 

@@ -1,7 +1,7 @@
-"""Commands that only run what a project holds already: its tests, its build, its own history. Pure.
+"""Find commands that text from outside may have brought about: they contact, send, install or run what only it names.
 
-A README names them and the agent runs them, as was asked of it; a text from outside gains nothing by naming one.
-Words that choose what is run (another makefile, a plug-in, an index of packages) make it any command again.
+Ordinary commands of a project (its tests, its build, its own history) pass: a README names them, and a text from
+outside gains nothing by it. Options that choose other code (another makefile, a plug-in, a package index) do not.
 """
 
 import posixpath
@@ -83,7 +83,7 @@ _PACKAGE = re.compile(r"(@?[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?)(?:\[[\w,-]+\])?(?:(?
 
 
 def is_ordinary(argv: Sequence[str]) -> bool:
-    """Whether it runs nothing but what the project holds already, and changes nothing outside of it."""
+    """Return whether it only runs code that the project has already, and changes nothing outside of it."""
     name, rest = _program(argv)
     if name == "git" and rest[:1] == ["commit"]:  # its message may be any text
         return all(_COMMIT_OPTION.fullmatch(word) for word in rest[1:] if word.startswith("-"))
@@ -100,7 +100,7 @@ def is_ordinary(argv: Sequence[str]) -> bool:
 
 
 def manifests_used(argv: Sequence[str]) -> list[str] | None:
-    """The project's files that say what is fetched, when it fetches just that from the usual place; None otherwise."""
+    """Return the project's files that list the packages to fetch from the usual place; None for other commands."""
     name, rest = _program(argv)
     if name in ("pip", "pip3") and rest[:1] == ["install"]:
         return _requirements(rest[1:])
@@ -112,7 +112,7 @@ def manifests_used(argv: Sequence[str]) -> list[str] | None:
 
 
 def packages_named(argv: Sequence[str]) -> list[str]:
-    """The packages that an installer is told to get by name from its usual place; empty when it is anything else."""
+    """Return the packages that an installer fetches by name from its usual place; empty for other commands."""
     name, rest = _program(argv)
     if not rest or rest[0] not in _BY_NAME.get(name, ()):
         return []
@@ -122,7 +122,7 @@ def packages_named(argv: Sequence[str]) -> list[str]:
 
 
 def _program(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """`python -m pytest` is pytest; a program that the project brings itself is none that we know."""
+    """Return program and arguments. `python -m pytest` is pytest; a program of the project keeps its path."""
     name, *rest = argv
     base = posixpath.basename(name)
     if re.fullmatch(r"python[\d.]*", base) and rest[:1] == ["-m"] and rest[1:]:
@@ -134,7 +134,7 @@ def _program(argv: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _requirements(words: list[str]) -> list[str] | None:
-    """Of `pip install -r requirements.txt -e .`"""
+    """Return the files of `pip install -r requirements.txt -e .`; None when it installs anything else."""
     files: list[str] = []
     waiting = ""
     for word in words:
@@ -160,12 +160,12 @@ _MAX_COMPARED = 40  # commands in a command
 _LINE_NUMBER = re.compile(r"^[ \t]*\d+\|", re.MULTILINE)  # as file_read puts before its lines
 _CONTINUED = re.compile(r"\\[ \t]*\r?\n")
 _QUOTES = str.maketrans(dict.fromkeys("\"'`\u2018\u2019\u201c\u201d", " "))
-_AROUND = ".,;:!?()[]{}<>|&*_"  # of a word in a sentence, a list or Markdown
+_AROUND = ".,;:!?()[]{}<>|&*_"  # around a word in a sentence, a list or Markdown
 _AROUND_LINE = " \t\r>$#%*-+|.;"  # prompts, bullets, quotes of mail
 _BETWEEN = re.compile(r"[\s\"'`<>|,;()]+")
 _MAX_WORD_CHARS = 2_000
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
-_HERE = frozenset({"localhost", "127.0.0.1", "::1"})  # what it is told stays on this machine
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})  # data sent there stays on this machine
 _REMOTE_WORD = re.compile(r"(?!-)[\w./-]+|--(?:rebase|prune|all|tags|ff-only|quiet)|-[pqtv]")
 _SETS_REMOTE = re.compile(
     r"^git (?:.* )?(?:remote (?:add|set-url)|submodule add|config (?:.* )?(?:remote|url|http|core|credential)\S*\.)"
@@ -174,7 +174,7 @@ _SETS_REMOTE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """Why a human should look at it first, and what a lasting yes would grant."""
+    """The reasons why a human should look at a command, and the rules that a lasting yes would grant."""
 
     reasons: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
@@ -183,7 +183,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Where a command would run."""
+    """The surroundings of a command."""
 
     cwd: str
     home: str
@@ -195,6 +195,7 @@ NO_DOUBT = Doubt()
 
 
 def doubt_about(command: str, heard: Provenance, setting: Setting) -> Doubt:
+    """Return the doubts about a command in a conversation with text from outside."""
     if not heard.outside:
         return NO_DOUBT
     judgement = judge(command, cwd=setting.cwd, home=setting.home, policy="unknown")
@@ -216,12 +217,12 @@ def doubt_about(command: str, heard: Provenance, setting: Setting) -> Doubt:
 def _reaching(
     command: str, argvs: Sequence[Sequence[str]], heard: Provenance, own: "_Words", setting: Setting
 ) -> Iterator[tuple[str, str]]:
-    """Reasons, each with the rule that a lasting yes would grant; an empty one when there is none."""
+    """Yield reasons, each with the rule that a lasting yes would grant, empty when there is none."""
     known = hosts_in(heard.own_words)
     for host in _remotes_given(argvs):
         if host not in known:
             yield f"it lets git use {host}, {_named_by(host, heard)}", f"contact-outside {host}"
-    # What an installer fetches by itself, and not what the files do that it runs.
+    # Only what an installer itself fetches, without the files that it runs.
     fetched = (
         _reaches(command, replace(setting, written=None)) if _installs_only_what_is_known(argvs, own, setting) else ()
     )
@@ -241,7 +242,7 @@ def _reaching(
 
 
 def _is_written(reach: "NetworkReach", heard: Provenance, own: "_Words") -> bool:
-    """Whether somebody here has written all of an address: what stands behind the host can tell it something."""
+    """Return whether somebody here has written the whole address: its path can carry data to the host."""
     if _bare(reach.host) in _HERE or not _says_more_than_a_host(reach.url):
         return True
     return own.hold(reach.url) or _plain_address(reach.url) in map(_plain_address, _BETWEEN.split(heard.own_words))
@@ -252,7 +253,7 @@ def _says_more_than_a_host(url: str) -> bool:
 
 
 def _plain_address(word: str) -> str:
-    """As addresses are compared: without scheme and fragment, and the host in small letters."""
+    """Return an address for comparison: without scheme and fragment, the host in lower case."""
     bare = _SCHEME.sub("", word[:_MAX_WORD_CHARS].strip(_AROUND)).partition("#")[0].rstrip("/")
     host = re.split(r"[/?]", bare)[0]
     return f"{_bare(host)}{bare[len(host) :]}"
@@ -277,7 +278,7 @@ def _sending(reach: "NetworkReach") -> tuple[str, str]:
 
 
 def _installs_only_what_is_known(argvs: Sequence[Sequence[str]], own: "_Words", setting: Setting) -> bool:
-    """What the project's own files name, unless this conversation wrote them, or packages that somebody here named."""
+    """Return whether it installs only packages that somebody here, or files not written meanwhile, have named."""
     written = {posixpath.basename(path) for path in setting.written or ()}
 
     def is_known(argv: Sequence[str]) -> bool:
@@ -298,7 +299,7 @@ _MANIFESTS = ("package.json", "pyproject.toml", "setup.py", "setup.cfg", "Cargo.
 
 
 def _uses_own_remote(reach: "NetworkReach", argvs: Sequence[Sequence[str]], setting: Setting) -> bool:
-    """Getting from remotes that the repository was given before, by name or by none, and nothing else of git."""
+    """Return whether git only fetches from remotes that the repository knows by name."""
     if reach.program != "git":
         return False
     calls = [argv[1:] for argv in argvs if argv[0] == "git" and _reaches(shlex.join(argv), setting)]
@@ -309,7 +310,7 @@ def _uses_own_remote(reach: "NetworkReach", argvs: Sequence[Sequence[str]], sett
 
 
 def _remotes_given(argvs: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Hosts that git is told to use from then on: contacted later, by a name."""
+    """Yield hosts that git is told to use from then on, which later commands contact by a name."""
     for argv in argvs:
         if _SETS_REMOTE.search(" ".join(argv)):
             yield from sorted(hosts_in(" ".join(argv)))
@@ -324,7 +325,7 @@ def _named_by(host: str, heard: Provenance) -> str:
 
 
 def hosts_in(text: str) -> frozenset[str]:
-    """The hosts that a text names, in addresses or by themselves: each as a whole, so no part of one counts."""
+    """Return the hosts that a text names, in addresses or alone, each as a whole."""
     return frozenset(host for word in _BETWEEN.split(text) if (host := _host_of(word)))
 
 
@@ -347,7 +348,7 @@ def _bare(host: str) -> str:
 
 
 def _said_by(command: str, argvs: Sequence[Sequence[str]], heard: Provenance, own: "_Words", setting: Setting) -> str:
-    """Whose text has the command in it; empty when nobody's has, or somebody here has written it too."""
+    """Return whose text contains the command; empty when none does, or somebody here has written it too."""
 
     def may_run(argv: Sequence[str]) -> bool:
         judged = judge(shlex.join(argv), cwd=setting.cwd, home=setting.home, policy="unknown")
@@ -366,16 +367,16 @@ def _said_by(command: str, argvs: Sequence[Sequence[str]], heard: Provenance, ow
 
 
 class _Words:
-    """A text as a row of words, without what is put around them to show them."""
+    """A text as a row of words, without quotes and punctuation around them."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._row: str | None = None
 
     def hold(self, command: str) -> bool:
-        """Whether these words stand in it, in this order and one after the other."""
+        """Return whether the words of a command follow each other in the text."""
         words = _words(command)
-        # The quick look first: most texts have not even one of the words.
+        # The cheap test first: most texts have none of the words.
         if not words or not all(word in self._text for word in words):
             return False
         if self._row is None:
@@ -383,7 +384,7 @@ class _Words:
         return f" {' '.join(words)} " in self._row
 
     def tell(self, command: str) -> bool:
-        """Likewise; but a single word, such as `make`, is found in any text, so it must stand on a line of its own."""
+        """Return whether the text tells to run it. A single word, such as `make`, must stand on a line of its own."""
         match _words(command):
             case [word] if "/" not in word:
                 lines = (line.strip(_AROUND_LINE) for line in _plain(self._text).split("\n") if word in line)

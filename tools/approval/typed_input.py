@@ -1,7 +1,7 @@
-"""What is asked about before something is typed into a background process, with what was typed before.
+"""Decide whether a human must approve input to a background process, read together with earlier input.
 
-A shell and an interpreter are given commands; any other program is given answers, of which only those are asked about
-that would be dangerous as a command. What was typed is kept in memory: a restart of ours forgets it.
+Input to a shell or an interpreter is commands. Input to any other program is answers, which need approval only if they
+would be dangerous as a command. Earlier input is kept in memory: a restart forgets it.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tools.approval.command import Asked, CommandReview, exists, looked_at, question_from
+from tools.approval.command import Asked, CommandReview, exists, question_from, review
 from tools.approval.gate import Question
 from tools.approval.wrapper import About
 from tools.backends.base import Workplace
@@ -27,26 +27,28 @@ from tools.typed import MAX_CHARS, Sofar, Typed, as_lines
 _SHELLS = frozenset(
     {"ssh", "su", "login", "screen", "tmux", "script", "mosh", "telnet", "nsenter", "chroot", "machinectl"}
 )
-# That it cannot be read, or is decided later, says nothing about an answer to a program's question.
-_OF_NO_ANSWER = frozenset({"unreadable", "run-time-command", "run-time-script", "run-time-code"})
+# Rules that mean nothing for an answer to a program's question.
+_NOT_FOR_ANSWERS = frozenset({"unreadable", "run-time-command", "run-time-script", "run-time-code"})
 _ESCAPE = re.compile(r"^\s*(?:[:.\\/]*!+|[.\\]?(?:shell|system|exec|run)\b)\s*")
 _HISTORY = re.compile(r"(?:^|[^\\\w=\[(])!(?![\s=(]|$)", re.MULTILINE)
 _MAX_LINES = 1_000
-_KEYS = Judgement(verdict="ask", reasons=("it presses keys of which nobody can say what they bring",))
-_HISTORIC = Judgement(verdict="ask", reasons=("it brings back an earlier command, whichever that is",))
-_TOO_MANY = Judgement(verdict="ask", reasons=(f"it types more than {_MAX_LINES:,} lines, too many to be read",))
-_TOO_MUCH = Judgement(verdict="ask", reasons=(f"more than {MAX_CHARS:,} characters were typed, too many to be read",))
+_KEYS = Judgement(verdict="ask", reasons=("it presses keys whose effect cannot be known",))
+_FROM_HISTORY = Judgement(verdict="ask", reasons=("it runs an unknown earlier command of the history",))
+_TOO_MANY = Judgement(verdict="ask", reasons=(f"it types more than {_MAX_LINES:,} lines, too many to read",))
+_TOO_MUCH = Judgement(verdict="ask", reasons=(f"more than {MAX_CHARS:,} characters were typed, too many to read",))
 
 
 @dataclass(frozen=True, slots=True)
 class InputReader:
-    """Who reads what is typed."""
+    """The kind of program that reads the input."""
 
     kind: Literal["shell", "code", "answers"]
     program: str = ""
 
 
 def about_process(rules: TerminalRules, book: ProcessBook, typed: Typed) -> About:
+    """Return the check of calls of the process tool."""
+
     async def about(given: dict[str, object], context: ToolContext) -> Question | None:
         place, data = context.workplace, given.get("data", "")
         if place is None or given.get("action") not in ("write", "submit") or not isinstance(data, str):
@@ -58,7 +60,7 @@ def about_process(rules: TerminalRules, book: ProcessBook, typed: Typed) -> Abou
         after = Sofar(text=before.text + data + ("\n" if given["action"] == "submit" else ""), is_whole=before.is_whole)
         reader = await asyncio.to_thread(reader_of, process.command)
         question, is_over = await _question(process, reader, before, after, data, rules, place, context)
-        kept = _kept(after, reader, was_asked=question is not None, is_over=is_over, is_terminal=process.pty)
+        kept = _remember(after, reader, was_asked=question is not None, is_over=is_over, is_terminal=process.pty)
         typed.expect(process.id, context.call_id, kept)
         return question
 
@@ -91,7 +93,7 @@ async def _question(
     place: Workplace,
     context: ToolContext,
 ) -> tuple[Question | None, bool]:
-    """What to ask; and whether all that was typed is over and done with, once it was sent."""
+    """Return the question, if any, and whether the input is complete once it was sent."""
     text, is_known = as_lines(after.text) if process.pty else (after.text, True)
     asked = Asked(
         tool="process",
@@ -102,24 +104,26 @@ async def _question(
     )
     if reader.kind == "answers":
         isolated = place.backend.is_isolated
-        # All of those that are new or go on: the others were looked at when they were typed.
+        # Only lines that are new or continue: the others were judged when they were typed.
         new = after.text.removeprefix(before.text)
         lines = text.split("\n")[-1 - new.count("\n") - new.count("\r") :]
-        judgement = Judgement(verdict="safe") if isolated else await asyncio.to_thread(_of_answers, lines, asked, place)
+        judgement = (
+            Judgement(verdict="safe") if isolated else await asyncio.to_thread(_judge_answers, lines, asked, place)
+        )
         return question_from(asked, CommandReview(judgement=judgement), place, context), True
     special = _special(reader, text, is_known=is_known, is_terminal=process.pty)
     if special is not None and not place.backend.is_isolated:
         return question_from(asked, CommandReview(judgement=special), place, context), text.endswith("\n")
-    look = await _of_commands(asked, reader, text, rules, place, context)
+    look = await _review_commands(asked, reader, text, rules, place, context)
     is_over = text.endswith("\n") and not text.endswith("\\\n") and "unreadable" not in _names(look.judgement)
     return question_from(asked, look, place, context), is_over
 
 
-async def _of_commands(
+async def _review_commands(
     asked: Asked, reader: InputReader, text: str, rules: TerminalRules, place: Workplace, context: ToolContext
 ) -> CommandReview:
-    """A line that has not ended yet is not run yet: that alone it cannot be read is no reason to ask."""
-    look = await looked_at(asked, replace(rules, allowlist=()), place, context)
+    """Review typed commands. A line that has not ended does not run yet, so it may be impossible to parse."""
+    look = await review(asked, replace(rules, allowlist=()), place, context)
     if _names(look.judgement) != {"unreadable"}:
         return look
     if reader.program.startswith("python"):
@@ -128,7 +132,7 @@ async def _of_commands(
     if text.endswith("\n"):
         return look
     complete = replace(asked, command=_as_command(reader, whole + ended))
-    return await looked_at(complete, replace(rules, allowlist=()), place, context)
+    return await review(complete, replace(rules, allowlist=()), place, context)
 
 
 def _special(reader: InputReader, text: str, *, is_known: bool, is_terminal: bool) -> Judgement | None:
@@ -137,11 +141,11 @@ def _special(reader: InputReader, text: str, *, is_known: bool, is_terminal: boo
     if len(text) > MAX_CHARS:
         return _TOO_MUCH
     is_interactive = is_terminal and reader.kind == "shell"
-    return _HISTORIC if is_interactive and _HISTORY.search(re.sub(r"'[^'\n]*'", "''", text)) else None
+    return _FROM_HISTORY if is_interactive and _HISTORY.search(re.sub(r"'[^'\n]*'", "''", text)) else None
 
 
-def _of_answers(lines: list[str], asked: Asked, place: Workplace) -> Judgement:
-    """Each line by itself, as what is typed into a program has no order that a shell would know."""
+def _judge_answers(lines: list[str], asked: Asked, place: Workplace) -> Judgement:
+    """Judge each line by itself: the lines are no script."""
     home = place.backend.home
     read = dict.fromkeys(one for line in lines for one in (line, _ESCAPE.sub("", line)) if one.strip())
     if len(read) > _MAX_LINES:
@@ -151,7 +155,7 @@ def _of_answers(lines: list[str], asked: Asked, place: Workplace) -> Judgement:
     found = [Judgement(verdict="safe")]
     for line in read:
         judged = judge(line, cwd=asked.folder, home=home, is_there=lambda path: exists(path, home))
-        if _names(judged) - _OF_NO_ANSWER:
+        if _names(judged) - _NOT_FOR_ANSWERS:
             found.append(judged)
     return max(found, key=lambda one: ("safe", "ask", "block").index(one.verdict))
 
@@ -181,12 +185,12 @@ def _action(process: Process, before: Sofar, data: str) -> str:
     return f"{said}\nafter this was typed: {cut_middle(before.text, 2_000)}" if before.text else said
 
 
-def _kept(after: Sofar, reader: InputReader, *, was_asked: bool, is_over: bool, is_terminal: bool) -> Sofar:
-    """Begun anew after a yes was used, but for a line that still goes on: what follows is part of it."""
+def _remember(after: Sofar, reader: InputReader, *, was_asked: bool, is_over: bool, is_terminal: bool) -> Sofar:
+    """Return the input to remember: nothing after an approval, except a line that has not ended."""
     if was_asked and is_over:
         return Sofar(is_whole=False)
     if len(after.text) <= MAX_CHARS:
         return after
-    if reader.kind == "answers":  # of which only the line matters that still goes on
+    if reader.kind == "answers":  # only the line that has not ended matters
         return Sofar(text=re.split(r"[\r\n]" if is_terminal else r"\n", after.text)[-1], is_whole=False)
     return after if not was_asked else Sofar(text=after.text[-MAX_CHARS:], is_whole=False)

@@ -1,7 +1,7 @@
-"""A call that could do harm waits for a human's yes: a wrapper around a tool, so the loop knows nothing of it.
+"""Wrap a tool so that risky calls wait for a human's approval.
 
-The question is put before the call begins, and once more when it does: what was approved while it waited must be what
-is done. Whoever calls the tool, the loop, a script or another tool, comes through here.
+The question is asked before the call begins and checked again when it does: the approved call must be the one that
+runs. Every caller of the tool, be it the loop, a script or another tool, comes through here.
 """
 
 import json
@@ -14,15 +14,15 @@ from tools.base import Tool, ToolContext, ToolOutput
 from tools.errors import BadArguments
 
 About = Callable[[dict[str, object], ToolContext], Awaitable[Question | None]]
-"""What to ask about a call with these arguments; None when nothing speaks against it. Raises ToolFailed."""
+"""Returns the question about a call with these arguments, None when it needs no approval. Raises ToolFailed."""
 
-_NEVER = "This is never done, whoever asks for it."
+_NEVER = "This is never allowed, whoever asks for it."
 _MAX_SHOWN_CHARS = 8_000
-_TOO_LONG = f"A human reads all of it first, and this has more than {_MAX_SHOWN_CHARS:,} characters. Say it shorter."
+_TOO_LONG = f"A human must read all of it, and it has more than {_MAX_SHOWN_CHARS:,} characters. Make it shorter."
 
 
 def needs_approval(tool: Tool, about: About) -> Tool:
-    """The tool, asking first whatever `about` finds."""
+    """Return the tool with approval of the calls for which `about` returns a question."""
 
     async def question(arguments: str, context: ToolContext) -> Question | None:
         try:
@@ -48,9 +48,9 @@ def needs_approval(tool: Tool, about: About) -> Tool:
 
 
 def asks_first(tool: Tool, why: str) -> Tool:
-    """The tool, asking an owner before every call. `why` is a clause: "it changes the production board".
+    """Return the tool with approval of every call by an owner. `why` is a clause: "it changes the production board".
 
-    A yes is good for this once, and for these arguments: what others would bring about nobody here can know.
+    An approval is good once, for these arguments: the effect of others cannot be known here.
     """
 
     async def about(arguments: dict[str, object], context: ToolContext) -> Question:

@@ -146,7 +146,7 @@ async def test_the_model_is_told_why_it_was_not_done(scene: Scene, end: Any, wor
     await scene.write(lambda tx: end(tx, approval))
     with pytest.raises(NotApproved, match=words) as refused:
         await soon(asking)
-    assert "Do not try to reach the same in another way." in str(refused.value)
+    assert "Do not try to do the same in another way." in str(refused.value)
 
 
 async def test_a_command_that_changed_since_its_yes_is_not_run(scene: Scene) -> None:

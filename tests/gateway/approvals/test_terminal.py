@@ -39,7 +39,7 @@ def gate_of(db: Database, human: Human, session_id: str = "s1") -> Gate:
 async def test_a_yes_is_good_once_and_for_this_alone(db: Database) -> None:
     gate = gate_of(db, Human(["once"]))
     await gate.ask(DELETE, "c1")
-    with pytest.raises(NotApproved, match="not what was approved"):
+    with pytest.raises(NotApproved, match="changed since it was approved"):
         await gate.use(a_question("rm -r /"), "c1")
     with pytest.raises(NotApproved):
         await gate.use(DELETE, "c2")
@@ -51,7 +51,7 @@ async def test_a_yes_is_good_once_and_for_this_alone(db: Database) -> None:
 
 @pytest.mark.parametrize(("answer", "words"), [("deny", "A human has said no"), ("nobody", "Nobody has decided")])
 async def test_what_is_not_allowed_is_told_to_the_model(db: Database, answer: Answer, words: str) -> None:
-    with pytest.raises(NotApproved, match=rf"Do not try to reach the same in another way\. {words}"):
+    with pytest.raises(NotApproved, match=rf"Do not try to do the same in another way\. {words}"):
         await gate_of(db, Human([answer])).ask(DELETE, "c1")
 
 

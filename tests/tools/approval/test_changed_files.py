@@ -168,9 +168,9 @@ def test_a_very_large_project_is_not_looked_through_to_its_end(
         write(place, f"{number}.py")
     write(place, "sub/deep.py")
     for most, seen in ((2, 3), (3, 4), (4, 4)):
-        monkeypatch.setattr(module, "_MAX_LOOKED_AT", most)
-        assert len(list(module._loaded(place.workspace, (".py",), BEGAN))) == seen
-    assert list(module._loaded(place.workspace, (".rs",), BEGAN)) == []
+        monkeypatch.setattr(module, "_MAX_VISITED", most)
+        assert len(list(module._find_loaded(place.workspace, (".py",), BEGAN))) == seen
+    assert list(module._find_loaded(place.workspace, (".rs",), BEGAN)) == []
 
 
 # When it began

@@ -108,10 +108,10 @@ async def test_all_that_the_effect_depends_on_is_bound(place: Workplace) -> None
 async def test_what_is_never_done_is_not_even_asked(place: Workplace) -> None:
     gate = NobodyNeedsToBeAsked()
     for line in ("rm -rf /", ":(){ :|:& };:"):
-        with pytest.raises(NotApproved, match="never done"):
+        with pytest.raises(NotApproved, match="never allowed"):
             await question(place, line)
         tool, _ = process_tools(ProcessesInMemory(), TerminalRules(allowlist=(line,)))
-        with pytest.raises(NotApproved, match="never done"):
+        with pytest.raises(NotApproved, match="never allowed"):
             await tool.run(json.dumps({"command": line}), ToolContext(task_id="t", workplace=place, gate=gate))
 
 
@@ -125,7 +125,7 @@ async def test_what_is_too_long_to_be_shown_is_not_asked(place: Workplace) -> No
     context = ToolContext(task_id="t", workplace=place, gate=NobodyNeedsToBeAsked())
     tool, _ = process_tools(ProcessesInMemory(), TerminalRules())
     await tool.admit(json.dumps({"command": long}), context)
-    with pytest.raises(NotApproved, match="never done"):  # which is more to the point
+    with pytest.raises(NotApproved, match="never allowed"):  # which is more to the point
         await question(place, f"rm -rf / {long}")
 
 
@@ -247,10 +247,10 @@ async def test_the_question_tells_what_the_command_does_from_what_the_file_does(
     allowed = TerminalRules(allowlist=("rm -rf build; sh x.sh",))
     assert await question(place, "rm -rf build; sh x.sh", rules=allowed) is None
     (folder / "x.sh").write_text("rm -rf /")
-    with pytest.raises(NotApproved, match="never done"):
+    with pytest.raises(NotApproved, match="never allowed"):
         await question(place, "rm -rf build; sh x.sh")
     (folder / "x.sh").write_text("rm -rf /srv/a/b")
-    with pytest.raises(NotApproved, match="never done"):
+    with pytest.raises(NotApproved, match="never allowed"):
         await question(place, "rm -rf /; sh x.sh")
 
 
@@ -289,7 +289,7 @@ async def test_what_a_new_file_contacts_matters_once_outside_text_was_heard(plac
 async def test_what_is_never_run_is_not_run_from_a_file_either(place: Workplace) -> None:
     ((await begun(place)) / "x.sh").write_text("rm -rf /")
     for rules in (TerminalRules(), TerminalRules(allowlist=("sh *",))):
-        with pytest.raises(NotApproved, match="never done"):
+        with pytest.raises(NotApproved, match="never allowed"):
             await question(place, "sh x.sh", rules=rules)
 
 

@@ -197,7 +197,7 @@ async def test_a_long_text_is_shown_by_head_and_tail(place: Workplace) -> None:
 
 
 async def test_a_disk_is_never_written_to(place: Workplace) -> None:
-    with pytest.raises(NotApproved, match="never done"):
+    with pytest.raises(NotApproved, match="never allowed"):
         await question(place, "file_write", path="/dev/sda", content="x")
 
 

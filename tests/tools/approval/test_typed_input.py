@@ -11,7 +11,7 @@ from tests.programs import needs
 from tests.tools.approval.test_command import TAINTED, Listening
 from tests.tools.places import place_in
 from tools.approval.gate import NotApproved, Question
-from tools.approval.typed_input import InputReader, _kept, about_process, reader_of
+from tools.approval.typed_input import InputReader, _remember, about_process, reader_of
 from tools.backends.base import Spawned
 from tools.base import ToolContext
 from tools.builtin.processes import process_tools
@@ -236,7 +236,7 @@ async def test_more_lines_than_can_be_read_are_asked_about(tmp_path: Path, count
     found = await console.type("".join(f"{number}\n" for number in range(count)))
     assert (found is not None) == asks
     if found is not None:
-        assert found.reasons == ("it types more than 1,000 lines, too many to be read",)
+        assert found.reasons == ("it types more than 1,000 lines, too many to read",)
     assert await console.type("1\n2\n3\n") is None  # those before were looked at
 
 
@@ -263,8 +263,8 @@ def test_what_gives_a_shell_is_one(program: str) -> None:
 
 async def test_why_it_asks_is_said(tmp_path: Path) -> None:
     for keys, reason in {
-        "\x1b[A\r": "it presses keys of which nobody can say what they bring",
-        "!!\r": "it brings back an earlier command, whichever that is",
+        "\x1b[A\r": "it presses keys whose effect cannot be known",
+        "!!\r": "it runs an unknown earlier command of the history",
     }.items():
         found = await Console(tmp_path, "bash", pty=True).type(keys)
         assert found is not None
@@ -342,7 +342,7 @@ def test_what_is_kept_of_what_was_typed(
     kind: Any, text: str, was_asked: bool, is_over: bool, is_terminal: bool, kept: Sofar
 ) -> None:
     after = Sofar(text=text)
-    assert _kept(after, InputReader(kind), was_asked=was_asked, is_over=is_over, is_terminal=is_terminal) == kept
+    assert _remember(after, InputReader(kind), was_asked=was_asked, is_over=is_over, is_terminal=is_terminal) == kept
 
 
 async def test_as_much_as_can_be_read_is_let_pass(tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ async def test_as_much_as_can_be_read_is_let_pass(tmp_path: Path) -> None:
     assert await console.type(most) is None
     found = await console.type("l")
     assert found is not None
-    assert found.reasons == ("more than 20,000 characters were typed, too many to be read",)
+    assert found.reasons == ("more than 20,000 characters were typed, too many to read",)
 
 
 async def test_the_question_says_where_as_long_as_that_is_known(tmp_path: Path) -> None:

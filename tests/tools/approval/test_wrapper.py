@@ -106,7 +106,7 @@ async def test_what_is_never_done_is_not_even_asked() -> None:
     board = Board()
     tool = needs_approval(board.tool(), always(replace(QUESTION, is_blocked=True)))
     for step in (tool.admit, tool.run):
-        with pytest.raises(NotApproved, match="never done, whoever asks"):
+        with pytest.raises(NotApproved, match="never allowed, whoever asks"):
             await step('{"card": "a"}', context(NobodyNeedsToBeAsked()))
     assert board.moved == []
 
@@ -203,7 +203,7 @@ async def test_where_there_is_nobody_to_ask_nothing_is_done_and_the_model_is_tol
         with pytest.raises(NotApproved) as refused:
             await step(QUESTION, "c1")
         assert str(refused.value) == (
-            "This was not done: why. Do not try to reach the same in another way. "
+            "This was not done: why. Do not try to do the same in another way. "
             "Say what you would do and why, so that the user can do it themselves."
         )
 
