@@ -102,7 +102,7 @@ _LOADS = re.compile(
 
 
 def modules_of(code: InlineCode) -> Iterator[str]:
-    """What a program may load of files beside it, as paths without their ends."""
+    """Yield the files beside it that a program may load, as paths without their endings."""
     text = code.text[:MAX_CHARS]
     if code.language == "python":
         for found in _IMPORTS.findall(text):

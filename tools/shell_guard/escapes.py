@@ -1,4 +1,4 @@
-"""What `$'…'` stands for."""
+"""Decode `$'…'` strings."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What was found in a command, and one command as it would run."""
+"""Findings about a command, and one command as it would run."""
 
 from dataclasses import dataclass
 from typing import Literal

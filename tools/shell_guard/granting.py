@@ -1,4 +1,4 @@
-"""What a human's lasting yes grants: a rule and where it holds; and whether a yes of before covers what is wanted now.
+"""Rules that a lasting yes grants, each with its scope, and whether earlier ones cover a command.
 
 Whatever cannot be decided is not covered. It reads texts and no disk: a link below a granted folder is not seen.
 """

@@ -1,4 +1,4 @@
-"""What speaks against one command, one redirection or one variable: the rules of each family, and those for all."""
+"""Inspect one command, one redirection or one variable by the rules of its family and those for all."""
 
 import posixpath
 import re

@@ -215,7 +215,7 @@ def _loaded(language: _Language, options: Options) -> Iterator[Inner]:
 
 
 def _peculiar(run: Run, language: _Language, options: Options) -> Iterator[Inner]:
-    """What only one of them does."""
+    """Yield what is special to one interpreter."""
     if language.name in ("perl", "ruby"):  # which open a "file" with a bar as a command
         piped = [word.strip("| ") for word in options.rest if word.startswith("|") or word.rstrip().endswith("|")]
         yield from map(ShellText, piped)

@@ -15,7 +15,7 @@ _MAX_TURNS = 4  # of variables in variables
 
 
 def script_of(text: str) -> str:
-    """What is not known of it is a variable that nobody has set. `UNKNOWN` when make is told to read it otherwise."""
+    """Return the commands of a makefile; unknown parts are unset variables. `UNKNOWN` when it cannot be read so."""
     if _OTHERWISE.search(text):
         return UNKNOWN
     text = text.replace("\\\n", " ")

@@ -376,7 +376,7 @@ class _Translation:
                 raise UnparsableCommand(f"it holds a part of a kind that is not known ({kind})")
 
     def _within(self, node: Node, depth: int) -> Iterator[Piece]:
-        """What stands between double quotes, or in a here-document."""
+        """Parse the text between double quotes, or of a here-document."""
         place, end = node.start_byte, node.end_byte
         if node.type == "string":
             place, end = place + 1, end - 1

@@ -121,7 +121,7 @@ def is_temporary(path: str) -> bool:
 
 
 def is_everything(path: str, home: str = "") -> bool:
-    """What the system or a home consists of: nothing should ever delete or change it as a whole."""
+    """Return whether a path is a whole system or home, which nothing should ever delete or change."""
     if home.startswith("/") and f"{home.rstrip('/')}/".startswith(f"{path.rstrip('/')}/"):
         return True  # the home is in it
     parts = path.split("/")

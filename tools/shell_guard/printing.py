@@ -1,4 +1,4 @@
-"""What a command prints, where its words say it."""
+"""Tell the output of a command where its words determine it."""
 
 import re
 

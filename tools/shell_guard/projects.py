@@ -60,7 +60,7 @@ _UNREAD = {
 
 
 def loaded(argv: Sequence[str], written: Iterable[str]) -> Iterator[ScriptFile | CommandRisk]:
-    """What it may run of the files that were written before."""
+    """Yield the files written before that a command may run."""
     program = _program(argv)
     languages, unread = _languages(program), _UNREAD.get(program, frozenset())
     for path in written if languages or unread else ():

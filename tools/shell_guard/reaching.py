@@ -88,7 +88,7 @@ def _of_run(run: Run) -> Iterator[NetworkReach]:
 
 
 def _by_words(run: Run) -> Iterator[Contact]:
-    """What a program may do with an address among its words is not known."""
+    """Yield the addresses among the words of a program whose use of them is not known."""
     if (
         is_known_harmless(run)
         or run.name in _MENTIONING

@@ -48,7 +48,7 @@ _VERSION = "0123456789."
 
 
 def suspected(run: Run) -> Iterator[Argv | ShellText]:
-    """What is seen by other means already is not given again."""
+    """Yield commands that may run among the words of another, unless they are seen by other means."""
     if run.name in _TEXT or _ABOUT_PACKAGES.intersection(run.words[:2]):
         return
     words = run.words[:_MOST_WORDS]

@@ -1,4 +1,4 @@
-"""What a shell command consists of, as far as the guard looks: words of pieces, commands, and what holds them."""
+"""The syntax tree of a shell command, as far as the guard looks: words of pieces, commands, and compounds."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -20,7 +20,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class CommandSubstitution:
-    """What a script prints, in place: `$(…)`."""
+    """The output of a script, in place: `$(…)`."""
 
     script: "Script"
     is_quoted: bool = False

@@ -143,7 +143,7 @@ class Walk:
                 self._functions.pop()
 
     def _output(self, script: Script, scope: Scope, depth: int) -> str:
-        """What a substitution becomes."""
+        """Return the text that a substitution becomes."""
         return self._script(script, scope.copy(), None, depth + 1).rstrip("\n")
 
     # One command.
@@ -245,7 +245,7 @@ class Walk:
         return [path for path in self._written if path.endswith(f"/{name}")]
 
     def _copied(self, run: Run, scope: Scope) -> str:
-        """What `cat` prints of files that were written before."""
+        """Return the text that `cat` prints of files that were written before."""
         texts = [self._written.get(self._key(word, scope)) for word in run.words] if run.name == "cat" else []
         return "".join(text for text in texts if text is not None) if None not in texts else ""
 
@@ -256,7 +256,7 @@ class Walk:
         return Run(name=name, path=path, words=words[1:], stdin=stdin, folder=folder, home=self._home)
 
     def _inner(self, inner: Inner, scope: Scope, stdin: str | None, depth: int) -> None:
-        """What a command runs in turn."""
+        """Walk the commands that a command runs in turn."""
         match inner:
             case CommandRisk():
                 self._found(inner)
@@ -347,7 +347,7 @@ class Walk:
                 self._follow_files(run, scope)
 
     def _follow_files(self, run: Run, scope: Scope) -> None:
-        """What it writes by its own means, so that running that is noticed."""
+        """Record the files that a command writes by its own means, so that running them is noticed."""
         match run.name:
             case "tee":
                 for word in run.words:

@@ -137,7 +137,7 @@ _ASSIGNMENT = re.compile(r"([^=]*)=(.*)", re.DOTALL)  # env takes any name
 
 
 def unwrap(run: Run) -> Iterator[Inner]:
-    """What the command itself would run; nothing for one that runs no other."""
+    """Yield the commands that the command itself would run."""
     prefix = _Prefix() if _LOADER.fullmatch(run.name) else _PREFIXES.get(run.name)
     if prefix is not None:
         yield from _after(run, prefix)
@@ -146,7 +146,7 @@ def unwrap(run: Run) -> Iterator[Inner]:
 
 
 def variables_before(run: Run) -> Iterator[tuple[str, str]]:
-    """What `env` and its like set for the command behind them."""
+    """Yield the variables that `env` and its like set for the command behind them."""
     prefix = _PREFIXES.get(run.name)
     if prefix is None or not prefix.sets_variables:
         return

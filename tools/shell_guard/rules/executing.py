@@ -65,7 +65,7 @@ _EDITOR = re.compile(r"[!]|\bsystem\b|:?\b(?:shell|ter\w*|w(?:rite)?!?|python3?|
 
 
 def run_by_options(run: Run) -> Iterator[Inner]:
-    """What options and other words name to be run; and a reason to ask, when that or the program's text may do more."""
+    """Yield what options and other words run, and a reason to ask when that or the program's text may do more."""
     texts = list(dict.fromkeys(found(run))) if (found := _RUNNING.get(run.name)) else []
     yield from (ShellText(text) for text in texts)
     if files := _FILES.get(run.name):

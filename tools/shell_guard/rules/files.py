@@ -106,7 +106,7 @@ def _mode(mode: "_Mode", paths: list[str], *, is_recursive: bool) -> Iterator[Co
 
 @dataclass(frozen=True, slots=True)
 class _Mode:
-    """What the mode of a chmod does."""
+    """The effects of a chmod mode."""
 
     opens: bool = False  # to be written by everybody
     sets_id: bool = False

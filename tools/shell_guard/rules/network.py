@@ -1,4 +1,4 @@
-"""What sends files away, and what gives out secrets."""
+"""Rules about sending files away and giving out secrets."""
 
 import re
 from collections.abc import Iterator
