@@ -175,15 +175,17 @@ async def _wind_down(gateway: Gateway, settings: Settings, hurry: asyncio.Event)
 
 async def _tell(gateway: Gateway, lock: HomeLock) -> None:
     """Keeps the state that `hermes status` reads fresh, and tries a store that failed."""
+    connected = asyncio.Event()
+    gateway.changes.subscribe("platform", connected.set)
     while True:
         if gateway.db.problem:
             try:
                 await gateway.db.write(lambda tx: tx.execute("UPDATE meta SET value = value"))
             except StoreUnavailable as error:
                 systemd.notify(f"STATUS={error}")
-        gateway.news.clear()
+        connected.clear()
         lock.tell(gateway.state())
-        await _wait_for(gateway.news, _TELL_SECONDS)
+        await _wait_for(connected, _TELL_SECONDS)
 
 
 async def _notice_others(gateway: Gateway) -> None:
@@ -194,7 +196,7 @@ async def _notice_others(gateway: Gateway) -> None:
         version = await gateway.db.version()
         if version != seen:
             seen = version
-            gateway.wake()
+            gateway.changes.notify("inbox", "outbox", "decisions", "processes")
 
 
 async def _keep_backups(settings: Settings, home: Home) -> None:

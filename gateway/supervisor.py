@@ -2,12 +2,12 @@
 
 import asyncio
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import structlog
 
+from gateway.changes import Changes
 from gateway.clock import now_ms
 from gateway.errors import PlatformAuthFailed, PlatformUnavailable
 from gateway.platforms.base import Inlet, Platform
@@ -24,7 +24,7 @@ class ConnectionStatus:
     """Whether we can hear a platform, for delivery and the operator."""
 
     account: str
-    on_connect: Callable[[], None]
+    changes: Changes = field(default_factory=Changes)
     state: Literal["connecting", "connected", "waiting", "needs operator"] = "connecting"
     problem: str = ""
     last_heard_ms: int = 0
@@ -34,7 +34,7 @@ class ConnectionStatus:
         if self.state != "connected":
             self.state, self.problem = "connected", ""
             log.info("connected", account=self.account)
-            self.on_connect()
+            self.changes.notify("platform", "outbox", account=self.account)
 
     @property
     def is_connected(self) -> bool:

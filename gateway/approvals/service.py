@@ -6,7 +6,7 @@ slot and types nothing.
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,6 +15,7 @@ import structlog
 from agent_core.events import ToolWaiting
 from gateway.approvals import decisions
 from gateway.approvals.wording import WROTE_INSTEAD
+from gateway.changes import Changes
 from gateway.clock import how_long, now_ms
 from gateway.errors import StoreUnavailable
 from gateway.messages import Address
@@ -51,9 +52,7 @@ class Approvals:
     mode: Mode = "ask"
     wait_ms: int = 3_600_000
     owner_accounts: Collection[str] = ()  # where owners may be asked
-    changed: Callable[[], None] = lambda: None  # a turn waits from now on, or no longer
-    speaking: Callable[[str], None] = lambda account: None  # something is to be said on this account
-    news: Callable[[], None] = lambda: None  # another set of questions waits
+    changes: Changes = field(default_factory=Changes)
     _told: frozenset[str] = frozenset()  # of these
     _waiting: dict[str, asyncio.Event] = field(default_factory=dict)  # by question
     _turns: dict[str, Stopwatch] = field(default_factory=dict)  # by turn in which a call waits: knows what others do
@@ -61,7 +60,7 @@ class Approvals:
 
     def gate(self, turn: Turn, watch: Stopwatch) -> Gate:
         if self.mode == "ask":
-            watch.at_rest = self.changed
+            watch.at_rest = self._notify_lanes
             return _TurnGate(approvals=self, turn=turn, watch=watch)
         return NobodyToAsk() if self.mode == "deny" else NobodyNeedsToBeAsked()
 
@@ -71,7 +70,7 @@ class Approvals:
         watch = self._turns.get(turn_id)
         return watch is not None and not watch.runs_a_tool
 
-    def look_again(self) -> None:
+    def wake(self) -> None:
         """Something was written: perhaps a decision."""
         self._stirred.set()
 
@@ -87,9 +86,13 @@ class Approvals:
             except TimeoutError:
                 continue
 
+    def _notify_lanes(self) -> None:
+        """A turn only waits from now on, or works again: there may be room for another."""
+        self.changes.notify("inbox")
+
     def begin_waiting(self, turn_id: str, watch: Stopwatch) -> None:
         self._turns[turn_id] = watch
-        self.changed()
+        self._notify_lanes()
 
     def end_waiting(self, turn_id: str) -> None:
         self._turns.pop(turn_id, None)
@@ -97,7 +100,7 @@ class Approvals:
     async def settled(self, approval: Approval) -> Approval:
         """The question, once it waits no longer."""
         event = self._waiting.setdefault(approval.id, asyncio.Event())
-        self.look_again()
+        self.wake()
         try:
             await event.wait()
         finally:
@@ -122,11 +125,11 @@ class Approvals:
         if any(one.expires_ms <= now_ms() for one in still_waiting):
             still_waiting = await self.db.write_when_possible(_expire_those_due)
             for account in self.owner_accounts:
-                self.speaking(account)
+                self.changes.notify("outbox", account=account)
         open_ids = frozenset(one.id for one in still_waiting)
         if open_ids != self._told:
             self._told = open_ids
-            self.news()
+            self.changes.notify("approvals")
         for approval_id in self._waiting.keys() - open_ids:
             self._waiting[approval_id].set()
         due_ms = min((one.expires_ms for one in still_waiting), default=now_ms())
@@ -168,8 +171,8 @@ class _TurnGate:
         self._asking += 1
         self.watch(ToolWaiting(waits=True))
         self.approvals.begin_waiting(self.turn.id, self.watch)
-        self.approvals.speaking(approval.asked_at.account)
-        self.approvals.speaking(self.turn.address.account)
+        for account in (approval.asked_at.account, self.turn.address.account):
+            self.approvals.changes.notify("outbox", account=account)
         try:
             return await self.approvals.settled(approval)
         finally:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gateway.approvals import decisions
+from gateway.changes import Changes
 from gateway.clock import now_ms
 from gateway.commands.registry import parse
 from gateway.errors import GatewayStopping, StoreUnavailable
@@ -36,8 +37,7 @@ class IntakePolicy:
 class Intake:
     db: Database
     rules: Rules
-    wake: Callable[[], None]
-    wake_delivery: Callable[[], None] = lambda: None
+    changes: Changes = field(default_factory=Changes)
     habits: IntakePolicy = field(default_factory=IntakePolicy)
     limits: SenderLimits = field(default_factory=lambda: SenderLimits(per_minute=0))
     pairing_limits: pairing.PairingLimits = field(default_factory=pairing.PairingLimits)
@@ -65,7 +65,7 @@ class Intake:
                 chats.move_cursor(tx, account, cursor)
             return any(spoke)
 
-        self.wake()  # at once: the turn is begun in the same commit, right after what it answers
+        self.changes.notify("inbox")  # at once: the turn is begun in the same commit, right after what it answers
         try:
             spoke = await self.db.write(unit)
         except StoreUnavailable:
@@ -74,7 +74,7 @@ class Intake:
                     self.limits.give_back(account, counted_as, seconds_ago=_seconds_ago(message))
             raise
         if spoke:
-            self.wake_delivery()
+            self.changes.notify("outbox", "decisions", "processes")
 
     async def serves(self, message: InboundMessage) -> bool:
         """Whether whoever acts here may, as things stand. Takes nothing and leaves nothing."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from gateway.changes import Changes
 from gateway.clock import now_ms
 from gateway.errors import StoreUnavailable
 from gateway.messages import Text
@@ -22,7 +23,7 @@ class Alarm:
     db: Database
     hearings: Sequence[ConnectionStatus]
     after_seconds: float  # how long a platform may be away before anybody is told
-    wake: Callable[[], None] = lambda: None  # something is to be said
+    changes: Changes = field(default_factory=Changes)
     steady_seconds: float = 60.0  # one that comes and goes is not back
     _deaf_since_ms: dict[str, int] = field(default_factory=dict)
     _connected_since_ms: dict[str, int] = field(default_factory=dict)
@@ -79,5 +80,5 @@ class Alarm:
 
         told = await self.db.write_when_possible(unit)
         if told:
-            self.wake()
+            self.changes.notify("outbox")
         return told

@@ -4,10 +4,11 @@ Owners may send wherever we have been; members where they may speak themselves a
 but owners a place that is not theirs and one that does not exist are the same.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import cast
 
+from gateway.changes import Changes
 from gateway.clock import new_id
 from gateway.messages import Address, SessionKey, Text
 from gateway.policies.access import Role, Rules, lesser
@@ -34,7 +35,7 @@ class Sending:
     accounts: Collection[str]  # on which something can be said now
     local_accounts: Collection[str] = ()  # whoever reaches us there is the owner
     age_limit_ms: int = outbox.DEFAULT_AGE_LIMIT_MS
-    speaking: Callable[[str], None] = lambda account: None
+    changes: Changes = field(default_factory=Changes)
 
     async def find(self, task_id: str, to: str) -> Target:
         return await self.db.read(lambda tx: self._find(tx, task_id, to)[1])
@@ -57,7 +58,7 @@ class Sending:
             trail.record(tx, "message_queued", turn_id=turn_id, row=row, key=key)
             return place.account
 
-        self.speaking(await self.db.write_when_possible(unit))
+        self.changes.notify("outbox", account=await self.db.write_when_possible(unit))
 
     def _find(self, tx: Transaction, task_id: str, to: str) -> tuple[ChatPlace, Target]:
         place, target, _ = self._look_up(tx, task_id, to)

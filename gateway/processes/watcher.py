@@ -15,6 +15,7 @@ from typing import Literal
 
 import structlog
 
+from gateway.changes import Changes
 from gateway.clock import now_ms
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.messages import InboundMessage, Text
@@ -53,7 +54,7 @@ class EndedProcess:
 class Watchers:
     db: Database
     role_of: Callable[[Transaction, InboundMessage], str | None]  # as things stand; None: not served any more
-    wake: Callable[[], None]  # whoever answers and delivers
+    changes: Changes = field(default_factory=Changes)
     notifications: Notifications = "all"
     shortest_interval_seconds: float = 30.0
     look_seconds: float = 2.0
@@ -75,7 +76,7 @@ class Watchers:
                     await self._end_those_asked_for(group)
                 await self._pause(self._asked)
 
-    def look_again(self) -> None:
+    def wake(self) -> None:
         """Somebody may have asked for an end."""
         if self._any:
             self._asked.set()
@@ -188,7 +189,7 @@ class Watchers:
         fresh = [found for found in read if found[1].text.strip()]
         if fresh:
             await self.db.write(partial(self._write_progress, fresh=fresh))
-            self.wake()
+            self.changes.notify("inbox", "outbox")
 
     def _write_progress(self, tx: Transaction, fresh: Sequence[tuple[WatchedProcess, Fresh, int]]) -> None:
         news: list[tuple[WatchedProcess, ProcessReport]] = []
@@ -210,7 +211,7 @@ class Watchers:
         await self.db.write(partial(self._write_ends, read=await asyncio.to_thread(read)))
         for one in over:
             log.info("process ended", process=one.watched.process.id, exit_code=one.standing.exit_code)
-        self.wake()
+        self.changes.notify("inbox", "outbox")
 
     def _write_ends(self, tx: Transaction, read: Sequence[tuple[EndedProcess, Fresh, Fresh]]) -> None:
         told: list[tuple[WatchedProcess, ProcessReport, ProcessReport]] = []

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 import structlog
 
+from gateway.changes import Changes
 from gateway.clock import now_ms
 from gateway.commands.runner import Handled, fail_next_command
 from gateway.errors import GatewayError, StoreCorrupt
@@ -76,6 +77,7 @@ class Lanes:
         max_turns: int,
         resets: Resets = NEVER,
         is_waiting: Callable[[str], bool] = lambda turn_id: False,
+        changes: Changes | None = None,
     ) -> None:
         """`is_waiting`: whether a turn does nothing but wait for a human; such a one holds no slot."""
         self._db = db
@@ -84,15 +86,19 @@ class Lanes:
         self._max_turns = max_turns
         self._resets = resets
         self._is_waiting = is_waiting
+        self._changes = changes or Changes()
         self._running: dict[str, _Running] = {}  # by turn: a session's key changes when its group moves
         self._wake = asyncio.Event()
         self._draining = False
         self._beginning = asyncio.Lock()
         self.recovered = asyncio.Event()
-        self.after_commit: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
         self._wake.set()
+
+    def _notify_others(self) -> None:
+        """After a commit that may hold something to send, a decision, or the request to end a process."""
+        self._changes.notify("outbox", "decisions", "processes")
 
     @property
     def running(self) -> int:
@@ -148,7 +154,7 @@ class Lanes:
             log.warning("commands not carried out together", problem=repr(error))
             handled = await self._handle_one_command()
         if handled:
-            self.after_commit()
+            self._notify_others()
         return handled
 
     async def _handle_one_command(self) -> int:
@@ -228,7 +234,7 @@ class Lanes:
             finally:
                 self._running.pop(turn.id, None)
                 self._wake.set()
-                self.after_commit()
+                self._notify_others()
 
     async def _respond(self, turn: Turn, opened: OpenedTurn | None) -> None:
         try:

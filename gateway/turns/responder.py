@@ -19,6 +19,7 @@ from agent_core.model import Model, ModelError
 from agent_core.result import TurnOutcome
 from agent_core.turn import nobody_joins, run_turn
 from gateway.approvals import decisions
+from gateway.changes import Changes
 from gateway.media.incoming import Attachments, has_outside_files
 from gateway.media.outgoing import Enclosures
 from gateway.messages import Address, Choice, Part, Text
@@ -104,7 +105,7 @@ class Responder:
     timezone: str = ""
     max_tool_result_chars: int = 100_000
     resets: Resets = NEVER
-    speaking: Callable[[str], None] = lambda account: None  # something is about to be said on this account
+    changes: Changes = field(default_factory=Changes)
     meter: Meter = field(default_factory=Meter)
     steers: bool = True  # what somebody says while a turn of theirs runs is added to it
 
@@ -187,7 +188,7 @@ class Responder:
 
         model = self.meter.model_for(turn, self.model, self.db)
         messages = await self.attachments.bring_in(turn.messages, tell, model)
-        self.speaking(turn.address.account)  # of what could not be read, if anything
+        self.changes.notify("outbox", account=turn.address.account)  # of what could not be read, if anything
         return await self.db.write_when_possible(lambda tx: self._write_down(tx, turn, messages))
 
     def _write_down(self, tx: Transaction, turn: Turn, messages: Sequence[Accepted]) -> OpenedTurn:
@@ -271,7 +272,9 @@ class Responder:
             record_model_reply(tx, turn, call)
             turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), "answered")
 
-        self.speaking(turn.address.account)  # at once: delivery claims the reply in the same commit
+        self.changes.notify(
+            "outbox", account=turn.address.account
+        )  # at once: delivery claims the reply in the same commit
         await self._end(turn, unit)
 
     async def _explain(

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 from aiohttp import hdrs, web
 
+from gateway.changes import Changes
 from gateway.commands.registry import Commands
 from gateway.errors import PlatformUnavailable
 from gateway.messages import MediaKind
@@ -48,9 +49,9 @@ class WebServer:
     host: str
     port: int
     max_file_bytes: int
-    state: Callable[[], dict[str, Any]]
+    state: Callable[[], dict[str, Any]] = dict  # set by the wiring once the gateway is built
     clean: Callable[[str], str] = lambda text: text  # hides secrets
-    on_decision: Callable[[], None] = lambda: None  # an approval request was answered or deleted
+    changes: Changes = field(default_factory=Changes)
     attempted: asyncio.Event = field(default_factory=asyncio.Event)  # set once listening succeeded or failed
     problem: str = ""  # why the last attempt failed
 
@@ -173,7 +174,7 @@ class WebServer:
                 web.HTTPConflict, "Hermes is still working in this chat. Stop it first, then delete the chat."
             )
         self.platform.chat_deleted(chat)
-        self.on_decision()
+        self.changes.notify("outbox", "decisions", "processes")
         return web.json_response({})
 
     async def _export(self, request: web.Request) -> web.Response:
@@ -207,7 +208,7 @@ class WebServer:
         outcome = await self.db.write(lambda tx: approvals.decide(tx, request.match_info["id"], verdict))
         if outcome is None:
             raise _problem(web.HTTPNotFound, "There is no such request.")
-        self.on_decision()
+        self.changes.notify("outbox", "decisions", "processes")
         return web.json_response({"outcome": self.clean(outcome)})
 
     async def _upload(self, request: web.Request) -> web.Response:

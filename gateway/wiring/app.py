@@ -10,6 +10,7 @@ from agent_core.model import Model
 from agent_core.models.factory import ModelOptions, open_model
 from agent_core.models.retries import Patience, Retries
 from gateway.approvals.service import Approvals
+from gateway.changes import Changes
 from gateway.clock import now_ms
 from gateway.commands.all import all_commands
 from gateway.commands.registry import Commands
@@ -71,7 +72,7 @@ class Gateway:
     connected: tuple[Connected, ...]
     web: "WebServer | None"
     model: MonitoredModel
-    news: asyncio.Event  # set when a platform was connected: worth telling at once
+    changes: Changes
     redactor: Redactor
     sandbox_limits: str  # those in force, which depend on how this very process was started
 
@@ -95,83 +96,48 @@ class Gateway:
             },
         }
 
-    def wake(self) -> None:
-        """Look again at everything: another process may have written."""
-        self.lanes.wake()
-        self.after_commit()
-
-    def after_commit(self) -> None:
-        """What was written may be something to send, an end that somebody asked for, or a decision."""
-        self.wake_deliveries()
-        self.watchers.look_again()
-        self.approvals.look_again()
-
-    def wake_deliveries(self) -> None:
-        for one in self.connected:
-            one.delivery.wake()
-
-    def wake_delivery(self, account: str) -> None:
-        for one in self.connected:
-            if one.platform.account == account:
-                one.delivery.wake()
-
 
 def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
+    changes = Changes()
     commands = build_commands(settings)
-    load = loader(build_media_files(home))
-    platforms = {platform.account: platform for platform in build_platforms(settings, home, commands, load=load)}
+    files = build_media_files(home)
+    platforms = {one.account: one for one in build_platforms(settings, home, commands, load=loader(files))}
     model = build_model(settings, home)
     redactor = build_redactor(settings)
     live = build_live_reply(settings, db, platforms, redactor)
     resets = resets_for(settings.sessions, settings.user.timezone)
-    approvals = build_approvals(
-        settings,
-        db,
-        platforms,
-        changed=lambda: gateway.lanes.wake(),
-        speaking=lambda account: gateway.wake_delivery(account),
-    )
-    sending = build_sending(settings, db, platforms, speaking=lambda account: gateway.wake_delivery(account))
+    approvals = build_approvals(settings, db, platforms, changes)
+    sending = build_sending(settings, db, platforms, changes)
     responder = build_responder(
         settings, home, db, model, platforms, sending=sending, watch=live.watch, gate=approvals.gate, resets=resets
     )
     desk = CommandDesk(commands=commands, model_name=model.name, role_of=sending.role_now)
     lanes = build_lanes(settings, responder, desk, approvals, resets)
-    intake = build_intake(
-        settings, db, lanes.wake, wake_delivery=lambda: gateway.after_commit(), handle_unkept=desk.handle_unkept
-    )
-    news = asyncio.Event()
-    connected = tuple(connect(platform, intake, settings, redactor, news) for platform in platforms.values())
-    server = build_web(
-        settings,
-        db,
-        build_media_files(home),
-        platforms.get("web"),
-        model,
-        commands,
-        lambda: gateway.state(),
-        clean=redactor.clean,
-        decided=lambda: gateway.after_commit(),
-    )
-    if server is not None:
-        approvals.news = server.platform.questions_changed
+    intake = build_intake(settings, db, changes, handle_unkept=desk.handle_unkept)
+    connected = tuple(connect(platform, intake, settings, redactor) for platform in platforms.values())
+    watchers = build_watchers(settings, intake, platforms)
+    web = build_web(settings, db, files, platforms.get("web"), model, commands, clean=redactor.clean, changes=changes)
+    changes.subscribe("inbox", lanes.wake)
+    changes.subscribe("decisions", approvals.wake)
+    changes.subscribe("processes", watchers.wake)
     gateway = Gateway(
         db=db,
         intake=intake,
         lanes=lanes,
         live=live,
-        alarm=build_alarm(settings, db, connected, wake=lambda: gateway.wake_deliveries()),
+        alarm=build_alarm(settings, db, connected, changes),
         housekeeping=build_housekeeping(settings, home, db, resets),
-        watchers=build_watchers(settings, intake, platforms, wake=lambda: gateway.wake()),
+        watchers=watchers,
         approvals=approvals,
         connected=connected,
-        web=server,
+        web=web,
         model=model,
-        news=news,
+        changes=changes,
         redactor=redactor,
         sandbox_limits=limits_in_force(sandbox_limits(settings.terminal)),
     )
-    lanes.after_commit = gateway.after_commit
+    if web is not None:
+        web.state = gateway.state
     return gateway
 
 
@@ -210,7 +176,7 @@ def build_responder(
         workplace=workplaces.at,
         gate=gate,
         resets=resets,
-        speaking=sending.speaking,
+        changes=sending.changes,
         meter=Meter(budgets=build_budgets(settings), owner_accounts=tuple(platforms)),
         steers=settings.gateway.busy_mode == "steer",
     )
@@ -226,58 +192,47 @@ def build_lanes(
         max_turns=settings.gateway.max_turns,
         resets=resets,
         is_waiting=approvals.is_waiting,
+        changes=approvals.changes,
     )
 
 
-def build_alarm(settings: Settings, db: Database, connected: Sequence[Connected], *, wake: Callable[[], None]) -> Alarm:
+def build_alarm(settings: Settings, db: Database, connected: Sequence[Connected], changes: Changes) -> Alarm:
     hearings = [one.hearing for one in connected]
-    return Alarm(db, hearings, after_seconds=settings.gateway.alarm_minutes * 60, wake=wake)
+    return Alarm(db, hearings, after_seconds=settings.gateway.alarm_minutes * 60, changes=changes)
 
 
-def build_approvals(
-    settings: Settings,
-    db: Database,
-    platforms: Mapping[str, Platform],
-    *,
-    changed: Callable[[], None],
-    speaking: Callable[[str], None],
-) -> Approvals:
+def build_approvals(settings: Settings, db: Database, platforms: Mapping[str, Platform], changes: Changes) -> Approvals:
     return Approvals(
         db=db,
         mode=settings.approvals.mode,
         wait_ms=int(settings.approvals.wait_minutes * 60_000),
         owner_accounts=tuple(platforms),
-        changed=changed,
-        speaking=speaking,
+        changes=changes,
     )
 
 
-def build_sending(
-    settings: Settings, db: Database, platforms: Mapping[str, Platform], *, speaking: Callable[[str], None]
-) -> Sending:
+def build_sending(settings: Settings, db: Database, platforms: Mapping[str, Platform], changes: Changes) -> Sending:
     return Sending(
         db=db,
         rules=build_rules(settings),
         accounts=tuple(platforms),
         local_accounts=tuple(account for account, platform in platforms.items() if platform.features.local),
         age_limit_ms=int(settings.gateway.outbox_age_limit_hours * 3_600_000),
-        speaking=speaking,
+        changes=changes,
     )
 
 
 def build_intake(
     settings: Settings,
     db: Database,
-    wake: Callable[[], None],
+    changes: Changes,
     *,
-    wake_delivery: Callable[[], None],
     handle_unkept: Callable[[Transaction, int, str], None],
 ) -> Intake:
     return Intake(
         db=db,
         rules=build_rules(settings),
-        wake=wake,
-        wake_delivery=wake_delivery,
+        changes=changes,
         handle_unkept=handle_unkept,
         habits=IntakePolicy(
             max_waiting_per_session=settings.gateway.max_waiting_per_session,
@@ -300,14 +255,12 @@ def build_housekeeping(settings: Settings, home: Home, db: Database, resets: Res
     )
 
 
-def build_watchers(
-    settings: Settings, intake: Intake, platforms: Mapping[str, Platform], *, wake: Callable[[], None]
-) -> Watchers:
+def build_watchers(settings: Settings, intake: Intake, platforms: Mapping[str, Platform]) -> Watchers:
     local = {account for account, platform in platforms.items() if platform.features.local}
     return Watchers(
         db=intake.db,
         role_of=lambda tx, message: intake.role_of(tx, message, local=message.key.account_name in local),
-        wake=wake,
+        changes=intake.changes,
         notifications=settings.display.background_process_notifications,
         shortest_interval_seconds=settings.terminal.min_check_interval_seconds,
     )

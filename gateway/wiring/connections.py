@@ -1,6 +1,5 @@
 """Gives a platform its way in and its way out. Part of the composition root; functions, no state."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,20 +25,14 @@ class Connected:
     delivery: Delivery
 
 
-def connect(
-    platform: Platform, intake: Intake, settings: Settings, redactor: Redactor, news: asyncio.Event
-) -> Connected:
+def connect(platform: Platform, intake: Intake, settings: Settings, redactor: Redactor) -> Connected:
     limits = DeliveryLimits(
         sends_at_once=settings.gateway.max_sends_per_account,
         send_timeout_seconds=settings.gateway.send_timeout_seconds,
         pause_ms=_pause_ms(settings.display),
     )
 
-    def connected() -> None:
-        news.set()
-        delivery.wake()
-
-    hearing = ConnectionStatus(account=platform.account, on_connect=connected)
+    hearing = ConnectionStatus(account=platform.account, changes=intake.changes)
     codes = intake.pairing_limits
 
     def compose_code(tx: Transaction, row: Outgoing) -> str | None:
@@ -53,6 +46,7 @@ def connect(
         redactor=redactor,
         compose={pairing.CODE_TOPIC: compose_code},
     )
+    intake.changes.subscribe("outbox", delivery.wake, account=platform.account)
 
     async def accept(messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
         await intake.accept(messages, cursor, account=platform.account, local=platform.features.local)
@@ -68,7 +62,7 @@ def connect(
 
     async def moved(old: str, new: str) -> None:
         await intake.db.write_when_possible(lambda tx: chats.move(tx, platform.account, old, new))
-        delivery.wake()
+        intake.changes.notify("outbox", account=platform.account)
 
     inlet = Inlet(
         accept=accept,

@@ -2,10 +2,11 @@
 
 import ipaddress
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_core.model import Model
 from agent_core.prompt import SENDING_FILES
+from gateway.changes import Changes
 from gateway.commands.registry import Commands
 from gateway.outbound.drafts import Drafts
 from gateway.outbound.live_reply import LiveReply, Showing
@@ -139,10 +140,9 @@ def build_web(
     platform: Platform | None,
     model: Model,
     commands: Commands,
-    state: Callable[[], dict[str, Any]],
     *,
     clean: Callable[[str], str],
-    decided: Callable[[], None],
+    changes: Changes,
 ) -> "WebServer | None":
     if platform is None:
         return None
@@ -171,11 +171,11 @@ def build_web(
         host=web.host,
         port=web.port,
         max_file_bytes=web.max_file_bytes,
-        state=state,
         clean=clean,
-        on_decision=decided,
+        changes=changes,
     )
     platform.serve = server.run
+    changes.subscribe("approvals", platform.questions_changed)
     return server
 
 

@@ -49,7 +49,7 @@ async def _measure(folder: Path, messages: int, samples: int) -> tuple[list[floa
 
 
 async def _begin(db: Database, message_id: str) -> Turn:
-    intake = Intake(db=db, rules=Rules(), wake=lambda: None)
+    intake = Intake(db=db, rules=Rules())
     await intake.accept([inbound(_CHAT, message_id, _TEXT)], None, account=ACCOUNT, local=True)
     turn = await db.write(turns.begin)
     assert turn is not None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit, TextDelta, Usage
+from gateway.changes import Changes
 from gateway.commands.all import all_commands
 from gateway.commands.runner import CommandDesk
 from gateway.errors import MediaUnavailable
@@ -112,8 +113,9 @@ async def small_gateway(folder: Path) -> AsyncIterator[SmallGateway]:
     async with scratch_store(folder) as db:
         platform = InstantPlatform()
         desk = CommandDesk(commands=all_commands(), model_name="instant")
-        lanes = Lanes(db, build_responder(db, folder), desk.handle_next, max_turns=settings.max_turns)
-        intake = Intake(db=db, rules=Rules(), wake=lanes.wake)
+        changes = Changes()
+        lanes = Lanes(db, build_responder(db, folder), desk.handle_next, max_turns=settings.max_turns, changes=changes)
+        intake = Intake(db=db, rules=Rules(), changes=changes)
         delivery = Delivery(
             db,
             platform,
@@ -121,7 +123,8 @@ async def small_gateway(folder: Path) -> AsyncIterator[SmallGateway]:
             DeliveryLimits(sends_at_once=settings.max_sends_per_account),
             redactor=Redactor(),
         )
-        lanes.after_commit = delivery.wake
+        changes.subscribe("inbox", lanes.wake)
+        changes.subscribe("outbox", delivery.wake)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(lanes.run()), group.create_task(delivery.run())]
             await lanes.recovered.wait()

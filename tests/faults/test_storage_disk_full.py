@@ -43,7 +43,7 @@ async def db(disk: SmallDisk, care: BackupPolicy) -> AsyncIterator[Database]:
 @pytest.fixture
 def intake(db: Database) -> Intake:
     rules = Rules(allowed_users=frozenset({ANN.id}))
-    return Intake(db=db, rules=rules, habits=IntakePolicy(max_waiting_per_session=MANY), wake=lambda: None)
+    return Intake(db=db, rules=rules, habits=IntakePolicy(max_waiting_per_session=MANY))
 
 
 async def offer(intake: Intake, *names: str) -> bool:
@@ -141,7 +141,6 @@ async def test_everything_taken_is_there_after_a_restart(disk: SmallDisk, care: 
             db=db,
             rules=Rules(allowed_users=frozenset({ANN.id})),
             habits=IntakePolicy(max_waiting_per_session=MANY),
-            wake=lambda: None,
         )
         disk.fill(leave_bytes=100 * 1024)
         for number in range(40):

@@ -108,7 +108,7 @@ async def in_background(db: Database, folder: Path) -> AsyncIterator[Background]
 
 def make_watchers(db: Database, **options: Any) -> Watchers:
     """Patient with nobody: what has ended is told with the next look, what was written when it is due."""
-    chosen: dict[str, Any] = {"role_of": lambda tx, message: "member", "wake": lambda: None}
+    chosen: dict[str, Any] = {"role_of": lambda tx, message: "member"}
     chosen |= {"shortest_interval_seconds": 30.0, "look_seconds": 0.02, "gather_seconds": 0.0}
     return Watchers(db=db, **(chosen | options))
 

@@ -15,6 +15,7 @@ import pytest
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit, Usage
 from agent_core.model import Model
+from gateway.changes import Changes
 from gateway.commands.all import all_commands
 from gateway.commands.registry import Commands
 from gateway.commands.runner import CommandDesk
@@ -193,6 +194,7 @@ class Small:
     lanes: Lanes
     delivery: Delivery
     platform: Pigeon
+    changes: Changes
 
     async def say(self, *messages: InboundMessage) -> None:
         await self.intake.accept(messages, None, account=ACCOUNT, local=True)
@@ -216,18 +218,19 @@ def make_small(
 ) -> Small:
     desk = CommandDesk(commands=commands or all_commands(), model_name=model.name)
     responder = replace(make_responder(db, model, tools=tools, fetch=fetch), steers=busy_mode == "steer")
-    lanes = Lanes(db, responder, desk.handle_next, max_turns=max_turns)
+    changes = Changes()
+    lanes = Lanes(db, responder, desk.handle_next, max_turns=max_turns, changes=changes)
     platform = platform or Pigeon()
     delivery = Delivery(db, platform, lambda: True, DeliveryLimits(), redactor=Redactor())
     intake = Intake(
         db=db,
         rules=Rules(),
         habits=IntakePolicy(max_waiting_per_session=max_waiting, busy_mode=busy_mode),
-        wake=lanes.wake,
-        wake_delivery=delivery.wake,
+        changes=changes,
     )
-    lanes.after_commit = delivery.wake
-    return Small(db=db, intake=intake, lanes=lanes, delivery=delivery, platform=platform)
+    changes.subscribe("inbox", lanes.wake)
+    changes.subscribe("outbox", delivery.wake)
+    return Small(db=db, intake=intake, lanes=lanes, delivery=delivery, platform=platform, changes=changes)
 
 
 @asynccontextmanager

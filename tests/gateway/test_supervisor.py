@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway import supervisor
+from gateway.changes import Changes
 from gateway.errors import PlatformAuthFailed, PlatformUnavailable
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Features, Inlet
@@ -52,7 +53,9 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def new_hearing() -> tuple[ConnectionStatus, list[str]]:
     connects: list[str] = []
-    return ConnectionStatus(account="pigeon", on_connect=lambda: connects.append("connected")), connects
+    changes = Changes()
+    changes.subscribe("platform", lambda: connects.append("connected"))
+    return ConnectionStatus(account="pigeon", changes=changes), connects
 
 
 def inlet_for(hearing: ConnectionStatus) -> Inlet:

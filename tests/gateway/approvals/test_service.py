@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import pytest
@@ -53,9 +54,11 @@ class Scene:
     gate: Gate = field(init=False)
 
     def __post_init__(self) -> None:
-        self.approvals.speaking = self.spoken_to.append
-        self.approvals.news = lambda: self.news.put_nowait(None)
-        self.approvals.changed = lambda: self.changes.put_nowait(None)
+        changes = self.approvals.changes
+        for account in ("discord", "telegram"):
+            changes.subscribe("outbox", partial(self.spoken_to.append, account), account=account)
+        changes.subscribe("approvals", lambda: self.news.put_nowait(None))
+        changes.subscribe("inbox", lambda: self.changes.put_nowait(None))
         self.gate = self.approvals.gate(self.turn, self.watch)
 
     async def asked(self, count: int = 1) -> list[Approval]:
@@ -67,11 +70,11 @@ class Scene:
 
     async def decide(self, verdict: Verdict, approval: Approval) -> None:
         await self.db.write(lambda tx: decisions.decide(tx, approval, verdict, OWNER))
-        self.approvals.look_again()
+        self.approvals.wake()
 
     async def write(self, unit: Callable[[Transaction], Any]) -> None:
         await self.db.write(unit)
-        self.approvals.look_again()
+        self.approvals.wake()
 
 
 def said_by_an_owner(tx: Transaction) -> None:
@@ -296,7 +299,7 @@ async def test_whoever_sends_is_told_that_there_is_something_to_say(db: Database
         asking = begin(scene, a_question())
         await soon(scene.news.get())
         assert scene.spoken_to == ["discord", "telegram"]  # where it is asked, and where it is told that it was
-        scene.approvals.look_again()
+        scene.approvals.wake()
         await scene.asked()
         assert scene.spoken_to == ["discord", "telegram"]
         await scene.write(lambda tx: tx.execute("UPDATE approvals SET expires_ms = 1"))
@@ -324,7 +327,8 @@ async def test_it_is_looked_again_when_the_next_question_is_due(
 ) -> None:
     monkeypatch.setattr(approvals_module, "now_ms", lambda: NOW_MS)
     told: list[None] = []
-    approvals = Approvals(db=db, news=lambda: told.append(None))
+    approvals = Approvals(db=db)
+    approvals.changes.subscribe("approvals", lambda: told.append(None))
     at = Address(account="telegram", chat="42")
 
     def two(tx: Transaction) -> None:
@@ -353,7 +357,7 @@ async def test_where_nobody_waits_any_more_the_store_is_left_alone(
 
     monkeypatch.setattr(Database, "read", fails)
     for _ in range(5):
-        scene.approvals.look_again()
+        scene.approvals.wake()
         await asyncio.sleep(0)  # whoever looks would do so now, and fail
 
 
@@ -438,7 +442,7 @@ async def test_a_stop_lets_the_command_beside_a_question_finish(db: Database) ->
         make_responder(db, ScriptedModel([asks(call("risky"), call("slow"))]), tools=tools), gate=approvals.gate
     )
     lanes = Lanes(db, responder, lambda tx: None, max_turns=1, is_waiting=approvals.is_waiting)
-    approvals.changed = lanes.wake
+    approvals.changes.subscribe("inbox", lanes.wake)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(lanes.run()), group.create_task(approvals.run())]
         await db.write(said_by_an_owner)

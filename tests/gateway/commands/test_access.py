@@ -105,7 +105,7 @@ async def test_on_the_page_a_platform_must_be_named(db: Database) -> None:
 
 def door(db: Database) -> Intake:
     desk = CommandDesk(commands=Commands(access_commands(RULES, LIMITS)), model_name="m")
-    return Intake(db=db, rules=RULES, wake=lambda: None, handle_unkept=desk.handle_unkept)
+    return Intake(db=db, rules=RULES, handle_unkept=desk.handle_unkept)
 
 
 @pytest.mark.parametrize(

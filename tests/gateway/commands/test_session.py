@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from gateway.changes import Changes
 from gateway.clock import now_ms
 from gateway.store import inbox, processes, sessions, turns
 from gateway.store.db.connection import Transaction
@@ -64,7 +65,7 @@ async def test_new_answers_what_waits_in_the_new_conversation(
 ) -> None:
     model = PacedModel()
     small = make_small(db, model, busy_mode=busy_mode)
-    small.intake.wake = lambda: None  # all of it is there before the lanes look
+    small.intake.changes = Changes()  # all of it is there before the lanes look
     async with running(small):
         await small.say(inbound("dig"))
         small.lanes.wake()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.changes import Changes
 from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.inbound.rate_limit import SenderLimits
@@ -30,13 +31,15 @@ class Door:
     ) -> None:
         self.wakes = 0
         self.delivery_wakes = 0
+        changes = Changes()
+        changes.subscribe("inbox", self._wake)
+        changes.subscribe("outbox", self._wake_delivery)
         self.intake = Intake(
             db=db,
             rules=rules or Rules(allowed_users=frozenset({"42"})),
             habits=habits or IntakePolicy(max_waiting_per_session=max_waiting),
             limits=limits or SenderLimits(per_minute=0),
-            wake=self._wake,
-            wake_delivery=self._wake_delivery,
+            changes=changes,
         )
 
     def _wake(self) -> None:

@@ -26,12 +26,11 @@ class Watch:
 
     def __init__(self, db: Database) -> None:
         self.wakes = 0
-        self.telegram, self.discord = (
-            ConnectionStatus(account=name, on_connect=lambda: None) for name in ("telegram", "discord")
-        )
+        self.telegram, self.discord = (ConnectionStatus(account=name) for name in ("telegram", "discord"))
         for hearing in (self.telegram, self.discord):
             hearing.heard()
-        self.alarm = Alarm(db, [self.telegram, self.discord], after_seconds=300, wake=self._wake, steady_seconds=0)
+        self.alarm = Alarm(db, [self.telegram, self.discord], after_seconds=300, steady_seconds=0)
+        self.alarm.changes.subscribe("outbox", self._wake)
 
     def _wake(self) -> None:
         self.wakes += 1

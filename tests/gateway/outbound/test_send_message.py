@@ -2,11 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 
 from agent_core.conversation import Message, ToolCall, assistant, user
 from agent_core.events import Emit
+from gateway.changes import Changes
 from gateway.clock import now_ms
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
 from gateway.outbound.send_message import MAX_LISTED, Sending
@@ -93,7 +95,10 @@ class Scene:
 @pytest.fixture
 def scene(db: Database) -> Scene:
     woken: list[str] = []
-    sending = Sending(db=db, rules=RULES, accounts=ACCOUNTS, age_limit_ms=5_000, speaking=woken.append)
+    changes = Changes()
+    for account in ACCOUNTS:
+        changes.subscribe("outbox", partial(woken.append, account), account=account)
+    sending = Sending(db=db, rules=RULES, accounts=ACCOUNTS, age_limit_ms=5_000, changes=changes)
     return Scene(db=db, sending=sending, woken=woken)
 
 

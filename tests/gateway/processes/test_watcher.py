@@ -4,11 +4,13 @@ import asyncio
 import os
 import re
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from gateway.changes import Changes
 from gateway.messages import SessionKey
 from gateway.processes.messages import Fresh
 from gateway.processes.output import read_lines
@@ -315,13 +317,19 @@ async def test_one_whose_end_nobody_saw_is_reported_as_such(stage: Background, w
     assert text == f"`exec sleep 30` ({process.id}) ended; nobody saw how."
 
 
+def notifying(wake: Callable[[], None]) -> Changes:
+    changes = Changes()
+    changes.subscribe("outbox", wake)
+    return changes
+
+
 async def test_what_is_to_be_stopped_is_stopped_at_once_and_told_together(stage: Background) -> None:
     wakes = asyncio.Event()
-    watchers = make_watchers(stage.db, look_seconds=600, gather_seconds=600, wake=wakes.set)
+    watchers = make_watchers(stage.db, look_seconds=600, gather_seconds=600, changes=notifying(wakes.set))
     started = [await stage.start("exec sleep 30", check_interval_seconds=40) for _ in range(2)]
     task = asyncio.create_task(watchers.run())
     await stage.db.write(lambda tx: processes.request_end(tx, "telegram:dm:42"))
-    watchers.look_again()
+    watchers.wake()
     await soon(wakes.wait())
     task.cancel()
     assert await stage.said() == ["Stopped: 2 background processes have ended."]
@@ -351,7 +359,7 @@ async def test_what_a_store_that_is_away_did_not_take_is_told_later(stage: Backg
     await stage.start("echo one")
     await stage.ended()
     with locked(db.path):
-        task = asyncio.create_task(make_watchers(db, wake=wakes.set).run())
+        task = asyncio.create_task(make_watchers(db, changes=notifying(wakes.set)).run())
         async with asyncio.timeout(10):
             while not db.problem:
                 await asyncio.sleep(0.01)
@@ -395,14 +403,10 @@ async def test_a_woken_agent_answers_where_the_process_was_started(stage: Backgr
     model = PacedModel()
     small = make_small(stage.db, model, platform=Pigeon(account="telegram"))
 
-    def wake() -> None:
-        small.lanes.wake()
-        small.delivery.wake()
-
     await stage.start("exit 0", notify_on_complete=True)
     await stage.ended()
     async with running(small):
-        await make_watchers(stage.db, wake=wake).look()
+        await make_watchers(stage.db, changes=small.changes).look()
         question = await soon(model.asked.get())
         model.let(question)
         answer = await soon(small.platform.arrived.get())

@@ -185,7 +185,7 @@ async def test_a_stop_while_a_failure_is_written_down_still_ends_the_turn(db: Da
     small = make_small(db, PacedModel())
     desk = CommandDesk(commands=all_commands(), model_name="m")
     lanes = Lanes(db, worker, desk.handle_next, max_turns=1)
-    small.intake.wake = lanes.wake
+    small.changes.subscribe("inbox", lanes.wake)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(lanes.run())
         await small.say(inbound("break"))

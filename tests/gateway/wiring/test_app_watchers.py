@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gateway.changes import Changes
 from gateway.messages import InboundMessage, Sender, SessionKey
 from gateway.processes.watcher import Watchers
 from gateway.store import members
@@ -20,11 +21,9 @@ def made(db: Database, folder: Path, **access: Any) -> Watchers:
     platforms = {"socket": {"enabled": True}, "web": {"enabled": False}}
     secrets = {"telegram_bot_token": "1:first-token"}
     settings = Settings.model_validate({"platforms": platforms, "secrets": secrets, "access": access})
-    intake = build_intake(
-        settings, db, wake=lambda: None, wake_delivery=lambda: None, handle_unkept=lambda tx, id_, said: None
-    )
+    intake = build_intake(settings, db, Changes(), handle_unkept=lambda tx, id_, said: None)
     built = build_platforms(settings, Home(folder / "home"), build_commands(settings))
-    return build_watchers(settings, intake, {one.account: one for one in built}, wake=lambda: None)
+    return build_watchers(settings, intake, {one.account: one for one in built})
 
 
 async def role(db: Database, watchers: Watchers, platform: str) -> str | None:

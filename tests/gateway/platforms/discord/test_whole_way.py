@@ -39,7 +39,7 @@ async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[ConnectionStat
 
     async def moved(old: str, new: str) -> None: ...
 
-    hearing = ConnectionStatus("discord", small.delivery.wake)
+    hearing = ConnectionStatus("discord", small.changes)
     inlet = Inlet(
         accept=accept,
         cursor=cursor_of,
