@@ -1,7 +1,6 @@
 """Keeps one platform connected: tries again, asks the operator, or lets a bug through."""
 
 import asyncio
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,11 +10,10 @@ from gateway.changes import Changes
 from gateway.clock import now_ms
 from gateway.errors import PlatformAuthFailed, PlatformUnavailable
 from gateway.platforms.base import Inlet, Platform
-from gateway.policies.backoff import backoff_seconds
+from gateway.policies.backoff import backoff_seconds, clamp_retry_after
 
 log = structlog.get_logger()
 
-_LONGEST_WAIT_SECONDS = 3600.0
 _OPERATOR_SECONDS = 600.0  # a token may be mended on the platform's side, without a word to us
 
 
@@ -63,9 +61,8 @@ async def keep_connected(platform: Platform, inlet: Inlet, hearing: ConnectionSt
                 raise
             problem, retry_after = "its connection was given up from inside", None
         failures = 1 if hearing.is_connected else failures + 1
-        if retry_after is not None and 0 <= retry_after < math.inf:
-            wait = min(retry_after, _LONGEST_WAIT_SECONDS)
-        else:
+        wait = clamp_retry_after(retry_after)
+        if wait is None:
             wait = backoff_seconds(failures)
         if hearing.state != "needs operator":  # an outage does not mend a key
             hearing.state, hearing.problem = "waiting", problem

@@ -1,7 +1,6 @@
-"""The only door out: takes what is due from the outbox, sends it, and writes down what became of it."""
+"""Sends the outbox: claims what is due, sends it, and records how that ended. Nothing else sends messages."""
 
 import asyncio
-import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from gateway.clock import new_id, now_ms
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable, StoreUnavailable
 from gateway.messages import Choice, Location, Media, OutboundMessage, Part, Quote, Receipt, Text, text_of
 from gateway.platforms.base import Platform, ShowsDrafts
-from gateway.policies.backoff import backoff_seconds
+from gateway.policies.backoff import backoff_seconds, clamp_retry_after
 from gateway.store import outbox
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
@@ -28,8 +27,7 @@ _NOTICE_DOUBTS = 10  # so often it may come twice; more, and sending it may be w
 _REACHED_REMEMBERED = 1_000
 _SLOW_UPLOAD_BYTES_PER_SECOND = 100_000
 NATURAL_PAUSE_MS = (800, 2500)  # as somebody who types takes between two messages
-_CUT_OFF = "cut off while it was being sent"
-_WORDS: Mapping[type[Part], tuple[str, ...]] = {  # what people may read of a part
+_READABLE_FIELDS: Mapping[type[Part], tuple[str, ...]] = {  # what people may read of a part
     Text: ("text",),
     Quote: ("text", "author"),
     Media: ("name", "problem", "form", "text"),
@@ -37,7 +35,7 @@ _WORDS: Mapping[type[Part], tuple[str, ...]] = {  # what people may read of a pa
 }
 
 Compose = Callable[[Transaction, Outgoing], str | None]
-"""The words of a message that may not be written down before it is sent; None when it is no longer wanted."""
+"""Return the text of a message that must not be stored before it is sent; None when it is no longer wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +45,46 @@ class DeliveryLimits:
     pause_ms: tuple[int, int] = (0, 0)  # between the messages of a long answer, at least and at most
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """The platform gave its id for the message, or for one piece of a long one."""
+
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotSent:
+    """Nothing arrived. Another try may do better."""
+
+    problem: str
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaybeArrived:
+    """Nobody can tell yet whether the message arrived."""
+
+    problem: str
+    by_restart: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """Nothing arrived, and no other try would do better."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unwanted:
+    """The message was not sent, since its reason is gone."""
+
+
+SendOutcome = Arrived | NotSent | MaybeArrived | Rejected | Unwanted
+
+
 class Delivery:
-    """One account's way out."""
+    """Sends what is due on one account."""
 
     def __init__(
         self,
@@ -76,7 +112,7 @@ class Delivery:
         self._wake.set()
 
     async def run(self) -> None:
-        """Sends until cancelled."""
+        """Send what is due, until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 self._wake.clear()
@@ -90,12 +126,15 @@ class Delivery:
                     continue
 
     async def flush(self) -> None:
-        """Returns when nothing is due any more."""
+        """Return once nothing is due any more."""
         self.wake()
         await self._idle.wait()
 
     async def reachable(self, chat: str) -> None:
-        """Does not wait for a store that is unavailable: whoever speaks through the platform must be told so."""
+        """Send at once what waits for a chat that can be reached again.
+
+        Does not wait for a store that is unavailable: whoever writes through the platform must be told so.
+        """
         if len(self._reached) >= _REACHED_REMEMBERED:  # anybody can come back, as often as they like
             self._reached.clear()
         self._reached.add(chat)
@@ -107,7 +146,7 @@ class Delivery:
             self.wake()
 
     async def _send_what_is_due(self, group: asyncio.TaskGroup) -> float:
-        """Starts sending; gives the seconds until there may be more to do."""
+        """Start sending, and return the seconds until there may be more to do."""
         account, pace = self._platform.account, self._platform.pace
         free = self._limits.sends_at_once - self._sending
         if not self._is_connected() or free <= 0:
@@ -133,9 +172,9 @@ class Delivery:
         return min(waits) + 0.01
 
     def _without_secrets(self, tx: Transaction, row: Outgoing) -> Outgoing:
-        """Here, and not where it is written down: this is passed by what older versions and other processes wrote.
+        """Hide secrets in a row, and store it so: a page that reads it, another try and the next piece say the same.
 
-        Kept in the row, so that a page that reads it, another try and the next piece say the same.
+        Done here and not where the row is added, since older versions and other processes add rows, too.
         """
         parts = _without_secrets(row.message.parts, self._redactor)
         choices = tuple(replace(one, label=self._redactor.clean(one.label)) for one in row.message.choices)
@@ -145,59 +184,77 @@ class Delivery:
         return replace(row, message=replace(row.message, parts=parts, choices=choices))
 
     def _waits_for_pace(self) -> bool:
-        """What is due goes within the second; a chat that must wait for long is no reason to call it due."""
+        """Return whether something due goes within the second. A chat that must wait for long does not count."""
         return self._is_connected() and self._platform.pace.wait_for_all > 0
 
     async def _deliver(self, row: Outgoing) -> None:
         self._reached.discard(row.message.address.chat)
         try:
-            settle = await self._try(row)
-            await self._db.write_when_possible(settle)
+            outcome = await self._try(row)
+            await self._db.write_when_possible(lambda tx: self._record(tx, row, outcome))
         finally:
             self._sending -= 1
             self.wake()
 
-    async def _try(self, row: Outgoing) -> Callable[[Transaction], None]:
-        """Sends, and gives the unit that writes down what came of it."""
-        unsure = row.unsure
+    async def _try(self, row: Outgoing) -> SendOutcome:
+        """Send a row once, and return how it ended."""
         try:
-            if unsure and not self._may_repeat(row):
-                return lambda tx: self._leave_in_doubt(tx, row, _CUT_OFF)
-            message = await self._words(row)
+            if row.unsure and not self._may_repeat(row):
+                return MaybeArrived(problem="cut off while it was being sent", by_restart=True)
+            message = await self._compose_message(row)
             if message is None:
-                return lambda tx: outbox.give_up(tx, row, "failed", "no longer wanted")
-            await self._take_away_draft(row, message)
+                return Unwanted()
+            await self._delete_draft(row, message)
             async with asyncio.timeout(self._limits.send_timeout_seconds + _upload_seconds(message)):
-                receipt = await self._send(row, message)
+                return Arrived(receipt=await self._send(row, message))
         except PlatformUnavailable as error:
-            return self._later(row, str(error), retry_after=error.retry_after, unsure=unsure)
+            return NotSent(problem=str(error), retry_after=error.retry_after)
         except (DeliveryInDoubt, TimeoutError) as error:
-            return self._in_doubt(row, str(error) or "no answer in time")
+            return MaybeArrived(problem=str(error) or "no answer in time")
         except DeliveryRejected as error:
-            problem = str(error)
-            return lambda tx: self._give_up(tx, row, problem)
+            return Rejected(problem=str(error))
         except asyncio.CancelledError:
             # Ours passes. One that an adapter raised by itself would leave the row in flight, and its chat stuck.
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return self._in_doubt(row, "the connection was given up meanwhile")
+            return MaybeArrived(problem="the connection was closed meanwhile")
         except Exception:  # contained: one message that an adapter chokes on must not stop the others
             log.exception("sending failed", outbox=row.id, account=self._platform.account)
-            return lambda tx: self._give_up(tx, row, "an error inside Hermes, see its log")
-        if receipt.more:
-            pause_ms = random.randint(*self._limits.pause_ms)  # noqa: S311 nothing to guess
-            return lambda tx: outbox.piece_arrived(tx, row, receipt, pause_ms=pause_ms)
-        return lambda tx: outbox.sent(tx, row, receipt)
+            return Rejected(problem="an error inside Hermes, see its log")
+
+    def _record(self, tx: Transaction, row: Outgoing, outcome: SendOutcome) -> None:
+        match outcome:
+            case Arrived(receipt=receipt) if receipt.more:
+                pause_ms = random.randint(*self._limits.pause_ms)  # noqa: S311 nothing to guess
+                outbox.piece_arrived(tx, row, receipt, pause_ms=pause_ms)
+            case Arrived(receipt=receipt):
+                outbox.sent(tx, row, receipt)
+            case NotSent(problem=problem, retry_after=retry_after):
+                outbox.retry_at(tx, row, self._next_try_ms(row, retry_after), problem, unsure=row.unsure)
+            case MaybeArrived(problem=problem) if self._may_repeat(row):
+                outbox.retry_at(tx, row, self._next_try_ms(row), problem, unsure=True, in_doubt=True)
+            case MaybeArrived():
+                self._leave_in_doubt(tx, row, outcome)
+            case Rejected(problem=problem):
+                outbox.give_up(tx, row, "failed", problem)
+                if row.kind == "answer":
+                    text = f"My answer could not be delivered here: {problem}."
+                    outbox.add_notice(tx, row.message.address, text, topic="failed", turn_id=row.turn_id)
+            case Unwanted():
+                outbox.give_up(tx, row, "failed", "no longer wanted")
 
     def _may_repeat(self, row: Outgoing) -> bool:
-        """An edit changes nothing the second time, and a notice does less harm twice than not at all."""
+        """Return whether a message that may have arrived may be sent again.
+
+        An edit changes nothing the second time, and a notice does less harm twice than not at all.
+        """
         is_edit = row.message.edits and not row.message.piece  # the other pieces are messages of their own
         if self._platform.features.resend != "never" or is_edit:
             return True
         return row.kind == "notice" and row.doubts < _NOTICE_DOUBTS
 
-    async def _words(self, row: Outgoing) -> OutboundMessage | None:
+    async def _compose_message(self, row: Outgoing) -> OutboundMessage | None:
         compose = self._compose.get(row.topic)
         if compose is None:
             return row.message
@@ -212,8 +269,8 @@ class Delivery:
                 return found
         return await self._platform.send(message)
 
-    async def _take_away_draft(self, row: Outgoing, message: OutboundMessage) -> None:
-        """Before its answer comes: nobody shall see both."""
+    async def _delete_draft(self, row: Outgoing, message: OutboundMessage) -> None:
+        """Delete the draft before its answer is sent: nobody shall see both."""
         if not message.replaces:
             return
         if isinstance(self._platform, ShowsDrafts):
@@ -224,44 +281,29 @@ class Delivery:
                 log.info("draft stays", account=self._platform.account, problem=str(error))
             except (DeliveryInDoubt, TimeoutError) as error:  # it does no harm to do that again
                 raise PlatformUnavailable(str(error) or "no answer in time") from error
-        # Written down: what is cut off before this line was not sent, and needs no doubt.
+        # Recorded: what is cut off before this line was not sent, and leaves no doubt.
         await self._db.write_when_possible(lambda tx: outbox.draft_gone(tx, row.id))
 
-    def _in_doubt(self, row: Outgoing, problem: str) -> Callable[[Transaction], None]:
-        if self._may_repeat(row):
-            return self._later(row, problem, retry_after=None, unsure=True, in_doubt=True)
-        return lambda tx: self._leave_in_doubt(tx, row, problem)
-
-    def _later(
-        self, row: Outgoing, problem: str, *, retry_after: float | None, unsure: bool, in_doubt: bool = False
-    ) -> Callable[[Transaction], None]:
-        if retry_after is not None and 0 <= retry_after < math.inf:
-            wait = min(retry_after, outbox.LONGEST_WAIT_MS / 1000)
-        else:
-            wait = backoff_seconds(row.attempts)
+    def _next_try_ms(self, row: Outgoing, retry_after: float | None = None) -> int:
         if row.message.address.chat in self._reached:
-            wait = 0.0
-        at_ms = now_ms() + int(wait * 1000)
-        return lambda tx: outbox.retry_at(tx, row, at_ms, problem, unsure=unsure, in_doubt=in_doubt)
+            return now_ms()
+        wait_seconds = clamp_retry_after(retry_after)
+        if wait_seconds is None:
+            wait_seconds = backoff_seconds(row.attempts)
+        return now_ms() + int(wait_seconds * 1000)
 
-    def _leave_in_doubt(self, tx: Transaction, row: Outgoing, problem: str) -> None:
-        outbox.give_up(tx, row, "in_doubt", problem)
+    def _leave_in_doubt(self, tx: Transaction, row: Outgoing, outcome: MaybeArrived) -> None:
+        outbox.give_up(tx, row, "in_doubt", outcome.problem)
         if row.kind != "answer":
             return
-        happened = "I was restarted while answering" if problem == _CUT_OFF else "The line broke while I was answering"
-        text = f"{happened}, and I cannot tell whether my answer arrived."
+        happened = "I was restarted" if outcome.by_restart else "The connection broke"
+        text = f"{happened} while sending my answer, and I cannot tell whether it arrived."
         again = Choice(label="Send it again", action=f"resend:{row.message.key}")
         outbox.add_notice(tx, row.message.address, text, topic="in doubt", turn_id=row.turn_id, choices=[again])
 
-    def _give_up(self, tx: Transaction, row: Outgoing, problem: str) -> None:
-        outbox.give_up(tx, row, "failed", problem)
-        if row.kind == "answer":
-            text = f"My answer could not be delivered here: {problem}."
-            outbox.add_notice(tx, row.message.address, text, topic="failed", turn_id=row.turn_id)
-
 
 def _without_secrets(parts: tuple[Part, ...], redactor: Redactor) -> tuple[Part, ...]:
-    """The same object when there is nothing to hide. Says so, once, when there is."""
+    """Return the parts without secrets and, once, a note that says so; the same object when there are none."""
     cleaned = [_without_secrets_in(part, redactor) for part in parts]
     if all(new is old for new, old in zip(cleaned, parts, strict=True)):
         return parts
@@ -276,12 +318,12 @@ def _without_secrets(parts: tuple[Part, ...], redactor: Redactor) -> tuple[Part,
 
 
 def _without_secrets_in(part: Part, redactor: Redactor) -> Part:
-    cleaned: dict[str, Any] = {name: redactor.clean(getattr(part, name)) for name in _WORDS[type(part)]}
+    cleaned: dict[str, Any] = {name: redactor.clean(getattr(part, name)) for name in _READABLE_FIELDS[type(part)]}
     is_clean = all(text is getattr(part, name) for name, text in cleaned.items())
     return part if is_clean else replace(part, **cleaned)
 
 
 def _upload_seconds(message: OutboundMessage) -> float:
-    """What the largest of its files may take longer on a slow line: given up too early, it would be in doubt."""
+    """Return the time its largest file may need on a slow line: given up too early, it would be in doubt."""
     sizes = [part.size_bytes for part in message.parts if isinstance(part, Media) and part.sha256]
     return max(sizes, default=0) / _SLOW_UPLOAD_BYTES_PER_SECOND

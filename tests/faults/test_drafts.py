@@ -37,7 +37,7 @@ PIECES = tuple(f"word {number} " for number in range(12))
 SLOWLY = say(*PIECES, delay_seconds=0.15)
 ENDLESSLY = say(*PIECES, delay_seconds=2.5)  # long enough to be stopped, however busy the machine
 ANSWER = "".join(PIECES).strip()
-DOUBT = "I was restarted while answering, and I cannot tell whether my answer arrived."
+DOUBT = "I was restarted while sending my answer, and I cannot tell whether it arrived."
 # On Telegram nobody can know from when it may have been sent until that is written down. Where a draft had to go
 # first, that is later: the answer was not sent before.
 UNKNOWABLE: dict[Kind, frozenset[str]] = {

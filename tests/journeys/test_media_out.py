@@ -191,7 +191,7 @@ async def test_a_killed_gateway_asks_before_it_sends_a_file_again_as_it_was(tmp_
             await running.kill()
         (workspace / "notes.txt").write_text("other notes")
         async with on.gateway():
-            notice = await on.hear(owner, "I cannot tell whether my answer arrived")
+            notice = await on.hear(owner, "I cannot tell whether it arrived")
             assert files() == [b"my notes"]
             on.people.press(owner, owner, notice["message_id"], text="Send it again")
             await until(lambda: len(files()) == 2)

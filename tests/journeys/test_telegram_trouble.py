@@ -33,7 +33,7 @@ async def test_an_answer_lost_with_the_line_is_sent_again_by_a_button_once(tmp_p
         on.person("Ada", id=OWNER)
         async with on.gateway() as running:
             on.telegram.faults.add("cut", "sendMessage")
-            notice = await on.ask(OWNER, "a question", "The line broke while I was answering")
+            notice = await on.ask(OWNER, "a question", "The connection broke while sending my answer")
             assert notice["reply_markup"]["inline_keyboard"][0][0]["text"] == AGAIN
             assert "The answer." not in on.telegram.texts(OWNER)
             await _is_sent_once_however_often_one_presses(on, "The answer.", notice["message_id"])
@@ -46,7 +46,7 @@ async def test_an_answer_that_did_arrive_before_the_line_broke_is_not_sent_unask
         on.person("Ada", id=OWNER)
         async with on.gateway() as running:
             on.telegram.faults.add("cut_after", "sendMessage")
-            await on.ask(OWNER, "a question", "I cannot tell whether my answer arrived")
+            await on.ask(OWNER, "a question", "I cannot tell whether it arrived")
             await running.stop()
         assert on.telegram.texts(OWNER).count("The answer.") == 1
 
@@ -57,7 +57,7 @@ async def test_a_long_answer_cut_in_the_middle_goes_on_where_it_was(tmp_path: Pa
         on.person("Ada", id=OWNER)
         async with on.gateway() as running:
             on.telegram.faults.add("cut", "sendMessage", skip=1)
-            notice = await on.ask(OWNER, "tell me all", "The line broke while I was answering")
+            notice = await on.ask(OWNER, "tell me all", "The connection broke while sending my answer")
             on.people.press(OWNER, OWNER, notice["message_id"], text=AGAIN)
             await on.hear(OWNER, "Paragraph 11.")
             await running.stop()
@@ -74,7 +74,7 @@ async def test_kill_nine_while_sending_leaves_a_button_and_no_second_answer(tmp_
             await on.telegram.wait_for(lambda: on.telegram.called("sendMessage"), seconds=30)
             await running.kill()
         async with on.gateway() as running:
-            notice = await on.hear(OWNER, "I was restarted while answering")
+            notice = await on.hear(OWNER, "I was restarted while sending my answer")
             assert on.telegram.texts(OWNER) == [notice["text"]]
             await _is_sent_once_however_often_one_presses(on, "The answer.", notice["message_id"])
             await running.stop()

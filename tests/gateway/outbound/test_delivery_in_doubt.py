@@ -14,8 +14,8 @@ from gateway.store.db.database import Database
 from tests.gateway.outbound.test_delivery import delivering, put
 from tests.gateway.scene import Pigeon, rows, soon
 
-BROKEN_LINE = "The line broke while I was answering, and I cannot tell whether my answer arrived."
-RESTARTED = "I was restarted while answering, and I cannot tell whether my answer arrived."
+BROKEN_LINE = "The connection broke while sending my answer, and I cannot tell whether it arrived."
+RESTARTED = "I was restarted while sending my answer, and I cannot tell whether it arrived."
 DOUBTS: list[BaseException] = [DeliveryInDoubt("no answer"), TimeoutError(), asyncio.CancelledError()]
 
 
