@@ -21,7 +21,7 @@ from gateway.store.db.prepare import prepare
 from gateway.supervisor import keep_connected
 from gateway.wiring.app import Gateway, build_gateway
 from gateway.wiring.basics import care_for
-from gateway.wiring.budgets import unpriced_models
+from gateway.wiring.policies import unpriced_models
 from hermes_config.places import Home
 from hermes_config.settings import Settings
 

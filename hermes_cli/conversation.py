@@ -16,9 +16,10 @@ from gateway.store.db.database import Database
 from gateway.store.processes import AT_TERMINAL
 from gateway.terminal_chat import LocalChat, new_key
 from gateway.turns.workplaces import workplace_here
-from gateway.wiring.app import build_commands, build_model, build_prompts, build_tools
+from gateway.wiring.app import build_commands
 from gateway.wiring.basics import build_redactor
-from gateway.wiring.budgets import build_budgets
+from gateway.wiring.policies import build_budgets
+from gateway.wiring.tools import build_model, build_prompts, build_tools
 from hermes_cli.opening import OpenedStore, open_store
 from hermes_cli.piped import read_piped
 from hermes_cli.prompting import Screen, typed

@@ -30,7 +30,7 @@ def forget(user: str, yes: bool, owner: bool) -> None:
     from gateway.store.db.commit_counter import check_not_lost
     from gateway.store.erase import erase_person, finish, is_unfinished
     from gateway.turns.workplaces import delete_folders
-    from gateway.wiring.app import build_media_files
+    from gateway.wiring.tools import build_media_files
     from hermes_cli.opening import open_home, with_store
 
     account, user_id = _read(user)

@@ -30,7 +30,7 @@ def list_pairings(as_json: bool) -> None:
     """Who waits for approval, who is in, who is out, what is locked, which invites are open."""
     from gateway.commands.access import overview_lines
     from gateway.store import pairing as store
-    from gateway.wiring.access import build_pairing_limits
+    from gateway.wiring.policies import build_pairing_limits
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home(make=False)  # a question changes nothing
@@ -51,7 +51,7 @@ def approve(platform: str, code: tuple[str, ...], role: "Role | None") -> None:
     from gateway.policies import pairing as words
     from gateway.store import members
     from gateway.store import pairing as store
-    from gateway.wiring.access import build_pairing_limits
+    from gateway.wiring.policies import build_pairing_limits
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()
@@ -84,7 +84,7 @@ def revoke(platform: str, who: tuple[str, ...]) -> None:
     """Show somebody the door, by id or exact name: hermes pairing revoke telegram 123456789"""
     from gateway.policies import pairing as words
     from gateway.store import members
-    from gateway.wiring.access import build_rules
+    from gateway.wiring.policies import build_rules
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()
@@ -123,7 +123,7 @@ def unlock(platform: str) -> None:
     """Allow approvals again after too many wrong codes."""
     from gateway.policies.pairing import platform_of
     from gateway.store import pairing as store
-    from gateway.wiring.access import build_pairing_limits
+    from gateway.wiring.policies import build_pairing_limits
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()
@@ -145,7 +145,7 @@ def invite(platform: str, role: "Role", as_json: bool) -> None:
     from gateway.policies import pairing as words
     from gateway.store import chats
     from gateway.store import pairing as store
-    from gateway.wiring.access import build_pairing_limits
+    from gateway.wiring.policies import build_pairing_limits
     from hermes_cli.opening import open_home, with_store
 
     opened = open_home()

@@ -33,7 +33,7 @@ def status(as_json: bool) -> None:
 
 
 def _from_settings(opened: "OpenedStore") -> dict[str, Any]:
-    from gateway.wiring.access import build_rules
+    from gateway.wiring.policies import build_rules
 
     rules = build_rules(opened.settings)
     return {

@@ -20,7 +20,7 @@ def usage(days: int, by: "By", as_json: bool) -> None:
     from gateway.policies.budgets import Amount, against, how_to_price, no_price
     from gateway.store import spending
     from gateway.store.db.connection import Transaction
-    from gateway.wiring.budgets import build_budgets, unpriced_models
+    from gateway.wiring.policies import build_budgets, unpriced_models
     from hermes_cli.opening import open_home, read_store
 
     opened = open_home(make=False)  # a question changes nothing

@@ -16,7 +16,7 @@ from gateway.lock import read_state
 from gateway.store.db.backup import backups
 from gateway.store.inspect import StoreSummary, inspect_store
 from gateway.store.pairing import PairingLimits
-from gateway.wiring.access import build_pairing_limits
+from gateway.wiring.policies import build_pairing_limits
 from hermes_config import environment
 from hermes_config.accounts import account_tokens
 from hermes_config.errors import ConfigError

@@ -6,7 +6,7 @@ from agent_core.model import NoEndpoint
 from agent_core.models.providers import endpoints
 from gateway.doctor.facts import Facts, Finding, bad, ok, warn
 from gateway.policies.budgets import how_to_price, no_price
-from gateway.wiring.budgets import unpriced_models
+from gateway.wiring.policies import unpriced_models
 from hermes_config.accounts import bots, missing_tokens
 from hermes_config.secrets import SECRETS
 from tools.loading import load_builtin

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_core.model import Model
-from agent_core.models.factory import ModelOptions, open_model
-from agent_core.models.retries import Patience, Retries
 from gateway.approvals.service import Approvals
 from gateway.changes import Changes
 from gateway.clock import now_ms
@@ -17,46 +15,55 @@ from gateway.commands.registry import Commands
 from gateway.commands.runner import CommandDesk
 from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.inbound.rate_limit import SenderLimits
+from gateway.messages import Cursor, InboundMessage
 from gateway.outbound.alarm import Alarm
+from gateway.outbound.delivery import NATURAL_PAUSE_MS, Delivery, DeliveryLimits
 from gateway.outbound.live_reply import LiveReply
 from gateway.outbound.send_message import Sending
-from gateway.platforms.base import Platform
+from gateway.platforms.base import Inlet, Platform
 from gateway.policies.resets import Resets, resets_for
 from gateway.processes.watcher import Watchers
+from gateway.store import chats, pairing
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.housekeeping import Housekeeping
-from gateway.store.media import MediaFiles
-from gateway.store.processes import StoredProcesses
+from gateway.store.outbox import Outgoing
 from gateway.store.retention import Retention
-from gateway.store.todos import StoredTodos
+from gateway.supervisor import ConnectionStatus
 from gateway.turns.lanes import Lanes
 from gateway.turns.metering import Meter, MonitoredModel
-from gateway.turns.prompts import Prompts
 from gateway.turns.responder import Ask, Responder, Watch
 from gateway.turns.workplaces import Workplaces
-from gateway.wiring.access import build_pairing_limits, build_rules
 from gateway.wiring.basics import build_redactor
-from gateway.wiring.budgets import build_budgets, unpriced_models
-from gateway.wiring.connections import Connected, connect
-from gateway.wiring.media import build_attachments, build_enclosures, loader
 from gateway.wiring.platforms import build_live_reply, build_platforms, build_web, platform_hints
-from hermes_config.errors import ConfigError
+from gateway.wiring.policies import build_budgets, build_pairing_limits, build_rules, unpriced_models
+from gateway.wiring.tools import (
+    build_attachments,
+    build_enclosures,
+    build_media_files,
+    build_model,
+    build_prompts,
+    build_tools,
+    loader,
+)
 from hermes_config.places import Home
 from hermes_config.redaction import Redactor
-from hermes_config.settings import Settings
+from hermes_config.settings import DisplaySettings, Settings
 from tools.backends.bubblewrap import limits_in_force
-from tools.base import Tool
-from tools.builtin.messaging import NowhereToSend, Sends, messaging_tool
-from tools.builtin.processes import process_tools
-from tools.builtin.terminal import TerminalRules
-from tools.builtin.todo import todo_tool
-from tools.loading import load_builtin, load_folder
-from tools.toolsets import ToolsetError, select
 from tools.workplaces import sandbox_limits
 
 if TYPE_CHECKING:
     from gateway.web.server import WebServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """A platform with its way in and its way out."""
+
+    platform: Platform
+    inlet: Inlet
+    hearing: ConnectionStatus
+    delivery: Delivery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,85 +282,64 @@ def build_commands(settings: Settings) -> Commands:
     )
 
 
-def build_model(settings: Settings, home: Home, *, paced: bool = True) -> MonitoredModel:
-    """`paced` is for whoever watches the answer grow: only the demo model knows the difference."""
-    chosen = settings.model
-    options = ModelOptions(
-        stream=chosen.stream,
-        patience=Patience(
-            connect_seconds=chosen.connect_timeout_seconds,
-            first_byte_seconds=chosen.first_byte_timeout_seconds,
-            idle_seconds=chosen.idle_timeout_seconds,
-            whole_seconds=chosen.total_timeout_seconds,
-        ),
-        retries=Retries(attempts=chosen.attempts),
-        cooldown_seconds=chosen.fallback_cooldown_seconds,
-        load_media=build_media_files(home).load,
-    )
-    model = open_model(
-        chosen.name,
-        base_url=chosen.base_url,
-        keys=settings.secrets.by_variable(),
-        fallbacks=chosen.fallbacks,
-        options=options,
-        demo_pace_seconds=chosen.demo_pace_ms / 1000 if paced else 0.0,
-    )
-    return MonitoredModel(model)
-
-
-def build_tools(
-    settings: Settings,
-    home: Home,
-    db: Database,
-    sends: Sends | None = None,
-    *,
-    on_broken: Callable[[str, str], None] = lambda file, reason: None,
-) -> list[Tool]:
-    """Return the tools that are switched on, with the place to keep what they keep. Without `sends` there is nowhere
-    to send messages to, and nobody who watches what runs in the background. `on_broken` is called with each file of
-    the user that could not be loaded, and the reason; the log has both in any case."""
-    known = load_builtin()
-    for file, reason in load_folder(home.root / "tools").items():
-        on_broken(file, reason)
-    try:
-        chosen = select(known, settings.agent.enabled_toolsets, settings.agent.disabled_toolsets, has_workplace=True)
-    except ToolsetError as error:
-        raise ConfigError(f"agent.enabled_toolsets or agent.disabled_toolsets: {error}") from error
-    terminal, process = process_tools(StoredProcesses(db, is_watched=sends is not None), _terminal_rules(settings))
-    messaging = messaging_tool(sends or NowhereToSend())
-    handed = {tool.name: tool for tool in (todo_tool(StoredTodos(db)), messaging, terminal, process)}
-    return [handed.get(tool.name, tool) for tool in chosen]
-
-
-def _terminal_rules(settings: Settings) -> TerminalRules:
-    password = settings.secrets.sudo_password
-    return TerminalRules(
-        timeout_seconds=settings.terminal.timeout_seconds,
-        max_timeout_seconds=settings.terminal.max_timeout_seconds,
-        min_check_interval_seconds=settings.terminal.min_check_interval_seconds,
-        policy=settings.approvals.policy,
-        allowlist=tuple(settings.command_allowlist),
-        sudo_password=password.get_secret_value() if password is not None else "",
+def connect(platform: Platform, intake: Intake, settings: Settings, redactor: Redactor) -> Connected:
+    limits = DeliveryLimits(
+        sends_at_once=settings.gateway.max_sends_per_account,
+        send_timeout_seconds=settings.gateway.send_timeout_seconds,
+        pause_ms=_pause_ms(settings.display),
     )
 
+    hearing = ConnectionStatus(account=platform.account, changes=intake.changes)
+    codes = intake.pairing_limits
 
-def build_prompts(settings: Settings, home: Home, db: Database, *, hints: Mapping[str, str], project: Path) -> Prompts:
-    return Prompts(
-        db=db,
-        soul=home.root / "SOUL.md",
-        project=project,
-        hints=hints,
-        user_name=settings.user.name,
-        user_timezone=settings.user.timezone,
+    def compose_code(tx: Transaction, row: Outgoing) -> str | None:
+        return pairing.compose_code(tx, row.message.address.account, row.message.address.chat, codes)
+
+    delivery = Delivery(
+        intake.db,
+        platform,
+        lambda: hearing.is_connected,
+        limits,
+        redactor=redactor,
+        compose={pairing.CODE_TOPIC: compose_code},
     )
+    intake.changes.subscribe("outbox", delivery.wake, account=platform.account)
 
+    async def accept(messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
+        await intake.accept(messages, cursor, account=platform.account, local=platform.features.local)
 
-def build_media_files(home: Home) -> MediaFiles:
-    return MediaFiles(
-        {
-            "image": home.image_cache,
-            "audio": home.audio_cache,
-            "video": home.document_cache,
-            "file": home.document_cache,
-        }
+    async def cursor_of(channel: str) -> str:
+        return await intake.db.read(lambda tx: chats.get(tx, platform.account, channel))
+
+    async def all_cursors() -> Mapping[str, str]:
+        return await intake.db.read(lambda tx: chats.all_of(tx, platform.account))
+
+    async def history_since_ms() -> int:
+        return await intake.db.read(chats.went_back_ms)
+
+    async def moved(old: str, new: str) -> None:
+        await intake.db.write_when_possible(lambda tx: chats.move(tx, platform.account, old, new))
+        intake.changes.notify("outbox", account=platform.account)
+
+    inlet = Inlet(
+        accept=accept,
+        cursor=cursor_of,
+        cursors=all_cursors,
+        heard=hearing.heard,
+        reachable=delivery.reachable,
+        moved=moved,
+        history_since_ms=history_since_ms,
+        serves=intake.serves,
     )
+    return Connected(platform=platform, inlet=inlet, hearing=hearing, delivery=delivery)
+
+
+def _pause_ms(display: DisplaySettings) -> tuple[int, int]:
+    match display.human_delay_mode:
+        case "off":
+            return 0, 0
+        case "natural":
+            return NATURAL_PAUSE_MS
+        case "custom":
+            shortest = display.human_delay_min_ms
+            return shortest, max(shortest, display.human_delay_max_ms)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit
@@ -35,5 +36,5 @@ def _build_model(*_: Any, **__: Any) -> MonitoredModel:
 
 
 if __name__ == "__main__":
-    app.build_model = _build_model
+    patch.object(app, "build_model", _build_model).start()
     main()

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit, TextDelta
@@ -66,6 +67,6 @@ class RefusingPlatform(web.WebPlatform):
 
 
 if __name__ == "__main__":
-    app.build_model = _build_model
+    patch.object(app, "build_model", _build_model).start()
     web.WebPlatform = RefusingPlatform  # type: ignore[misc]
     main()

@@ -8,9 +8,9 @@ from gateway.commands.registry import Commands
 from gateway.errors import PlatformAuthFailed
 from gateway.platforms.base import Inlet
 from gateway.platforms.rate_limit import Pace, Rate
-from gateway.wiring.access import build_rules
 from gateway.wiring.basics import secret_values
 from gateway.wiring.platforms import build_platforms, telegram_chat_rate
+from gateway.wiring.policies import build_rules
 from hermes_config.accounts import bots
 from hermes_config.places import Home
 from hermes_config.settings import Settings

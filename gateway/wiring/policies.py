@@ -1,6 +1,8 @@
-"""Build from settings who may talk to the bot, for the gateway and for commands."""
+"""Build from settings who may talk to the bot and what may be spent, for the gateway and for commands."""
 
+from agent_core.models.providers import Endpoint, endpoints
 from gateway.policies.access import Rules
+from gateway.policies.budgets import Budgets, budgets_for
 from gateway.store.pairing import PairingLimits
 from hermes_config.settings import Settings
 
@@ -29,3 +31,16 @@ def build_pairing_limits(settings: Settings) -> PairingLimits:
         max_failures=access.max_failed_approvals,
         lockout_ms=int(access.lockout_minutes * 60_000),
     )
+
+
+def build_budgets(settings: Settings) -> Budgets:
+    return budgets_for(settings.budgets, settings.user.timezone)
+
+
+def unpriced_models(settings: Settings) -> list[str]:
+    """Models, as their servers call them, that a limit in money does not bind; none where money is not limited."""
+    budgets = build_budgets(settings)
+    if not budgets.limit_money:
+        return []
+    found = [one for one in endpoints(settings).values() if isinstance(one, Endpoint)]
+    return [one.model for one in found if not one.tells_cost and budgets.price(one.model) is None]

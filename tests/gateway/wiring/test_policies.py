@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.wiring.budgets import unpriced_models
+from gateway.wiring.policies import unpriced_models
 from hermes_config.secrets import Secrets
 from hermes_config.settings import BudgetsSettings, ModelSettings, Settings
 

@@ -12,9 +12,8 @@ from gateway.messages import Media
 from gateway.platforms.base import Platform
 from gateway.store.db.database import Database
 from gateway.turns.workplaces import Workplaces
-from gateway.wiring.app import build_media_files
-from gateway.wiring.media import build_enclosures, loader
 from gateway.wiring.platforms import build_platforms, platform_hints
+from gateway.wiring.tools import build_enclosures, build_media_files, loader
 from hermes_config.places import Home
 from hermes_config.settings import Settings
 from tools.media import MediaRefused, open_media
