@@ -132,7 +132,7 @@ async def _serve(
         await _either(gateway.lanes.recovered, stop)
         for one in gateway.connected:
             tasks.append(group.create_task(one.delivery.run(), name=f"delivery {one.platform.account}"))
-            connection = keep_connected(one.platform, one.inlet, one.hearing)
+            connection = keep_connected(one.platform, one.inlet, one.status)
             tasks.append(group.create_task(connection, name=f"platform {one.platform.account}"))
         lock.tell(gateway.state())
         if settings.access.allow_all_users:
@@ -168,7 +168,7 @@ async def _wind_down(gateway: Gateway, settings: Settings, hurry: asyncio.Event)
         await gateway.lanes.drain(0)
     try:
         async with asyncio.timeout(_FLUSH_SECONDS):
-            await asyncio.gather(*(one.delivery.flush() for one in gateway.connected if one.hearing.is_connected))
+            await asyncio.gather(*(one.delivery.flush() for one in gateway.connected if one.status.is_connected))
     except TimeoutError:
         log.warning("stopping with replies still to send; they go out after the next start")
 

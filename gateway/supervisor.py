@@ -27,7 +27,7 @@ class ConnectionStatus:
     problem: str = ""
     last_heard_ms: int = 0
 
-    def heard(self) -> None:
+    def report_alive(self) -> None:
         self.last_heard_ms = now_ms()
         if self.state != "connected":
             self.state, self.problem = "connected", ""
@@ -39,19 +39,19 @@ class ConnectionStatus:
         return self.state == "connected"
 
 
-async def keep_connected(platform: Platform, inlet: Inlet, hearing: ConnectionStatus) -> None:
+async def keep_connected(platform: Platform, inlet: Inlet, status: ConnectionStatus) -> None:
     """Runs until cancelled. What is neither an outage nor a wrong key is a bug and ends the gateway."""
     failures = 0
     while True:
         try:
-            await _run(platform, inlet, hearing)
+            await _run(platform, inlet, status)
             problem, retry_after = "it ended its connection", None
         except PlatformUnavailable as error:
             problem, retry_after = str(error), error.retry_after
         except PlatformAuthFailed as error:
-            if (hearing.state, hearing.problem) != ("needs operator", str(error)):
+            if (status.state, status.problem) != ("needs operator", str(error)):
                 log.error("platform stopped", account=platform.account, problem=str(error))
-            hearing.state, hearing.problem = "needs operator", str(error)
+            status.state, status.problem = "needs operator", str(error)
             await asyncio.sleep(_OPERATOR_SECONDS)
             continue
         except asyncio.CancelledError:
@@ -60,17 +60,17 @@ async def keep_connected(platform: Platform, inlet: Inlet, hearing: ConnectionSt
             if task is None or task.cancelling():
                 raise
             problem, retry_after = "its connection was given up from inside", None
-        failures = 1 if hearing.is_connected else failures + 1
+        failures = 1 if status.is_connected else failures + 1
         wait = clamp_retry_after(retry_after)
         if wait is None:
             wait = backoff_seconds(failures)
-        if hearing.state != "needs operator":  # an outage does not mend a key
-            hearing.state, hearing.problem = "waiting", problem
+        if status.state != "needs operator":  # an outage does not mend a key
+            status.state, status.problem = "waiting", problem
         log.warning("platform unavailable", account=platform.account, problem=problem, retry_seconds=round(wait, 1))
         await asyncio.sleep(wait)
 
 
-async def _run(platform: Platform, inlet: Inlet, hearing: ConnectionStatus) -> None:
+async def _run(platform: Platform, inlet: Inlet, status: ConnectionStatus) -> None:
     """Runs the platform; one that has heard nothing for too long sits on a dead line and is given up."""
     quiet_seconds = platform.features.quiet_seconds
     if not quiet_seconds:
@@ -80,7 +80,7 @@ async def _run(platform: Platform, inlet: Inlet, hearing: ConnectionStatus) -> N
     try:
         began_ms = now_ms()
         while not running.done():
-            silent = (now_ms() - max(began_ms, hearing.last_heard_ms)) / 1000
+            silent = (now_ms() - max(began_ms, status.last_heard_ms)) / 1000
             if silent >= quiet_seconds:
                 raise PlatformUnavailable(f"nothing was heard for {silent:.0f} seconds")
             await asyncio.wait([running], timeout=quiet_seconds - silent)

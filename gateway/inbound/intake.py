@@ -38,7 +38,7 @@ class Intake:
     db: Database
     rules: Rules
     changes: Changes = field(default_factory=Changes)
-    habits: IntakePolicy = field(default_factory=IntakePolicy)
+    policy: IntakePolicy = field(default_factory=IntakePolicy)
     limits: SenderLimits = field(default_factory=lambda: SenderLimits(per_minute=0))
     pairing_limits: pairing.PairingLimits = field(default_factory=pairing.PairingLimits)
     handle_unkept: Callable[[Transaction, int, str], None] = lambda tx, inbox_id, said: None
@@ -88,7 +88,7 @@ class Intake:
 
     def _read(self, message: InboundMessage) -> InboundMessage:
         key = message.key
-        if self.habits.group_scope_per_user and key.kind in ("group", "channel") and not key.thread:
+        if self.policy.group_scope_per_user and key.kind in ("group", "channel") and not key.thread:
             message = replace(message, key=replace(key, user=message.sender.id))
         is_forwarded = any(isinstance(part, Quote) and part.how == "forwarded from" for part in message.parts)
         is_command = message.kind == "message" and message.addressed and not is_forwarded and parse(message.said)
@@ -159,12 +159,12 @@ class Intake:
     def _is_for_us(self, message: InboundMessage) -> bool:
         if message.kind in _NOTED:
             return True  # counts only when it is about something that was
-        return message.addressed or bool(message.key.place_names & self.habits.free_response_chats)
+        return message.addressed or bool(message.key.place_names & self.policy.free_response_chats)
 
     def _overhear(self, tx: Transaction, message: InboundMessage, standing: SenderStatus) -> None:
         allowed = standing.chat_allowed or message.key.place_names & self.rules.allowed_chats
-        if allowed and message.kind == "message" and self.habits.overheard_messages:
-            chats.add(tx, message, keep=self.habits.overheard_messages)
+        if allowed and message.kind == "message" and self.policy.overheard_messages:
+            chats.add(tx, message, keep=self.policy.overheard_messages)
 
     def _let_in(self, tx: Transaction, message: InboundMessage, role: Role, *, in_time: bool) -> bool:
         if message.kind in _NOTED:
@@ -180,10 +180,10 @@ class Intake:
             inbox.insert(tx, message, person_id=person_id, role=role, refused="a decision")
             return True
         refused = self._refusal(tx, message, in_time=in_time)
-        wait_ms = self.habits.rest_of_message_ms if message.more_follows else 0
+        wait_ms = self.policy.rest_of_message_ms if message.more_follows else 0
         is_secret = message.kind == "command" and holds_code(message.said)
         kept = replace(message, parts=(Text(text=without_code(message.said)),)) if is_secret else message
-        busy = self.habits.busy_mode
+        busy = self.policy.busy_mode
         taken = inbox.insert(tx, kept, person_id=person_id, role=role, refused=refused, wait_ms=wait_ms, busy=busy)
         if taken is None:
             return False
@@ -197,7 +197,7 @@ class Intake:
 
     def _refusal(self, tx: Transaction, message: InboundMessage, *, in_time: bool) -> str:
         """Why a message of somebody who may speak is not taken; empty when it is."""
-        key, most = str(message.key), self.habits.max_waiting_per_session
+        key, most = str(message.key), self.policy.max_waiting_per_session
         if not in_time:
             return inbox.TOO_FAST
         if message.kind == "message":
@@ -219,7 +219,7 @@ class Intake:
             outcome = "took it back"
         elif not inbox.knows(tx, message):
             return
-        elif inbox.noted(tx, str(message.key)) >= self.habits.max_waiting_per_session:
+        elif inbox.noted(tx, str(message.key)) >= self.policy.max_waiting_per_session:
             outcome = inbox.FULL
         person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
         inbox.insert(tx, message, person_id=person_id, role=role, refused=outcome)
@@ -230,7 +230,7 @@ class Intake:
         if inbox.was_refused_before(tx, message, why):
             return False
         text = (
-            f"{self.habits.max_waiting_per_session} messages are waiting already, so this one and any more until then "
+            f"{self.policy.max_waiting_per_session} messages are waiting already, so this one and any more until then "
             "are not taken. Please send them again later, or /stop what is running."
             if why == inbox.FULL
             else f"That was more than {self.limits.per_minute} messages in a minute, so this one and any more until "

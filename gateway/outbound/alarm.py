@@ -21,7 +21,7 @@ _LOOK_SECONDS = 5.0
 @dataclass(slots=True)
 class Alarm:
     db: Database
-    hearings: Sequence[ConnectionStatus]
+    statuses: Sequence[ConnectionStatus]
     after_seconds: float  # how long a platform may be away before anybody is told
     changes: Changes = field(default_factory=Changes)
     steady_seconds: float = 60.0  # one that comes and goes is not back
@@ -39,27 +39,27 @@ class Alarm:
         for notice in await self._untold_notices():
             if not await self._tell(notice.text, partial(outbox.mark_told, notice=notice)):
                 break
-        for hearing in self.hearings:
-            if hearing.is_connected:
-                await self._look_at_connected(hearing)
+        for status in self.statuses:
+            if status.is_connected:
+                await self._look_at_connected(status)
                 continue
-            self._connected_since_ms.pop(hearing.account, None)
-            if hearing.account not in self._told and self._has_waited(hearing):
-                text = f"{hearing.account} cannot be heard: {hearing.problem or 'it does not connect'}."
+            self._connected_since_ms.pop(status.account, None)
+            if status.account not in self._told and self._has_waited(status):
+                text = f"{status.account} cannot be heard: {status.problem or 'it does not connect'}."
                 if await self._tell(f"{text} `hermes status` shows how it goes on."):
-                    self._told.add(hearing.account)
+                    self._told.add(status.account)
 
-    async def _look_at_connected(self, hearing: ConnectionStatus) -> None:
-        since = self._connected_since_ms.setdefault(hearing.account, now_ms())
+    async def _look_at_connected(self, status: ConnectionStatus) -> None:
+        since = self._connected_since_ms.setdefault(status.account, now_ms())
         if now_ms() - since < self.steady_seconds * 1000:
             return
-        self._deaf_since_ms.pop(hearing.account, None)
-        if hearing.account in self._told and await self._tell(f"{hearing.account} can be heard again."):
-            self._told.discard(hearing.account)
+        self._deaf_since_ms.pop(status.account, None)
+        if status.account in self._told and await self._tell(f"{status.account} can be heard again."):
+            self._told.discard(status.account)
 
-    def _has_waited(self, hearing: ConnectionStatus) -> bool:
-        since = self._deaf_since_ms.setdefault(hearing.account, now_ms())
-        return hearing.state == "needs operator" or now_ms() - since >= self.after_seconds * 1000
+    def _has_waited(self, status: ConnectionStatus) -> bool:
+        since = self._deaf_since_ms.setdefault(status.account, now_ms())
+        return status.state == "needs operator" or now_ms() - since >= self.after_seconds * 1000
 
     async def _untold_notices(self) -> list[Notice]:
         try:
@@ -69,7 +69,7 @@ class Alarm:
 
     async def _tell(self, text: str, then: Callable[[Transaction], None] = lambda tx: None) -> bool:
         """Return False when no owner can be reached now: tried again later. `then` is done in the same transaction."""
-        reachable = {hearing.account for hearing in self.hearings if hearing.is_connected}
+        reachable = {status.account for status in self.statuses if status.is_connected}
 
         def unit(tx: Transaction) -> bool:
             address = chats.where_to_tell(tx, reachable)

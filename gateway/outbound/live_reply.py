@@ -1,4 +1,4 @@
-"""Shows a running turn to whoever watches its chat. Promises nothing: what counts is in the store."""
+"""Shows a running turn in its chat: typing, reactions, progress, a draft. Best effort: the store has what counts."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -22,8 +22,8 @@ from agent_core.events import (
 from gateway.clock import now_ms
 from gateway.errors import GatewayError
 from gateway.messages import Address, Progress, Text, ToolProgress, ToolProgressMode, parse_tool_progress_mode
-from gateway.outbound.drafts import Drafts, Growing
-from gateway.outbound.progress import Unfolding
+from gateway.outbound.drafts import Drafts, DraftState
+from gateway.outbound.progress import DraftContent
 from gateway.platforms.base import Mark, Reacts, ShowsTyping
 from gateway.store.turns import Turn
 from hermes_config.redaction import Redactor, Stream
@@ -52,35 +52,35 @@ class Showing:
 
 @dataclass(slots=True)
 class ShownTurn:
-    """A turn that is being shown."""
+    """A running turn that its chat can watch."""
 
     turn: Turn
     emit: Emit
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     waits_for_human: bool = False
-    growing: Growing | None = None
+    draft: DraftState | None = None
     is_marked: bool = False
-    marking: asyncio.Lock = field(default_factory=asyncio.Lock)  # what is taken away must have been put there
-    finishes_in_place: bool = False  # told when it has ended: the draft becomes the answer
+    marking: asyncio.Lock = field(default_factory=asyncio.Lock)  # a reaction is removed only after it was added
+    finishes_in_place: bool = False  # set when it has ended: the draft becomes the answer
 
 
 @dataclass(slots=True)
 class LiveReply:
-    redactor: Redactor  # hides secrets in all that is shown
-    shows: Mapping[str, Show] = field(default_factory=dict)  # by account: those that can show progress
-    types: Mapping[str, ShowsTyping] = field(default_factory=dict)  # by account: those that can show typing
-    reacts: Mapping[str, Reacts] = field(default_factory=dict)  # by account: those on which we can react
+    redactor: Redactor  # hides secrets in everything that is shown
+    shows: Mapping[str, Show] = field(default_factory=dict)  # by account
+    types: Mapping[str, ShowsTyping] = field(default_factory=dict)  # by account
+    reacts: Mapping[str, Reacts] = field(default_factory=dict)  # by account
     drafts: Drafts | None = None
     showing: Showing = field(default_factory=Showing)
     _jobs: asyncio.Queue[tuple[str, Job]] = field(default_factory=asyncio.Queue)
 
     @asynccontextmanager
     async def watch(self, turn: Turn, verbosity: str = "") -> AsyncIterator[ShownTurn]:
-        """`verbosity`: the mode that was asked for in this conversation, if any was."""
+        """Show the turn while the context is open. `verbosity`: the mode chosen in this conversation, if any."""
         loop = asyncio.get_running_loop()
-        watched = self._watched(turn, verbosity)
-        timers = [loop.call_later(after, self._jobs.put_nowait, job) for after, job in self._to_do(watched)]
-        show = self.shows.get(turn.address.account, _shown_nowhere)
+        watched = self._start(turn, verbosity)
+        timers = [loop.call_later(after, self._jobs.put_nowait, job) for after, job in self._list_jobs(watched)]
+        show = self.shows.get(turn.address.account, _ignore_progress)
         show(turn.address, Progress(turn=turn.id, what="started"))
         failed = False
         try:
@@ -93,76 +93,76 @@ class LiveReply:
             for timer in timers:
                 timer.cancel()
             show(turn.address, Progress(turn=turn.id, what="ended"))
-            # One that a crash has cut may have been marked before.
-            if watched.is_marked or ((failed or turn.resumes) and self._is_marked_here(turn)):
+            # A turn that is resumed after a crash may carry a reaction from before.
+            if watched.is_marked or ((failed or turn.resumes) and self._gets_reactions(turn)):
                 self._jobs.put_nowait(("mark", lambda: self._mark(watched, "failed" if failed else "")))
             await self._settle(watched)
 
     async def run(self) -> None:
-        """Does what turns want shown, until cancelled."""
+        """Run the jobs of all turns, until cancelled."""
         async with asyncio.TaskGroup() as group:
             if self.drafts is not None:
                 group.create_task(self.drafts.tidy(), name="take away drafts")
             while True:
                 name, job = await self._jobs.get()
-                group.create_task(_contained(name, job), name=name)
+                group.create_task(_run_contained(name, job), name=name)
 
-    def _watched(self, turn: Turn, verbosity: str) -> ShownTurn:
+    def _start(self, turn: Turn, verbosity: str) -> ShownTurn:
         address = turn.address
-        watched = ShownTurn(turn, _nobody_watches)
+        watched = ShownTurn(turn, _ignore_event)
         show = self.shows.get(address.account)
         style = self.drafts.style(address) if self.drafts is not None else None
         if style is not None:
             usual: ToolProgressMode = "off" if turn.is_shared else self.showing.tool_progress
-            unfolding = Unfolding(parse_tool_progress_mode(verbosity) or usual)
-            watched.growing = Growing(
-                turn_id=turn.id, address=address, style=style, unfolding=unfolding, ended=watched.ended
+            content = DraftContent(parse_tool_progress_mode(verbosity) or usual)
+            watched.draft = DraftState(
+                turn_id=turn.id, address=address, style=style, content=content, ended=watched.ended
             )
 
         def tell(event: Event) -> None:
             if isinstance(event, ToolWaiting):
                 watched.waits_for_human = event.waits
-            if watched.growing is not None:
-                watched.growing.unfolding.take(event)
+            if watched.draft is not None:
+                watched.draft.content.take(event)
             if show is not None and (progress := _progress(turn.id, event)):
                 show(address, progress)
 
-        watched.emit = _Veil(self.redactor, tell)
+        watched.emit = RedactingEmitter(self.redactor, tell)
         return watched
 
-    def _to_do(self, watched: ShownTurn) -> list[tuple[float, tuple[str, Job]]]:
-        """What is shown of a turn that takes its time, and after how long."""
+    def _list_jobs(self, watched: ShownTurn) -> list[tuple[float, tuple[str, Job]]]:
+        """Return what is shown of a turn that takes its time, each with the seconds after which it starts."""
         address, showing = watched.turn.address, self.showing
         jobs: list[tuple[float, tuple[str, Job]]] = []
         if address.account in self.types:
             jobs.append((showing.typing_after_seconds, (f"typing {address.chat}", lambda: self._type(watched))))
-        if self._is_marked_here(watched.turn):
+        if self._gets_reactions(watched.turn):
             jobs.append((showing.seen_after_seconds, (f"seen {address.chat}", lambda: self._mark(watched, "seen"))))
-        if self.drafts is not None and (growing := watched.growing) is not None:
-            grow = self.drafts.grow
-            jobs.append((showing.draft_after_seconds, (f"draft {address.chat}", lambda: grow(growing))))
+        if self.drafts is not None and (state := watched.draft) is not None:
+            show = self.drafts.show_until_end
+            jobs.append((showing.draft_after_seconds, (f"draft {address.chat}", lambda: show(state))))
         return jobs
 
-    def _is_marked_here(self, turn: Turn) -> bool:
+    def _gets_reactions(self, turn: Turn) -> bool:
         return turn.is_shared and turn.address.account in self.reacts
 
     async def _settle(self, watched: ShownTurn) -> None:
-        """No change of the draft may overtake the answer."""
-        growing = watched.growing
-        if growing is None or self.drafts is None:
+        """Wait until no change of the draft can overtake the answer."""
+        state = watched.draft
+        if state is None or self.drafts is None:
             return
         if watched.turn.resumes:
-            self.drafts.tidy_soon()  # there may be one of before that this turn did not live to show
-        if growing.is_begun:
+            self.drafts.tidy_soon()  # an earlier run of this turn may have left one
+        if state.is_begun:
             try:
                 async with asyncio.timeout(_SETTLE_SECONDS):
-                    await growing.is_settled.wait()
+                    await state.is_settled.wait()
             except TimeoutError:
-                log.info("draft still being sent", account=growing.address.account)
-        # A late change cannot bring back what was taken away, but would overwrite an answer.
-        is_safe = not growing.is_begun or (growing.is_settled.is_set() and not growing.is_in_doubt)
+                log.info("draft still being sent", account=state.address.account)
+        # A late edit cannot restore a deleted draft, but would overwrite an answer.
+        is_safe = not state.is_begun or (state.is_settled.is_set() and not state.is_in_doubt)
         is_soon = now_ms() - watched.turn.asked[-1].asked_ms < self.showing.watching_seconds * 1000
-        watched.finishes_in_place = is_safe and (growing.style.rings or is_soon)
+        watched.finishes_in_place = is_safe and (state.style.rings or is_soon)
 
     async def _mark(self, watched: ShownTurn, mark: Mark) -> None:
         if mark == "seen":
@@ -176,7 +176,7 @@ class LiveReply:
             log.debug("reaction not shown", account=watched.turn.address.account, problem=str(error))
 
     async def _type(self, watched: ShownTurn) -> None:
-        """Says "typing" as long as the turn runs and does not wait for a person."""
+        """Show "typing" while the turn runs and does not wait for a person."""
         address = watched.turn.address
         platform = self.types[address.account]
         try:
@@ -196,57 +196,57 @@ class LiveReply:
         try:
             async with asyncio.timeout(self.showing.typing_seconds):
                 await platform.show_typing(address)
-        except (GatewayError, TimeoutError) as error:  # the next call may do better, and nobody relies on it
+        except (GatewayError, TimeoutError) as error:  # nobody relies on it
             log.debug("typing not shown", account=address.account, problem=str(error))
         except Exception:  # contained: the next call may do better
             log.exception("typing failed", account=address.account)
 
 
-async def _contained(name: str, job: Job) -> None:
+async def _run_contained(name: str, job: Job) -> None:
     try:
         await job()
-    except Exception:  # contained: inside this TaskGroup it would end what is shown to everybody, and the gateway
+    except Exception:  # contained: inside this TaskGroup it would end the gateway
         log.exception("not shown", what=name)
 
 
-class _Veil:
-    """Tells events without the secrets in them, before anything is cut short: half of one is one too many."""
+class RedactingEmitter:
+    """Passes events on without the secrets in them, before anything is truncated: half a secret is one too many."""
 
     def __init__(self, redactor: Redactor, emit: Emit) -> None:
         self._redactor = redactor
         self._emit = emit
-        self._said, self._thought = Stream(redactor), Stream(redactor)
+        self._text, self._reasoning = Stream(redactor), Stream(redactor)
 
     def __call__(self, event: Event) -> None:
         match event:
             case TextDelta():
-                self._tell(TextDelta(text=self._said.feed(event.text)))
+                self._emit_delta(TextDelta(text=self._text.feed(event.text)))
             case ReasoningDelta():
-                self._tell(ReasoningDelta(text=self._thought.feed(event.text)))
+                self._emit_delta(ReasoningDelta(text=self._reasoning.feed(event.text)))
             case Restarted():
-                self._said.forget()
-                self._thought.forget()
+                self._text.forget()
+                self._reasoning.forget()
                 self._emit(event)
             case ToolStarted(call=call):
-                self._tell_rest()
+                self._flush()
                 self._emit(replace(event, call=_clean_call(self._redactor, call)))
             case ToolFinished(call=call, result=result):
                 cleaned = _clean_result(self._redactor, result)
                 self._emit(replace(event, call=_clean_call(self._redactor, call), result=cleaned))
             case Done():
-                self._tell_rest()
+                self._flush()
                 self._emit(event)
             case _:
                 self._emit(event)
 
-    def _tell(self, delta: TextDelta | ReasoningDelta) -> None:
+    def _emit_delta(self, delta: TextDelta | ReasoningDelta) -> None:
         if delta.text:
             self._emit(delta)
 
-    def _tell_rest(self) -> None:
-        """The model has said all that it will before something else happens."""
-        self._tell(ReasoningDelta(text=self._thought.rest()))
-        self._tell(TextDelta(text=self._said.rest()))
+    def _flush(self) -> None:
+        """Emit the text held back so far: the model has finished speaking."""
+        self._emit_delta(ReasoningDelta(text=self._reasoning.rest()))
+        self._emit_delta(TextDelta(text=self._text.rest()))
 
 
 def _clean_call(redactor: Redactor, call: ToolCall) -> ToolCall:
@@ -258,11 +258,11 @@ def _clean_result(redactor: Redactor, result: Message) -> Message:
     return result if text == result.text else replace(result, parts=(Text(text=text),))
 
 
-def _shown_nowhere(address: Address, progress: Progress) -> None:
+def _ignore_progress(address: Address, progress: Progress) -> None:
     pass
 
 
-def _nobody_watches(event: Event) -> None:
+def _ignore_event(event: Event) -> None:
     pass
 
 

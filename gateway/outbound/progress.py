@@ -56,7 +56,7 @@ def _units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-class Unfolding:
+class DraftContent:
     def __init__(self, mode: ToolProgressMode) -> None:
         self._mode = mode
         self._text: list[str] = []

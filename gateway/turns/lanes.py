@@ -1,6 +1,6 @@
-"""One turn at a time per session, many sessions at once; commands apart, at once.
+"""Runs one turn at a time per session and many sessions at once. Commands do not wait for turns.
 
-The store decides who is next. Here is only who is running, and how a running turn is ended early.
+The store decides which session is next. This module knows what is running, and ends turns early.
 """
 
 import asyncio
@@ -24,24 +24,24 @@ from gateway.store.turns import OpenedTurn, Turn
 
 log = structlog.get_logger()
 
-_COMMANDS_AT_ONCE = 50  # in one transaction: a flood of them must not cost a commit each
-_COMMIT_SECONDS = 5.0  # how long a stop waits for a store that takes nothing
+_COMMANDS_AT_ONCE = 50  # in one transaction, so that many of them do not cost a commit each
+_COMMIT_SECONDS = 5.0  # how long stopping waits for a store that is unavailable
 
 
 class Worker(Protocol):
     """Carries a turn to its end. Each method but the first ends in a commit."""
 
     def open(self, tx: Transaction, turn: Turn) -> OpenedTurn | None:
-        """What can be done in the transaction that begins the turn; None when nothing can."""
+        """Prepare the turn in the transaction that begins it; None when it needs more than a transaction."""
 
     async def respond(self, turn: Turn, opened: OpenedTurn | None, user_wrote: asyncio.Event) -> None:
-        """`user_wrote` is set while messages wait behind the turn."""
+        """Run the turn to its end. `user_wrote` is set while messages wait behind it."""
 
-    async def failed(self, turn: Turn) -> None: ...
+    async def fail(self, turn: Turn) -> None: ...
 
-    async def stopped(self, turn: Turn) -> None: ...
+    async def stop(self, turn: Turn) -> None: ...
 
-    async def paused(self, turn: Turn) -> None: ...
+    async def pause(self, turn: Turn) -> None: ...
 
 
 @dataclass(slots=True)
@@ -58,12 +58,12 @@ class _Running:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """What one look at the store brought."""
+class _Found:
+    """The result of one look at the store: turns to stop, turns begun, and turns behind which messages wait."""
 
-    to_be_stopped: list[str]
+    to_stop: list[str]
     begun: list[tuple[Turn, OpenedTurn | None]]
-    waited_for: list[str]
+    with_waiting: list[str]
     due_ms: int | None
 
 
@@ -79,7 +79,7 @@ class Lanes:
         is_waiting: Callable[[str], bool] = lambda turn_id: False,
         changes: Changes | None = None,
     ) -> None:
-        """`is_waiting`: whether a turn does nothing but wait for a human; such a one holds no slot."""
+        """`is_waiting` says whether a turn only waits for a human. Such a turn holds no slot."""
         self._db = db
         self._worker = worker
         self._next_command = next_command
@@ -87,7 +87,7 @@ class Lanes:
         self._resets = resets
         self._is_waiting = is_waiting
         self._changes = changes or Changes()
-        self._running: dict[str, _Running] = {}  # by turn: a session's key changes when its group moves
+        self._running: dict[str, _Running] = {}  # by turn id: the key of a session changes when its group moves
         self._wake = asyncio.Event()
         self._draining = False
         self._beginning = asyncio.Lock()
@@ -105,12 +105,12 @@ class Lanes:
         return len(self._running)
 
     async def run(self) -> None:
-        """Takes up what an earlier process left, then whatever comes, until cancelled."""
+        """Resume the turns of an earlier process, then run whatever comes, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            left_behind = await self._db.write_when_possible(turns.resume_all)
+            interrupted = await self._db.write_when_possible(turns.resume_all)
             while await self._handle_commands():  # before the turns: a stop may be among them
                 pass
-            for turn in left_behind:
+            for turn in interrupted:
                 self._start(group, turn)
             self.recovered.set()
             self._wake.set()
@@ -123,12 +123,12 @@ class Lanes:
                 wait_seconds = await self._look(group)
 
     async def drain(self, timeout_seconds: float) -> None:
-        """Begins nothing more; lets what runs finish in time, and pauses the rest for the next start."""
+        """Begin nothing more, let running turns finish in time, and pause the rest for the next start."""
         self._draining = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_COMMIT_SECONDS), self._beginning:
-                pass  # a turn that was just being begun is among the running from here on
-        self._pause_those_that_wait()
+                pass  # from here on a turn that was just being begun counts as running
+        self._pause_waiting_turns()
         tasks = [running.task for running in self._running.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_seconds)
@@ -136,38 +136,38 @@ class Lanes:
         for running in rest:
             running.end("pause")
         if rest:
-            # One that cannot be written down as paused is taken up like after a crash.
+            # A turn whose pause cannot be stored is resumed like after a crash.
             await asyncio.wait([running.task for running in rest], timeout=_COMMIT_SECONDS)
 
-    def _pause_those_that_wait(self) -> None:
+    def _pause_waiting_turns(self) -> None:
         for turn_id, running in self._running.items():
-            if self._is_waiting(turn_id):  # for a human, who has more time than we
+            if self._is_waiting(turn_id):  # for a human, which may take longer than the drain
                 running.end("pause")
 
     async def _handle_commands(self) -> int:
-        """Carries out the oldest waiting commands; gives how many, those that failed among them."""
+        """Run the oldest waiting commands, and return how many, failed ones included."""
         try:
-            handled = await self._db.write_when_possible(partial(self._carry_out_commands, at_most=_COMMANDS_AT_ONCE))
+            handled = await self._db.write_when_possible(partial(self._run_commands, at_most=_COMMANDS_AT_ONCE))
         except GatewayError:
             raise
-        except Exception as error:  # noqa: BLE001 one has undone the others: alone, it is found and told
-            log.warning("commands not carried out together", problem=repr(error))
-            handled = await self._handle_one_command()
+        except Exception as error:  # noqa: BLE001 one undid the others: run alone, it is found and reported
+            log.warning("commands failed together", problem=repr(error))
+            handled = await self._handle_command_alone()
         if handled:
             self._notify_others()
         return handled
 
-    async def _handle_one_command(self) -> int:
+    async def _handle_command_alone(self) -> int:
         try:
-            return await self._db.write_when_possible(partial(self._carry_out_commands, at_most=1))
+            return await self._db.write_when_possible(partial(self._run_commands, at_most=1))
         except GatewayError:
             raise
-        except Exception:  # contained: it would end the gateway, and be the first to be handled after each start
+        except Exception:  # contained: it would end the gateway, and again after each start
             log.exception("command failed")
             await self._db.write_when_possible(fail_next_command)
             return 1
 
-    def _carry_out_commands(self, tx: Transaction, *, at_most: int) -> int:
+    def _run_commands(self, tx: Transaction, *, at_most: int) -> int:
         for handled in range(at_most):
             outcome = tx.attempt(lambda: self._next_command(tx))
             if outcome is None:
@@ -178,54 +178,58 @@ class Lanes:
         return at_most
 
     async def _look(self, group: asyncio.TaskGroup) -> float | None:
-        """Handles commands and begins turns, until there is nothing more to do now. Gives the seconds until a
-        session has waited long enough for the rest of what is being said."""
+        """Run commands and begin turns until nothing more can be done now.
+
+        Return the seconds until a session has waited long enough for the rest of a message; None when none waits.
+        """
         while True:
             async with self._beginning:
-                # Handed in together, they share one hop to the database and one commit.
-                handled, seen = await asyncio.gather(self._handle_commands(), self._begin())
-                for turn, opened in seen.begun:
+                # Submitted together, both share one hop to the database and one commit.
+                handled, found = await asyncio.gather(self._handle_commands(), self._begin())
+                for turn, opened in found.begun:
                     self._start(group, turn, opened)
-            for running in self._those(seen.waited_for):
+            for running in self._find_running(found.with_waiting):
                 running.user_wrote.set()
-            for running in self._those(seen.to_be_stopped):
+            for running in self._find_running(found.to_stop):
                 running.end("stop")
             if self._draining:
-                self._pause_those_that_wait()  # those, too, whose last tool has just ended
+                self._pause_waiting_turns()  # including one whose last tool has just ended
             if not handled:
-                return max(seen.due_ms - now_ms(), 0) / 1000 + 0.001 if seen.due_ms is not None else None
+                return max(found.due_ms - now_ms(), 0) / 1000 + 0.001 if found.due_ms is not None else None
 
-    def _those(self, turn_ids: Iterable[str]) -> list[_Running]:
+    def _find_running(self, turn_ids: Iterable[str]) -> list[_Running]:
         return [self._running[turn_id] for turn_id in turn_ids if turn_id in self._running]
 
-    async def _begin(self) -> _Seen:
+    async def _begin(self) -> _Found:
         at_work = sum(not self._is_waiting(turn_id) for turn_id in self._running)
         free = 0 if self._draining else self._max_turns - at_work
 
-        def begin(tx: Transaction) -> _Seen:
-            # Whoever asked for it: a command, a newer message, or another process that took somebody's access back.
-            to_be_stopped = turns.to_be_stopped(tx)
-            due_ms = inbox.next_due_ms(tx) if free > 0 else None  # first: what falls due between the two is in both
+        def begin(tx: Transaction) -> _Found:
+            # Requested by a command, by a newer message, or by another process that revoked somebody's access.
+            to_stop = turns.to_be_stopped(tx)
+            due_ms = (
+                inbox.next_due_ms(tx) if free > 0 else None
+            )  # first: a message that falls due in between is in both
             begun: list[tuple[Turn, OpenedTurn | None]] = []
             while len(begun) < free and (turn := turns.begin(tx, self._resets)):
                 begun.append((turn, self._open(tx, turn)))
-            return _Seen(to_be_stopped=to_be_stopped, begun=begun, waited_for=turns.waited_for(tx), due_ms=due_ms)
+            return _Found(to_stop=to_stop, begun=begun, with_waiting=turns.waited_for(tx), due_ms=due_ms)
 
         return await self._db.write_when_possible(begin)
 
     def _open(self, tx: Transaction, turn: Turn) -> OpenedTurn | None:
         opened = tx.attempt(lambda: self._worker.open(tx, turn))
         if isinstance(opened, Exception):
-            # Tried again, and told, where one turn's failure is contained: the others are begun all the same.
+            # Opened again in its own task, where its failure is contained and reported. The others begin all the same.
             log.warning("turn not opened at once", turn=turn.id, problem=repr(opened))
             return None
         return opened
 
     def _start(self, group: asyncio.TaskGroup, turn: Turn, opened: OpenedTurn | None = None) -> None:
-        task = group.create_task(self._carry_out(turn, opened), name=f"turn {turn.id}")
+        task = group.create_task(self._run_turn(turn, opened), name=f"turn {turn.id}")
         self._running[turn.id] = _Running(turn, task)
 
-    async def _carry_out(self, turn: Turn, opened: OpenedTurn | None) -> None:
+    async def _run_turn(self, turn: Turn, opened: OpenedTurn | None) -> None:
         with structlog.contextvars.bound_contextvars(session=turn.session_key, turn=turn.id):
             try:
                 await self._respond(turn, opened)
@@ -243,19 +247,19 @@ class Lanes:
             raise
         except Exception:  # contained on purpose: inside a TaskGroup one bug would cancel every neighbour
             log.exception("turn failed")
-            await self._worker.failed(turn)
+            await self._worker.fail(turn)
 
     async def _end_early(self, turn: Turn) -> None:
         running = self._running[turn.id]
         if not running.task.cancelling():
-            # Raised by something inside; passed on it would end this task, but never the turn.
+            # Raised by something inside. Passed on, it would end this task but leave the turn running in the store.
             log.error("turn failed", problem="cancelled from inside")
-            await self._worker.failed(turn)
+            await self._worker.fail(turn)
             return
         if not running.ending:
-            raise asyncio.CancelledError  # the whole gateway is going
+            raise asyncio.CancelledError  # the gateway is stopping
         running.task.uncancel()
         if running.ending == "stop":
-            await self._worker.stopped(turn)
+            await self._worker.stop(turn)
         else:
-            await self._worker.paused(turn)
+            await self._worker.pause(turn)

@@ -1,7 +1,7 @@
-"""One turn: accepted messages in, one agent turn, one commit.
+"""Runs one turn: accepted messages in, one agent turn, one commit.
 
-The commit point is `_answer`: the end of the transcript, the reply's outbox row and the inbox rows' end are
-one transaction. Before it a crash resumes the turn; after it the outbox owns the reply.
+The commit point is `Responder._answer`: it ends the transcript, adds the reply to the outbox and finishes the inbox
+rows in one transaction. Before it a crash resumes the turn, after it the outbox owns the reply.
 """
 
 import asyncio
@@ -44,33 +44,33 @@ log = structlog.get_logger()
 
 
 class VisibleTurn(Protocol):
-    """A turn that can be seen while it runs."""
+    """A running turn that its chat can watch."""
 
     @property
     def emit(self) -> Emit: ...
 
     @property
     def finishes_in_place(self) -> bool:
-        """Asked when it is over: whether the draft that was seen becomes the answer, or makes room for it."""
+        """Return, once the turn is over, whether the draft becomes the answer instead of being replaced by it."""
 
 
 Watch = Callable[[Turn, str], AbstractAsyncContextManager[VisibleTurn]]
-"""A turn, and how much of its tools shall be told, if anybody has said."""
+"""Shows a turn. The second argument is the verbosity chosen in the conversation, or empty."""
 
 
-Work = Callable[[Turn], Awaitable[Workplace | None]]
-"""Where the tools of a turn work; None where they cannot."""
+FindWorkplace = Callable[[Turn], Awaitable[Workplace | None]]
+"""Returns where the tools of a turn work; None where there can be no workplace."""
 
 
-async def _nowhere(turn: Turn) -> None:
-    """For turns without such tools."""
+async def _no_workplace(turn: Turn) -> None:
+    """Offer no workplace, so that the turn has no tools that need one."""
 
 
-Ask = Callable[[Turn, Stopwatch], Gate]
-"""Who is asked before a call of a turn does harm."""
+MakeGate = Callable[[Turn, Stopwatch], Gate]
+"""Returns the gate that the risky calls of a turn must pass."""
 
 
-def _nobody(turn: Turn, watch: Stopwatch) -> Gate:
+def _deny_all(turn: Turn, watch: Stopwatch) -> Gate:
     return NobodyToAsk()
 
 
@@ -100,33 +100,34 @@ class Responder:
     watch: Watch = _unwatched
     prompts: Prompts | None = None
     enclosures: Enclosures | None = None
-    workplace: Work = _nowhere
-    gate: Ask = _nobody
+    workplace: FindWorkplace = _no_workplace
+    gate: MakeGate = _deny_all
     timezone: str = ""
     max_tool_result_chars: int = 100_000
     resets: Resets = NEVER
     changes: Changes = field(default_factory=Changes)
     meter: Meter = field(default_factory=Meter)
-    steers: bool = True  # what somebody says while a turn of theirs runs is added to it
+    steers: bool = True  # a message of somebody whose turn runs joins that turn
 
     def open(self, tx: Transaction, turn: Turn) -> OpenedTurn | None:
-        """Writes down what was said and looks up what went before; None when files must be fetched first."""
-        return self._write_down(tx, turn, turn.messages) if not has_outside_files(turn.messages) else None
+        """Write the messages into the transcript and load it; None when files must be fetched first."""
+        return None if has_outside_files(turn.messages) else self._write_messages(tx, turn, turn.messages)
 
     async def respond(
         self, turn: Turn, opened: OpenedTurn | None = None, user_wrote: asyncio.Event | None = None
     ) -> None:
-        """`opened`: what `open` gave when the turn was begun; `user_wrote`: set while messages wait behind it."""
+        """Run the turn and commit its answer. `opened` is the result of `open`, if that was called before."""
         if turn.resumes > self.max_resumes:
             log.error("turn given up", resumes=turn.resumes)
-            await self._explain(turn, "given_up", _gave_up(turn))
+            text = f"I was restarted {turn.resumes} times while working on this, so I gave up. Send it again to retry."
+            await self._explain(turn, "given_up", text)
             return
         if turn.resumes:
             log.info("turn resumed", resumes=turn.resumes)
         if opened is None:
             opened = await self._fetch_and_open(turn)
         if opened.stop_requested:
-            await self.stopped(turn)
+            await self.stop(turn)
             return
         watched: VisibleTurn = _Unwatched()
         try:
@@ -142,17 +143,17 @@ class Responder:
             return
         await self._answer(turn, outcome, last_call, in_place=watched.finishes_in_place)
 
-    async def failed(self, turn: Turn) -> None:
-        """After a bug of ours, which is in the log."""
+    async def fail(self, turn: Turn) -> None:
+        """End the turn after a bug of ours, which is in the log."""
         await self._explain(
             turn,
             "failed",
-            f"Something went wrong inside Hermes, and this was not finished. Please try again. (Turn {turn.id}, "
-            "in the gateway's log.)",
+            "Something went wrong inside Hermes, so this is not finished. Please try again. "
+            f"(Details are in the gateway's log, turn {turn.id}.)",
         )
 
-    async def stopped(self, turn: Turn) -> None:
-        """The command that stopped it has told the chat; what interrupted it is answered next, and this with it."""
+    async def stop(self, turn: Turn) -> None:
+        """End a turn that /stop or a newer message ended early. The chat has its answer from those."""
 
         def unit(tx: Transaction) -> None:
             if turns.is_interrupted(tx, turn.id):
@@ -162,43 +163,45 @@ class Responder:
 
         await self._end(turn, unit)
 
-    async def paused(self, turn: Turn) -> None:
+    async def pause(self, turn: Turn) -> None:
+        """Leave the turn to the next start, and say so in the chat unless it waits for a decision anyway."""
+
         def unit(tx: Transaction) -> None:
             if turns.pause(tx, turn.id) and not approvals.waiting_for(tx, turn.id):
-                text = "I am being restarted and will go on with this when I am back."
-                outbox.add_notice(tx, _where(tx, turn), text, topic="paused", turn_id=turn.id)
+                text = "I am restarting and will continue with this when I am back."
+                outbox.add_notice(tx, _find_address(tx, turn), text, topic="paused", turn_id=turn.id)
 
         await self._end(turn, unit)
 
     async def _end(self, turn: Turn, unit: Callable[[Transaction], None]) -> None:
-        """However a turn ends, what it used is settled in the same commit."""
+        """Commit the end of a turn together with what it used, however it ends."""
 
-        def settled(tx: Transaction) -> None:
+        def settle(tx: Transaction) -> None:
             unit(tx)
-            self.meter.settle(tx, turn)  # behind the reply: it may bring a notice
+            self.meter.settle(tx, turn)  # after the reply: it may add a notice
             if turns.is_over(tx, turn.id):
                 decisions.withdraw(tx, turn.id)
 
-        await self.db.write_when_possible(settled)
+        await self.db.write_when_possible(settle)
         self.meter.close(turn)
 
     async def _fetch_and_open(self, turn: Turn) -> OpenedTurn:
         def tell(tx: Transaction, text: str) -> None:
-            outbox.add_notice(tx, _where(tx, turn), text, topic="files", turn_id=turn.id)
+            outbox.add_notice(tx, _find_address(tx, turn), text, topic="files", turn_id=turn.id)
 
         model = self.meter.model_for(turn, self.model, self.db)
         messages = await self.attachments.bring_in(turn.messages, tell, model)
-        self.changes.notify("outbox", account=turn.address.account)  # of what could not be read, if anything
-        return await self.db.write_when_possible(lambda tx: self._write_down(tx, turn, messages))
+        self.changes.notify("outbox", account=turn.address.account)  # about files that could not be read, if any
+        return await self.db.write_when_possible(lambda tx: self._write_messages(tx, turn, messages))
 
-    def _write_down(self, tx: Transaction, turn: Turn, messages: Sequence[Accepted]) -> OpenedTurn:
-        # Once only: what was overheard after a crash is for the next turn, this one has been written down.
+    def _write_messages(self, tx: Transaction, turn: Turn, messages: Sequence[Accepted]) -> OpenedTurn:
+        # Once only: what was overheard after a crash belongs to the next turn.
         is_open = bool(transcripts.turn(tx, turn.session_id, turn.id))
-        meanwhile = "" if is_open else chats.take(tx, turn.session_key)
+        overheard = "" if is_open else chats.take(tx, turn.session_key)
         for message in messages:
-            said = Message(role="user", parts=render_for_model(message, meanwhile))
+            said = Message(role="user", parts=render_for_model(message, overheard))
             transcripts.append(tx, turn.session_id, said, turn_id=turn.id, inbox_id=message.id)
-            meanwhile = ""
+            overheard = ""
         trail.record(tx, "opened", turn_id=turn.id)
         return OpenedTurn(
             history=transcripts.recent(tx, turn.session_id, limit=self.history_messages, turn_id=turn.id),
@@ -208,7 +211,7 @@ class Responder:
             verbosity=sessions.verbosity(tx, turn.session_id),
         )
 
-    async def _system(self, turn: Turn, opened: OpenedTurn, tools: Sequence[Tool]) -> list[Message]:
+    async def _system_prompt(self, turn: Turn, opened: OpenedTurn, tools: Sequence[Tool]) -> list[Message]:
         prompt = opened.prompt
         if prompt is None and self.prompts is not None:
             account = turn.address.account
@@ -232,7 +235,7 @@ class Responder:
         return await run_turn(
             model=self.meter.model_for(turn, self.model, self.db),
             tools=tools,
-            messages=[*await self._system(turn, opened, tools), *opened.history],
+            messages=[*await self._system_prompt(turn, opened, tools), *opened.history],
             journal=StoreJournal(
                 db=self.db, turn=turn, stopwatch=stopwatch, settle=lambda tx: self.meter.settle(tx, turn)
             ),
@@ -253,20 +256,20 @@ class Responder:
         )
 
     async def _answer(self, turn: Turn, outcome: TurnOutcome, call: ModelCall, *, in_place: bool) -> None:
-        """The commit point. `call`: the one that brought it, for the trail."""
+        """Commit the answer. `call` is the model call that brought it, for the trail."""
         parts: tuple[Part, ...] = outcome.final.parts
         if not outcome.final.text.strip():
-            parts = (Text(text="The model gave an empty answer. Please try again or put it differently."),)
+            parts = (Text(text="The model returned an empty answer. Please try again or rephrase your message."),)
         if self.enclosures is not None:
             parts = await self.enclosures.enclose(turn, parts)
 
         def unit(tx: Transaction) -> None:
-            if turns.stop_requested(tx, turn.id):  # the chat was told that it stopped, just before us
+            if turns.stop_requested(tx, turn.id):  # the chat has just been told that the turn stopped
                 _end_stopped(tx, turn)
                 return
             transcripts.append(tx, turn.session_id, outcome.final, turn_id=turn.id)
             if turn.asked[0].kind == "message":
-                sessions.set_title(tx, turn.session_id, title_of(_words(turn.asked[0])))
+                sessions.set_title(tx, turn.session_id, title_of(turn.asked[0].said or turn.asked[0].text))
             media.record_parts(tx, parts)
             self._reply(tx, turn, parts, in_place=in_place)
             record_model_reply(tx, turn, call)
@@ -281,10 +284,10 @@ class Responder:
         self, turn: Turn, outcome: Outcome, text: str, *, in_place: bool = False, problem: str | None = None
     ) -> None:
         def unit(tx: Transaction) -> None:
-            if turns.stop_requested(tx, turn.id):  # by its user, or because access was taken back: nothing may follow
+            if turns.stop_requested(tx, turn.id):  # by its user, or because access was revoked: nothing may follow
                 _end_stopped(tx, turn)
             elif not turns.is_over(tx, turn.id):
-                # In the transcript too: a request left open there would be taken up with the next message.
+                # In the transcript too: the model would return to an unanswered request with the next message.
                 transcripts.append(tx, turn.session_id, assistant(text), turn_id=turn.id)
                 self._reply(tx, turn, [Text(text=text)], in_place=in_place)
                 turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), outcome, problem=problem)
@@ -292,14 +295,14 @@ class Responder:
         await self._end(turn, unit)
 
     def _end_interrupted(self, tx: Transaction, turn: Turn) -> None:
-        """Left to the turn of the newer message, which has all of this before it and answers both."""
+        """Leave the answer to the turn of the newer message, which sees all of this and answers both."""
         if turns.is_over(tx, turn.id):
             return
         is_followed = inbox.waiting(tx, str(turns.as_it_stands(tx, turn).asked[-1].key))
         if is_followed:
-            _close(tx, turn, interrupted_by_message, "(Interrupted by a newer message, and not answered yet.)")
-        else:  # taken back before this turn had really ended
-            text = "I stopped working on this for a message that is gone. Please send it again if you still need it."
+            _close(tx, turn, interrupted_by_message, "(Interrupted by a newer message; not answered yet.)")
+        else:  # deleted before this turn had ended
+            text = "I stopped working on this for a newer message that is gone. Send it again if you still need it."
             _close(tx, turn, interrupted_by_message, text)
             self._reply(tx, turn, [Text(text=text)], in_place=False)
         outcome: Outcome = "superseded" if is_followed else "stopped"
@@ -310,7 +313,7 @@ class Responder:
         answered = (*turns.superseded_by(tx, turn), *turns.as_it_stands(tx, turn).asked)
         outbox.add(
             tx,
-            _where(tx, turn),
+            _find_address(tx, turn),
             parts,
             answers=[message.message_id for message in answered if message.kind == "message"],
             turn_id=turn.id,
@@ -318,17 +321,17 @@ class Responder:
             replaces="" if in_place else draft,
             age_limit_ms=self.age_limit_ms,
         )
-        self._tell_of_reset(tx, turn)
+        self._announce_reset(tx, turn)
 
-    def _tell_of_reset(self, tx: Transaction, turn: Turn) -> None:
-        """With the first reply after the last conversation ended by itself."""
+    def _announce_reset(self, tx: Transaction, turn: Turn) -> None:
+        """Add a notice to the first reply after the last conversation ended by itself."""
         before = sessions.untold_end(tx, turn.session_id)
         if before is None:
             return
         why = in_words(before.reason, self.resets.policy(before.platform, before.kind))
-        text = f"This is a new conversation: {why}. /resume takes you back to an old one."
+        text = f"This is a new conversation: {why}. Use /resume to go back to an old one."
         choices = (Choice(label="Continue the old one", action=f"continue:{before.id}"),)
-        outbox.add_notice(tx, _where(tx, turn), text, topic="session reset", turn_id=turn.id, choices=choices)
+        outbox.add_notice(tx, _find_address(tx, turn), text, topic="session reset", turn_id=turn.id, choices=choices)
         sessions.mark_told(tx, before.id)
 
 
@@ -340,23 +343,11 @@ def _end_stopped(tx: Transaction, turn: Turn) -> None:
 
 
 def _close(tx: Transaction, turn: Turn, settle: Callable[[ToolCall], Message], last_words: str) -> None:
-    """Every call has a result and every request an answer: what stood open would be taken up with the next message."""
+    """Give every open call a result and the request an answer, or the model would return to them later."""
     for call in open_calls(transcripts.turn(tx, turn.session_id, turn.id)):
         transcripts.append(tx, turn.session_id, settle(call), turn_id=turn.id)
     transcripts.append(tx, turn.session_id, assistant(last_words), turn_id=turn.id)
 
 
-def _where(tx: Transaction, turn: Turn) -> Address:
+def _find_address(tx: Transaction, turn: Turn) -> Address:
     return turns.as_it_stands(tx, turn).address
-
-
-def _words(message: Accepted) -> str:
-    """What was said; the names of the files when nothing was."""
-    return message.said or message.text
-
-
-def _gave_up(turn: Turn) -> str:
-    return (
-        f"I was restarted {turn.resumes} times while working on this and have given it up. "
-        "Please send it again if you still need it."
-    )

@@ -32,7 +32,7 @@ from gateway.store.retention import Retention
 from gateway.supervisor import ConnectionStatus
 from gateway.turns.lanes import Lanes
 from gateway.turns.metering import Meter, MonitoredModel
-from gateway.turns.responder import Ask, Responder, Watch
+from gateway.turns.responder import MakeGate, Responder, Watch
 from gateway.turns.workplaces import Workplaces
 from gateway.wiring.basics import build_redactor
 from gateway.wiring.platforms import build_live_reply, build_platforms, build_web, platform_hints
@@ -62,7 +62,7 @@ class Connected:
 
     platform: Platform
     inlet: Inlet
-    hearing: ConnectionStatus
+    status: ConnectionStatus
     delivery: Delivery
 
 
@@ -95,9 +95,9 @@ class Gateway:
             "sandbox_limits": self.sandbox_limits,
             "platforms": {
                 one.platform.account: {
-                    "state": one.hearing.state,
-                    "problem": self.redactor.clean(one.hearing.problem)[:200],
-                    "last_heard_ms": one.hearing.last_heard_ms,
+                    "state": one.status.state,
+                    "problem": self.redactor.clean(one.status.problem)[:200],
+                    "last_heard_ms": one.status.last_heard_ms,
                 }
                 for one in self.connected
             },
@@ -157,7 +157,7 @@ def build_responder(
     *,
     sending: Sending,
     watch: Watch,
-    gate: Ask,
+    gate: MakeGate,
     resets: Resets,
 ) -> Responder:
     tools = build_tools(settings, home, db, sending)
@@ -204,8 +204,8 @@ def build_lanes(
 
 
 def build_alarm(settings: Settings, db: Database, connected: Sequence[Connected], changes: Changes) -> Alarm:
-    hearings = [one.hearing for one in connected]
-    return Alarm(db, hearings, after_seconds=settings.gateway.alarm_minutes * 60, changes=changes)
+    statuses = [one.status for one in connected]
+    return Alarm(db, statuses, after_seconds=settings.gateway.alarm_minutes * 60, changes=changes)
 
 
 def build_approvals(settings: Settings, db: Database, platforms: Mapping[str, Platform], changes: Changes) -> Approvals:
@@ -241,7 +241,7 @@ def build_intake(
         rules=build_rules(settings),
         changes=changes,
         handle_unkept=handle_unkept,
-        habits=IntakePolicy(
+        policy=IntakePolicy(
             max_waiting_per_session=settings.gateway.max_waiting_per_session,
             group_scope_per_user=settings.sessions.group_scope == "per_user",
             free_response_chats=frozenset(settings.gateway.free_response_chats),
@@ -289,7 +289,7 @@ def connect(platform: Platform, intake: Intake, settings: Settings, redactor: Re
         pause_ms=_pause_ms(settings.display),
     )
 
-    hearing = ConnectionStatus(account=platform.account, changes=intake.changes)
+    status = ConnectionStatus(account=platform.account, changes=intake.changes)
     codes = intake.pairing_limits
 
     def compose_code(tx: Transaction, row: Outgoing) -> str | None:
@@ -298,7 +298,7 @@ def connect(platform: Platform, intake: Intake, settings: Settings, redactor: Re
     delivery = Delivery(
         intake.db,
         platform,
-        lambda: hearing.is_connected,
+        lambda: status.is_connected,
         limits,
         redactor=redactor,
         compose={pairing.CODE_TOPIC: compose_code},
@@ -325,13 +325,13 @@ def connect(platform: Platform, intake: Intake, settings: Settings, redactor: Re
         accept=accept,
         cursor=cursor_of,
         cursors=all_cursors,
-        heard=hearing.heard,
+        heard=status.report_alive,
         reachable=delivery.reachable,
         moved=moved,
         history_since_ms=history_since_ms,
         serves=intake.serves,
     )
-    return Connected(platform=platform, inlet=inlet, hearing=hearing, delivery=delivery)
+    return Connected(platform=platform, inlet=inlet, status=status, delivery=delivery)
 
 
 def _pause_ms(display: DisplaySettings) -> tuple[int, int]:

@@ -53,7 +53,7 @@ def measure(size: Size, folder: Path) -> list[Row]:
 
 async def _accepts(folder: Path, writers: int, total: int) -> float:
     async with scratch_store(folder) as db:
-        intake = Intake(db=db, rules=Rules(), habits=IntakePolicy(max_waiting_per_session=_MAX_WAITING))
+        intake = Intake(db=db, rules=Rules(), policy=IntakePolicy(max_waiting_per_session=_MAX_WAITING))
         pages = [
             [inbound(f"{writer}-{n // _PER_CHAT}", str(n), _TEXT) for n in range(total // writers)]
             for writer in range(writers)

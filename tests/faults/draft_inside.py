@@ -35,10 +35,10 @@ def watch_steps(reached: Reached) -> None:
     _wrap_each(lambda platform: _watch(platform, reached))
     show, remember = Drafts._show, Drafts._remember
 
-    async def showing(drafts: Drafts, growing: Any, draft: Any) -> Any:
+    async def showing(drafts: Drafts, state: Any, draft: Any) -> Any:
         if not draft.message_id:
             reached(NOT_BEGUN)
-        return await show(drafts, growing, draft)
+        return await show(drafts, state, draft)
 
     async def remembering(drafts: Drafts, draft: Any, message_id: str) -> Any:
         known = await remember(drafts, draft, message_id)

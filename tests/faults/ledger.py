@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 _INTERRUPTED = "interrupted by a restart"
-_GAVE_UP = "have given it up"
+_GAVE_UP = "so I gave up"
 _BROKEN = "went wrong inside Hermes"
 _STOPPED = ("Stopped.", "Stopped what I was doing.")
 _FULL = "messages are waiting already"

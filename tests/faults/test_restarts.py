@@ -21,7 +21,7 @@ async def test_a_turn_that_brings_the_gateway_down_each_time_is_given_up(tmp_pat
         after = stage.say("a", "what is 2 + 2?", expect="2 + 2 = 4")
         verdict = await stage.finish()
         assert not verdict.offences, verdict
-        assert "have given it up" in stage.ledger.answer(fatal)
+        assert "so I gave up" in stage.ledger.answer(fatal)
         assert "2 + 2 = 4" in stage.ledger.answer(after)
         assert aftermath.resumes(stage.database) == [4, 0]
 
@@ -31,7 +31,7 @@ async def test_what_was_given_up_is_not_done_after_all_with_the_next_message(tmp
         fatal = stage.say("a", 'use side_effect {"id": "$id"}')
         await stage.run_into("after:opened")
         await stage.start()
-        await stage.ledger.until(lambda: "have given it up" in stage.ledger.answer(fatal))
+        await stage.ledger.until(lambda: "so I gave up" in stage.ledger.answer(fatal))
         stage.say("a", "what is 2 + 2?", expect="2 + 2 = 4")
         verdict = await stage.finish()
         assert not verdict.offences, verdict
@@ -44,7 +44,7 @@ async def test_an_orderly_stop_in_the_middle_pauses_the_turn_and_uses_up_no_try(
         held = stage.say("a", 'use side_effect {"id": "$id", "hold": true}')
         await stage.effect_of(held)
         assert await stage.process.terminate() == 0
-        assert stage.ledger.notices("a", "I am being restarted")
+        assert stage.ledger.notices("a", "I am restarting")
         await stage.start()
         verdict = await stage.finish()
         assert not verdict.offences, verdict

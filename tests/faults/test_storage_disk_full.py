@@ -43,7 +43,7 @@ async def db(disk: SmallDisk, care: BackupPolicy) -> AsyncIterator[Database]:
 @pytest.fixture
 def intake(db: Database) -> Intake:
     rules = Rules(allowed_users=frozenset({ANN.id}))
-    return Intake(db=db, rules=rules, habits=IntakePolicy(max_waiting_per_session=MANY))
+    return Intake(db=db, rules=rules, policy=IntakePolicy(max_waiting_per_session=MANY))
 
 
 async def offer(intake: Intake, *names: str) -> bool:
@@ -140,7 +140,7 @@ async def test_everything_taken_is_there_after_a_restart(disk: SmallDisk, care: 
         intake = Intake(
             db=db,
             rules=Rules(allowed_users=frozenset({ANN.id})),
-            habits=IntakePolicy(max_waiting_per_session=MANY),
+            policy=IntakePolicy(max_waiting_per_session=MANY),
         )
         disk.fill(leave_bytes=100 * 1024)
         for number in range(40):

@@ -30,7 +30,7 @@ async def test_a_held_file_takes_nothing_and_recovers(tmp_path: Path, care: Back
     prepare(path, care, repair=True)
     db = await open_database(path, busy_timeout_seconds=0.1)
     rules = Rules(allowed_users=frozenset({ANN.id}))
-    intake = Intake(db=db, rules=rules, habits=IntakePolicy(max_waiting_per_session=100))
+    intake = Intake(db=db, rules=rules, policy=IntakePolicy(max_waiting_per_session=100))
 
     async def offer(name: str) -> None:
         await intake.accept([inbound(name, message_id=name)], None, account="telegram", local=False)

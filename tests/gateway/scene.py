@@ -225,7 +225,7 @@ def make_small(
     intake = Intake(
         db=db,
         rules=Rules(),
-        habits=IntakePolicy(max_waiting_per_session=max_waiting, busy_mode=busy_mode),
+        policy=IntakePolicy(max_waiting_per_session=max_waiting, busy_mode=busy_mode),
         changes=changes,
     )
     changes.subscribe("inbox", lanes.wake)

@@ -229,7 +229,7 @@ async def test_an_interrupted_tool_is_told_as_such_and_history_is_valid(db: Data
     assert history == arrange(history)
     assert [message.role for message in history] == ["user", "assistant", "tool", "assistant", "user"]
     assert "A newer message of the user interrupted this call of dig" in history[2].text
-    assert history[3].text == "(Interrupted by a newer message, and not answered yet.)"
+    assert history[3].text == "(Interrupted by a newer message; not answered yet.)"
 
 
 async def test_several_that_interrupt_are_one_next_turn(db: Database) -> None:
@@ -314,7 +314,7 @@ async def test_when_the_newer_message_is_taken_back_the_older_one_does_not_end_i
         await small.say(newer)
         await small.say(deletion_of(newer))
         spade.may_be_put_away.set()
-        assert (await small.answer()).startswith("I stopped working on this for a message that is gone.")
+        assert (await small.answer()).startswith("I stopped working on this for a newer message that is gone.")
     assert await rows(db, INBOX) == [("1", "stopped"), ("2", "deleted")]
 
 

@@ -51,14 +51,14 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-def new_hearing() -> tuple[ConnectionStatus, list[str]]:
+def new_status() -> tuple[ConnectionStatus, list[str]]:
     connects: list[str] = []
     changes = Changes()
     changes.subscribe("platform", lambda: connects.append("connected"))
     return ConnectionStatus(account="pigeon", changes=changes), connects
 
 
-def inlet_for(hearing: ConnectionStatus) -> Inlet:
+def inlet_for(status: ConnectionStatus) -> Inlet:
     async def accept(messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
         raise AssertionError("nothing comes in here")
 
@@ -74,50 +74,52 @@ def inlet_for(hearing: ConnectionStatus) -> Inlet:
     async def cursors() -> dict[str, str]:
         return {}
 
-    return Inlet(accept=accept, cursor=cursor, cursors=cursors, heard=hearing.heard, reachable=reachable, moved=moved)
+    return Inlet(
+        accept=accept, cursor=cursor, cursors=cursors, heard=status.report_alive, reachable=reachable, moved=moved
+    )
 
 
 @asynccontextmanager
-async def kept(platform: Moody, hearing: ConnectionStatus) -> AsyncIterator[None]:
+async def kept(platform: Moody, status: ConnectionStatus) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(keep_connected(platform, inlet_for(hearing), hearing))
+        task = group.create_task(keep_connected(platform, inlet_for(status), status))
         yield
         task.cancel()
 
 
 async def test_an_outage_is_tried_again_with_growing_waits(tries: list[int]) -> None:
-    hearing, connects = new_hearing()
+    status, connects = new_status()
     platform = Moody(*(PlatformUnavailable("no network") for _ in range(3)))
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         await soon(platform.settled.wait())
-        assert hearing.is_connected
-        assert hearing.problem == ""
-        assert hearing.last_heard_ms > 0
+        assert status.is_connected
+        assert status.problem == ""
+        assert status.last_heard_ms > 0
     assert tries == [1, 2, 3]
     assert connects == ["connected"]
 
 
 async def test_a_connection_that_held_starts_the_waits_anew(tries: list[int]) -> None:
-    hearing, connects = new_hearing()
+    status, connects = new_status()
     platform = Moody(PlatformUnavailable("no network"), "drop", "drop", PlatformUnavailable("no network"))
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         await soon(platform.settled.wait())
     assert tries == [1, 1, 1, 2]
     assert len(connects) == 3
 
 
 async def test_the_platforms_own_waiting_time_wins(tries: list[int]) -> None:
-    hearing, _ = new_hearing()
+    status, _ = new_status()
     platform = Moody(PlatformUnavailable("slow down", retry_after=0.0))
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         await soon(platform.settled.wait())
     assert tries == []
 
 
 async def test_a_platform_that_ends_by_itself_is_connected_again(tries: list[int]) -> None:
-    hearing, _ = new_hearing()
+    status, _ = new_status()
     platform = Moody("leave")
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         await soon(platform.settled.wait())
     assert (platform.runs, tries) == (2, [1])
 
@@ -130,10 +132,10 @@ async def test_while_it_waits_the_operator_can_read_why(monkeypatch: pytest.Monk
         return 1000.0
 
     monkeypatch.setattr(supervisor, "backoff_seconds", a_long_time)
-    hearing, _ = new_hearing()
-    async with kept(Moody(PlatformUnavailable("no network")), hearing):
+    status, _ = new_status()
+    async with kept(Moody(PlatformUnavailable("no network")), status):
         await soon(waiting.wait())
-        assert (hearing.state, hearing.problem, hearing.is_connected) == ("waiting", "no network", False)
+        assert (status.state, status.problem, status.is_connected) == ("waiting", "no network", False)
 
 
 class WrongKey(Moody):
@@ -145,8 +147,8 @@ class WrongKey(Moody):
 
 async def test_a_wrong_key_stops_that_platform_alone() -> None:
     refused, works = WrongKey(), Moody()
-    first, _ = new_hearing()
-    second, _ = new_hearing()
+    first, _ = new_status()
+    second, _ = new_status()
     async with kept(refused, first), kept(works, second):
         await soon(refused.settled.wait())
         await soon(works.settled.wait())
@@ -157,19 +159,19 @@ async def test_a_wrong_key_stops_that_platform_alone() -> None:
 async def test_a_wrong_key_is_tried_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have been mended on the platform's side; an outage meanwhile mends nothing."""
     monkeypatch.setattr(supervisor, "_OPERATOR_SECONDS", 0.0)
-    hearing, connects = new_hearing()
+    status, connects = new_status()
     states: list[str] = []
 
     class Mended(Moody):
         async def run(self, inlet: Inlet) -> None:
-            states.append(hearing.state)
+            states.append(status.state)
             await super().run(inlet)
 
     refused = PlatformAuthFailed("the token was refused")
     platform = Mended(refused, refused, PlatformUnavailable("no network"))
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         await soon(platform.settled.wait())
-        assert hearing.is_connected
+        assert status.is_connected
     assert states == ["connecting", "needs operator", "needs operator", "needs operator"]
     assert connects == ["connected"]
 
@@ -184,17 +186,17 @@ async def test_an_absurd_wish_to_wait_is_bounded(monkeypatch: pytest.MonkeyPatch
         await sleep(0)
 
     monkeypatch.setattr("gateway.supervisor.asyncio.sleep", at_once)
-    hearing, _ = new_hearing()
+    status, _ = new_status()
     platform = Moody(PlatformUnavailable("slow down", retry_after=wished))
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         await soon(platform.settled.wait())
     assert waits == [waited]
 
 
 async def test_a_bug_passes() -> None:
-    hearing, _ = new_hearing()
+    status, _ = new_status()
     with pytest.raises(ZeroDivisionError):
-        await soon(keep_connected(Moody(ZeroDivisionError()), inlet_for(hearing), hearing))
+        await soon(keep_connected(Moody(ZeroDivisionError()), inlet_for(status), status))
 
 
 class Quiet(Moody):
@@ -223,11 +225,11 @@ class Quiet(Moody):
 
 
 async def test_a_platform_that_has_gone_silent_is_given_up_and_connected_anew(tries: list[int]) -> None:
-    hearing, connects = new_hearing()
+    status, connects = new_status()
     platform = Quiet(0.05, silent_runs=1)
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         await soon(platform.settled.wait())
-        assert hearing.is_connected
+        assert status.is_connected
     assert platform.log == ["begun", "ended", "begun", "ended"]  # never two at once
     assert (tries, len(connects)) == ([1], 2)
 
@@ -240,12 +242,12 @@ async def test_while_it_is_silent_the_operator_can_read_why(monkeypatch: pytest.
         return 1000.0
 
     monkeypatch.setattr(supervisor, "backoff_seconds", a_long_time)
-    hearing, _ = new_hearing()
+    status, _ = new_status()
     platform = Quiet(0.03)
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         await soon(waiting.wait())
-        assert hearing.state == "waiting"
-        assert hearing.problem.startswith("nothing was heard for")
+        assert status.state == "waiting"
+        assert status.problem.startswith("nothing was heard for")
         assert platform.log == ["begun", "ended"]
 
 
@@ -253,19 +255,19 @@ async def test_one_that_is_heard_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a clock of its own, an hour of heartbeats: each in time."""
     clock = Clock()
     monkeypatch.setattr("gateway.clock._process_clock", clock)
-    hearing, _ = new_hearing()
+    status, _ = new_status()
     looked: asyncio.Queue[float] = asyncio.Queue()
 
     async def wait(waited: object, *, timeout: float) -> None:
         looked.put_nowait(timeout)
         clock.forward(seconds=timeout - 1)
-        hearing.heard()
+        status.report_alive()
         await asyncio.sleep(0)
 
     monkeypatch.setattr("gateway.supervisor.asyncio.wait", wait)
     platform = Moody()
     platform.features = Features(resend="never", quiet_seconds=90)
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         waits = [await soon(looked.get()) for _ in range(40)]
     assert platform.runs == 1
     assert all(timeout == 90 for timeout in waits)
@@ -273,33 +275,33 @@ async def test_one_that_is_heard_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("quiet_seconds", [0.0, 1000.0])
 async def test_what_a_watched_platform_raises_is_handled_like_any(quiet_seconds: float, tries: list[int]) -> None:
-    hearing, _ = new_hearing()
+    status, _ = new_status()
     platform = Moody(PlatformUnavailable("no network"), "drop", "leave", asyncio.CancelledError())
     platform.features = Features(resend="never", quiet_seconds=quiet_seconds)
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         await soon(platform.settled.wait())
     assert tries == [1, 1, 1, 2]
     broken = Moody(ZeroDivisionError())
     broken.features = platform.features
     with pytest.raises(ZeroDivisionError):
-        await soon(keep_connected(broken, inlet_for(hearing), hearing))
+        await soon(keep_connected(broken, inlet_for(status), status))
 
 
 async def test_a_watched_platform_ends_with_the_gateway() -> None:
-    hearing, _ = new_hearing()
+    status, _ = new_status()
     platform = Quiet(1000.0, silent_runs=0)
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         await soon(platform.settled.wait())
     assert platform.log == ["begun", "ended"]
 
 
 async def test_a_watched_platform_with_a_wrong_key_stops_alone() -> None:
-    hearing, _ = new_hearing()
+    status, _ = new_status()
     platform = WrongKey()
     platform.features = Features(resend="never", quiet_seconds=0.01)
-    async with kept(platform, hearing):
+    async with kept(platform, status):
         await soon(platform.settled.wait())
         async with asyncio.timeout(10):
-            while hearing.state != "needs operator":
+            while status.state != "needs operator":
                 await asyncio.sleep(0)
     assert platform.runs == 1

@@ -38,7 +38,7 @@ async def test_sigterm_in_the_middle_pauses_and_the_next_start_goes_on(tmp_path:
     async with gateway(home, module=PATIENT) as running, connect(running.socket) as client:
         await ask(running, client)
         running.signal(signal.SIGTERM)
-        assert (await client.hear())["text"] == "I am being restarted and will go on with this when I am back."
+        assert (await client.hear())["text"] == "I am restarting and will continue with this when I am back."
         assert await running.end() == 0
     assert turns(home) == [("paused", 0, "")]
     let_answer(home)
@@ -75,7 +75,7 @@ async def test_ctrl_c_twice_does_not_wait_for_running_turns(tmp_path: Path) -> N
         running.signal(signal.SIGINT)
         await running.until("stopping")
         running.signal(signal.SIGINT)
-        assert "being restarted" in (await client.hear())["text"]
+        assert "I am restarting" in (await client.hear())["text"]
         assert await running.end() == 0
     assert turns(home) == [("paused", 0, "")]
 

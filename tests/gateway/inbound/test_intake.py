@@ -26,7 +26,7 @@ class Door:
         *,
         max_waiting: int = 20,
         rules: Rules | None = None,
-        habits: IntakePolicy | None = None,
+        policy: IntakePolicy | None = None,
         limits: SenderLimits | None = None,
     ) -> None:
         self.wakes = 0
@@ -37,7 +37,7 @@ class Door:
         self.intake = Intake(
             db=db,
             rules=rules or Rules(allowed_users=frozenset({"42"})),
-            habits=habits or IntakePolicy(max_waiting_per_session=max_waiting),
+            policy=policy or IntakePolicy(max_waiting_per_session=max_waiting),
             limits=limits or SenderLimits(per_minute=0),
             changes=changes,
         )

@@ -29,7 +29,7 @@ def in_group(text: str, message_id: str, *, to_us: bool = False, sender: str = "
 def open_group(db: Database, model: PacedModel, *, keep: int = 20) -> Small:
     small = make_small(db, model)
     small.intake.rules = OPEN
-    small.intake.habits = IntakePolicy(overheard_messages=keep)
+    small.intake.policy = IntakePolicy(overheard_messages=keep)
     return small
 
 
@@ -85,15 +85,15 @@ async def test_a_command_for_another_bot_is_none_for_us(db: Database) -> None:
 
 
 async def test_in_a_free_response_chat_everything_is_for_us(db: Database) -> None:
-    habits = IntakePolicy(free_response_chats=frozenset({f"{ACCOUNT}:group"}))
-    door = Door(db, rules=OPEN, habits=habits)
+    policy = IntakePolicy(free_response_chats=frozenset({f"{ACCOUNT}:group"}))
+    door = Door(db, rules=OPEN, policy=policy)
     await door.accept(in_group("hello", "1"))
     assert await rows(db, "SELECT kind FROM inbox") == [("message",)]
 
 
 async def test_free_responses_open_a_chat_to_nobody(db: Database) -> None:
-    habits = IntakePolicy(free_response_chats=frozenset({f"{ACCOUNT}:group"}))
-    await Door(db, habits=habits).accept(in_group("hello", "1"))
+    policy = IntakePolicy(free_response_chats=frozenset({f"{ACCOUNT}:group"}))
+    await Door(db, policy=policy).accept(in_group("hello", "1"))
     assert await rows(db, "SELECT COUNT(*) FROM inbox") == [(0,)]
 
 
@@ -179,7 +179,7 @@ async def test_taking_is_undone_with_its_transaction(db: Database) -> None:
 
 
 async def test_each_member_can_have_a_conversation_of_their_own(db: Database) -> None:
-    door = Door(db, rules=OPEN, habits=IntakePolicy(group_scope_per_user=True))
+    door = Door(db, rules=OPEN, policy=IntakePolicy(group_scope_per_user=True))
     topic = in_group("in a topic", "3", to_us=True)
     await door.accept(
         in_group("hello", "1", to_us=True),
@@ -206,7 +206,7 @@ async def test_a_thread_belongs_to_the_channel_that_is_allowed(db: Database) -> 
 
 
 async def test_in_channels_too_each_member_can_have_a_conversation_of_their_own(db: Database) -> None:
-    door = Door(db, rules=OPEN, habits=IntakePolicy(group_scope_per_user=True))
+    door = Door(db, rules=OPEN, policy=IntakePolicy(group_scope_per_user=True))
     said = in_group("hello", "1", to_us=True)
     await door.accept(
         replace(said, key=replace(said.key, kind="channel")),
@@ -219,7 +219,7 @@ async def test_in_channels_too_each_member_can_have_a_conversation_of_their_own(
 async def test_a_conversation_of_ones_own_needs_no_names(db: Database) -> None:
     model = PacedModel()
     small = open_group(db, model)
-    small.intake.habits = IntakePolicy(group_scope_per_user=True)
+    small.intake.policy = IntakePolicy(group_scope_per_user=True)
     async with running(small):
         await hear(small, in_group("hello", "1", to_us=True))
         assert await soon(model.asked.get()) == "hello"

@@ -27,16 +27,16 @@ class Watch:
     def __init__(self, db: Database) -> None:
         self.wakes = 0
         self.telegram, self.discord = (ConnectionStatus(account=name) for name in ("telegram", "discord"))
-        for hearing in (self.telegram, self.discord):
-            hearing.heard()
+        for status in (self.telegram, self.discord):
+            status.report_alive()
         self.alarm = Alarm(db, [self.telegram, self.discord], after_seconds=300, steady_seconds=0)
         self.alarm.changes.subscribe("outbox", self._wake)
 
     def _wake(self) -> None:
         self.wakes += 1
 
-    def lose(self, hearing: ConnectionStatus, problem: str = "no network") -> None:
-        hearing.state, hearing.problem = "waiting", problem
+    def lose(self, status: ConnectionStatus, problem: str = "no network") -> None:
+        status.state, status.problem = "waiting", problem
 
 
 async def owner_spoke(db: Database, account: str) -> None:
@@ -56,7 +56,7 @@ async def test_nobody_is_told_of_a_short_absence(db: Database, clock: Clock) -> 
         await watch.alarm.look()
         clock.forward(seconds=299)
         await watch.alarm.look()
-        watch.telegram.heard()
+        watch.telegram.report_alive()
         await watch.alarm.look()
     assert await rows(db, TOLD) == []
     assert watch.wakes == 0
@@ -73,7 +73,7 @@ async def test_a_long_one_is_told_once_and_so_is_its_end(db: Database, clock: Cl
     lost = "telegram cannot be heard: no network. `hermes status` shows how it goes on."
     assert await rows(db, TOLD) == [("discord", lost, 1)]
     assert watch.wakes == 1
-    watch.telegram.heard()
+    watch.telegram.report_alive()
     for _ in range(3):
         await watch.alarm.look()
     assert (await rows(db, TOLD))[1:] == [("discord", "telegram can be heard again.", 1)]
@@ -104,7 +104,7 @@ async def test_when_no_owner_can_be_reached_it_is_told_later(db: Database, clock
     clock.forward(seconds=300)
     await watch.alarm.look()
     assert await rows(db, TOLD) == []
-    watch.discord.heard()
+    watch.discord.report_alive()
     await watch.alarm.look()
     assert [account for account, *_ in await rows(db, TOLD)] == ["discord"]
 
@@ -117,7 +117,7 @@ async def test_a_platform_that_is_back_before_anybody_could_be_told_is_not_worth
     await watch.alarm.look()
     clock.forward(seconds=300)
     await watch.alarm.look()
-    watch.telegram.heard()
+    watch.telegram.report_alive()
     await owner_spoke(db, "discord")
     await watch.alarm.look()
     assert await rows(db, TOLD) == []
@@ -152,7 +152,7 @@ async def test_a_platform_that_comes_and_goes_is_told_of(db: Database, clock: Cl
         watch.lose(watch.telegram, "another program polls with this token")
         await watch.alarm.look()
         clock.forward(seconds=30)
-        watch.telegram.heard()
+        watch.telegram.report_alive()
         await watch.alarm.look()
         clock.forward(seconds=30)
     assert len(await rows(db, TOLD)) == 1

@@ -12,8 +12,8 @@ from gateway.clock import now_ms
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import Address
 from gateway.outbound import drafts as drafts_module
-from gateway.outbound.drafts import Drafts, Growing
-from gateway.outbound.progress import Unfolding
+from gateway.outbound.drafts import Drafts, DraftState
+from gateway.outbound.progress import DraftContent
 from gateway.platforms.rate_limit import Pace, Rate
 from gateway.store import drafts as rows
 from gateway.store.db.database import Database
@@ -24,27 +24,27 @@ from tests.gateway.scene import ACCOUNT, soon
 HOME = Address(account=ACCOUNT, chat="home", reply_to="1")
 
 
-def growing_in(easel: Easel, *, turn: str = "turn", address: Address = HOME) -> Growing:
+def growing_in(easel: Easel, *, turn: str = "turn", address: Address = HOME) -> DraftState:
     assert easel.style is not None
-    return Growing(turn_id=turn, address=address, style=easel.style, unfolding=Unfolding("new"))
+    return DraftState(turn_id=turn, address=address, style=easel.style, content=DraftContent("new"))
 
 
 def drafts_on(db: Database, easel: Easel) -> Drafts:
     return Drafts(db=db, platforms={ACCOUNT: easel}, shown_on={ACCOUNT})
 
 
-def says(growing: Growing, text: str) -> None:
-    growing.unfolding.take(TextDelta(text=text))
+def says(state: DraftState, text: str) -> None:
+    state.content.take(TextDelta(text=text))
 
 
 @asynccontextmanager
-async def shown(drafts: Drafts, growing: Growing) -> AsyncIterator[None]:
+async def shown(drafts: Drafts, state: DraftState) -> AsyncIterator[None]:
     """While the block runs; after it the turn has ended."""
     async with asyncio.TaskGroup() as group:
-        group.create_task(drafts.grow(growing))
+        group.create_task(drafts.show_until_end(state))
         yield
-        growing.ended.set()
-        await soon(growing.is_settled.wait())
+        state.ended.set()
+        await soon(state.is_settled.wait())
 
 
 @asynccontextmanager
@@ -86,12 +86,12 @@ def failing(error: Exception, *, at: str, times: int = 1) -> Callable[[str], Awa
 
 async def test_a_draft_appears_and_grows_in_place(db: Database) -> None:
     easel = Easel()
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
         await easel.until(lambda: easel.shown == {"draft 1": "💭 Thinking…"})
-        says(growing, "The")
+        says(state, "The")
         await easel.until(lambda: easel.shown["draft 1"].endswith("The"))
-        says(growing, " answer")
+        says(state, " answer")
         await easel.until(lambda: easel.shown["draft 1"].endswith("answer"))
         assert easel.shown == {"draft 1": "✍️ Writing…\n\nThe answer"}
         assert [draft.message_id for draft in await stored(db)] == ["draft 1"]
@@ -99,8 +99,8 @@ async def test_a_draft_appears_and_grows_in_place(db: Database) -> None:
 
 async def test_what_has_not_changed_is_not_shown_again(db: Database) -> None:
     easel = Easel()
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
         await easel.until(lambda: easel.shown)
         for _ in range(20):
             await asyncio.sleep(STYLE.interval_seconds)
@@ -110,38 +110,38 @@ async def test_what_has_not_changed_is_not_shown_again(db: Database) -> None:
 async def test_what_fades_is_shown_again_and_leaves_no_row(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drafts_module, "_REFRESH_SECONDS", 0.0)
     easel = Easel(style=replace(STYLE, fades=True))
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
         await easel.until(lambda: easel.did == ["show"] * 3)
         assert await stored(db) == []
 
 
 async def test_nothing_is_shown_while_a_person_is_waited_for(db: Database) -> None:
     easel = Easel(style=replace(STYLE, fades=True))
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    growing.unfolding.take(ToolWaiting(waits=True))
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    state.content.take(ToolWaiting(waits=True))
+    async with shown(drafts, state):
         for _ in range(20):
             await asyncio.sleep(STYLE.interval_seconds)
         assert easel.did == []
-        growing.unfolding.take(ToolWaiting(waits=False))
+        state.content.take(ToolWaiting(waits=False))
         await easel.until(lambda: easel.did == ["show"])
 
 
 async def test_a_turn_that_is_over_shows_nothing(db: Database) -> None:
     easel = Easel()
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    growing.ended.set()
-    await soon(drafts.grow(growing))
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    state.ended.set()
+    await soon(drafts.show_until_end(state))
     assert easel.did == []
-    assert not growing.is_begun
+    assert not state.is_begun
 
 
 async def test_a_draft_gives_way_to_answers(db: Database) -> None:
     easel = Easel(pace=Pace(per_chat=Rate(count=2, seconds=1000)))
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
+    drafts, state = drafts_on(db, easel), growing_in(easel)
     easel.pace.spend("home")
-    async with shown(drafts, growing):
+    async with shown(drafts, state):
         for _ in range(20):
             await asyncio.sleep(STYLE.interval_seconds)
         assert easel.did == []
@@ -151,12 +151,12 @@ async def test_a_draft_gives_way_to_answers(db: Database) -> None:
 
 async def test_each_change_counts_towards_what_may_be_said(db: Database) -> None:
     easel = Easel(pace=Pace(per_chat=Rate(count=3, seconds=1000)))
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
         await easel.until(lambda: easel.shown)
-        says(growing, "more")
+        says(state, "more")
         await easel.until(lambda: easel.did == ["show", "edit"])
-        says(growing, "still more")
+        says(state, "still more")
         for _ in range(20):
             await asyncio.sleep(STYLE.interval_seconds)
         assert easel.did == ["show", "edit"]
@@ -179,8 +179,8 @@ async def test_a_first_try_that_was_never_sent_is_made_again_and_leaves_no_row(
     error: GatewayError, db: Database
 ) -> None:
     easel = Easel(before=failing(error, at="show"))
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
         await easel.until(lambda: easel.did == ["show", "show"])
         await easel.until(lambda: easel.shown)
     easel.before = failing(error, at="show", times=1000)
@@ -192,41 +192,41 @@ async def test_a_first_try_that_was_never_sent_is_made_again_and_leaves_no_row(
 
 async def test_a_change_that_fails_is_made_again(db: Database) -> None:
     easel = Easel(before=failing(PlatformUnavailable("down"), at="edit", times=3))
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
         await easel.until(lambda: easel.shown)
-        says(growing, "more")
+        says(state, "more")
         await easel.until(lambda: "more" in easel.shown["draft 1"])
-        await easel.until(lambda: not growing.is_in_doubt)
+        await easel.until(lambda: not state.is_in_doubt)
 
 
 async def test_a_draft_that_is_refused_is_given_up_and_leaves_no_row(db: Database) -> None:
     easel = Easel(before=failing(DeliveryRejected("no rights"), at="show"))
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
-        await soon(growing.is_settled.wait())
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
+        await soon(state.is_settled.wait())
     assert easel.did == ["show"]
     assert await stored(db) == []
 
 
 async def test_a_draft_that_somebody_has_deleted_does_not_come_back(db: Database) -> None:
     easel = Easel()
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
         await easel.until(lambda: easel.shown)
         easel.shown.clear()
-        says(growing, "more")
-        await soon(growing.is_settled.wait())
+        says(state, "more")
+        await soon(state.is_settled.wait())
     assert easel.did == ["show", "edit"]
     assert easel.shown == {}
-    assert not growing.is_in_doubt
+    assert not state.is_in_doubt
 
 
 async def test_one_that_may_have_been_sent_is_looked_for_when_the_turn_is_over(db: Database) -> None:
     easel = Easel(behind=failing(DeliveryInDoubt("cut"), at="show"))
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
-        await soon(growing.is_settled.wait())
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
+        await soon(state.is_settled.wait())
     assert list(easel.shown) == ["draft 1"]
     async with tidied(drafts):
         await soon(nothing_stored(db))
@@ -240,12 +240,12 @@ async def test_a_change_without_an_answer_is_in_doubt(db: Database, monkeypatch:
 
     monkeypatch.setattr(drafts_module, "_CALL_SECONDS", 0.02)
     easel = Easel(before=hang)
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
         await easel.until(lambda: easel.shown)
-        says(growing, "more")
+        says(state, "more")
         await easel.until(lambda: easel.did.count("edit") == 2)
-    assert growing.is_in_doubt
+    assert state.is_in_doubt
 
 
 async def test_a_bug_of_an_adapter_ends_that_draft_alone(db: Database) -> None:
@@ -258,9 +258,9 @@ async def test_a_bug_of_an_adapter_ends_that_draft_alone(db: Database) -> None:
 async def test_the_draft_of_an_earlier_process_is_taken_up(db: Database) -> None:
     easel = Easel(shown={"old": "💭 Thinking…"})
     await leave(db, message_id="old")
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    says(growing, "again")
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    says(state, "again")
+    async with shown(drafts, state):
         await easel.until(lambda: easel.shown == {"old": "✍️ Writing…\n\nagain"})
     assert easel.did[0] == "edit"
 
@@ -268,8 +268,8 @@ async def test_the_draft_of_an_earlier_process_is_taken_up(db: Database) -> None
 async def test_the_draft_of_an_earlier_process_is_found_where_its_id_is_not_known(db: Database) -> None:
     draft = await leave(db)
     easel = Easel(shown={"old": "💭 Thinking…"}, keys={"old": draft.key})
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
         await easel.until(lambda: easel.did == ["find", "edit"])
         assert [one.message_id for one in await stored(db)] == ["old"]
 
@@ -277,8 +277,8 @@ async def test_the_draft_of_an_earlier_process_is_found_where_its_id_is_not_know
 async def test_a_draft_that_an_earlier_process_did_not_live_to_send_is_sent_under_its_key(db: Database) -> None:
     draft = await leave(db)
     easel = Easel()
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
         await easel.until(lambda: easel.shown)
     assert easel.did == ["find", "show"]
     assert easel.keys == {"draft 1": draft.key}
@@ -287,9 +287,9 @@ async def test_a_draft_that_an_earlier_process_did_not_live_to_send_is_sent_unde
 async def test_while_it_cannot_be_told_which_is_the_draft_none_is_shown(db: Database) -> None:
     await leave(db)
     easel = Easel(before=failing(PlatformUnavailable("not yet"), at="find"))
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
-        await soon(growing.is_settled.wait())
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
+        await soon(state.is_settled.wait())
     assert easel.did == ["find"]
     assert len(await stored(db)) == 1  # it is looked for later
 
@@ -333,12 +333,12 @@ async def test_one_that_an_adapter_chokes_on_does_not_keep_the_others(db: Databa
 
 async def test_the_draft_that_is_being_shown_is_left_alone(db: Database) -> None:
     easel = Easel()
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
+    drafts, state = drafts_on(db, easel), growing_in(easel)
     async with tidied(drafts):
-        async with shown(drafts, growing):  # of a turn that the store does not know, and so takes to be over
+        async with shown(drafts, state):  # of a turn that the store does not know, and so takes to be over
             await easel.until(lambda: easel.shown)
             drafts.tidy_soon()
-            says(growing, "more")
+            says(state, "more")
             await easel.until(lambda: "more" in easel.shown["draft 1"])
         await soon(nothing_stored(db))
     assert easel.did == ["show", "edit", "take away"]
@@ -350,9 +350,9 @@ async def test_one_that_was_forgotten_while_it_was_sent_is_taken_away_at_once(db
             await db.write(lambda tx: rows.forget(tx, "turn"))
 
     easel = Easel(behind=forget)
-    drafts, growing = drafts_on(db, easel), growing_in(easel)
-    async with shown(drafts, growing):
-        await soon(growing.is_settled.wait())
+    drafts, state = drafts_on(db, easel), growing_in(easel)
+    async with shown(drafts, state):
+        await soon(state.is_settled.wait())
     assert easel.did == ["show", "take away"]
     assert easel.shown == {}
 
@@ -364,7 +364,7 @@ async def test_drafts_of_accounts_that_are_switched_off_wait_and_old_ones_are_dr
     easel = Easel(account="another")
     drafts = Drafts(db=db, platforms={"another": easel}, shown_on=())
     async with tidied(drafts):
-        assert not await soon(drafts._take_away_those_left())  # nothing to come back for
+        assert not await soon(drafts._delete_left_behind())  # nothing to come back for
     assert easel.did == []
     assert len(await stored(db)) == 1
     monkeypatch.setattr(drafts_module, "now_ms", lambda: now_ms() + 48 * 3_600_000)

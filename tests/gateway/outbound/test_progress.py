@@ -5,7 +5,7 @@ import pytest
 from agent_core.conversation import Message, ToolCall
 from agent_core.events import Done, ReasoningDelta, Restarted, TextDelta, ToolFinished, ToolStarted, ToolWaiting
 from gateway.messages import TOOL_PROGRESS_MODES, ToolProgressMode, parse_tool_progress_mode
-from gateway.outbound.progress import Unfolding, draft_markdown, line_about
+from gateway.outbound.progress import DraftContent, draft_markdown, line_about
 from gateway.platforms.text import utf16_len
 from tools.content import Text
 
@@ -28,20 +28,20 @@ SEARCH = started("web_search", '{"limit": 3, "query": "cheap flights"}')
 
 
 def heads(mode: ToolProgressMode, *events: ToolStarted | ToolFinished | TextDelta) -> list[str]:
-    unfolding = Unfolding(mode)
+    content = DraftContent(mode)
     shown = []
     for event in events:
-        unfolding.take(event)
-        shown.append(unfolding.head)
+        content.take(event)
+        shown.append(content.head)
     return shown
 
 
 def test_it_thinks_then_writes() -> None:
-    unfolding = Unfolding("new")
-    assert (unfolding.head, unfolding.text) == ("💭 Thinking…", "")
+    content = DraftContent("new")
+    assert (content.head, content.text) == ("💭 Thinking…", "")
     for word in ("The ", "answer"):
-        unfolding.take(TextDelta(text=word))
-    assert (unfolding.head, unfolding.text) == ("✍️ Writing…", "The answer")
+        content.take(TextDelta(text=word))
+    assert (content.head, content.text) == ("✍️ Writing…", "The answer")
 
 
 @pytest.mark.parametrize(
@@ -93,30 +93,30 @@ def test_verbose_tells_what_came_of_it_and_keeps_the_last_few_lines() -> None:
 
 
 def test_what_was_said_before_a_tool_is_no_part_of_the_answer() -> None:
-    unfolding = Unfolding("new")
+    content = DraftContent("new")
     for event in (TextDelta(text="Let me look."), LS, TextDelta(text="It is")):
-        unfolding.take(event)
-    assert unfolding.text == "It is"
-    unfolding.take(Restarted())
-    assert (unfolding.head, unfolding.text) == ("💻 `ls -la`", "")
+        content.take(event)
+    assert content.text == "It is"
+    content.take(Restarted())
+    assert (content.head, content.text) == ("💻 `ls -la`", "")
 
 
 def test_the_version_grows_with_what_is_shown_and_only_then() -> None:
-    unfolding = Unfolding("new")
+    content = DraftContent("new")
     for event in (ReasoningDelta(text="hm"), finished("done"), ToolWaiting(waits=True), Done(finished_naturally=True)):
-        unfolding.take(event)
-    assert unfolding.version == 0
+        content.take(event)
+    assert content.version == 0
     for change in (TextDelta(text="a"), Restarted(), LS):
-        unfolding.take(change)
-    assert unfolding.version == 3
+        content.take(change)
+    assert content.version == 3
 
 
 def test_it_is_known_whether_it_waits_for_a_person() -> None:
-    unfolding = Unfolding("new")
-    unfolding.take(ToolWaiting(waits=True))
-    assert unfolding.is_waiting
-    unfolding.take(ToolWaiting(waits=False))
-    assert not unfolding.is_waiting
+    content = DraftContent("new")
+    content.take(ToolWaiting(waits=True))
+    assert content.is_waiting
+    content.take(ToolWaiting(waits=False))
+    assert not content.is_waiting
 
 
 def test_a_mode_is_one_of_four_words() -> None:

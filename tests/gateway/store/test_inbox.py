@@ -211,7 +211,7 @@ async def test_a_full_queue_refuses_with_one_notice_and_remembers_the_refused(db
     intake = Intake(
         db=db,
         rules=Rules(allowed_users=frozenset({ANN.id})),
-        habits=IntakePolicy(max_waiting_per_session=3),
+        policy=IntakePolicy(max_waiting_per_session=3),
     )
 
     async def send(*messages: str) -> None:

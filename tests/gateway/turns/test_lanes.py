@@ -219,7 +219,7 @@ async def end_soon(small: Small) -> None:
 async def test_an_album_is_answered_as_one_after_its_window_without_a_further_wake(db: Database) -> None:
     model = PacedModel()
     small = make_small(db, model)
-    small.intake.habits = AN_HOUR
+    small.intake.policy = AN_HOUR
     model.let("two")
     async with running(small):
         await small.say(picture("one", "1"))
@@ -234,7 +234,7 @@ async def test_a_message_whose_rest_does_not_come_is_answered_though_the_clock_i
 ) -> None:
     model = PacedModel()
     small = make_small(db, model)
-    small.intake.habits = IntakePolicy(rest_of_message_ms=500)
+    small.intake.policy = IntakePolicy(rest_of_message_ms=500)
     model.let("one")
     async with running(small):
         await small.say(picture("one", "1"))
@@ -247,7 +247,7 @@ async def test_a_message_does_not_wait_longer_for_its_rest_after_a_start_with_th
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = make_small(db, PacedModel())
-    small.intake.habits = IntakePolicy(rest_of_message_ms=500)
+    small.intake.policy = IntakePolicy(rest_of_message_ms=500)
     await small.say(picture("one", "1"), inbound("two", message_id="2", chat="work"))
     set_clock_back(monkeypatch)
     monkeypatch.setattr(clock, "_process_clock", ProcessClock())  # as in a new process
@@ -260,7 +260,7 @@ async def test_a_message_does_not_wait_longer_for_its_rest_after_a_start_with_th
 async def test_an_album_that_comes_during_a_turn_is_one_turn_too(db: Database) -> None:
     model = PacedModel()
     small = make_small(db, model)
-    small.intake.habits = AN_HOUR
+    small.intake.policy = AN_HOUR
     model.let("three")
     async with running(small):
         await small.say(inbound("dig"))
@@ -276,7 +276,7 @@ async def test_an_album_that_comes_during_a_turn_is_one_turn_too(db: Database) -
 async def test_nobody_waits_for_the_rest_of_another_chats_album(db: Database) -> None:
     model = PacedModel()
     small = make_small(db, model)
-    small.intake.habits = AN_HOUR
+    small.intake.policy = AN_HOUR
     model.let("hello")
     async with running(small):
         await small.say(picture("one", "1"), inbound("hello", chat="office"))
@@ -288,7 +288,7 @@ async def test_nobody_waits_for_the_rest_of_another_chats_album(db: Database) ->
 
 async def test_a_kill_while_waiting_for_the_rest_is_harmless(db: Database) -> None:
     small = make_small(db, PacedModel())
-    small.intake.habits = IntakePolicy(rest_of_message_ms=50)
+    small.intake.policy = IntakePolicy(rest_of_message_ms=50)
     await small.say(picture("one", "1"), picture("two", "2"))  # and that process died
     model = PacedModel()
     model.let("two")

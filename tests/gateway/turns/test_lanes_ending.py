@@ -167,15 +167,15 @@ class SlowToFail:
     async def respond(self, turn: Turn, opened: OpenedTurn | None, user_wrote: asyncio.Event) -> None:
         raise RuntimeError("a bug")
 
-    async def failed(self, turn: Turn) -> None:
+    async def fail(self, turn: Turn) -> None:
         self.apologising.set()
         await asyncio.Event().wait()
 
-    async def stopped(self, turn: Turn) -> None:
+    async def stop(self, turn: Turn) -> None:
         await self.db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, "stopped"))
         self.ended.put_nowait("stopped")
 
-    async def paused(self, turn: Turn) -> None:
+    async def pause(self, turn: Turn) -> None:
         await self.db.write(lambda tx: turns.pause(tx, turn.id))
         self.ended.put_nowait("paused")
 
@@ -217,7 +217,7 @@ async def test_draining_pauses_what_takes_longer_tells_the_chat_and_spends_no_re
         await small.say(inbound("dig"))
         await soon(model.asked.get())
         await soon(small.lanes.drain(0))
-        assert await small.answer() == "I am being restarted and will go on with this when I am back."
+        assert await small.answer() == "I am restarting and will continue with this when I am back."
         await soon(small.delivery.flush())
     assert await rows(db, "SELECT state, resumes FROM turns") == [("paused", 0)]
     assert await rows(db, "SELECT state FROM inbox") == [("running",)]

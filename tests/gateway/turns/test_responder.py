@@ -162,7 +162,7 @@ async def test_an_attachment_that_cannot_be_had_is_told_to_the_model(db: Databas
 
 async def test_an_empty_answer_is_not_silence(db: Database) -> None:
     await make_responder(db, ScriptedModel([assistant("  \n")])).respond(await begin(db, inbound("hello")))
-    assert await said(db) == "The model gave an empty answer. Please try again or put it differently."
+    assert await said(db) == "The model returned an empty answer. Please try again or rephrase your message."
 
 
 class Unhappy:
@@ -236,7 +236,7 @@ async def test_a_turn_that_keeps_dying_is_given_up_with_a_message(db: Database) 
     model = ScriptedModel([])
     await make_responder(db, model).respond(await resume(db))
     assert model.asked == []
-    assert (await said(db)).startswith("I was restarted 4 times while working on this and have given it up.")
+    assert (await said(db)).startswith("I was restarted 4 times while working on this, so I gave up.")
     assert await rows(db, "SELECT state, outcome FROM turns") == [("done", "given_up")]
 
 
@@ -280,7 +280,7 @@ async def test_a_failure_after_the_answer_says_nothing_more(db: Database) -> Non
     turn = await begin(db, inbound("hello"))
     responder = make_responder(db, ScriptedModel([assistant("hi")]))
     await responder.respond(turn)
-    await asyncio.gather(responder.failed(turn), responder.stopped(turn), responder.paused(turn))
+    await asyncio.gather(responder.fail(turn), responder.stop(turn), responder.pause(turn))
     assert await said(db) == "hi"
     assert await rows(db, "SELECT state, outcome FROM turns") == [("done", "answered")]
 

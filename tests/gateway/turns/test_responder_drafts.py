@@ -100,6 +100,6 @@ async def test_a_turn_that_ended_early_leaves_its_draft_to_be_taken_away(db: Dat
 
 async def test_a_paused_turn_keeps_its_draft_for_when_it_goes_on(db: Database) -> None:
     turn = await drafted(db)
-    await make_responder(db, ScriptedModel([])).paused(turn)
+    await make_responder(db, ScriptedModel([])).pause(turn)
     assert await db.read(lambda tx: drafts.left_behind(tx, [turn.address.account])) == []
     assert (await db.read(lambda tx: drafts.of(tx, turn.id))) is not None

@@ -30,7 +30,7 @@ async def answer(db: Database, message_id: str, *, kind: str = "dm", breaks: boo
     turn = await db.write(unit)
     assert turn is not None
     responder = replace(make_responder(db, ScriptedModel([assistant("hi")])), resets=RESETS)
-    await (responder.failed(turn) if breaks else responder.respond(turn))
+    await (responder.fail(turn) if breaks else responder.respond(turn))
     return turn
 
 
@@ -53,7 +53,7 @@ async def test_the_first_reply_is_followed_by_one_silent_notice(
     assert await said(db) == [
         ("answer", "hi"),
         ("answer", "hi"),
-        ("notice", f"This is a new conversation: {why}. /resume takes you back to an old one."),
+        ("notice", f"This is a new conversation: {why}. Use /resume to go back to an old one."),
         ("answer", "hi"),
     ]
     [(notify, choices, turn_id)] = await rows(db, "SELECT notify, choices, turn_id FROM outbox WHERE kind = 'notice'")

@@ -49,7 +49,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             tasks = [group.create_task(gateway.lanes.run())]
             for one in gateway.connected:
                 tasks.append(group.create_task(one.delivery.run()))
-                tasks.append(group.create_task(keep_connected(one.platform, one.inlet, one.hearing)))
+                tasks.append(group.create_task(keep_connected(one.platform, one.inlet, one.status)))
             await gateway.web.attempted.wait()
             yield Site(gateway=gateway, server=gateway.web, client=client)
             for task in tasks:

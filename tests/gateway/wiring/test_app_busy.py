@@ -18,7 +18,7 @@ async def test_the_door_writes_down_the_mode_and_the_responder_steers_in_one_alo
 ) -> None:
     settings = Settings.model_validate({"gateway": {"busy_mode": mode}, "platforms": {"web": {"enabled": False}}})
     gateway = build_gateway(settings, Home(tmp_path / "home"), db)
-    assert gateway.intake.habits.busy_mode == mode
+    assert gateway.intake.policy.busy_mode == mode
     worker = gateway.lanes._worker
     assert isinstance(worker, Responder)
     assert worker.steers is (mode == "steer")

@@ -39,19 +39,19 @@ async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[ConnectionStat
 
     async def moved(old: str, new: str) -> None: ...
 
-    hearing = ConnectionStatus("discord", small.changes)
+    status = ConnectionStatus("discord", small.changes)
     inlet = Inlet(
         accept=accept,
         cursor=cursor_of,
         cursors=all_cursors,
-        heard=hearing.heard,
+        heard=status.report_alive,
         reachable=small.delivery.reachable,
         moved=moved,
     )
     async with running(small):
-        connection = asyncio.create_task(keep_connected(platform, inlet, hearing))
+        connection = asyncio.create_task(keep_connected(platform, inlet, status))
         try:
-            yield hearing
+            yield status
         finally:
             connection.cancel()
             await asyncio.wait([connection])
