@@ -1,4 +1,4 @@
-"""Keeps one platform connected: tries again, asks the operator, or lets a bug through."""
+"""Keeps one platform connected: retries outages, waits for the operator after a rejected key, lets bugs through."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from gateway.policies.backoff import backoff_seconds, clamp_retry_after
 
 log = structlog.get_logger()
 
-_OPERATOR_SECONDS = 600.0  # a token may be mended on the platform's side, without a word to us
+_OPERATOR_SECONDS = 600.0  # a token may be repaired on the platform's side without our knowledge
 
 
 @dataclass(slots=True)
 class ConnectionStatus:
-    """Whether we can hear a platform, for delivery and the operator."""
+    """The state of the connection to one account."""
 
     account: str
     changes: Changes = field(default_factory=Changes)
@@ -28,6 +28,7 @@ class ConnectionStatus:
     last_heard_ms: int = 0
 
     def report_alive(self) -> None:
+        """Record that the platform has just said something."""
         self.last_heard_ms = now_ms()
         if self.state != "connected":
             self.state, self.problem = "connected", ""
@@ -40,7 +41,7 @@ class ConnectionStatus:
 
 
 async def keep_connected(platform: Platform, inlet: Inlet, status: ConnectionStatus) -> None:
-    """Runs until cancelled. What is neither an outage nor a wrong key is a bug and ends the gateway."""
+    """Run the platform until cancelled. What is neither an outage nor a wrong key is a bug and ends the gateway."""
     failures = 0
     while True:
         try:
@@ -55,23 +56,23 @@ async def keep_connected(platform: Platform, inlet: Inlet, status: ConnectionSta
             await asyncio.sleep(_OPERATOR_SECONDS)
             continue
         except asyncio.CancelledError:
-            # Ours passes. One that a library raised by itself would end this task, and nobody would listen any more.
+            # Ours passes. One that a library raised by itself would end this task, and the platform with it.
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            problem, retry_after = "its connection was given up from inside", None
+            problem, retry_after = "its connection was cancelled from inside", None
         failures = 1 if status.is_connected else failures + 1
         wait = clamp_retry_after(retry_after)
         if wait is None:
             wait = backoff_seconds(failures)
-        if status.state != "needs operator":  # an outage does not mend a key
+        if status.state != "needs operator":  # an outage does not repair a key
             status.state, status.problem = "waiting", problem
         log.warning("platform unavailable", account=platform.account, problem=problem, retry_seconds=round(wait, 1))
         await asyncio.sleep(wait)
 
 
 async def _run(platform: Platform, inlet: Inlet, status: ConnectionStatus) -> None:
-    """Runs the platform; one that has heard nothing for too long sits on a dead line and is given up."""
+    """Run the platform, and end it when it has been silent for so long that its connection must be dead."""
     quiet_seconds = platform.features.quiet_seconds
     if not quiet_seconds:
         await platform.run(inlet)
@@ -82,7 +83,7 @@ async def _run(platform: Platform, inlet: Inlet, status: ConnectionStatus) -> No
         while not running.done():
             silent = (now_ms() - max(began_ms, status.last_heard_ms)) / 1000
             if silent >= quiet_seconds:
-                raise PlatformUnavailable(f"nothing was heard for {silent:.0f} seconds")
+                raise PlatformUnavailable(f"it was silent for {silent:.0f} seconds")
             await asyncio.wait([running], timeout=quiet_seconds - silent)
         await running
     finally:

@@ -1,4 +1,4 @@
-"""The only door in: who may speak, seen before, room for it, written down. Then, and only then, taken."""
+"""Accepts messages: checks access, duplicates and limits, and stores them. Only then is the platform told."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ _NOTED = ("edit", "deletion", "reaction")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakePolicy:
-    """How what is let in is taken."""
+    """How accepted messages are queued and grouped."""
 
     max_waiting_per_session: int = 20
     rest_of_message_ms: int = 800  # how long the other pictures of an album, or the rest of a cut text, may take
@@ -47,46 +47,46 @@ class Intake:
     async def accept(
         self, messages: Sequence[InboundMessage], cursor: Cursor | None, *, account: str, local: bool
     ) -> None:
-        """Returns once everything that is let in is durable, the cursor with it, in one transaction.
+        """Store the messages that may come in, and the cursor, in one transaction; return once they are durable.
 
-        Raises StoreUnavailable or GatewayStopping when nothing was taken: the platform must not be told otherwise.
+        Raises StoreUnavailable or GatewayStopping when nothing was stored: the platform must not be told otherwise.
         """
         if self.closed:
-            raise GatewayStopping("Hermes is stopping and takes nothing more; it will be taken after the restart.")
-        read = [self._read(message) for message in messages]
-        weighed = [(True, "") if local else self._weigh(account, message) for message in read]
+            raise GatewayStopping("Hermes is stopping and accepts no messages until it is restarted.")
+        read = [self._normalise(message) for message in messages]
+        counted = [(True, "") if local else self._count(account, message) for message in read]
 
         def unit(tx: Transaction) -> bool:
             spoke = [
-                self._take(tx, message, local=local, in_time=is_in_time)
-                for message, (is_in_time, _) in zip(read, weighed, strict=True)
+                self._take(tx, message, local=local, within_rate=within_rate)
+                for message, (within_rate, _) in zip(read, counted, strict=True)
             ]
             if cursor is not None:
                 chats.move_cursor(tx, account, cursor)
             return any(spoke)
 
-        self.changes.notify("inbox")  # at once: the turn is begun in the same commit, right after what it answers
+        self.changes.notify("inbox")  # before the write: the turn then begins in the same commit
         try:
             spoke = await self.db.write(unit)
         except StoreUnavailable:
-            for message, (_, counted_as) in zip(read, weighed, strict=True):
-                if counted_as:  # the platform brings them again: that would soon be too many
+            for message, (_, counted_as) in zip(read, counted, strict=True):
+                if counted_as:  # the platform offers them again, and they would count twice
                     self.limits.give_back(account, counted_as, seconds_ago=_seconds_ago(message))
             raise
         if spoke:
             self.changes.notify("outbox", "decisions", "processes")
 
     async def serves(self, message: InboundMessage) -> bool:
-        """Whether whoever acts here may, as things stand. Takes nothing and leaves nothing."""
-        standing = await self.db.read(lambda tx: _standing(tx, message))
+        """Return whether the sender may talk to us now. Stores nothing."""
+        standing = await self.db.read(lambda tx: _read_status(tx, message))
         return decide(message, self.rules, standing).role is not None
 
     def role_of(self, tx: Transaction, message: InboundMessage, *, local: bool) -> Role | None:
-        """As what whoever acts here is served, as things stand; None when they are not."""
-        standing = UNKNOWN if local else _standing(tx, message)
+        """Return the role that the sender has now; None when they may not talk to us."""
+        standing = UNKNOWN if local else _read_status(tx, message)
         return decide(message, self.rules, standing, local=local).role
 
-    def _read(self, message: InboundMessage) -> InboundMessage:
+    def _normalise(self, message: InboundMessage) -> InboundMessage:
         key = message.key
         if self.policy.group_scope_per_user and key.kind in ("group", "channel") and not key.thread:
             message = replace(message, key=replace(key, user=message.sender.id))
@@ -94,9 +94,9 @@ class Intake:
         is_command = message.kind == "message" and message.addressed and not is_forwarded and parse(message.said)
         return replace(message, kind="command") if is_command else message
 
-    def _weigh(self, account: str, message: InboundMessage) -> tuple[bool, str]:
-        """Whether it comes in time, and under whose name it was counted, if it was."""
-        who = self._counted_as(message)
+    def _count(self, account: str, message: InboundMessage) -> tuple[bool, str]:
+        """Count a message; return whether it is within the rate limit, and the name under which it counts."""
+        who = self._rate_key(message)
         if not who or _is_stop(message) or self.limits.is_rest(account, who, more_follows=message.more_follows):
             return True, ""
         if not self.limits.allow(account, who, seconds_ago=_seconds_ago(message)):
@@ -105,30 +105,33 @@ class Intake:
             self.limits.expect_rest(account, who)
         return True, who
 
-    def _counted_as(self, message: InboundMessage) -> str:
-        """What people say to each other in a group takes nothing from what they may say to us, nor does what they
-        change and mark there: most of that is about something we never took."""
+    def _rate_key(self, message: InboundMessage) -> str:
+        """Return the name under which a message counts; empty when it does not.
+
+        Messages to others in a group do not count, and edits and reactions there count apart: most are about messages
+        that we never took.
+        """
         sender_id = message.sender.id
         if message.kind in _NOTED and not message.addressed:
             return f"{sender_id} in passing"
         return sender_id if self._is_for_us(message) else ""
 
-    def _take(self, tx: Transaction, message: InboundMessage, *, local: bool, in_time: bool) -> bool:
-        """Whether something is to be said at once."""
-        standing = UNKNOWN if local else _standing(tx, message)
+    def _take(self, tx: Transaction, message: InboundMessage, *, local: bool, within_rate: bool) -> bool:
+        """Store one message, or refuse it; return whether there is something to send at once."""
+        standing = UNKNOWN if local else _read_status(tx, message)
         decision = decide(message, self.rules, standing, local=local)
-        # Of an album, and of a text that was cut, only the first piece names us.
+        # Only the first part of an album or of a split text mentions us.
         if not self._is_for_us(message) and not is_rest(tx, message):
             if decision.role is not None:
                 self._overhear(tx, message, standing)
             return False
-        if in_time and decision.role in (None, "guest") and self._came_with_invite(tx, message):
+        if within_rate and decision.role in (None, "guest") and self._redeem_invite(tx, message):
             return True
-        if decision.role is None:  # what strangers say to each other leaves nothing anywhere
-            return in_time and message.addressed and self._turn_away(tx, message, decision)
-        return self._let_in(tx, message, decision.role, in_time=in_time)
+        if decision.role is None:  # nothing is stored of what strangers say to each other
+            return within_rate and message.addressed and self._refuse_stranger(tx, message, decision)
+        return self._admit(tx, message, decision.role, within_rate=within_rate)
 
-    def _turn_away(self, tx: Transaction, message: InboundMessage, decision: Decision) -> bool:
+    def _refuse_stranger(self, tx: Transaction, message: InboundMessage, decision: Decision) -> bool:
         if decision.verdict == "pair" and pairing.ask(tx, message, self.pairing_limits):
             return True
         trail.record_refusal(
@@ -141,24 +144,24 @@ class Intake:
         )
         return False
 
-    def _came_with_invite(self, tx: Transaction, message: InboundMessage) -> bool:
+    def _redeem_invite(self, tx: Transaction, message: InboundMessage) -> bool:
         role = pairing.redeem(tx, message, self.pairing_limits)
         if role is not None:
-            # Without its words, which are a secret: a second copy comes from somebody who may speak.
+            # Stored without its text, which is a secret, so that a second copy is recognised.
             person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
             inbox.insert(tx, replace(message, parts=()), person_id=person_id, role=role, refused="an invite")
         return role is not None
 
-    def _hand_back(self, tx: Transaction, message: InboundMessage, person_id: str, role: Role) -> bool:
+    def _return_invite(self, tx: Transaction, message: InboundMessage, person_id: str, role: Role) -> bool:
         taken = inbox.insert(tx, replace(message, parts=()), person_id=person_id, role=role, refused="an invite")
         if taken is not None:
-            text = "That is an invite, and you are in already. I have not kept it; it is still good for somebody else."
+            text = "That is an invite, but you already have access. I did not store it; somebody else can still use it."
             outbox.add_notice(tx, message.address, text, topic="invite")
         return taken is not None
 
     def _is_for_us(self, message: InboundMessage) -> bool:
         if message.kind in _NOTED:
-            return True  # counts only when it is about something that was
+            return True  # checked later: it only counts when it is about a message that we took
         return message.addressed or bool(message.key.place_names & self.policy.free_response_chats)
 
     def _overhear(self, tx: Transaction, message: InboundMessage, standing: SenderStatus) -> None:
@@ -166,20 +169,20 @@ class Intake:
         if allowed and message.kind == "message" and self.policy.overheard_messages:
             chats.add(tx, message, keep=self.policy.overheard_messages)
 
-    def _let_in(self, tx: Transaction, message: InboundMessage, role: Role, *, in_time: bool) -> bool:
+    def _admit(self, tx: Transaction, message: InboundMessage, role: Role, *, within_rate: bool) -> bool:
         if message.kind in _NOTED:
-            if in_time:
+            if within_rate:
                 self._note(tx, message, role)
             return False
         person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
-        # A guest's was looked at before: it would have let them in.
-        if in_time and role != "guest" and pairing.is_open_invite(tx, message, self.pairing_limits):
-            return self._hand_back(tx, message, person_id, role)
-        heard = decisions.hear(tx, message, role) if in_time and message.kind == "message" else ""
+        # A guest's invite was redeemed before.
+        if within_rate and role != "guest" and pairing.is_open_invite(tx, message, self.pairing_limits):
+            return self._return_invite(tx, message, person_id, role)
+        heard = decisions.hear(tx, message, role) if within_rate and message.kind == "message" else ""
         if heard == "answer":
             inbox.insert(tx, message, person_id=person_id, role=role, refused="a decision")
             return True
-        refused = self._refusal(tx, message, in_time=in_time)
+        refused = self._refusal(tx, message, within_rate=within_rate)
         wait_ms = self.policy.rest_of_message_ms if message.more_follows else 0
         is_secret = message.kind == "command" and holds_code(message.said)
         kept = replace(message, parts=(Text(text=without_code(message.said)),)) if is_secret else message
@@ -188,17 +191,17 @@ class Intake:
         if taken is None:
             return False
         if refused:
-            return self._say_refused(tx, message, refused)
+            return self._explain_refusal(tx, message, refused)
         if busy == "interrupt" and message.kind == "message":
             turns.request_interrupt(tx, taken)
         if is_secret:
             self.handle_unkept(tx, taken, message.said)
         return is_secret or bool(heard)
 
-    def _refusal(self, tx: Transaction, message: InboundMessage, *, in_time: bool) -> str:
-        """Why a message of somebody who may speak is not taken; empty when it is."""
+    def _refusal(self, tx: Transaction, message: InboundMessage, *, within_rate: bool) -> str:
+        """Return why a message of somebody with access is not taken; empty when it is."""
         key, most = str(message.key), self.policy.max_waiting_per_session
-        if not in_time:
+        if not within_rate:
             return inbox.TOO_FAST
         if message.kind == "message":
             return inbox.FULL if inbox.waiting(tx, key) >= most else ""
@@ -209,9 +212,9 @@ class Intake:
         return inbox.FULL if len(ready) >= most else ""
 
     def _note(self, tx: Transaction, message: InboundMessage, role: Role) -> None:
-        """Before the turn an edit replaces the words and a deletion takes them back; later both are noted."""
+        """Apply an edit or a deletion to a message that still waits; note it for the next turn otherwise."""
         if inbox.is_old_news(tx, message) or (message.kind == "edit" and parse(message.said)):
-            return  # a command was carried out when it came; what it says now may be a secret
+            return  # a command has already run; its new text may be a secret
         outcome = ""
         if message.kind == "edit" and inbox.rewrite_waiting(tx, message):
             outcome = "replaced the text"
@@ -224,23 +227,26 @@ class Intake:
         person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
         inbox.insert(tx, message, person_id=person_id, role=role, refused=outcome)
 
-    def _say_refused(self, tx: Transaction, message: InboundMessage, why: str) -> bool:
+    def _explain_refusal(self, tx: Transaction, message: InboundMessage, why: str) -> bool:
         if why == inbox.STOPPING:
-            return False  # the first one is answered
+            return False  # the first /stop gets the answer
         if inbox.was_refused_before(tx, message, why):
             return False
-        text = (
-            f"{self.policy.max_waiting_per_session} messages are waiting already, so this one and any more until then "
-            "are not taken. Please send them again later, or /stop what is running."
-            if why == inbox.FULL
-            else f"That was more than {self.limits.per_minute} messages in a minute, so this one and any more until "
-            "then are not taken. Please wait a little and send them again."
-        )
+        if why == inbox.FULL:
+            text = (
+                f"{self.policy.max_waiting_per_session} messages are already waiting, so I take no more until some are "
+                "answered. Send this one again later, or use /stop to end what is running."
+            )
+        else:
+            text = (
+                f"That was more than {self.limits.per_minute} messages in a minute, so I did not take this one, nor "
+                "any that follow now. Wait a minute and send them again."
+            )
         outbox.add_notice(tx, message.address, text, topic=why)
         return True
 
 
-def _standing(tx: Transaction, message: InboundMessage) -> SenderStatus:
+def _read_status(tx: Transaction, message: InboundMessage) -> SenderStatus:
     key = message.key
     return people.standing(tx, key.account_name, message.sender.id, key.chat, key.within)
 
@@ -250,12 +256,12 @@ def _seconds_ago(message: InboundMessage) -> float:
 
 
 def _is_stop(message: InboundMessage) -> bool:
-    """Whoever has said too much may still say that."""
+    """Return whether a message is /stop, which no rate limit holds back."""
     return message.kind == "command" and bool(_stops(message.said))
 
 
 def _stops(said: str) -> Literal["", "turn", "all"]:
-    """What a stop ends; empty when it is none."""
+    """Return what a /stop ends; empty for any other text."""
     name, arguments = parse(said) or ("", "")
     if name != "stop":
         return ""

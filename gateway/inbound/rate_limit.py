@@ -1,4 +1,4 @@
-"""How much one sender may say in a minute, whoever they are. In memory: a restart forgives."""
+"""Limits how many messages a sender may send in a minute, whoever they are. In memory: a restart forgets."""
 
 import time
 from collections import OrderedDict
@@ -16,16 +16,18 @@ _LATE_SECONDS = 60.0  # what was said before that is counted by when it was said
 class SenderLimits:
     per_minute: int  # 0: any number
     clock: Callable[[], float] = time.monotonic
-    # When a sender's next message would be on time if those so far had been spread evenly.
+    # When the sender's next message would be due if those so far had been spread evenly.
     _due: OrderedDict[tuple[str, str], float] = field(default_factory=OrderedDict)
-    # How much was said in a minute that is over, by its number: what waited comes in any order, chat after chat.
+    # Messages sent in a past minute, by its number: those that waited arrive in any order, chat after chat.
     _late: OrderedDict[tuple[str, str, int], int] = field(default_factory=OrderedDict)
-    # Until when the rest of a message may come, and how much of it.
+    # Until when the rest of a message may arrive, and how many parts of it.
     _rests: OrderedDict[tuple[str, str], tuple[float, int]] = field(default_factory=OrderedDict)
 
     def allow(self, account: str, sender_id: str, *, seconds_ago: float = 0.0) -> bool:
-        """Counts one message of this sender; False when it is one too many. What was said over hours while nobody
-        listened comes all at once, but was not said so."""
+        """Count one message of a sender; False when it is one too many.
+
+        Messages that were sent over hours while we were away arrive all at once, and count by when they were sent.
+        """
         if not self.per_minute:
             return True
         if seconds_ago > _LATE_SECONDS:
@@ -49,14 +51,14 @@ class SenderLimits:
         return int((self.clock() - seconds_ago) // 60)
 
     def expect_rest(self, account: str, sender_id: str) -> None:
-        """The message that was just counted is an album, or a text that was cut: the rest of it is no other."""
+        """Expect the rest of the message that was just counted: an album, or a text that was split."""
         self._rests.pop((account, sender_id), None)
         self._rests[account, sender_id] = self.clock() + _REST_SECONDS, _REST_MESSAGES
         if len(self._rests) > _SENDERS_REMEMBERED:
             self._rests.popitem(last=False)
 
     def is_rest(self, account: str, sender_id: str, *, more_follows: bool) -> bool:
-        """Whether this belongs to a message that was counted, and need not be."""
+        """Return whether a message is the rest of one that was counted, and need not be counted."""
         until, left = self._rests.pop((account, sender_id), (0.0, 0))
         if not left or self.clock() > until:
             return False
@@ -65,7 +67,7 @@ class SenderLimits:
         return True
 
     def give_back(self, account: str, sender_id: str, *, seconds_ago: float = 0.0) -> None:
-        """A message that was counted could not be taken after all: it will come again."""
+        """Uncount a message that could not be stored: the platform offers it again."""
         self._rests.pop((account, sender_id), None)
         minute = account, sender_id, self._minute(seconds_ago)
         if seconds_ago > _LATE_SECONDS:

@@ -1,4 +1,4 @@
-"""Tells an owner in a chat what must not stay unnoticed: a platform that has gone deaf or is back, a damaged store."""
+"""Tells an owner in a chat that a platform is unreachable or back, or that the store was damaged."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,60 +15,60 @@ from gateway.store.db.database import Database
 from gateway.store.outbox import Notice
 from gateway.supervisor import ConnectionStatus
 
-_LOOK_SECONDS = 5.0
+_CHECK_SECONDS = 5.0
 
 
 @dataclass(slots=True)
 class Alarm:
     db: Database
     statuses: Sequence[ConnectionStatus]
-    after_seconds: float  # how long a platform may be away before anybody is told
+    after_seconds: float  # how long a platform may be away before an owner is told
     changes: Changes = field(default_factory=Changes)
-    steady_seconds: float = 60.0  # one that comes and goes is not back
-    _deaf_since_ms: dict[str, int] = field(default_factory=dict)
+    steady_seconds: float = 60.0  # how long it must stay connected to count as back
+    _lost_since_ms: dict[str, int] = field(default_factory=dict)
     _connected_since_ms: dict[str, int] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Watches until cancelled."""
+        """Check every few seconds, until cancelled."""
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            await self.look()
+            await asyncio.sleep(_CHECK_SECONDS)
+            await self.check()
 
-    async def look(self) -> None:
-        for notice in await self._untold_notices():
+    async def check(self) -> None:
+        for notice in await self._read_untold_notices():
             if not await self._tell(notice.text, partial(outbox.mark_told, notice=notice)):
                 break
         for status in self.statuses:
             if status.is_connected:
-                await self._look_at_connected(status)
+                await self._check_connected(status)
                 continue
             self._connected_since_ms.pop(status.account, None)
-            if status.account not in self._told and self._has_waited(status):
-                text = f"{status.account} cannot be heard: {status.problem or 'it does not connect'}."
-                if await self._tell(f"{text} `hermes status` shows how it goes on."):
+            if status.account not in self._told and self._is_overdue(status):
+                text = f"I cannot reach {status.account}: {status.problem or 'it does not connect'}."
+                if await self._tell(f"{text} Run `hermes status` to see its state."):
                     self._told.add(status.account)
 
-    async def _look_at_connected(self, status: ConnectionStatus) -> None:
+    async def _check_connected(self, status: ConnectionStatus) -> None:
         since = self._connected_since_ms.setdefault(status.account, now_ms())
         if now_ms() - since < self.steady_seconds * 1000:
             return
-        self._deaf_since_ms.pop(status.account, None)
-        if status.account in self._told and await self._tell(f"{status.account} can be heard again."):
+        self._lost_since_ms.pop(status.account, None)
+        if status.account in self._told and await self._tell(f"{status.account} is connected again."):
             self._told.discard(status.account)
 
-    def _has_waited(self, status: ConnectionStatus) -> bool:
-        since = self._deaf_since_ms.setdefault(status.account, now_ms())
+    def _is_overdue(self, status: ConnectionStatus) -> bool:
+        since = self._lost_since_ms.setdefault(status.account, now_ms())
         return status.state == "needs operator" or now_ms() - since >= self.after_seconds * 1000
 
-    async def _untold_notices(self) -> list[Notice]:
+    async def _read_untold_notices(self) -> list[Notice]:
         try:
             return await self.db.read(outbox.untold)
         except StoreUnavailable:
             return []
 
     async def _tell(self, text: str, then: Callable[[Transaction], None] = lambda tx: None) -> bool:
-        """Return False when no owner can be reached now: tried again later. `then` is done in the same transaction."""
+        """Send a notice to an owner; False when none can be reached now. `then` runs in the same transaction."""
         reachable = {status.account for status in self.statuses if status.is_connected}
 
         def unit(tx: Transaction) -> bool:

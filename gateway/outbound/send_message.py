@@ -1,7 +1,7 @@
-"""Messages of the agent to other chats: who may send where, and the row that delivery owns from then on.
+"""Sends messages of the agent to other chats: checks who may send where, and adds the outbox row.
 
-Owners may send wherever we have been; members where they may speak themselves and have spoken; guests nowhere. To all
-but owners a place that is not theirs and one that does not exist are the same.
+Owners may send to every chat we know; members to chats where they have access and have written; guests to none. For
+all but owners, a chat they may not reach looks the same as one that does not exist.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,7 +21,7 @@ from tools.base import ToolFailed
 from tools.builtin.messaging import Target
 from tools.content import one_line
 
-TOPIC = "message"  # of the rows: said to another chat than the one that asked for it
+TOPIC = "message"  # of rows for another chat than the one that asked
 MAX_LISTED = 30
 _IN_WORDS = {"dm": "a direct chat", "group": "a group", "channel": "a channel", "thread": "a thread"}
 
@@ -32,8 +32,8 @@ class Sending:
 
     db: Database
     rules: Rules
-    accounts: Collection[str]  # on which something can be said now
-    local_accounts: Collection[str] = ()  # whoever reaches us there is the owner
+    accounts: Collection[str]  # accounts that are switched on
+    local_accounts: Collection[str] = ()  # whoever can reach these is the owner
     age_limit_ms: int = outbox.DEFAULT_AGE_LIMIT_MS
     changes: Changes = field(default_factory=Changes)
 
@@ -43,18 +43,18 @@ class Sending:
     async def send(self, task_id: str, target: Target, text: str) -> None:
         key = new_id()
 
-        # Looked up again in the unit that writes: rights may have been taken back while a human was asked.
+        # Looked up again in the unit that writes: access may have been revoked while a human was asked.
         def unit(tx: Transaction) -> str:
             place, found, turn_id = self._look_up(tx, task_id, target.id)
             if turns.stop_requested(tx, turn_id):
-                raise ToolFailed("This was not sent: the user has stopped what you are doing.")
+                raise ToolFailed("Not sent: the user stopped this turn.")
             if found.is_here:
-                raise ToolFailed("This was not sent: the conversation has moved to that very chat.")
-            if _is_queued(tx, turn_id, key):  # a commit may be reported as failed and have been made
+                raise ToolFailed("Not sent: the conversation has moved to that chat. Answer there directly.")
+            if _is_queued(tx, turn_id, key):  # a commit that was reported as failed may have been made
                 return place.account
-            # Without the turn: what was asked, and where, is no affair of those who read it there.
+            # Without the turn: its readers must not learn what was asked elsewhere.
             row = outbox.add(tx, place.address, [Text(text=text)], topic=TOPIC, age_limit_ms=self.age_limit_ms)
-            # Not where to: only the row says that, and goes with whoever is forgotten.
+            # Without the address: only the row has it, and is erased with its person.
             trail.record(tx, "message_queued", turn_id=turn_id, row=row, key=key)
             return place.account
 
@@ -65,12 +65,12 @@ class Sending:
         return place, target
 
     def _look_up(self, tx: Transaction, task_id: str, to: str) -> tuple[ChatPlace, Target, str]:
-        turn_id, asked = _turn(tx, task_id)
+        turn_id, asked = _read_turn(tx, task_id)
         here = asked[-1].address
         rights = _Rights(tx=tx, sending=self, asked=asked)
-        place = _named(tx, to, self.accounts, here, rights)
+        place = _find_place(tx, to, self.accounts, here, rights)
         if place is None or not rights.reach(place):
-            raise ToolFailed(rights.what_there_is(to))
+            raise ToolFailed(rights.describe_places(to))
         is_here = (place.account, place.chat, place.thread) == (here.account, here.chat, here.thread)
         return place, Target(id=place.id, name=in_words(place), is_here=is_here), turn_id
 
@@ -81,40 +81,42 @@ class Sending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rights:
-    """Of those who ask in one turn, together: what each of them may."""
+    """The rights that everybody who asks in a turn has."""
 
     tx: Transaction
     sending: Sending
     asked: Sequence[Accepted]
 
     @property
-    def are_an_owners(self) -> bool:
+    def are_owners(self) -> bool:
         return all(self._role(message) == "owner" for message in self.asked)
 
     def reach(self, place: ChatPlace) -> bool:
         return all(self._reaches(message, place) for message in self.asked)
 
-    def what_there_is(self, to: str) -> str:
-        """The same words for what is forbidden and for what does not exist."""
+    def describe_places(self, to: str) -> str:
+        """Return an error with the places that can be used; the same text for forbidden and for unknown ones."""
         here = self.asked[-1].address
         listed = [place for place in self._listed() if place.address != replace(here, reply_to="")]
         known = [place for place in listed if self.reach(place)]
         shown = "; ".join(map(in_words, known[:MAX_LISTED]))
         more = f"; and {len(known) - MAX_LISTED} more" if len(known) > MAX_LISTED else ""
-        there = f"There is: {shown}{more}." if known else "There is none yet."
-        hint = " An owner makes a chat the home of its platform with /sethome there." if self.are_an_owners else ""
-        return f"There is no place {one_line(to)!r} to which you could send for whoever asks. {there}{hint}"
+        there = f"Available: {shown}{more}." if known else "None is available yet."
+        hint = (
+            " An owner can make a chat the home of its platform by sending /sethome there." if self.are_owners else ""
+        )
+        return f"There is no place {one_line(to)!r} that this user may send to. {there}{hint}"
 
     def _listed(self) -> list[ChatPlace]:
         tx, accounts = self.tx, self.sending.accounts
-        if not self.are_an_owners:
+        if not self.are_owners:
             own = {(one.key.account_name, one.key.chat) for message in self.asked for one in self._spoken(message)}
             found = [chats.find(tx, account, chat) for account, chat in sorted(own) if account in accounts]
             known = {place.id: place for place in found if place is not None}
         else:
             listed = (*chats.homes(tx, accounts), *chats.recent(tx, accounts, limit=4 * MAX_LISTED))
             known = {place.id: place for place in listed}
-        # Others read along there, and what is said stays in their conversation.
+        # In a shared chat others would read about private ones.
         is_shared = any(message.key.kind not in ("dm", "") for message in self.asked)
         return [place for place in known.values() if not is_shared or place.kind not in ("dm", "") or place.is_home]
 
@@ -136,7 +138,7 @@ class _Rights:
         return chats.spoken_in(self.tx, message.person_id) if message.person_id else []
 
     def _role(self, message: Accepted) -> Role | None:
-        """The lesser of what they were when they spoke and what they are now."""
+        """Return the lesser of the role they had when they wrote and the one they have now."""
         now = self.sending.role_now(self.tx, message.key, message.sender_id)
         return lesser(now, cast(Role, message.role)) if now is not None else None
 
@@ -150,14 +152,14 @@ def in_words(place: ChatPlace) -> str:
     return f"{what} on {place.account.partition('@')[0].capitalize()}{home} ({place.id})"
 
 
-def _turn(tx: Transaction, session_id: str) -> tuple[str, list[Accepted]]:
-    """The turn that runs in a session, and what is asked in it."""
+def _read_turn(tx: Transaction, session_id: str) -> tuple[str, list[Accepted]]:
+    """Return the running turn of a session and the messages it answers."""
     # Named: the index by session holds all turns that it ever had.
     running = "SELECT id FROM turns INDEXED BY turns_one_per_session WHERE session_id = ? AND state <> 'done'"
     row = tx.one(running, session_id)
     asked = [message for message in inbox.of_turn(tx, row["id"]) if message.asks] if row is not None else []
     if row is None or not asked:
-        raise ToolFailed("This was not sent: nobody asks for it any more.")
+        raise ToolFailed("Not sent: the turn that asked for it is over.")
     return row["id"], asked
 
 
@@ -166,17 +168,21 @@ def _is_queued(tx: Transaction, turn_id: str, key: str) -> bool:
     return tx.one(query, turn_id, key) is not None
 
 
-def _named(tx: Transaction, to: str, accounts: Collection[str], here: Address, rights: _Rights) -> ChatPlace | None:
+def _find_place(
+    tx: Transaction, to: str, accounts: Collection[str], here: Address, rights: _Rights
+) -> ChatPlace | None:
     name, _, rest = to.strip().partition(":")
     name = name.strip().lower()
     if not rest:
-        return _home(tx, name, accounts, here, rights)
+        return _find_home(tx, name, accounts, here, rights)
     chat, _, thread = rest.partition(":")
     return chats.find(tx, name, chat.strip(), thread.strip()) if name in accounts and chat.strip() else None
 
 
-def _home(tx: Transaction, name: str, accounts: Collection[str], here: Address, rights: _Rights) -> ChatPlace | None:
-    """Of the bot or the platform that is named; else of the bot that is spoken to, or the only one there is."""
+def _find_home(
+    tx: Transaction, name: str, accounts: Collection[str], here: Address, rights: _Rights
+) -> ChatPlace | None:
+    """Return the home of the bot or platform that is named; else of the bot we talk through, or the only one."""
     found = [place for place in chats.homes(tx, accounts) if rights.reach(place)]
     if name != "home":
         exact = [place for place in found if place.account == name]

@@ -1,4 +1,4 @@
-"""What somebody says while a turn of theirs runs, added to it between its tools and the model's next word."""
+"""Adds messages that arrive while a turn runs to it, between its tools and the next model call."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,13 +15,15 @@ from gateway.turns.transcript_text import render_joining
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
+    """Implements the `joining` argument of `agent_core.turn.run_turn` over the store."""
+
     db: Database
     turn: Turn
     user_wrote: asyncio.Event
 
     async def __call__(self) -> list[Message]:
-        """Rows and transcript are one commit: from then on a crash finds them in the turn."""
-        self.user_wrote.clear()  # before the look: whoever writes during it sets it again
+        """Return the messages that join now. Rows and transcript are one commit: a crash finds both in the turn."""
+        self.user_wrote.clear()  # before the read: a message that arrives meanwhile sets it again
         said, some_wait = await self.db.write_when_possible(self._join)
         if some_wait:
             self.user_wrote.set()
@@ -36,5 +38,5 @@ class Joining:
 
 
 def _is_ready(message: Accepted) -> bool:
-    """Fetching files takes its time, and telling what could not be had: that is for the beginning of a turn."""
+    """Return whether a message can join at once. Files are only fetched at the beginning of a turn."""
     return not has_outside_files([message])

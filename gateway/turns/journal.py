@@ -1,4 +1,4 @@
-"""A turn in the store: its transcript, its trail and what it has used, written down as it happens."""
+"""Stores a turn while it happens: its transcript, its trail and what it used."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class StoreJournal:
     db: Database
     turn: Turn
     stopwatch: Stopwatch
-    settle: Callable[[Transaction], None]  # writes down what the model calls have used
+    settle: Callable[[Transaction], None]  # records what the model calls used
 
     async def append(self, message: Message) -> None:
         record = self._tool_finished(message) if message.role == "tool" else self._model_replied(message)
@@ -39,7 +39,7 @@ class StoreJournal:
 
         await self.db.write_when_possible(unit)
 
-    # The watch is read once, outside of the unit: that may be run again.
+    # The stopwatch is read once, outside the unit, which may run again.
 
     def _model_replied(self, message: Message) -> Callable[[Transaction], None]:
         call, tools = self.stopwatch.model_replied(), ", ".join(call.name for call in message.tool_calls)

@@ -1,4 +1,4 @@
-"""The system prompt of a session: built when it begins, kept with it, the same to the byte from then on."""
+"""Builds the system prompt of a session when it begins and stores it, so that it never changes by a byte."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class Prompts:
     db: Database
     soul: Path  # SOUL.md in the home: how the agent should be
     project: Path  # the folder whose AGENTS.md is read
-    hints: Mapping[str, str]  # by account: what the agent should know about where it speaks
+    hints: Mapping[str, str]  # by account: describes the platform to the agent
     user_name: str = ""
     user_timezone: str = ""
 
@@ -35,17 +35,17 @@ class Prompts:
     def _build(self, account: str, tools: Sequence[Tool], with_owner: bool) -> tuple[Part, ...]:
         return build_prompt(
             Layers(
-                personality=_text(self.soul),
+                personality=_read_text(self.soul),
                 tools=tuple(tool.name for tool in tools),
                 user_name=self.user_name if with_owner else "",
                 user_timezone=self.user_timezone if with_owner else "",
                 platform_hint=self.hints.get(account, ""),
-                project=_text(self.project / "AGENTS.md"),
+                project=_read_text(self.project / "AGENTS.md"),
             )
         )
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         with file.open(encoding="utf-8", errors="replace") as opened:
             return opened.read(MAX_LAYER_CHARS + 1)

@@ -1,4 +1,4 @@
-"""What a conversation's shell was left with, kept beside its outputs: a restart begins nothing anew."""
+"""Stores the state of a conversation's shell (folder, variables) in a file, so that it survives a restart."""
 
 import json
 import os
@@ -12,11 +12,11 @@ from tools.backends.base import Workplace
 
 log = structlog.get_logger()
 
-_MAX_KEPT = 200  # for each person: one of a conversation that old begins anew
+_MAX_FILES = 200  # for each person; older conversations start with a fresh shell
 
 
-def restored(place: Workplace, file: Path) -> Workplace:
-    """As it was left; unchanged when nothing is known of it. Blocks."""
+def restore(place: Workplace, file: Path) -> Workplace:
+    """Return the workplace as the last command left it; unchanged when nothing is stored. Blocks."""
     try:
         left = json.loads(file.read_text(encoding="utf-8"))
         folder, exported = left["folder"], left["exported"]
@@ -28,8 +28,8 @@ def restored(place: Workplace, file: Path) -> Workplace:
     return replace(place, current_folder=str(folder), environment=dict(exported))
 
 
-def keep(place: Workplace, file: Path) -> None:
-    """Blocks. A disk that takes nothing loses this, and no more."""
+def save(place: Workplace, file: Path) -> None:
+    """Store the state of the shell. Blocks. A full disk loses it and nothing else."""
     left = {"folder": place.current_folder, "exported": place.environment}
     try:
         make_private(file.parent)
@@ -38,7 +38,7 @@ def keep(place: Workplace, file: Path) -> None:
             json.dump(left, opened)
         new.replace(file)
         oldest_first = sorted(file.parent.glob("*.json"), key=lambda one: one.stat().st_mtime_ns)
-        for old in oldest_first[:-_MAX_KEPT]:
+        for old in oldest_first[:-_MAX_FILES]:
             old.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:  # no text can hold half a character
+    except (OSError, ValueError) as error:  # ValueError: half a surrogate pair cannot be encoded
         log.warning("shell not kept", problem=type(error).__name__)

@@ -16,7 +16,7 @@ _INTERRUPTED = "interrupted by a restart"
 _GAVE_UP = "so I gave up"
 _BROKEN = "went wrong inside Hermes"
 _STOPPED = ("Stopped.", "Stopped what I was doing.")
-_FULL = "messages are waiting already"
+_FULL = "messages are already waiting"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -126,7 +126,7 @@ async def test_too_many_waiting_get_one_polite_notice_also_through_a_crash(tmp_p
         verdict = await stage.finish()
         assert not verdict.offences, verdict
         assert (verdict.answered, verdict.explained) == (20, 4)  # the interrupted call, and three that found no room
-        assert len(stage.ledger.notices("a", "messages are waiting already")) == 1
+        assert len(stage.ledger.notices("a", "messages are already waiting")) == 1
 
 
 async def test_of_two_calls_in_one_turn_a_crash_repeats_neither(tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ async def test_while_it_is_silent_the_operator_can_read_why(monkeypatch: pytest.
     async with kept(platform, status):
         await soon(waiting.wait())
         assert status.state == "waiting"
-        assert status.problem.startswith("nothing was heard for")
+        assert status.problem.startswith("it was silent for")
         assert platform.log == ["begun", "ended"]
 
 

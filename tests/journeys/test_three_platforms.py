@@ -83,8 +83,8 @@ async def test_wrong_tokens_of_two_leave_the_third_alone_and_the_owner_is_told_t
         await home.until_platform("connected", account="telegram", seconds=SECONDS)
         owner = all_three.first.person("Olga", id=100)
         await all_three.first.ask(owner, "what is 6 * 7?", "6 * 7 = 42")
-        await all_three.first.hear(owner, "discord cannot be heard")
-        told = (await all_three.first.hear(owner, "slack cannot be heard"))["text"]
+        await all_three.first.hear(owner, "I cannot reach discord")
+        told = (await all_three.first.hear(owner, "I cannot reach slack"))["text"]
         assert "SLACK_BOT_TOKEN" in told
         assert "hermes status" in told
 

@@ -53,11 +53,11 @@ async def test_nobody_is_told_of_a_short_absence(db: Database, clock: Clock) -> 
     await owner_spoke(db, "discord")
     for _ in range(3):
         watch.lose(watch.telegram)
-        await watch.alarm.look()
+        await watch.alarm.check()
         clock.forward(seconds=299)
-        await watch.alarm.look()
+        await watch.alarm.check()
         watch.telegram.report_alive()
-        await watch.alarm.look()
+        await watch.alarm.check()
     assert await rows(db, TOLD) == []
     assert watch.wakes == 0
 
@@ -66,21 +66,21 @@ async def test_a_long_one_is_told_once_and_so_is_its_end(db: Database, clock: Cl
     watch = Watch(db)
     await owner_spoke(db, "discord")
     watch.lose(watch.telegram)
-    await watch.alarm.look()
+    await watch.alarm.check()
     for _ in range(5):
         clock.forward(seconds=300)
-        await watch.alarm.look()
-    lost = "telegram cannot be heard: no network. `hermes status` shows how it goes on."
+        await watch.alarm.check()
+    lost = "I cannot reach telegram: no network. Run `hermes status` to see its state."
     assert await rows(db, TOLD) == [("discord", lost, 1)]
     assert watch.wakes == 1
     watch.telegram.report_alive()
     for _ in range(3):
-        await watch.alarm.look()
-    assert (await rows(db, TOLD))[1:] == [("discord", "telegram can be heard again.", 1)]
+        await watch.alarm.check()
+    assert (await rows(db, TOLD))[1:] == [("discord", "telegram is connected again.", 1)]
     watch.lose(watch.telegram)
-    await watch.alarm.look()
+    await watch.alarm.check()
     clock.forward(seconds=300)
-    await watch.alarm.look()
+    await watch.alarm.check()
     assert len(await rows(db, TOLD)) == 3  # another absence is told anew
 
 
@@ -89,9 +89,9 @@ async def test_it_is_never_told_through_the_platform_that_is_away(db: Database, 
     await owner_spoke(db, "discord")
     await owner_spoke(db, "telegram")  # the last time
     watch.lose(watch.telegram)
-    await watch.alarm.look()
+    await watch.alarm.check()
     clock.forward(seconds=300)
-    await watch.alarm.look()
+    await watch.alarm.check()
     assert [account for account, *_ in await rows(db, TOLD)] == ["discord"]
 
 
@@ -100,12 +100,12 @@ async def test_when_no_owner_can_be_reached_it_is_told_later(db: Database, clock
     await owner_spoke(db, "discord")
     watch.lose(watch.telegram)
     watch.lose(watch.discord)
-    await watch.alarm.look()
+    await watch.alarm.check()
     clock.forward(seconds=300)
-    await watch.alarm.look()
+    await watch.alarm.check()
     assert await rows(db, TOLD) == []
     watch.discord.report_alive()
-    await watch.alarm.look()
+    await watch.alarm.check()
     assert [account for account, *_ in await rows(db, TOLD)] == ["discord"]
 
 
@@ -114,12 +114,12 @@ async def test_a_platform_that_is_back_before_anybody_could_be_told_is_not_worth
 ) -> None:
     watch = Watch(db)
     watch.lose(watch.telegram)
-    await watch.alarm.look()
+    await watch.alarm.check()
     clock.forward(seconds=300)
-    await watch.alarm.look()
+    await watch.alarm.check()
     watch.telegram.report_alive()
     await owner_spoke(db, "discord")
-    await watch.alarm.look()
+    await watch.alarm.check()
     assert await rows(db, TOLD) == []
 
 
@@ -127,7 +127,7 @@ async def test_a_wrong_key_is_told_at_once(db: Database, clock: Clock) -> None:
     watch = Watch(db)
     await owner_spoke(db, "discord")
     watch.telegram.state, watch.telegram.problem = "needs operator", "the token was refused"
-    await watch.alarm.look()
+    await watch.alarm.check()
     [(_, text, _)] = await rows(db, TOLD)
     assert "the token was refused" in text
 
@@ -136,11 +136,11 @@ async def test_one_that_never_connected_is_told_too(db: Database, clock: Clock) 
     watch = Watch(db)
     await owner_spoke(db, "discord")
     watch.telegram.state = "connecting"
-    await watch.alarm.look()
+    await watch.alarm.check()
     clock.forward(seconds=300)
-    await watch.alarm.look()
+    await watch.alarm.check()
     [(_, text, _)] = await rows(db, TOLD)
-    assert text.startswith("telegram cannot be heard: it does not connect.")
+    assert text.startswith("I cannot reach telegram: it does not connect.")
 
 
 async def test_a_platform_that_comes_and_goes_is_told_of(db: Database, clock: Clock) -> None:
@@ -150,10 +150,10 @@ async def test_a_platform_that_comes_and_goes_is_told_of(db: Database, clock: Cl
     await owner_spoke(db, "discord")
     for _ in range(7):
         watch.lose(watch.telegram, "another program polls with this token")
-        await watch.alarm.look()
+        await watch.alarm.check()
         clock.forward(seconds=30)
         watch.telegram.report_alive()
-        await watch.alarm.look()
+        await watch.alarm.check()
         clock.forward(seconds=30)
     assert len(await rows(db, TOLD)) == 1
 
@@ -165,16 +165,16 @@ async def notice_damage(db: Database, at_ms: int, text: str = "state.db was dama
 async def test_damage_to_the_store_is_told_once_as_soon_as_an_owner_can_be_reached(db: Database, clock: Clock) -> None:
     watch = Watch(db)
     await notice_damage(db, clock.ms)
-    await watch.alarm.look()
+    await watch.alarm.check()
     assert await rows(db, TOLD) == []
     await owner_spoke(db, "discord")
     for _ in range(2):
-        await watch.alarm.look()
-    await Watch(db).alarm.look()  # after a restart
+        await watch.alarm.check()
+    await Watch(db).alarm.check()  # after a restart
     assert await rows(db, TOLD) == [("discord", "state.db was damaged.", 1)]
     assert watch.wakes == 1
     await notice_damage(db, clock.ms, "The search index was damaged.")
-    await watch.alarm.look()
+    await watch.alarm.check()
     assert [text for _, text, _ in await rows(db, TOLD)] == ["state.db was damaged.", "The search index was damaged."]
 
 
@@ -183,5 +183,5 @@ async def test_damage_of_long_ago_is_no_news(db: Database, clock: Clock) -> None
     await owner_spoke(db, "discord")
     await notice_damage(db, clock.ms)
     clock.forward(hours=25)
-    await watch.alarm.look()
+    await watch.alarm.check()
     assert await rows(db, TOLD) == []

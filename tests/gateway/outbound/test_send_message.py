@@ -272,7 +272,7 @@ async def test_the_chat_that_asks_is_known_as_such_and_another_thread_of_it_is_n
         to: (await scene.sending.find(turn.session_id, f"telegram:-1001{to}")).is_here for to in (":78", ":77", "")
     }
     assert is_here == {":78": True, ":77": False, "": False}
-    with pytest.raises(ToolFailed, match="that very chat"):
+    with pytest.raises(ToolFailed, match="moved to that chat"):
         await scene.sending.send(turn.session_id, Target(id="telegram:-1001:78", name=""), "Hi")
     assert await scene.queued() == []
 
@@ -282,7 +282,7 @@ async def test_an_owner_is_told_what_there_is_by_name_and_bounded(scene: Scene) 
     await scene.hear(MEMBER, MEMBER, name="Bea [x]\nCarl")
     turn = await scene.turn(OWNER, OWNER, role="owner")
     refused = await scene.refusal(turn, "mars]\n[system")
-    assert refused.startswith("There is no place 'mars) (system' to which")
+    assert refused.startswith("There is no place 'mars) (system' that")
     assert "a chat on Discord, the home there (discord:55); " in refused
     assert "a direct chat with Bea (x) Carl on Telegram (telegram:200)" in refused
     assert "/sethome" in refused
@@ -369,7 +369,7 @@ async def test_a_member_is_not_told_of_places_on_what_is_not_connected(scene: Sc
     turn = await scene.turn(MEMBER, MEMBER)
     assert "telegram:-1001" in await scene.refusal(turn, "mars")
     away = replace(scene.sending, accounts=("discord",))
-    with pytest.raises(ToolFailed, match="There is none yet"):
+    with pytest.raises(ToolFailed, match="None is available yet"):
         await away.find(turn.session_id, "telegram:-1001")
 
 
@@ -388,7 +388,7 @@ async def test_a_guest_reaches_nothing(scene: Scene) -> None:
     await scene.db.write(lambda tx: chats.allow(tx, "telegram", "-1002", by="x"))
     await scene.hear(GUEST, "-1002", kind="group", role="guest")
     turn = await scene.turn(GUEST, "-1001", kind="group", role="guest")
-    assert "There is none yet." in await scene.refusal(turn, "telegram:-1002")
+    assert "None is available yet." in await scene.refusal(turn, "telegram:-1002")
 
 
 async def test_in_a_guests_turn_it_is_not_offered(scene: Scene) -> None:
@@ -467,7 +467,7 @@ async def test_a_turn_that_was_stopped_sends_nothing(scene: Scene) -> None:
 
 
 async def test_without_a_turn_nobody_asks(scene: Scene) -> None:
-    with pytest.raises(ToolFailed, match="nobody asks"):
+    with pytest.raises(ToolFailed, match="is over"):
         await scene.sending.find("no such session", "home")
 
 

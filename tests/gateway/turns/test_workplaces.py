@@ -168,7 +168,7 @@ async def test_where_there_can_be_no_sandbox_only_the_owner_has_a_workplace(
 
 
 async def test_only_so_many_are_remembered(places: Workplaces, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_KEPT", 2)
+    monkeypatch.setattr(module, "_MAX_REMEMBERED", 2)
     first = await of(places, OWNER)
     for key in ("a", "b"):
         await of(places, replace(OWNER, session_key=key))
