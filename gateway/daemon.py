@@ -1,4 +1,4 @@
-"""The gateway's life: start order, signals, stop order, one TaskGroup. Starting up is recovering."""
+"""Runs the gateway: start order, signals, stop order, one TaskGroup. Starting up is recovering."""
 
 import asyncio
 import signal
@@ -20,15 +20,15 @@ from gateway.store.db.database import Database, open_database
 from gateway.store.db.prepare import prepare
 from gateway.supervisor import keep_connected
 from gateway.wiring.app import Gateway, build_gateway
-from gateway.wiring.basics import care_for
+from gateway.wiring.basics import build_backup_policy
 from gateway.wiring.policies import unpriced_models
 from hermes_config.places import Home
 from hermes_config.settings import Settings
 
 log = structlog.get_logger()
 
-_NOTICE_OTHERS_SECONDS = 0.2
-_TELL_SECONDS = 1.0
+_POLL_STORE_SECONDS = 0.2
+_PUBLISH_SECONDS = 1.0
 _FLUSH_SECONDS = 5.0
 _BACKUP_CHECK_SECONDS = 600.0
 
@@ -58,14 +58,14 @@ async def run_gateway(settings: Settings, home: Home, *, on_ready: Callable[[Gat
 
 
 def _listen_for_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
-    def asked() -> None:
+    def request_stop() -> None:
         if stop.is_set():
-            hurry.set()  # asked a second time: do not wait for running turns
+            hurry.set()  # a second signal: do not wait for running turns
         stop.set()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked)
+        loop.add_signal_handler(number, request_stop)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` leaves it
         # Never in a hurry: a terminal that closes may send it twice, from its shell and from the kernel.
         loop.add_signal_handler(signal.SIGHUP, stop.set)
@@ -74,13 +74,13 @@ def _listen_for_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
 def _seal(database: Path) -> None:
     try:
         seal(database)
-    except OSError as error:  # the next start takes longer, no more
+    except OSError as error:  # only makes the next start slower
         log.warning("store not sealed", problem=error.strerror)
 
 
 async def _open_store(settings: Settings, home: Home, lock: HomeLock, stop: asyncio.Event) -> Database | None:
-    """Waits as long as the file cannot be used; None when asked to stop meanwhile."""
-    care = care_for(settings, home.backups)
+    """Open the store, and wait while it cannot be used; None when asked to stop meanwhile."""
+    care = build_backup_policy(settings, home.backups)
     failures = 0
     while not stop.is_set():
         try:
@@ -102,7 +102,7 @@ async def _take_over(path: Path, busy_timeout_seconds: float) -> Database:
         await db.write(outbox.after_crash)
         await db.write(spending.after_crash)
     except BaseException:
-        await db.close()  # its threads would outlive us
+        await db.close()  # its threads would keep the process alive
         raise
     return db
 
@@ -121,15 +121,15 @@ async def _serve(
             group.create_task(gateway.lanes.run(), name="lanes"),
             group.create_task(gateway.live.run(), name="typing"),
             group.create_task(gateway.alarm.run(), name="alarm"),
-            group.create_task(_tell(gateway, lock), name="tell"),
-            group.create_task(_notice_others(gateway), name="notice others"),
+            group.create_task(_publish_state(gateway, lock), name="publish state"),
+            group.create_task(_watch_store(gateway), name="watch store"),
             group.create_task(_keep_backups(settings, home), name="backups"),
             group.create_task(gateway.housekeeping.run(), name="housekeeping"),
             group.create_task(gateway.watchers.run(), name="watchers"),
             group.create_task(gateway.approvals.run(), name="approvals"),
             group.create_task(systemd.feed_watchdog(), name="watchdog"),
         ]
-        await _either(gateway.lanes.recovered, stop)
+        await _wait_for_any(gateway.lanes.recovered, stop)
         for one in gateway.connected:
             tasks.append(group.create_task(one.delivery.run(), name=f"delivery {one.platform.account}"))
             connection = keep_connected(one.platform, one.inlet, one.status)
@@ -150,12 +150,12 @@ async def _serve(
 async def _announce(on_ready: Callable[[Gateway], Awaitable[None]], gateway: Gateway) -> None:
     try:
         await on_ready(gateway)
-    except (GatewayError, OSError) as error:  # contained: telling people is not worth the service
+    except (GatewayError, OSError) as error:  # contained: a failed announcement must not end the gateway
         log.warning("could not announce", problem=str(error))
 
 
 async def _wind_down(gateway: Gateway, settings: Settings, hurry: asyncio.Event) -> None:
-    """Takes nothing more, lets running turns finish, pauses the rest, and sends what is ready to be sent."""
+    """Accept nothing more, let running turns finish, pause the rest, and send what is ready."""
     log.info("stopping", running_turns=gateway.lanes.running)
     systemd.notify("STOPPING=1", f"STATUS=Finishing {gateway.lanes.running} turns")
     gateway.intake.closed = True
@@ -173,8 +173,8 @@ async def _wind_down(gateway: Gateway, settings: Settings, hurry: asyncio.Event)
         log.warning("stopping with replies still to send; they go out after the next start")
 
 
-async def _tell(gateway: Gateway, lock: HomeLock) -> None:
-    """Keeps the state that `hermes status` reads fresh, and tries a store that failed."""
+async def _publish_state(gateway: Gateway, lock: HomeLock) -> None:
+    """Publish the state for `hermes status` every second, and retry a store that failed."""
     connected = asyncio.Event()
     gateway.changes.subscribe("platform", connected.set)
     while True:
@@ -185,14 +185,14 @@ async def _tell(gateway: Gateway, lock: HomeLock) -> None:
                 systemd.notify(f"STATUS={error}")
         connected.clear()
         lock.tell(gateway.state())
-        await _wait_for(connected, _TELL_SECONDS)
+        await _wait_for(connected, _PUBLISH_SECONDS)
 
 
-async def _notice_others(gateway: Gateway) -> None:
-    """Another process, such as a command beside us, may write to the same database."""
+async def _watch_store(gateway: Gateway) -> None:
+    """Notify everybody when another process, such as a command, has written to the database."""
     seen = await gateway.db.version()
     while True:
-        await asyncio.sleep(_NOTICE_OTHERS_SECONDS)
+        await asyncio.sleep(_POLL_STORE_SECONDS)
         version = await gateway.db.version()
         if version != seen:
             seen = version
@@ -210,7 +210,7 @@ async def _keep_backups(settings: Settings, home: Home) -> None:
 
 
 async def _wait_for(event: asyncio.Event, seconds: float) -> None:
-    """Until the event, but no longer than that."""
+    """Wait until the event, but no longer than so many seconds."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -218,7 +218,7 @@ async def _wait_for(event: asyncio.Event, seconds: float) -> None:
         return
 
 
-async def _either(*events: asyncio.Event) -> None:
+async def _wait_for_any(*events: asyncio.Event) -> None:
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,6 @@
-"""A conversation in this process, for the terminal: same store, same loop, but nobody to deliver to.
+"""A conversation at the terminal, in this process: same store and loop, but no delivery.
 
-It has a session of its own. Its messages have rows in the inbox for the trail alone: no gateway takes them up, and
-whoever sits at the terminal sees for themselves how a turn ends.
+It has a session of its own. Its messages have inbox rows only for the trail: no gateway picks them up.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from gateway.store.processes import AT_TERMINAL
 from gateway.store.sessions import title_of
 from gateway.store.turns import Outcome, Turn
 from gateway.turns.journal import StoreJournal, record_model_reply
-from gateway.turns.metering import at_the_terminal
+from gateway.turns.metering import meter_terminal
 from gateway.turns.prompts import Prompts
 from tools.approval.gate import Gate, NobodyToAsk
 from tools.backends.base import Workplace
@@ -51,22 +50,24 @@ class LocalChat:
     timezone: str = ""
     budgets: Budgets = field(default_factory=Budgets)
     max_tool_result_chars: int = 100_000
-    _news: list[Text] = field(default_factory=list, init=False)  # for the agent, with the next message
+    _process_reports: list[Text] = field(default_factory=list, init=False)  # for the agent, with its next message
 
     async def say(self, text: str, emit: Emit = ignore, *, piped: str = "") -> str:
         """Return the answer to a message or a command; raises ModelError and CommandRefused.
 
         `piped` comes along with a message: text to be read, which is not the user's own words.
         """
-        self._news.extend(await LocalProcesses(self.db).ends())
+        self._process_reports.extend(await LocalProcesses(self.db).ends())
         if command := parse(text):
-            return await self._obey(*command)
-        news = tuple(self._news)
-        self._news.clear()
+            return await self._run_command(*command)
+        reports = tuple(self._process_reports)
+        self._process_reports.clear()
         attached = (Text(text=f"Standard input:\n{piped}", origin=STDIN),) if piped else ()
-        return await self._answer(Message(role="user", parts=(*news, Text(text=text), *attached)), title_of(text), emit)
+        return await self._answer(
+            Message(role="user", parts=(*reports, Text(text=text), *attached)), title_of(text), emit
+        )
 
-    async def _obey(self, name: str, arguments: str) -> str:
+    async def _run_command(self, name: str, arguments: str) -> str:
         call = CommandCall(
             key=self.key,
             name=name,
@@ -91,11 +92,11 @@ class LocalChat:
         turn, history = await self.db.write(begin)
         session_id = turn.session_id
         warnings: list[str] = []
-        model = at_the_terminal(self.model, self.db, self.budgets, session_id, warnings.append)
+        model = meter_terminal(self.model, self.db, self.budgets, session_id, warnings.append)
         stopwatch = Stopwatch(emit)
 
         def end(tx: Transaction, outcome: Outcome, problem: str | None = None) -> None:
-            model.settle(tx)  # one that failed or was stopped is paid for, too
+            model.settle(tx)  # a failed or stopped turn costs, too
             turns.finish(tx, turn.id, turn.messages, outcome, problem=problem)
 
         try:
@@ -140,7 +141,7 @@ class LocalChat:
         return "\n\n".join([outcome.final.text, *(f"({warning})" for warning in warnings)])
 
     def _settle_calls(self, tx: Transaction, session_id: str) -> None:
-        """The model is told that they were stopped on purpose: else it would only know that they were cut short."""
+        """Tell the model that open calls were stopped on purpose, not cut off."""
         entries = transcripts.entries(tx, session_id, limit=self.history_messages)
         for call in open_calls([entry.message for entry in entries]):
             transcripts.append(tx, session_id, stopped_by_user(call))

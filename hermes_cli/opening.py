@@ -13,7 +13,7 @@ from gateway.store.db.commit_counter import check_not_lost
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database, open_database
 from gateway.store.db.prepare import prepare
-from gateway.wiring.basics import care_for, secret_values
+from gateway.wiring.basics import build_backup_policy, secret_values
 from hermes_config.load import load
 from hermes_config.places import Home
 from hermes_config.settings import Settings
@@ -50,7 +50,7 @@ def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> O
 
 @asynccontextmanager
 async def open_store(opened: OpenedStore) -> AsyncIterator[Database]:
-    care = care_for(opened.settings, opened.home.backups)
+    care = build_backup_policy(opened.settings, opened.home.backups)
     await asyncio.to_thread(prepare, opened.home.database, care, repair=False)
     db = await open_database(opened.home.database, busy_timeout_seconds=care.busy_timeout_seconds)
     try:

@@ -116,7 +116,7 @@ def restore(backup: str, yes: bool) -> None:
 
 def _open(*, needs_database: bool = True) -> "tuple[Home, BackupPolicy]":
     from gateway.store.db.commit_counter import check_not_lost
-    from gateway.wiring.basics import care_for
+    from gateway.wiring.basics import build_backup_policy
     from hermes_cli.opening import open_home
 
     opened = open_home(make=False)  # nothing here makes a home
@@ -124,7 +124,7 @@ def _open(*, needs_database: bool = True) -> "tuple[Home, BackupPolicy]":
         check_not_lost(opened.home.database)
     if needs_database and not opened.home.database.exists():
         raise click.ClickException(f"There is no database in {opened.home.root} yet. Start with: hermes gateway run")
-    return opened.home, care_for(opened.settings, opened.home.backups)
+    return opened.home, build_backup_policy(opened.settings, opened.home.backups)
 
 
 def _ask(yes: bool, question: str, command: str) -> None:

@@ -1,4 +1,4 @@
-"""What a running turn looks like to whoever waits for it: a line about what it does, and its answer so far. Pure."""
+"""Renders the draft of a running turn: a line about what it is doing, and the answer so far. Pure."""
 
 import json
 from collections import deque
@@ -32,20 +32,20 @@ _THINKING, _WRITING = "💭 Thinking…", "✍️ Writing…"
 
 
 def draft_markdown(head: str, text: str, max_units: int) -> str:
-    """As it is shown: what is being done, then the end of the answer so far."""
+    """Return the Markdown of a draft: what the turn is doing, then the end of the answer so far."""
     room = max_units - _units(head) - _MARKS_UNITS
     if _units(text) <= room:
         return f"{head}\n\n{text}".strip()
-    start = _start_of_last(text, room)
+    start = _find_tail_start(text, room)
     line_end = text.find("\n", start)
     start = line_end + 1 if 0 <= line_end < start + (len(text) - start) // 2 else start
-    # Cut inside of a code block, the rest would be read as prose and prose as code.
+    # Cut inside a code block, the rest would render as prose and the prose after it as code.
     fence = "```\n" if text.count("```", 0, start) % 2 else ""
     return f"{head}\n\n{_CUT}\n{fence}{text[start:]}"
 
 
-def _start_of_last(text: str, max_units: int) -> int:
-    """Where the last so many units of a text begin."""
+def _find_tail_start(text: str, max_units: int) -> int:
+    """Return where the last `max_units` units of a text begin."""
     start = max(len(text) - max_units, 0)
     while _units(text[start:]) > max_units:
         start += max((_units(text[start:]) - max_units) // 2, 1)
@@ -57,11 +57,13 @@ def _units(text: str) -> int:
 
 
 class DraftContent:
+    """The content of one draft, built up from the events of its turn."""
+
     def __init__(self, mode: ToolProgressMode) -> None:
         self._mode = mode
         self._text: list[str] = []
         self._lines: deque[str] = deque(maxlen=_VERBOSE_LINES)
-        self._tool = ""  # the one that was told last
+        self._tool = ""  # the last one shown
         self._is_writing = False
         self.is_waiting = False  # for a person
         self.version = 0  # grows with every change
@@ -75,12 +77,12 @@ class DraftContent:
                 self._text.clear()
                 self._is_writing = False
             case ToolStarted(call=call):
-                # What was said before a tool is no part of the answer that follows it.
+                # Text before a tool call is not part of the answer that follows it.
                 self._text.clear()
                 self._is_writing = False
-                self._tell(call)
+                self._add_line(call)
             case ToolFinished() if self._mode == "verbose":
-                self._lines.append(f"↳ {_outcome(event)}")
+                self._lines.append(f"↳ {_describe_result(event)}")
             case ToolWaiting():
                 self.is_waiting = event.waits
                 return
@@ -90,7 +92,7 @@ class DraftContent:
 
     @property
     def head(self) -> str:
-        """One line; the last few in verbose mode."""
+        """Return the status line; in verbose mode the last few."""
         if self._mode == "verbose" and self._lines:
             return "\n".join(self._lines)
         if self._is_writing:
@@ -103,23 +105,23 @@ class DraftContent:
             self._text = ["".join(self._text)]
         return self._text[0] if self._text else ""
 
-    def _tell(self, call: ToolCall) -> None:
+    def _add_line(self, call: ToolCall) -> None:
         if self._mode == "off" or (self._mode == "new" and call.name == self._tool):
             return
         self._tool = call.name
-        self._lines.append(line_about(call))
+        self._lines.append(describe_call(call))
 
 
-def line_about(call: ToolCall) -> str:
-    """As `💻 ls -la` or `🔍 web_search: cheap flights`."""
-    sign, name, detail = _SIGNS.get(call.name, "🔧"), _plain(call.name), _plain(_detail(call.arguments))
+def describe_call(call: ToolCall) -> str:
+    """Return a line such as `💻 ls -la` or `🔍 web_search: cheap flights`."""
+    sign, name, detail = _SIGNS.get(call.name, "🔧"), _plain(call.name), _plain(_find_detail(call.arguments))
     if name in _SHOWN_ALONE and detail:
         return f"{sign} `{detail}`"
     return f"{sign} {name}: `{detail}`" if detail else f"{sign} {name}"
 
 
-def _detail(arguments: str) -> str:
-    """The first words among the arguments: most often what it is all about."""
+def _find_detail(arguments: str) -> str:
+    """Return the first text among the arguments, which mostly says what the call is about."""
     try:
         given = json.loads(arguments or "{}")
     except ValueError:
@@ -128,13 +130,13 @@ def _detail(arguments: str) -> str:
     return next((value for value in values if isinstance(value, str) and value.strip()), "")
 
 
-def _outcome(event: ToolFinished) -> str:
+def _describe_result(event: ToolFinished) -> str:
     text = _plain(event.result.text)
     what = f"`{text}`" if text else "nothing"
     return f"{'failed: ' if event.result.is_error else ''}{what} ({event.seconds:.1f} s)"
 
 
 def _plain(text: str) -> str:
-    """One short line that can stand between backticks: whatever the model wrote there marks nothing up."""
+    """Return one short line that is safe between backticks, whatever the model wrote."""
     line = " ".join(text[: 4 * _MAX_LINE_CHARS].replace("`", "'").split())
     return line if len(line) <= _MAX_LINE_CHARS else f"{line[: _MAX_LINE_CHARS - 1]}…"

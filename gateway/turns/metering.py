@@ -1,6 +1,6 @@
-"""The model as a turn is given it: each call is held against the budgets before it and written down after it.
+"""Wraps the model of a turn: checks the budgets before each call and records what it used afterwards.
 
-Where no budget binds, a call costs no commit of its own: it is written down with what the turn commits anyway.
+Without budgets a call needs no commit of its own: it is recorded with what the turn commits anyway.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from tools.content import Media
 
 log = structlog.get_logger()
 
-OUTPUT_TOKENS = 2_000  # reserved for an answer, whose length nobody knows before
+OUTPUT_TOKENS = 2_000  # reserved for an answer, whose length is unknown before
 
 _BYTES_PER_TOKEN = 4
 _PICTURE_TOKENS = 1_000
 
 WhoPays = Callable[[Transaction], Payer]
 Tell = Callable[[Transaction, Scope, str], None]
-"""Says that a budget is nearly used up, in the transaction that has found it."""
+"""Reports that a budget is nearly used up, in the transaction that found it."""
 
 
 class BudgetSpent(ModelError):
@@ -42,7 +42,7 @@ class BudgetSpent(ModelError):
 
 
 class MeteredModel:
-    """Implements `Model` for one turn. `settle` writes down what it has used, in a transaction of the caller's."""
+    """Implements `Model` for one turn. `settle` records what it used, in a transaction of the caller."""
 
     def __init__(
         self, model: Model, db: Database, budgets: Budgets, *, who_pays: WhoPays, tell: Tell, with_owner: bool = False
@@ -62,26 +62,26 @@ class MeteredModel:
     ) -> Message:
         now = now_ms()
         call = Call(key=new_id(), at_ms=now, day=self._budgets.day(now), model=self.name)
-        self._calls[call.key] = call  # first: a stop may come while the reservation is being written
+        self._calls[call.key] = call  # first: the turn may be stopped while the reservation is written
         if self._budgets.bind:
             await self._reserve(call, self._prompt_tokens(messages, tools))
-        heard = _Heard(emit, prompt_tokens=partial(self._prompt_tokens, messages, tools))
+        usage = _UsageCounter(emit, prompt_tokens=partial(self._prompt_tokens, messages, tools))
         try:
-            reply = await self._model.reply(messages, tools, heard, may_call=may_call)
-            heard.answered(reply)
+            reply = await self._model.reply(messages, tools, usage, may_call=may_call)
+            usage.end(reply)
             return reply
         except asyncio.CancelledError:
-            heard.cut_off()
+            usage.cancel()
             raise
         except Exception:
-            heard.gave_up()
+            usage.fail()
             raise
         finally:
-            self._calls[call.key] = self._as_used(call, heard.uses)
-            self._last = (len(messages), heard.uses[-1].input_tokens) if heard.uses else self._last
+            self._calls[call.key] = self._as_used(call, usage.uses)
+            self._last = (len(messages), usage.uses[-1].input_tokens) if usage.uses else self._last
 
     def settle(self, tx: Transaction) -> None:
-        """Not while a call is under way. May be done again, also after a transaction that came to nothing."""
+        """Record what the calls used. Not while a call runs; may be repeated, also after a failed transaction."""
         for call in list(self._calls.values()):
             payer = self._who_pays(tx)
             if spending.settle(tx, call, payer):
@@ -90,7 +90,10 @@ class MeteredModel:
                 del self._calls[call.key]
 
     async def _reserve(self, call: Call, prompt_tokens: int) -> None:
-        """Raises BudgetSpent. Checked and kept in one transaction, so that no two calls take the same tokens."""
+        """Check the budgets and reserve in one transaction, so that no two calls take the same tokens.
+
+        Raises BudgetSpent.
+        """
         estimate = Usage(input_tokens=prompt_tokens, output_tokens=OUTPUT_TOKENS)
 
         def unit(tx: Transaction) -> str:
@@ -114,7 +117,7 @@ class MeteredModel:
             raise BudgetSpent(refusal)
 
     def _as_used(self, call: Call, uses: Sequence[Usage]) -> Call:
-        """With what is known of its price; a chain may have asked several models for one answer."""
+        """Return the call with its usage and price; a chain may have asked several models for one answer."""
         costs = [self._budgets.cost(usage, self.name) for usage in uses]
         total = Usage()
         for usage, cost in zip(uses, costs, strict=True):
@@ -126,13 +129,13 @@ class MeteredModel:
             return
         for pot in spending.pots(tx, self._budgets, payer, call.day, reserved=False):
             if pot.scope == "user" and not payer.person:
-                continue  # it was the chat that paid
+                continue  # the chat paid
             if text := self._budgets.warning(pot, call.amount, at_ms=call.at_ms):
                 log.info("budget nearly used", scope=pot.scope, used=pot.in_words())
                 self._tell(tx, pot.scope, text)
 
     def _prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Tool]) -> int:
-        """An estimate: from the last call's count and what has been added since, if that is more."""
+        """Estimate the size of a prompt from the count of the last call and what was added since."""
         shown, counted = self._last
         added = sum(map(_tokens_in, messages[shown:]))
         if counted:
@@ -149,7 +152,7 @@ class Meter:
     _models: dict[str, MeteredModel] = field(default_factory=dict)
 
     def model_for(self, turn: Turn, model: Model, db: Database) -> Model:
-        """The same for all calls of a turn."""
+        """Return the metered model of a turn, the same for all its calls."""
 
         def who_pays(tx: Transaction) -> Payer:
             return spending.payer_of_turn(tx, turn.id, turn.session_id)
@@ -171,14 +174,14 @@ class Meter:
             model.settle(tx)
 
     def close(self, turn: Turn) -> None:
-        """The turn is over, and what it used is settled."""
+        """Forget the model of a turn that is over and settled."""
         self._models.pop(turn.id, None)
 
 
-def at_the_terminal(
+def meter_terminal(
     model: Model, db: Database, budgets: Budgets, session_id: str, tell: Callable[[str], None]
 ) -> MeteredModel:
-    """For a conversation without inbox and outbox: the owner pays and reads the warnings."""
+    """Return the model for a conversation at the terminal: the owner pays and reads the warnings."""
     return MeteredModel(
         model,
         db,
@@ -189,13 +192,13 @@ def at_the_terminal(
     )
 
 
-class _Heard:
-    """Passes events on and keeps what they say of tokens. What nobody has counted is estimated."""
+class _UsageCounter:
+    """Passes events on and sums up their token counts. Estimates what the server did not count."""
 
     def __init__(self, emit: Emit, *, prompt_tokens: Callable[[], int]) -> None:
         self._emit = emit
         self._prompt_tokens = prompt_tokens
-        self._bytes = 0  # of what was said since the last count
+        self._bytes = 0  # received since the last count
         self._counted = False
         self.uses: list[Usage] = []
 
@@ -207,23 +210,23 @@ class _Heard:
             case TextDelta() | ReasoningDelta():
                 self._bytes += _size(event.text)
             case Restarted():  # the attempt before this one is paid for as well
-                self.gave_up()
+                self.fail()
                 self._counted = False
             case _:
                 pass
         self._emit(event)
 
-    def answered(self, reply: Message) -> None:
+    def end(self, reply: Message) -> None:
         if not self._counted:
             self._estimate(_tokens_in(reply))
 
-    def cut_off(self) -> None:
-        """We hung up: the question at least had been sent."""
+    def cancel(self) -> None:
+        """Count a call that we cancelled: its prompt had been sent."""
         if not self._counted:
             self._estimate(_tokens(self._bytes))
 
-    def gave_up(self) -> None:
-        """An attempt that came to nothing; one that was refused before it said a word costs nothing."""
+    def fail(self) -> None:
+        """Count a failed attempt. One that was refused before it produced any text costs nothing."""
         if self._bytes:
             self._estimate(_tokens(self._bytes))
 
@@ -243,11 +246,13 @@ def _tokens(size_bytes: int) -> int:
 
 
 def _size(text: str) -> int:
-    """In bytes, not characters: one of Chinese is nearly a token."""
+    """Return the size in bytes, not characters: a Chinese character is nearly a token."""
     return len(text.encode(errors="replace"))
 
 
 class MonitoredModel:
+    """A model that remembers when it last answered and why it failed, for `hermes status`."""
+
     def __init__(self, model: Model) -> None:
         self.name = model.name
         self._model = model

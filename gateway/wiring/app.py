@@ -1,4 +1,4 @@
-"""The composition root: the only place that builds things from settings. Functions, no state."""
+"""The composition root: builds the gateway from settings and connects its parts."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """A platform with its way in and its way out."""
+    """A platform with its inlet, its connection status and its delivery."""
 
     platform: Platform
     inlet: Inlet
@@ -68,6 +68,8 @@ class Connected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
+    """All parts of a running gateway."""
+
     db: Database
     intake: Intake
     lanes: Lanes
@@ -81,10 +83,10 @@ class Gateway:
     model: MonitoredModel
     changes: Changes
     redactor: Redactor
-    sandbox_limits: str  # those in force, which depend on how this very process was started
+    sandbox_limits: str  # those in force, which depend on how this process was started
 
     def state(self) -> dict[str, Any]:
-        """How it is going, for `hermes status` and the health checks."""
+        """Return the state for `hermes status` and the health checks."""
         return {
             "state": "stopping" if self.intake.closed else "serving",
             "told_ms": now_ms(),

@@ -1,4 +1,4 @@
-"""Build from settings what every command needs. Imports little: `hermes status` must be quick."""
+"""Build from settings what every command needs. Imports little, so that `hermes status` is quick."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from hermes_config.redaction import Redactor
 from hermes_config.settings import Settings
 
 
-def care_for(settings: Settings, backups: Path) -> BackupPolicy:
+def build_backup_policy(settings: Settings, backups: Path) -> BackupPolicy:
     return BackupPolicy(
         backups=backups,
         backups_kept=settings.store.backups_kept,
@@ -19,7 +19,7 @@ def care_for(settings: Settings, backups: Path) -> BackupPolicy:
 
 
 def build_redactor(settings: Settings) -> Redactor:
-    """For all that leaves: what is said and shown, exports. Never for what a model is given."""
+    """Build the redactor for everything that leaves: messages, drafts, exports. Never for what a model is given."""
     return Redactor(secret_values(settings))
 
 

@@ -5,7 +5,7 @@ import pytest
 from agent_core.conversation import Message, ToolCall
 from agent_core.events import Done, ReasoningDelta, Restarted, TextDelta, ToolFinished, ToolStarted, ToolWaiting
 from gateway.messages import TOOL_PROGRESS_MODES, ToolProgressMode, parse_tool_progress_mode
-from gateway.outbound.progress import DraftContent, draft_markdown, line_about
+from gateway.outbound.progress import DraftContent, describe_call, draft_markdown
 from gateway.platforms.text import utf16_len
 from tools.content import Text
 
@@ -59,11 +59,11 @@ def test_it_thinks_then_writes() -> None:
     ],
 )
 def test_a_tool_is_told_in_one_line_that_marks_nothing_up(tool: ToolStarted, line: str) -> None:
-    assert line_about(tool.call) == line
+    assert describe_call(tool.call) == line
 
 
 def test_a_long_argument_is_cut() -> None:
-    line = line_about(call("terminal", '{"command": "%s"}' % ("x" * 5000)))
+    line = describe_call(call("terminal", '{"command": "%s"}' % ("x" * 5000)))
     assert line == f"💻 `{'x' * 79}…`"
 
 
