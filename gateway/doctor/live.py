@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import aiohttp
 from agent_core.model import NoEndpoint
 from agent_core.models.providers import endpoints
 from gateway.doctor.facts import Facts, Finding, bad, ok, warn
+from gateway.platforms.all import PLATFORMS
 from hermes_config.accounts import bots
 from hermes_config.secrets import SECRETS
 from hermes_config.settings import Settings
@@ -30,6 +31,7 @@ class Probe:
     url: str = field(repr=False)
     key: str = field(default="", repr=False)  # the header Authorization
     method: str = "POST"
+    find_name: Callable[[Mapping[str, Any]], str] = lambda answer: ""
     refused_by: tuple[int, ...] = (401, 403, 404)  # Telegram answers 404 to what does not even look like a token
 
 
@@ -38,15 +40,21 @@ def ask(facts: Facts) -> Iterator[Finding]:
 
 
 def questions(settings: Settings) -> Iterator[Probe]:
-    for platform, section in settings.platforms:
-        variables = [one.env for one in SECRETS if one.per_account and platform in one.enables]
-        for account, tokens in bots(settings, platform).items() if variables else ():
-            api_url = section.api_url.rstrip("/")
+    for spec in PLATFORMS:
+        variables = [one.env for one in SECRETS if one.per_account and spec.name in one.enables]
+        for account, tokens in bots(settings, spec.name).items() if spec.token_checks else ():
+            api_url = getattr(settings.platforms, spec.name).api_url.rstrip("/")
             bot = account.partition("@")[2]
-            for variable, token in zip(variables, tokens, strict=True):
-                fix = f"hermes config set {variable}_{bot.upper()}" if bot else f"hermes config set {variable}"
+            for variable, token, check in zip(variables, tokens, spec.token_checks, strict=True):
                 if token:  # else another check says that it is missing
-                    yield _about_a_bot(account, variable, api_url, token, fix)
+                    yield Probe(
+                        whom=f"{account} ({check.label})" if check.label else account,
+                        fix=f"hermes config set {variable}_{bot.upper()}" if bot else f"hermes config set {variable}",
+                        url=api_url + check.path.format(token=token),
+                        key=check.authorization.format(token=token),
+                        method=check.method,
+                        find_name=check.find_bot_name,
+                    )
     for name, endpoint in endpoints(settings).items():
         if not isinstance(endpoint, NoEndpoint):
             yield Probe(
@@ -57,20 +65,6 @@ def questions(settings: Settings) -> Iterator[Probe]:
                 method="GET",
                 refused_by=(401, 403),  # not every server lists its models
             )
-
-
-def _about_a_bot(account: str, variable: str, api_url: str, token: str, fix: str) -> Probe:
-    match variable:
-        case "TELEGRAM_BOT_TOKEN":
-            return Probe(whom=account, fix=fix, url=f"{api_url}/bot{token}/getMe")
-        case "DISCORD_BOT_TOKEN":
-            return Probe(whom=account, fix=fix, url=f"{api_url}/users/@me", key=f"Bot {token}", method="GET")
-        case "SLACK_APP_TOKEN":
-            return Probe(
-                whom=f"{account} (socket)", fix=fix, url=f"{api_url}/apps.connections.open", key=f"Bearer {token}"
-            )
-        case _:
-            return Probe(whom=account, fix=fix, url=f"{api_url}/auth.test", key=f"Bearer {token}")
 
 
 async def _ask_all(asked: Sequence[Probe]) -> list[Finding]:
@@ -95,14 +89,13 @@ def _verdict(question: Probe, status: int, content: bytes) -> Finding:
         return bad(PART, f"{question.whom} refuses the token we have (status {status})", question.fix)
     if status != 200:
         return warn(PART, f"{question.whom} answers with status {status}", "try again later")
-    name = _object(body.get("result")).get("username") or body.get("username") or body.get("user")
-    return ok(PART, f"{question.whom} answers" + (f" and knows us as {name}" if isinstance(name, str) else ""))
+    name = question.find_name(body)
+    return ok(PART, f"{question.whom} answers" + (f" and knows us as {name}" if name else ""))
 
 
-def _object(value: object) -> dict[str, Any]:
-    if isinstance(value, bytes):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
-    return value if isinstance(value, dict) else {}
+def _object(content: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}

@@ -11,6 +11,7 @@ from pathlib import Path
 from gateway.clock import for_people, roughly
 from gateway.doctor.facts import Facts, Finding, bad, counted, ok, warn
 from gateway.doctor.gather import SYSTEM_UNITS, UNIT
+from gateway.platforms.all import PLATFORMS
 from hermes_config.accounts import bots
 from hermes_config.secrets import SECRETS
 from tools.content import in_bytes
@@ -21,7 +22,6 @@ _OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
 _LITTLE_BYTES, _TOO_LITTLE_BYTES = 1_000_000_000, 100_000_000
 _BEFORE_HERMES_MS = 1_735_689_600_000  # 2025 began
 _CLOCK_SLACK_MS = 300_000
-_SDKS = {"telegram": "telegram", "discord": "discord", "slack": "slack_bolt"}
 
 
 def versions(facts: Facts) -> Iterator[Finding]:
@@ -64,7 +64,7 @@ def clock(facts: Facts) -> Iterator[Finding]:
 
 
 def packages(facts: Facts) -> Iterator[Finding]:
-    wanted = {module: name for name, module in _SDKS.items() if bots(facts.settings, name)}
+    wanted = {spec.sdk: spec.name for spec in PLATFORMS if spec.sdk and bots(facts.settings, spec.name)}
     if facts.settings.platforms.web.enabled:
         wanted["aiohttp"] = "the web page"
     if facts.settings.model.name != "demo":

@@ -15,7 +15,6 @@ Resend = Literal["safe", "lookup", "never"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
     resend: Resend
-    hint: str = ""  # what the agent should know about where it speaks
     local: bool = False  # whoever can reach this platform is the owner
     quiet_seconds: float = 0  # hearing nothing for so long means that the line is dead; 0: silence is normal
     sends_files: bool = False  # the agent may name files in its answers

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import structlog
 
@@ -25,6 +25,7 @@ from gateway.errors import DeliveryInDoubt, GatewayStopping, MediaUnavailable, P
 from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
 from gateway.platforms.base import Features, Inlet
 from gateway.platforms.rate_limit import Pace
+from gateway.platforms.spec import AccountSetup, PlatformSpec
 from tools.media import SYSTEM_FOLDERS
 
 log = structlog.get_logger()
@@ -51,7 +52,7 @@ class _Client:
 
 
 class SocketPlatform:
-    features = Features(resend="safe", local=True, hint="Your answers are read by a script: write plain text.")
+    features = Features(resend="safe", local=True)
 
     def __init__(self, path: Path, *, account: str = "socket", max_line_bytes: int = 1_000_000) -> None:
         self.account = account
@@ -257,3 +258,17 @@ def _read_file(path: Path, max_bytes: int) -> bytes:
     if len(content) > max_bytes:
         raise MediaUnavailable(f"it is larger than {max_bytes // 1_000_000} MB")
     return content
+
+
+class SocketOptions(Protocol):
+    """The settings of the socket that the adapter reads."""
+
+    @property
+    def max_line_bytes(self) -> int: ...
+
+
+def build(options: SocketOptions, setup: AccountSetup) -> SocketPlatform:
+    return SocketPlatform(setup.socket_path, account=setup.account, max_line_bytes=options.max_line_bytes)
+
+
+SOCKET = PlatformSpec(name="socket", hint="Your answers are read by a script: write plain text.", build=build)

@@ -28,6 +28,7 @@ from gateway.messages import (
 )
 from gateway.platforms.base import Features, Inlet
 from gateway.platforms.rate_limit import Pace
+from gateway.platforms.spec import AccountSetup, PlatformSpec
 
 Line = dict[str, Any]
 Serve = Callable[[Callable[[], None]], Awaitable[None]]
@@ -69,12 +70,7 @@ class OpenPage:
 class WebPlatform:
     account = "web"
     # Every page drops what it has seen, by its key.
-    features = Features(
-        resend="safe",
-        local=True,
-        hint="Your answers are shown on a web page that renders Markdown.",
-        sends_files=True,
-    )
+    features = Features(resend="safe", local=True, sends_files=True)
 
     def __init__(self) -> None:
         self.serve: Serve | None = None  # set by the wiring: the server needs us, and we need it
@@ -235,3 +231,10 @@ def tool_line(tool: ToolProgress) -> Line:
         "result": tool.result,
         "error": tool.error,
     }
+
+
+def build(options: object, setup: AccountSetup) -> WebPlatform:
+    return WebPlatform()
+
+
+WEB = PlatformSpec(name="web", hint="Your answers are shown on a web page that renders Markdown.", build=build)

@@ -10,9 +10,10 @@ from gateway.changes import Changes
 from gateway.commands.registry import Commands
 from gateway.outbound.drafts import Drafts
 from gateway.outbound.live_reply import LiveReply, Showing
+from gateway.platforms.all import PLATFORMS, find_spec
 from gateway.platforms.base import Platform, Reacts, ShowsDrafts, ShowsProgress, ShowsTyping
 from gateway.platforms.outgoing import Load
-from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.spec import AccountSetup
 from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
 from hermes_config.accounts import bots
@@ -24,27 +25,20 @@ from hermes_config.settings import Settings
 if TYPE_CHECKING:
     from gateway.web.server import WebServer
 
-Menu = list[tuple[str, str]]
-
 _SHORTEST_TOKEN_CHARS = 20
-_AT_ONCE = 3  # messages to one person on Telegram
 
 
 def build_platforms(settings: Settings, home: Home, commands: Commands, *, load: Load | None = None) -> list[Platform]:
-    """SDKs are imported here, and only those of platforms that are switched on. `load` gives the bytes of files."""
+    """Build every account that is enabled. Only their SDKs are imported. `load` returns the bytes of a file."""
     platforms: list[Platform] = []
-    if settings.platforms.socket.enabled:
-        from gateway.platforms.socket import SocketPlatform
-
-        platforms.append(SocketPlatform(home.socket, max_line_bytes=settings.platforms.socket.max_line_bytes))
-    if settings.platforms.web.enabled:
-        from gateway.platforms.web import WebPlatform
-
-        platforms.append(WebPlatform())
-    builders = {"telegram": _build_telegram, "discord": _build_discord, "slack": _build_slack}
-    for platform, build in builders.items():
-        for account, tokens in bots(settings, platform).items():
-            platforms.append(build(settings, account, tokens, _menu(commands), load))
+    for spec in PLATFORMS:
+        section = getattr(settings.platforms, spec.name)
+        accounts = bots(settings, spec.name) if spec.token_checks else {spec.name: []} if section.enabled else {}
+        for account, tokens in accounts.items():
+            setup = AccountSetup(
+                account=account, socket_path=home.socket, tokens=tokens, commands=_menu(commands), load=load
+            )
+            platforms.append(spec.build(section, setup))
     return platforms
 
 
@@ -52,7 +46,7 @@ def build_live_reply(
     settings: Settings, db: Database, platforms: Mapping[str, Platform], redactor: Redactor
 ) -> LiveReply:
     display = settings.display
-    streaming = {name for name in ("telegram", "discord", "slack") if getattr(settings.platforms, name).streaming}
+    streaming = {name for name, section in settings.platforms if getattr(section, "streaming", False)}
     return LiveReply(
         redactor=redactor,
         shows={name: one.show for name, one in platforms.items() if isinstance(one, ShowsProgress)},
@@ -72,61 +66,14 @@ def build_live_reply(
 
 
 def platform_hints(platforms: Mapping[str, Platform]) -> dict[str, str]:
-    """By account: what the agent should know about where it speaks."""
+    """Return by account the part of the system prompt that describes where the agent is speaking."""
     return {
-        name: f"{one.features.hint} {SENDING_FILES}" if one.features.sends_files else one.features.hint
+        name: f"{find_spec(name).hint} {SENDING_FILES}" if one.features.sends_files else find_spec(name).hint
         for name, one in platforms.items()
     }
 
 
-def telegram_chat_rate(per_minute: int) -> Rate:
-    """A few at once, then evenly: a whole minute's worth in one go is more than Telegram takes."""
-    at_once = min(_AT_ONCE, per_minute)
-    return Rate(count=at_once, seconds=60 * at_once / per_minute) if per_minute else Rate()
-
-
-def _build_telegram(settings: Settings, account: str, tokens: list[str], menu: Menu, load: Load | None) -> Platform:
-    from gateway.platforms.telegram.platform import TelegramPlatform
-
-    chosen = settings.platforms.telegram
-    return TelegramPlatform(
-        *tokens,
-        account=account,
-        api_url=chosen.api_url,
-        poll_seconds=chosen.poll_seconds,
-        pace=Pace(
-            per_chat=telegram_chat_rate(chosen.chat_sends_per_minute),
-            per_group=Rate(count=chosen.group_sends_per_minute, seconds=60),
-            overall=Rate(count=chosen.sends_per_second, seconds=1),
-            is_group=lambda chat: chat.startswith("-"),
-        ),
-        commands=menu,
-        load=load,
-    )
-
-
-def _build_discord(settings: Settings, account: str, tokens: list[str], menu: Menu, load: Load | None) -> Platform:
-    from gateway.platforms.discord.platform import DiscordPlatform
-
-    chosen = settings.platforms.discord
-    return DiscordPlatform(
-        *tokens,
-        account=account,
-        api_url=chosen.api_url,
-        commands=menu,
-        thread_per_conversation=chosen.thread_per_conversation,
-        load=load,
-    )
-
-
-def _build_slack(settings: Settings, account: str, tokens: list[str], menu: Menu, load: Load | None) -> Platform:
-    from gateway.platforms.slack.platform import SlackPlatform
-
-    api_url = settings.platforms.slack.api_url
-    return SlackPlatform(*tokens, account=account, api_url=api_url, commands=menu, load=load)
-
-
-def _menu(commands: Commands) -> Menu:
+def _menu(commands: Commands) -> list[tuple[str, str]]:
     """Every name by which a command may be called in a chat; those that a member may look for are described."""
     described = {spec.name: spec.description for spec in commands.available("member", "chat")}
     called = [name for spec in commands.specs if "chat" in spec.places for name in (spec.name, *spec.aliases)]

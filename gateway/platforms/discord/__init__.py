@@ -2,7 +2,5 @@
 
 import warnings
 
-with warnings.catch_warnings():
-    # For voice, which we do not use, discord.py imports `audioop`; Python 3.11 and 3.12 complain about that.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import discord as discord
+# discord.py imports `audioop` for voice, which we do not use; Python 3.11 and 3.12 warn about that.
+warnings.filterwarnings("ignore", "'audioop' is deprecated", DeprecationWarning)

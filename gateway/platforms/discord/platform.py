@@ -55,10 +55,6 @@ _FAILURES = (discord.DiscordException, *NETWORK)
 class DiscordPlatform:
     features = Features(
         resend="lookup",
-        hint=(
-            "You speak in a Discord chat. Markdown is shown: bold, italics, code, links, lists, quotes and headings; "
-            "tables are shown as monospace text, so keep them narrow. Keep answers short."
-        ),
         quiet_seconds=60,
         sends_files=True,
     )

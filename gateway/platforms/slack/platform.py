@@ -64,10 +64,6 @@ _STATUSES_KEPT = 500
 class SlackPlatform:
     features = Features(
         resend="lookup",
-        hint=(
-            "You speak in Slack. Markdown is shown: headings, bold, italics, code, links, lists, quotes and tables. In "
-            "channels you answer in a thread: keep to its subject and keep it short. <@U…> mentions somebody by id."
-        ),
         quiet_seconds=60,
         sends_files=True,
     )

@@ -60,10 +60,6 @@ _REACTIONS: dict[Mark, str | None] = {"seen": ReactionEmoji.EYES, "failed": Reac
 class TelegramPlatform:
     features = Features(
         resend="never",
-        hint=(
-            "You speak in a Telegram chat, most often read on a phone: keep answers short. Markdown is shown: bold, "
-            "italics, code, links, lists and quotes; wide tables do not fit."
-        ),
         quiet_seconds=60,
         sends_files=True,
     )

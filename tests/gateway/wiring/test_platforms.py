@@ -8,8 +8,9 @@ from gateway.commands.registry import Commands
 from gateway.errors import PlatformAuthFailed
 from gateway.platforms.base import Inlet
 from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.telegram.spec import chat_rate
 from gateway.wiring.basics import secret_values
-from gateway.wiring.platforms import build_platforms, telegram_chat_rate
+from gateway.wiring.platforms import build_platforms
 from gateway.wiring.policies import build_rules
 from hermes_config.accounts import bots
 from hermes_config.places import Home
@@ -85,11 +86,11 @@ def test_no_token_and_no_account_is_no_telegram(tmp_path: Path) -> None:
     ],
 )
 def test_so_many_a_minute_are_sent_to_one_person(per_minute: int, rate: Rate) -> None:
-    assert telegram_chat_rate(per_minute) == rate
+    assert chat_rate(per_minute) == rate
     if not per_minute:
         return
     now = 0.0
-    pace = Pace(per_chat=telegram_chat_rate(per_minute), clock=lambda: now)
+    pace = Pace(per_chat=chat_rate(per_minute), clock=lambda: now)
     sent = 0
     while now < 600:
         if wait := pace.wait_seconds("7"):

@@ -1,0 +1,55 @@
+"""A platform before it is built: its name, how to build it, how to check its tokens, and the SDK it needs.
+
+Importing a spec loads no SDK. To add a platform, write its package with a `spec.py`, list the spec in
+`gateway/platforms/all.py`, and describe its settings in `hermes_config`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from gateway.platforms.base import Platform
+from gateway.platforms.outgoing import Load
+
+OptionsT = TypeVar("OptionsT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountSetup:
+    """Everything besides its settings that a platform is built with."""
+
+    account: str
+    socket_path: Path  # for local programs
+    tokens: Sequence[str] = field(default=(), repr=False)  # in the order of the spec's `token_checks`
+    commands: Sequence[tuple[str, str]] = ()  # names and descriptions; those without a description are not listed
+    load: Load | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCheck:
+    """The request that tells whether a token is valid. `{token}` stands for the token."""
+
+    path: str  # below the platform's API address
+    authorization: str = ""
+    method: str = "POST"
+    label: str = ""  # tells two tokens of one account apart
+    bot_name: tuple[str, ...] = ()  # the keys that lead to the bot's name in the answer
+
+    def find_bot_name(self, answer: Mapping[str, Any]) -> str:
+        """Return the name of the bot; empty when the answer does not give it."""
+        found: object = answer if self.bot_name else ""
+        for key in self.bot_name:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found if isinstance(found, str) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformSpec(Generic[OptionsT]):
+    """A kind of platform. `OptionsT` are the settings it reads, as a protocol beside the spec."""
+
+    name: str  # also of its section in the settings
+    hint: str  # for the system prompt: where the agent is speaking, and what is displayed there
+    build: Callable[[OptionsT, AccountSetup], Platform]
+    sdk: str = ""  # the module that must be installed
+    token_checks: tuple[TokenCheck, ...] = ()  # one for each token; empty where none is needed

@@ -1,0 +1,61 @@
+"""Telegram as the gateway knows it before python-telegram-bot is loaded."""
+
+from typing import Protocol
+
+from gateway.platforms.base import Platform
+from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.spec import AccountSetup, PlatformSpec, TokenCheck
+
+_BURST = 3  # messages to one person at once
+
+
+class TelegramOptions(Protocol):
+    """The settings of Telegram that the adapter reads."""
+
+    @property
+    def api_url(self) -> str: ...
+    @property
+    def poll_seconds(self) -> int: ...
+    @property
+    def sends_per_second(self) -> int: ...
+    @property
+    def chat_sends_per_minute(self) -> int: ...
+    @property
+    def group_sends_per_minute(self) -> int: ...
+
+
+def build(options: TelegramOptions, setup: AccountSetup) -> Platform:
+    from gateway.platforms.telegram.platform import TelegramPlatform
+
+    return TelegramPlatform(
+        *setup.tokens,
+        account=setup.account,
+        api_url=options.api_url,
+        poll_seconds=options.poll_seconds,
+        pace=Pace(
+            per_chat=chat_rate(options.chat_sends_per_minute),
+            per_group=Rate(count=options.group_sends_per_minute, seconds=60),
+            overall=Rate(count=options.sends_per_second, seconds=1),
+            is_group=lambda chat: chat.startswith("-"),
+        ),
+        commands=setup.commands,
+        load=setup.load,
+    )
+
+
+def chat_rate(per_minute: int) -> Rate:
+    """Allow a short burst, then an even flow: Telegram refuses a whole minute's messages sent at once."""
+    burst = min(_BURST, per_minute)
+    return Rate(count=burst, seconds=60 * burst / per_minute) if per_minute else Rate()
+
+
+TELEGRAM = PlatformSpec(
+    name="telegram",
+    hint=(
+        "You are talking in a Telegram chat, usually read on a phone: keep answers short. Markdown is rendered: bold, "
+        "italics, code, links, lists and quotes; wide tables do not fit."
+    ),
+    build=build,
+    sdk="telegram",
+    token_checks=(TokenCheck(path="/bot{token}/getMe", bot_name=("result", "username")),),
+)
