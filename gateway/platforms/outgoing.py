@@ -1,4 +1,4 @@
-"""What platforms share that send files: which parts of a message are files, and few of them in memory at a time."""
+"""Outgoing messages: their files and the pages they are sent as."""
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -16,6 +16,13 @@ UPLOAD_SECONDS = 1_200.0  # at most; delivery, which knows the size, gives up be
 GONE = "it is no longer kept here"
 _AT_ONCE = 4
 _BUSY_SECONDS = 1.0
+PageT = TypeVar("PageT")
+CutT = TypeVar("CutT", covariant=True)
+MAX_PIECES = 6  # of more than that nobody reads the first
+HEAD_UNITS = 1_500  # of a text that comes as a document
+DOCUMENT_NAME = "answer.md"
+ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
+_REMEMBERED_MESSAGES = 32
 
 
 def files_of(message: OutboundMessage) -> tuple[Media, ...]:
@@ -67,16 +74,6 @@ class Uploads:
 
 def _is_file(part: Part) -> bool:
     return isinstance(part, Media) and bool(part.sha256) and not part.problem
-
-
-PageT = TypeVar("PageT")
-CutT = TypeVar("CutT", covariant=True)
-
-MAX_PIECES = 6  # of more than that nobody reads the first
-HEAD_UNITS = 1_500  # of a text that comes as a document
-DOCUMENT_NAME = "answer.md"
-ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
-_REMEMBERED_MESSAGES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Where a bot's token is looked for."""
+"""Connections: the transport of a platform while it is connected, bounded reads, and errors without addresses."""
 
 import asyncio
 import os
@@ -8,6 +8,9 @@ from typing import Generic, TypeVar
 import aiohttp
 
 from gateway.errors import MediaUnavailable, PlatformUnavailable
+
+LineT = TypeVar("LineT")
+_PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
 
 
 def token_variable(account: str, stem: str) -> str:
@@ -41,11 +44,6 @@ def why_broken(error: Exception) -> str:
         return cause.strerror or "its name is not known"
     errno = getattr(cause, "errno", None)
     return os.strerror(errno) if errno else type(error).__name__
-
-
-LineT = TypeVar("LineT")
-
-_PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
 
 
 class LiveConnection(Generic[LineT]):

@@ -8,7 +8,7 @@ from unittest.mock import patch
 from discord.http import Route
 
 from gateway.messages import Cursor, InboundMessage
-from gateway.platforms.discord import identifies, platform
+from gateway.platforms.discord import platform
 from gateway.platforms.discord.channels import Channels, HistoryPage
 from gateway.platforms.discord.listener import DiscordListener
 from gateway.platforms.discord.platform import DiscordPlatform
@@ -34,7 +34,7 @@ def prepare() -> None:
     carry_tags(DiscordPlatform)
     patch.object(Requests, "request", requesting).start()
     patch.object(platform, "Rate", lambda **_: Rate()).start()  # nobody could wait that long
-    patch.object(identifies, "_FREELY", 100_000).start()  # nor for the next day
+    patch("gateway.platforms.discord.listener._FREELY", 100_000).start()  # nor for the next day
 
 
 def watch_steps(reached: Reached) -> None:

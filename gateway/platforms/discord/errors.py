@@ -28,11 +28,29 @@ NETWORK = (aiohttp.ClientError, OSError)
 """What the way to Discord fails with; a timeout is an OSError."""
 
 Failure = DiscordException | aiohttp.ClientError | OSError
-
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
 _PATIENCE_SECONDS = 30.0  # when we are told to wait, and not how long
 _UNKNOWN_CHANNEL = 10003
 _WRONG_TOKEN, _TOO_MANY_SERVERS, _CONTENT_NOT_ALLOWED = 4004, 4011, 4014
+# An Invalid Form Body says which field it means.
+_INVALID_FORM = 50035
+_CLOSED = {
+    _UNKNOWN_CHANNEL: "Discord does not know the channel; it was deleted, or the bot was removed",
+    50001: "the bot may not see the channel",
+    50007: "the user takes no direct messages from the bot",
+    50278: "the user takes no direct messages from the bot",
+    50008: "nobody can write in such a channel",
+    50013: "the bot may not write in the channel",
+    50024: "nobody can write in such a channel",
+    160005: "the thread is locked",
+    50006: "it has no text",
+    40005: "the file is too large for Discord",
+    200000: "the server's AutoMod blocked it",
+    240000: "Discord blocked it for a link that it finds harmful",
+}
+_NO_ACCESS = (50001, 50013)
+_GONE = (_UNKNOWN_CHANNEL,)
+_TOO_FAST = "Discord asks us to wait"
 
 
 class NonsenseAnswer(DiscordException):
@@ -58,30 +76,13 @@ _BY_CODE = {
     40005: DiscordRejection.FILE,
     50013: DiscordRejection.FILE,  # or nothing at all may be written there, which words will find out
 }
-# An Invalid Form Body says which field it means.
-_INVALID_FORM = 50035
+
 _BY_FIELD = (
     ("message_reference", DiscordRejection.NOTHING_TO_QUOTE),
     ("components", DiscordRejection.BUTTONS),
     ("or fewer in length", DiscordRejection.TOO_LONG),
     ("content", DiscordRejection.WORDING),
 )
-_CLOSED = {
-    _UNKNOWN_CHANNEL: "Discord does not know the channel; it was deleted, or the bot was removed",
-    50001: "the bot may not see the channel",
-    50007: "the user takes no direct messages from the bot",
-    50278: "the user takes no direct messages from the bot",
-    50008: "nobody can write in such a channel",
-    50013: "the bot may not write in the channel",
-    50024: "nobody can write in such a channel",
-    160005: "the thread is locked",
-    50006: "it has no text",
-    40005: "the file is too large for Discord",
-    200000: "the server's AutoMod blocked it",
-    240000: "Discord blocked it for a link that it finds harmful",
-}
-_NO_ACCESS = (50001, 50013)
-_GONE = (_UNKNOWN_CHANNEL,)
 
 
 def refusal(error: Failure) -> DiscordRejection | None:
@@ -185,9 +186,6 @@ def making_sense() -> Iterator[None]:
         raise  # an address that is none is a ValueError too
     except (TypeError, KeyError, ValueError, AttributeError, zlib.error) as error:
         raise NonsenseAnswer("the server's answer makes no sense") from error
-
-
-_TOO_FAST = "Discord asks us to wait"
 
 
 def _wrong_token(variable: str) -> PlatformAuthFailed:

@@ -1,9 +1,10 @@
-"""One of our messages as it is put into Discord, piece by piece, and what to leave out when it is refused. Pure."""
+"""Format our messages and commands for Discord, and drop what Discord refuses. Pure."""
 
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from gateway.errors import DeliveryRejected
 from gateway.messages import Address, Choice, Media, OutboundMessage
 from gateway.platforms.discord.errors import DiscordRejection
 from gateway.platforms.discord.markdown import MAX_UNITS, render, strip_marks
+from gateway.platforms.discord.parsing import OPTION
 from gateway.platforms.outgoing import (
     ATTACHED,
     DOCUMENT_NAME,
@@ -32,6 +34,11 @@ _MAX_LABEL_CHARS = 80
 _ROW, _BUTTON, _SECONDARY = 1, 2, 2
 _SUPPRESS_EMBEDS, _SUPPRESS_NOTIFICATIONS = 1 << 2, 1 << 12
 _NOBODY = {"parse": [], "replied_user": False}
+_NAME = re.compile(r"[a-z0-9_-]{1,32}")
+_MAX_DESCRIPTION_CHARS = 100
+_MAX_COMMANDS = 100
+_CHAT_INPUT, _STRING = 1, 3
+_COMPARED = ("name", "description")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,3 +228,32 @@ def _rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:
 def _number(written: str) -> int | None:
     """None for what else can be replied to: a reaction has an id of its own kind."""
     return int(written) if written.isascii() and written.isdecimal() and written != "0" else None
+
+
+def menu_of(commands: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Those that have a description; each takes whatever may stand behind its name."""
+    option = {"type": _STRING, "name": OPTION, "description": "What to say with it", "required": False}
+    return [
+        {
+            "type": _CHAT_INPUT,
+            "name": name,
+            "description": description[:_MAX_DESCRIPTION_CHARS],
+            "options": [option],
+        }
+        for name, description in commands
+        if description and _NAME.fullmatch(name)
+    ][:_MAX_COMMANDS]
+
+
+def is_shown(menu: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]]) -> bool:
+    """Discord adds fields of its own, and leaves out what has its usual value."""
+    return sorted(map(_essence, menu)) == sorted(map(_essence, shown))
+
+
+def _essence(command: Mapping[str, Any]) -> tuple[str, ...]:
+    options = [f"{each.get('type')} {each.get('name')} {bool(each.get('required'))}" for each in _options(command)]
+    return (*(str(command.get(field)) for field in _COMPARED), *options)
+
+
+def _options(command: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return command.get("options") or ()

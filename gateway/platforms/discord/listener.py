@@ -1,9 +1,10 @@
-"""One run's ear: what discord.py tells us becomes events of channels, and is taken in order."""
+"""Listening to Discord: events from discord.py become events of channels, and are accepted in order."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import discord
@@ -12,12 +13,10 @@ from discord.http import Route
 
 from gateway.clock import now_ms
 from gateway.errors import PlatformUnavailable
-from gateway.messages import InboundMessage, Sender, SessionKey
+from gateway.messages import Cursor, InboundMessage, Sender, SessionKey
 from gateway.platforms.base import Inlet
 from gateway.platforms.discord.channels import Channels, Event, Gone, HistoryPage
 from gateway.platforms.discord.errors import NETWORK, is_closed_to_us, is_gone, reading_problem, what_happened
-from gateway.platforms.discord.identifies import CHANNEL as IDENTIFIES
-from gateway.platforms.discord.identifies import Identifies
 from gateway.platforms.discord.parsing import (
     DiscordIdentity,
     Interaction,
@@ -45,6 +44,9 @@ _THREAD_ARCHIVED_AFTER_MINUTES: Literal[1440] = 1440
 _THREAD_EXISTS = 160004
 _EPHEMERAL = 1 << 6
 _MESSAGE, _NOTHING_NEW = 4, 6  # kinds of answers to an interaction
+_IDENTIFIES_CHANNEL = "identifies"
+_FREELY = 200  # a day; what needs more than that does not need haste
+_THEN_EVERY_SECONDS = 300.0  # at most 288 more
 
 
 class DiscordListener:
@@ -104,7 +106,7 @@ class DiscordListener:
         await self._line.listen(gateway, self._before_identify)
 
     async def _before_identify(self) -> None:
-        counted = Identifies.written(await self._inlet.cursor(IDENTIFIES))
+        counted = Identifies.written(await self._inlet.cursor(_IDENTIFIES_CHANNEL))
         if wait := counted.wait_seconds(now_ms()):
             raise PlatformUnavailable(
                 f"connected {counted.count} times today already; waiting, since Discord resets the token at 1,000",
@@ -331,3 +333,38 @@ def _may_see(channel: GuildReadable, member: discord.Member | None) -> bool:
         return member is None or channel.permissions_for(member).read_messages
     except discord.ClientException:  # a thread of a channel that we do not see
         return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identifies:
+    """The number of identifies today: Discord resets the token of a bot after a thousand in one day."""
+
+    day: str = ""
+    count: int = 0
+    last_ms: int = 0
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(channel=_IDENTIFIES_CHANNEL, value=f"{self.day} {self.count} {self.last_ms}")
+
+    @classmethod
+    def written(cls, value: str) -> "Identifies":
+        try:
+            day, count, last_ms = value.split()
+            return cls(day=day, count=int(count), last_ms=int(last_ms))
+        except ValueError:
+            return cls()
+
+    def wait_seconds(self, at_ms: int) -> float:
+        """How long the next one must wait; 0 when it may be now."""
+        if self.day != _day(at_ms) or self.count < _FREELY:
+            return 0.0
+        return max(0.0, self.last_ms / 1000 + _THEN_EVERY_SECONDS - at_ms / 1000)
+
+    def one_more(self, at_ms: int) -> "Identifies":
+        count = self.count if self.day == _day(at_ms) else 0
+        return Identifies(day=_day(at_ms), count=count + 1, last_ms=at_ms)
+
+
+def _day(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()

@@ -22,7 +22,6 @@ from gateway.errors import (
 )
 from gateway.messages import Address, Media, OutboundMessage, Receipt, Text
 from gateway.platforms.base import DraftStyle, Features, Inlet, KnownMessages, Mark
-from gateway.platforms.discord.commands import is_shown, menu_of
 from gateway.platforms.discord.errors import (
     NETWORK,
     DiscordRejection,
@@ -34,7 +33,16 @@ from gateway.platforms.discord.errors import (
     sending_problem,
     what_happened,
 )
-from gateway.platforms.discord.formatting import DiscordAttachment, DiscordPost, Page, letter_of, pages_of, place_of
+from gateway.platforms.discord.formatting import (
+    DiscordAttachment,
+    DiscordPost,
+    Page,
+    is_shown,
+    letter_of,
+    menu_of,
+    pages_of,
+    place_of,
+)
 from gateway.platforms.discord.listener import DiscordListener
 from gateway.platforms.discord.parsing import DiscordIdentity
 from gateway.platforms.discord.sending import DRAFT_MARK, draft_in, found_in

@@ -30,10 +30,8 @@ Wire = dict[str, Any]
 Handler = Callable[..., None]
 GuildReadable = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
 Readable = GuildReadable | discord.DMChannel
-
 PAGE = 100  # messages that Discord gives at once
 _MAX_UNANSWERED = 50  # messages read from a direct channel that is new to us
-
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 20.0
 _IDLE_SECONDS = 15.0  # shorter than any server's: a request on a line that was just closed would be in doubt
 _LONGEST_RATE_WAIT_SECONDS = 30.0  # the least that discord.py lets one ask for; longer ones are told to the caller
@@ -47,6 +45,14 @@ _MANY_REOPENINGS, _IN_SECONDS = 5, 60.0
 _GOODBYE, _BACK_SOON = 1000, 4000  # with the first Discord forgets the session
 _RESUMABLE_SECONDS = 600.0  # longer than Discord keeps a session
 _NEW_SESSION_SECONDS = (1.0, 5.0)  # Discord's wish, after a session was ended by it
+_INTENTS = discord.Intents(
+    guilds=True,
+    guild_messages=True,
+    dm_messages=True,
+    message_content=True,
+    guild_reactions=True,
+    dm_reactions=True,
+)
 
 
 class Requests(HTTPClient):
@@ -266,16 +272,6 @@ class DiscordTransport(discord.Client):
             address, timeout=timeout, allow_redirects=False, raise_for_status=True
         ) as response:
             return await read_at_most(response, max_bytes)
-
-
-_INTENTS = discord.Intents(
-    guilds=True,
-    guild_messages=True,
-    dm_messages=True,
-    message_content=True,
-    guild_reactions=True,
-    dm_reactions=True,
-)
 
 
 def _contained(event: str, handle: Handler) -> Handler:

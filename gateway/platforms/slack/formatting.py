@@ -26,7 +26,8 @@ from gateway.platforms.slack.markdown import (
     render_notification,
     render_sections,
 )
-from gateway.platforms.slack.parsing import Wire, is_ts
+from gateway.platforms.slack.parsing import is_ts
+from gateway.platforms.slack.web_api import Wire
 from gateway.platforms.text import utf16_len
 
 EVENT_TYPE = "hermes_reply"

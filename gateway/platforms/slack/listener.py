@@ -10,8 +10,7 @@ from gateway.clock import now_ms
 from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.messages import InboundMessage
 from gateway.platforms.base import Inlet
-from gateway.platforms.slack.channels import Arrival, Rooms, SlackChannel
-from gateway.platforms.slack.directory import Directory
+from gateway.platforms.slack.channels import Arrival, Directory, Rooms, SlackChannel
 from gateway.platforms.slack.parsing import (
     EventContext,
     SlackIdentity,

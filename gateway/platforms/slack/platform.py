@@ -23,15 +23,13 @@ from gateway.platforms.base import DraftStyle, Features, Inlet, KnownMessages, M
 from gateway.platforms.outgoing import Load, Pages, Uploads
 from gateway.platforms.rate_limit import Pace, Rate
 from gateway.platforms.slack.backfill import DAY_SECONDS, CatchingUp, seconds_ago, shown_since
-from gateway.platforms.slack.channels import Rooms
-from gateway.platforms.slack.directory import Directory
-from gateway.platforms.slack.dispatch import Dispatch
+from gateway.platforms.slack.channels import Directory, Rooms
 from gateway.platforms.slack.errors import SlackRejection, fetching_problem, hearing_problems, refusal, sending_problem
 from gateway.platforms.slack.formatting import Page, SlackAttachment, SlackPost, is_copy, letter_of, pages_of
 from gateway.platforms.slack.listener import SlackListener
 from gateway.platforms.slack.parsing import BY_ID, SlackIdentity, is_our_own, is_ts, media_of
 from gateway.platforms.slack.sending import put
-from gateway.platforms.slack.socket import Sockets
+from gateway.platforms.slack.socket import Dispatch, Sockets
 from gateway.platforms.slack.web_api import SIGN_IN, Api, Refused, SlackProblem, SlackTooFast
 from gateway.platforms.transport import LiveConnection, token_variable, too_large
 

@@ -1,24 +1,42 @@
-"""Two connections in Socket Mode at once, so that one may end while the other listens.
+"""Socket Mode: two connections at once, so that one may end while the other listens, and the dispatch of envelopes.
 
-Not the SDK's client: it hides a refused token in its log and tries for ever, closes a socket before it opens the next,
-answers on whichever socket is newest, and owns none of the tasks it starts.
+The connections are not those of the SDK's client: it hides a refused token in its log and retries for ever, closes a
+socket before it opens the next, answers on whichever socket is newest, and owns none of the tasks it starts.
 """
 
 import asyncio
 import json
+import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import aiohttp
 import structlog
 from aiohttp import ClientWebSocketResponse, WSMsgType
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_bolt.response import BoltResponse
+from slack_sdk.web.async_client import AsyncWebClient
 
 from gateway.errors import GatewayError, PlatformAuthFailed, PlatformUnavailable
 from gateway.platforms.slack.errors import hearing_problem
+from gateway.platforms.slack.parsing import SlackIdentity
 from gateway.platforms.slack.web_api import Api, SlackProblem, Wire
 from gateway.policies.backoff import backoff_seconds
 
 log = structlog.get_logger()
+
+_ANY = re.compile("")
+_FAILURES = "hermes_failures"
+_WORDS = "hermes_words"
+_OK, _NOBODY, _NOT_TAKEN = 200, 404, 503
+
+Took = Callable[[Wire], Awaitable[bool | str]]
+"""Takes the body of a request; False when it could not be taken and must come again, a text when whoever acted is to
+be told that and nobody else."""
 
 _AT_ONCE = 2
 _PING_SECONDS = 10.0
@@ -30,6 +48,8 @@ _TOO_MANY_SECONDS = 30.0
 
 Take = Callable[[Wire], Awaitable[Wire | None]]
 """Gives what the acknowledgement says, or None when there must not be one: then Slack brings the envelope again."""
+
+_TROUBLE = ("link_disabled", "too_many_websockets")
 
 
 class Sockets:
@@ -228,9 +248,6 @@ class SlackSocket:
                 return  # reading will tell
 
 
-_TROUBLE = ("link_disabled", "too_many_websockets")
-
-
 def _meaning(goodbye: str) -> GatewayError:
     if goodbye == "link_disabled":
         return PlatformAuthFailed(
@@ -242,3 +259,62 @@ def _meaning(goodbye: str) -> GatewayError:
             retry_after=_TOO_MANY_SECONDS,
         )
     return PlatformUnavailable("the connection to Slack broke")
+
+
+class Dispatch:
+    def __init__(self, client: AsyncWebClient, me: SlackIdentity, *, event: Took, press: Took, command: Took) -> None:
+        async def authorize(**_: Any) -> AuthorizeResult:
+            return AuthorizeResult(enterprise_id=None, team_id=me.team, bot_id=me.bot, bot_user_id=me.user)
+
+        quiet = logging.getLogger(f"{__name__}.bolt")
+        quiet.setLevel(logging.CRITICAL)  # its log tells what people write
+        self._app = AsyncApp(
+            client=client,
+            authorize=authorize,  # who we are is known by now; Bolt would ask again, and read the environment for it
+            process_before_response=True,  # or it would acknowledge before anything is kept
+            request_verification_enabled=False,
+            ignoring_self_events_enabled=False,
+            ssl_check_enabled=False,
+            url_verification_enabled=False,
+            attaching_function_token_enabled=False,
+            logger=quiet,
+        )
+        self._app.event(_ANY)(_acking(event))
+        self._app.action(_ANY)(_acking(press))
+        self._app.command(_ANY)(_acking(command))
+
+    async def __call__(self, envelope: Wire) -> Wire | None:
+        """What to acknowledge with; None when there must be no acknowledgement. Raises what the listener raised."""
+        failures: list[Exception] = []
+        words: list[str] = []
+        try:
+            request = AsyncBoltRequest(mode="socket_mode", body=envelope.get("payload") or {})
+            request.context[_FAILURES], request.context[_WORDS] = failures, words
+            status = (await self._app.async_dispatch(request)).status
+        except Exception as error:  # noqa: BLE001 - contained: Bolt chokes on what has not the shape it expects
+            log.error("envelope skipped", problem=type(error).__name__)
+            return {}
+        if failures:
+            raise failures[0]
+        if status in (_OK, _NOBODY):  # what nobody wants to hear is acknowledged too, or it would come for ever
+            return {"text": words[0]} if words else {}
+        if status != _NOT_TAKEN:
+            log.error("envelope failed", status=status)
+        return None
+
+
+def _acking(take: Took) -> Callable[..., Awaitable[BoltResponse | None]]:
+    async def listener(ack: AsyncAck, body: Wire, context: AsyncBoltContext) -> BoltResponse | None:
+        try:
+            taken = await take(body)
+        except Exception as error:  # noqa: BLE001 - raised by whoever called Bolt, which would log it and go on
+            context[_FAILURES].append(error)
+            taken = False
+        if taken is False:
+            return BoltResponse(status=_NOT_TAKEN)
+        if isinstance(taken, str):
+            context[_WORDS].append(taken)
+        await ack()
+        return None
+
+    return listener

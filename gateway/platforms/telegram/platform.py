@@ -23,7 +23,6 @@ from gateway.messages import Address, Cursor, Media, OutboundMessage, Receipt
 from gateway.platforms.base import DraftStyle, Features, Inlet, KnownMessages, Mark
 from gateway.platforms.outgoing import Load, Pages, Uploads
 from gateway.platforms.rate_limit import Pace
-from gateway.platforms.telegram.content import MAX_FILE_BYTES
 from gateway.platforms.telegram.errors import (
     TelegramRejection,
     fetching_problem,
@@ -34,7 +33,7 @@ from gateway.platforms.telegram.errors import (
 )
 from gateway.platforms.telegram.formatting import Page, TelegramAttachment, TelegramPost, letter_of, pages_of, place_of
 from gateway.platforms.telegram.listener import TelegramListener
-from gateway.platforms.telegram.parsing import TelegramIdentity
+from gateway.platforms.telegram.parsing import MAX_FILE_BYTES, TelegramIdentity
 from gateway.platforms.telegram.sending import MESSAGE, PREVIEW, Probes, put, show_preview
 from gateway.platforms.telegram.transport import (
     ListeningBot,

@@ -16,6 +16,12 @@ from gateway.platforms.telegram.formatting import TelegramAttachment, TelegramPo
 from gateway.platforms.telegram.markdown import render
 from gateway.platforms.telegram.transport import ListeningBot
 
+PREVIEW = DraftStyle(interval_seconds=1.0, max_units=3_500, fades=True)
+MESSAGE = DraftStyle(interval_seconds=4.0, max_units=3_500)  # a group takes twenty messages a minute, edits too
+_MOST_PROBED = 50
+_KEPT_FOR_ANSWERS = 5  # of what may be said in a group at once
+_REMEMBERED_PROBES = 10_000
+
 
 async def put(bot: ListeningBot, letter: TelegramPost, content: bytes) -> int:
     """The message's id. `content` is that of a file, if the letter has one."""
@@ -72,13 +78,6 @@ async def _put_file(
         case "document":
             # As it is: a picture that was refused as one would be made one again.
             return await bot.send_document(chat, content, disable_content_type_detection=True, **fields)
-
-
-PREVIEW = DraftStyle(interval_seconds=1.0, max_units=3_500, fades=True)
-MESSAGE = DraftStyle(interval_seconds=4.0, max_units=3_500)  # a group takes twenty messages a minute, edits too
-_MOST_PROBED = 50
-_KEPT_FOR_ANSWERS = 5  # of what may be said in a group at once
-_REMEMBERED_PROBES = 10_000
 
 
 async def show_preview(bot: ListeningBot, draft: OutboundMessage) -> None:

@@ -35,9 +35,9 @@ _LONGEST_SECONDS = 3600.0
 # Shorter than any server's: a request on a line that the server has just closed would be in doubt.
 _IDLE_SECONDS = 15.0
 _KNOWN_REFUSALS = (400, 401, 403, 409)
-
-
 _NOT_TELEGRAMS = "the answer is not one that Telegram gives"
+_MOST_AT_ONCE = 100  # sends, signs of typing and downloads together; more of them wait
+_TRANSPORT_GRACE_SECONDS = 20.0  # our own clock, set to less, is the one that counts
 
 
 class TelegramTooFast(TelegramError):
@@ -224,10 +224,6 @@ def _seconds(value: object, otherwise: float) -> float:
     if not isinstance(value, int | float) or not 0 < value < math.inf:
         return otherwise
     return float(min(value, _LONGEST_SECONDS))
-
-
-_MOST_AT_ONCE = 100  # sends, signs of typing and downloads together; more of them wait
-_TRANSPORT_GRACE_SECONDS = 20.0  # our own clock, set to less, is the one that counts
 
 
 class ListeningBot(Bot):
