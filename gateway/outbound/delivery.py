@@ -147,26 +147,26 @@ class Delivery:
 
     async def _send_what_is_due(self, group: asyncio.TaskGroup) -> float:
         """Start sending, and return the seconds until there may be more to do."""
-        account, pace = self._platform.account, self._platform.pace
+        account, pace = self._platform.account, self._platform.rate_limits
         free = self._limits.sends_at_once - self._sending
         if not self._is_connected() or free <= 0:
             return _LOOK_AGAIN_SECONDS  # whatever changes that also wakes us
-        if pace.wait_for_all:
-            return pace.wait_for_all
-        resting = pace.resting()
+        if rate_limits.overall_wait_seconds:
+            return rate_limits.overall_wait_seconds
+        paused = rate_limits.list_paused()
 
         def take(tx: Transaction) -> tuple[list[Outgoing], int | None]:
             outbox.expire(tx, account)
             due_ms = outbox.next_due_ms(tx, account)  # first: a row that falls due between the two is in both
-            claimed = outbox.claim(tx, account, min(free, pace.room_for_all), resting)
+            claimed = outbox.claim(tx, account, min(free, rate_limits.remaining_overall), paused)
             return [self._without_secrets(tx, row) for row in claimed], due_ms
 
         rows, due_ms = await self._db.write_when_possible(take)
         for row in rows:
             self._sending += 1
-            pace.spend(row.message.address.chat)
+            rate_limits.record_send(row.message.address.chat)
             group.create_task(self._deliver(row), name=f"send {row.message.key}")
-        waits = [_LOOK_AGAIN_SECONDS, *resting.values()]
+        waits = [_LOOK_AGAIN_SECONDS, *paused.values()]
         if due_ms is not None:
             waits.append(max(due_ms - now_ms(), 0) / 1000)
         return min(waits) + 0.01
@@ -185,7 +185,7 @@ class Delivery:
 
     def _waits_for_pace(self) -> bool:
         """Return whether something due goes within the second. A chat that must wait for long does not count."""
-        return self._is_connected() and self._platform.pace.wait_for_all > 0
+        return self._is_connected() and self._platform.rate_limits.overall_wait_seconds > 0
 
     async def _deliver(self, row: Outgoing) -> None:
         self._reached.discard(row.message.address.chat)
@@ -276,7 +276,7 @@ class Delivery:
         if isinstance(self._platform, ShowsDrafts):
             try:
                 async with asyncio.timeout(self._limits.send_timeout_seconds):
-                    await self._platform.take_away(message.address, message.replaces)
+                    await self._platform.delete(message.address, message.replaces)
             except DeliveryRejected as error:
                 log.info("draft stays", account=self._platform.account, problem=str(error))
             except (DeliveryInDoubt, TimeoutError) as error:  # it does no harm to do that again

@@ -129,7 +129,7 @@ class Drafts:
         return max(style.interval_seconds, beside * style.account_seconds)
 
     def _has_room(self, address: Address) -> bool:
-        return self.platforms[address.account].pace.room(address.chat) > _KEPT_FOR_ANSWERS
+        return self.platforms[address.account].rate_limits.remaining(address.chat) > _KEPT_FOR_ANSWERS
 
     async def _show(self, state: DraftState, draft: Draft) -> Draft:
         platform, content = self.platforms[state.address.account], state.content
@@ -138,7 +138,7 @@ class Drafts:
             await self.db.write_when_possible(lambda tx: drafts.begin(tx, draft))
         text = without_paths(content.text)
         message = _message(draft, draft_markdown(content.head, text, state.style.max_units))
-        platform.pace.spend(state.address.chat)
+        platform.rate_limits.record_send(state.address.chat)
         state.is_in_doubt = True
         try:
             async with asyncio.timeout(_CALL_SECONDS):
@@ -161,7 +161,7 @@ class Drafts:
     async def _remember(self, draft: Draft, message_id: str) -> Draft:
         if not await self.db.write_when_possible(lambda tx: drafts.shown(tx, draft.turn_id, message_id)):
             # Its chat moved, or whoever asked was erased: nobody would delete it later.
-            await self.platforms[draft.address.account].take_away(draft.address, message_id)
+            await self.platforms[draft.address.account].delete(draft.address, message_id)
             raise DeliveryRejected("it is no longer wanted")
         return replace(draft, message_id=message_id)
 
@@ -211,7 +211,7 @@ class Drafts:
         elif (found := await self._find(draft)).message_id:
             try:
                 async with asyncio.timeout(_CALL_SECONDS):
-                    await self.platforms[draft.address.account].take_away(draft.address, found.message_id)
+                    await self.platforms[draft.address.account].delete(draft.address, found.message_id)
             except DeliveryRejected as error:
                 log.warning("draft stays", account=draft.address.account, problem=str(error))
         await self.db.write_when_possible(lambda tx: drafts.forget(tx, seen.turn_id))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from gateway.messages import Address, Cursor, InboundMessage, Media, OutboundMessage, Progress, Receipt
-from gateway.platforms.rate_limit import Pace
+from gateway.platforms.rate_limit import RateLimits
 
 Resend = Literal["safe", "lookup", "never"]
 """What to do with a message that may or may not have arrived: the far side drops a second copy (safe),
@@ -20,11 +20,11 @@ class Features:
     sends_files: bool = False  # the agent may name files in its answers
 
 
-async def _anybody(message: InboundMessage) -> bool:
+async def _serve_everyone(message: InboundMessage) -> bool:
     return True
 
 
-async def _always() -> int:
+async def _no_limit() -> int:
     return 0
 
 
@@ -42,27 +42,27 @@ class Inlet:
     cursors: Callable[[], Awaitable[Mapping[str, str]]]
     """How far every channel of this account was taken."""
 
-    heard: Callable[[], None]
+    alive: Callable[[], None]
     """Something came in, if only a heartbeat. The first call after a connect means: connected."""
 
-    reachable: Callable[[str], Awaitable[None]]
+    chat_reachable: Callable[[str], Awaitable[None]]
     """A chat that could not be reached can be now: send what waits for it."""
 
-    moved: Callable[[str, str], Awaitable[None]]
+    chat_moved: Callable[[str, str], Awaitable[None]]
     """A chat goes on under another id: from, to."""
 
-    history_since_ms: Callable[[], Awaitable[int]] = _always
+    history_since_ms: Callable[[], Awaitable[int]] = _no_limit
     """From when on the history may be read. What was said earlier may have been answered, though nothing tells of it
     since an older copy of the store was restored."""
 
-    serves: Callable[[InboundMessage], Awaitable[bool]] = _anybody
+    serves: Callable[[InboundMessage], Awaitable[bool]] = _serve_everyone
     """Whether whoever acts may, for what must be done before it is taken. Decides nothing: `accept` does."""
 
 
 class Platform(Protocol):
     account: str
     features: Features
-    pace: Pace
+    rate_limits: RateLimits
 
     async def run(self, inlet: Inlet) -> None:
         """Listens until cancelled; raises PlatformUnavailable or PlatformAuthFailed."""
@@ -108,7 +108,7 @@ class KnownMessages:
 class ShowsDrafts(Protocol):
     """A platform on which an answer can be seen growing."""
 
-    pace: Pace
+    rate_limits: RateLimits
 
     def draft_style(self, address: Address) -> DraftStyle | None:
         """None where it cannot."""
@@ -119,7 +119,7 @@ class ShowsDrafts(Protocol):
     async def find_draft(self, draft: OutboundMessage, known: KnownMessages) -> Receipt | None:
         """Looks for one that a crash may have left. Raises PlatformUnavailable while that cannot be told."""
 
-    async def take_away(self, address: Address, message_id: str) -> None:
+    async def delete(self, address: Address, message_id: str) -> None:
         """Deletes one of our messages; no harm if it is gone. Raises what `send` raises."""
 
 

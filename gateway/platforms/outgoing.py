@@ -17,7 +17,7 @@ GONE = "it is no longer kept here"
 _AT_ONCE = 4
 _BUSY_SECONDS = 1.0
 PageT = TypeVar("PageT")
-CutT = TypeVar("CutT", covariant=True)
+PageT_co = TypeVar("PageT_co", covariant=True)
 MAX_PIECES = 6  # of more than that nobody reads the first
 HEAD_UNITS = 1_500  # of a text that comes as a document
 DOCUMENT_NAME = "answer.md"
@@ -25,28 +25,28 @@ ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
 _REMEMBERED_MESSAGES = 32
 
 
-def files_of(message: OutboundMessage) -> tuple[Media, ...]:
+def list_files(message: OutboundMessage) -> tuple[Media, ...]:
     return tuple(part for part in message.parts if isinstance(part, Media) and _is_file(part))
 
 
-def words_beside(message: OutboundMessage) -> str:
+def read_text(message: OutboundMessage) -> str:
     """What is said beside the files; one that could not be had is told of in words."""
     return text_of(tuple(part for part in message.parts if not _is_file(part)))
 
 
-def names_of(files: tuple[Media, ...]) -> str:
-    return ", ".join(file_name(media) for media in files)
+def join_names(files: tuple[Media, ...]) -> str:
+    return ", ".join(clean_file_name(media) for media in files)
 
 
-def file_name(media: Media) -> str:
+def clean_file_name(media: Media) -> str:
     """By which it is sent: one line, no path, never empty."""
     clean = "".join(mark for mark in media.name if mark.isprintable() and mark not in '/\\"`').strip(". ")
     return clean or media.kind
 
 
-def not_sent(media: Media, reason: str, *, mark: str = "") -> str:
+def explain_not_sent(media: Media, reason: str, *, mark: str = "") -> str:
     """`mark`: what keeps a name from being read as markup."""
-    return f"{mark}{file_name(media)}{mark} could not be sent: {reason}."
+    return f"{mark}{clean_file_name(media)}{mark} could not be sent: {reason}."
 
 
 class Uploads:
@@ -58,7 +58,7 @@ class Uploads:
         self._held = 0
 
     @asynccontextmanager
-    async def loaded(self, media: Media | None) -> AsyncIterator[bytes | None]:
+    async def load(self, media: Media | None) -> AsyncIterator[bytes | None]:
         """Raises PlatformUnavailable instead of waiting: a send that waits is one that may be in doubt."""
         if media is None or self._load is None:
             yield None
@@ -87,24 +87,24 @@ class Document:
         return self.text.encode(errors="replace")
 
 
-class Cut(Protocol[CutT]):
+class Paginate(Protocol[PageT_co]):
     """Makes pages of words and files; of the same ones always the same. `needs_words`: the first must be words."""
 
-    def __call__(self, markdown: str, files: tuple[Media, ...], *, needs_words: bool) -> tuple[CutT, ...]: ...
+    def __call__(self, markdown: str, files: tuple[Media, ...], *, needs_words: bool) -> tuple[PageT_co, ...]: ...
 
 
-class Pages(Generic[PageT]):
+class PageCache(Generic[PageT]):
     """Cuts messages, and remembers the last few: a long one is asked for once for each of its pages."""
 
-    def __init__(self, cut: Cut[PageT]) -> None:
-        self._cut = cut
+    def __init__(self, paginate: Paginate[PageT]) -> None:
+        self._paginate = paginate
         self._known: OrderedDict[str, tuple[object, tuple[PageT, ...]]] = OrderedDict()
 
-    def of(self, message: OutboundMessage, *, needs_words: bool) -> tuple[PageT, ...]:
-        said = words_beside(message), files_of(message), needs_words
+    def get_pages(self, message: OutboundMessage, *, needs_words: bool) -> tuple[PageT, ...]:
+        said = read_text(message), list_files(message), needs_words
         known, pages = self._known.get(message.key, (None, ()))
         if known != said:
-            pages = self._cut(said[0], said[1], needs_words=needs_words)
+            pages = self._paginate(said[0], said[1], needs_words=needs_words)
         if len(pages) > 1:  # the others come soon
             self._known[message.key] = said, pages
             self._known.move_to_end(message.key)
@@ -113,7 +113,7 @@ class Pages(Generic[PageT]):
         return pages
 
 
-def piece_of(message: OutboundMessage, pages: Sequence[object]) -> int:
+def choose_piece(message: OutboundMessage, pages: Sequence[object]) -> int:
     """Which of them is to be sent now. Raises DeliveryRejected where there is none."""
     if not pages:
         raise DeliveryRejected("it has no text")

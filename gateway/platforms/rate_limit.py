@@ -17,55 +17,55 @@ class Rate:
     seconds: float = 1.0
 
 
-def _nobody(chat: str) -> bool:
+def _is_no_group(chat: str) -> bool:
     return False
 
 
 @dataclass(slots=True, kw_only=True)
-class Pace:
+class RateLimits:
     per_chat: Rate = Rate()
     per_group: Rate = Rate()
     overall: Rate = Rate()
-    is_group: Callable[[str], bool] = _nobody
+    is_group: Callable[[str], bool] = _is_no_group
     clock: Callable[[], float] = time.monotonic
     # When the last so many messages were sent, as many as the limit counts: an even spread with room for a burst
     # would let twice the limit through in the first stretch of time.
     _sent: dict[str, deque[float]] = field(default_factory=dict)
     _sent_to_all: deque[float] = field(default_factory=deque)
-    _told_to_wait: dict[str, float] = field(default_factory=dict)  # by the platform itself: until when
+    _paused_until: dict[str, float] = field(default_factory=dict)  # by the platform itself: until when
 
     def wait_seconds(self, chat: str) -> float:
         """How long nothing should be sent to this chat; 0 when it may be now."""
         now = self.clock()
         return max(
-            self._told_to_wait.get(chat, now) - now,
+            self._paused_until.get(chat, now) - now,
             _wait(self._sent.get(chat), self._rate(chat), now),
             _wait(self._sent_to_all, self.overall, now),
         )
 
     @property
-    def wait_for_all(self) -> float:
+    def overall_wait_seconds(self) -> float:
         return _wait(self._sent_to_all, self.overall, self.clock())
 
     @property
-    def room_for_all(self) -> int:
+    def remaining_overall(self) -> int:
         """How many may be sent right now, whatever the chats; 0 when all have to wait."""
         if not self.overall.count:
             return _NO_LIMIT
         begin = self.clock() - self.overall.seconds + _ROUNDING_SECONDS
         return self.overall.count - sum(at > begin for at in self._sent_to_all)
 
-    def room(self, chat: str) -> int:
+    def remaining(self, chat: str) -> int:
         """How many may be sent to this chat right now."""
         if self.wait_seconds(chat) > 0:
             return 0
         rate = self._rate(chat)
         if not rate.count:
-            return self.room_for_all
+            return self.remaining_overall
         begin = self.clock() - rate.seconds + _ROUNDING_SECONDS
-        return min(self.room_for_all, rate.count - sum(at > begin for at in self._sent.get(chat, ())))
+        return min(self.remaining_overall, rate.count - sum(at > begin for at in self._sent.get(chat, ())))
 
-    def spend(self, chat: str) -> None:
+    def record_send(self, chat: str) -> None:
         now, rate = self.clock(), self._rate(chat)
         if rate.count:
             self._sent.setdefault(chat, deque(maxlen=rate.count)).append(now)
@@ -74,18 +74,18 @@ class Pace:
             while len(self._sent_to_all) > self.overall.count:
                 self._sent_to_all.popleft()
 
-    def rest(self, chat: str, seconds: float) -> None:
+    def pause(self, chat: str, seconds: float) -> None:
         """The platform told us to leave this chat alone."""
-        self._told_to_wait[chat] = max(self._told_to_wait.get(chat, 0.0), self.clock() + seconds)
+        self._paused_until[chat] = max(self._paused_until.get(chat, 0.0), self.clock() + seconds)
 
-    def resting(self) -> dict[str, float]:
+    def list_paused(self) -> dict[str, float]:
         """The chats that must wait, and how long. Forgets those that count no more, so that memory stays bounded."""
         now = self.clock()
         for chat in [chat for chat, sent in self._sent.items() if sent[-1] + self._rate(chat).seconds <= now]:
             del self._sent[chat]
-        for chat in [chat for chat, until in self._told_to_wait.items() if until <= now]:
-            del self._told_to_wait[chat]
-        waits = {chat: self.wait_seconds(chat) for chat in {*self._sent, *self._told_to_wait}}
+        for chat in [chat for chat, until in self._paused_until.items() if until <= now]:
+            del self._paused_until[chat]
+        waits = {chat: self.wait_seconds(chat) for chat in {*self._sent, *self._paused_until}}
         return {chat: wait for chat, wait in waits.items() if wait > 0}
 
     def _rate(self, chat: str) -> Rate:

@@ -24,7 +24,7 @@ from gateway.clock import now_ms
 from gateway.errors import DeliveryInDoubt, GatewayStopping, MediaUnavailable, PlatformUnavailable, StoreUnavailable
 from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
 from gateway.platforms.base import Features, Inlet
-from gateway.platforms.rate_limit import Pace
+from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.spec import AccountSetup, PlatformSpec
 from tools.media import SYSTEM_FOLDERS
 
@@ -56,7 +56,7 @@ class SocketPlatform:
 
     def __init__(self, path: Path, *, account: str = "socket", max_line_bytes: int = 1_000_000) -> None:
         self.account = account
-        self.pace = Pace()
+        self.rate_limits = RateLimits()
         self._path = path
         self._max_line_bytes = max_line_bytes
         self._clients: list[_Client] = []  # the one who spoke last at the end
@@ -86,7 +86,7 @@ class SocketPlatform:
             raise PlatformUnavailable(
                 f"the socket {self._path.name} cannot be opened: {error.strerror or error}"
             ) from error
-        inlet.heard()
+        inlet.alive()
         try:
             await asyncio.Event().wait()
         finally:
@@ -144,7 +144,7 @@ class SocketPlatform:
                 return
             if not raw.endswith(b"\n"):
                 return
-            inlet.heard()
+            inlet.alive()
             try:
                 line = _object(raw)
                 handle = handlers.get(str(line.get("type")))
@@ -169,7 +169,7 @@ class SocketPlatform:
     async def _listen(self, inlet: Inlet, client: _Client, chat: str) -> None:
         if chat not in client.chats:
             client.chats.add(chat)
-            await inlet.reachable(chat)
+            await inlet.chat_reachable(chat)
         self._clients.remove(client)
         self._clients.append(client)
 

@@ -9,7 +9,7 @@ import aiohttp
 
 from gateway.errors import MediaUnavailable, PlatformUnavailable
 
-LineT = TypeVar("LineT")
+TransportT = TypeVar("TransportT")
 _PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
 
 
@@ -33,11 +33,11 @@ async def read_at_most(response: aiohttp.ClientResponse, max_bytes: int) -> byte
     return None
 
 
-def too_large(max_bytes: int) -> str:
+def describe_size_limit(max_bytes: int) -> str:
     return f"it is larger than {max_bytes // 1_000_000} MB"
 
 
-def why_broken(error: Exception) -> str:
+def describe_network_error(error: Exception) -> str:
     """What can be told of it without its own words, which name the address of the request."""
     cause = getattr(error, "os_error", error)
     if isinstance(cause, socket.gaierror):
@@ -46,35 +46,35 @@ def why_broken(error: Exception) -> str:
     return os.strerror(errno) if errno else type(error).__name__
 
 
-class LiveConnection(Generic[LineT]):
+class LiveConnection(Generic[TransportT]):
     def __init__(self, platform: str) -> None:
         """`platform` is its name as people write it."""
         self._platform = platform
-        self._line: LineT | None = None
+        self._transport: TransportT | None = None
         self._is_open = asyncio.Event()
 
-    def open(self, line: LineT) -> None:
-        self._line = line
+    def open(self, transport: TransportT) -> None:
+        self._transport = transport
         self._is_open.set()
 
     def close(self) -> None:
         """Whoever holds the line keeps it; nobody else is given it."""
-        self._line = None
+        self._transport = None
         self._is_open.clear()
 
     @property
-    def line(self) -> LineT:
+    def transport(self) -> TransportT:
         """Raises PlatformUnavailable while there is none."""
-        if self._line is None:
+        if self._transport is None:
             raise PlatformUnavailable(f"not connected to {self._platform}")
-        return self._line
+        return self._transport
 
-    async def line_soon(self) -> LineT:
+    async def wait_for_transport(self) -> TransportT:
         """Waits for one; raises MediaUnavailable when none comes."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                while self._line is None:  # it may be gone again by the time we are told
+                while self._transport is None:  # it may be gone again by the time we are told
                     await self._is_open.wait()
         except TimeoutError:
             raise MediaUnavailable(f"{self._platform} could not be reached") from None
-        return self._line
+        return self._transport

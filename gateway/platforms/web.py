@@ -27,7 +27,7 @@ from gateway.messages import (
     text_of,
 )
 from gateway.platforms.base import Features, Inlet
-from gateway.platforms.rate_limit import Pace
+from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.spec import AccountSetup, PlatformSpec
 
 Line = dict[str, Any]
@@ -75,7 +75,7 @@ class WebPlatform:
     def __init__(self) -> None:
         self.serve: Serve | None = None  # set by the wiring: the server needs us, and we need it
         self.pages: set[OpenPage] = set()
-        self.pace = Pace()
+        self.rate_limits = RateLimits()
         self.drafts: dict[str, PageDraft] = {}
         self._inlet: Inlet | None = None
 
@@ -83,7 +83,7 @@ class WebPlatform:
         assert self.serve is not None
         self._inlet = inlet
         try:
-            await self.serve(inlet.heard)
+            await self.serve(inlet.alive)
         finally:
             self._inlet = None
 
@@ -99,7 +99,7 @@ class WebPlatform:
             parts=tuple(parts),
             sent_ms=at_ms,
         )
-        self._inlet.heard()
+        self._inlet.alive()
         await self._inlet.accept([message], None)
         item = {"kind": "user", "id": message_id, "text": words(parts), "files": files(parts), "at_ms": at_ms}
         self._tell({"type": "user", "chat": chat, "item": item | {"state": "waiting"}})
@@ -117,7 +117,7 @@ class WebPlatform:
             sent_ms=now_ms(),
             about=about,
         )
-        self._inlet.heard()
+        self._inlet.alive()
         await self._inlet.accept([pressed], None)
 
     def questions_changed(self) -> None:

@@ -327,9 +327,9 @@ def connect(platform: Platform, intake: Intake, settings: Settings, redactor: Re
         accept=accept,
         cursor=cursor_of,
         cursors=all_cursors,
-        heard=status.report_alive,
-        reachable=delivery.reachable,
-        moved=moved,
+        alive=status.report_alive,
+        chat_reachable=delivery.reachable,
+        chat_moved=moved,
         history_since_ms=history_since_ms,
         serves=intake.serves,
     )

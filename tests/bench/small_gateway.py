@@ -18,7 +18,7 @@ from gateway.media.incoming import Attachments
 from gateway.messages import Media, OutboundMessage, Receipt
 from gateway.outbound.delivery import Delivery, DeliveryLimits
 from gateway.platforms.base import Features, Inlet
-from gateway.platforms.rate_limit import Pace
+from gateway.platforms.rate_limit import RateLimits
 from gateway.policies.access import Rules
 from gateway.store import outbox
 from gateway.store.db.database import Database
@@ -49,7 +49,7 @@ class InstantModel:
 class InstantPlatform:
     account: str = ACCOUNT
     features: Features = field(default_factory=lambda: Features(resend="safe", local=True))
-    pace: Pace = field(default_factory=Pace)
+    rate_limits: RateLimits = field(default_factory=RateLimits)
     waiting: dict[tuple[str, str], asyncio.Future[float]] = field(default_factory=dict)
 
     async def run(self, inlet: Inlet) -> None:

@@ -126,9 +126,9 @@ async def _play(told: Told, size: Size, gateway: Started, sides: Mapping[str, Fa
 async def _phase(gateway: Started, sides: Mapping[str, Far], what: Mapping[str, str], *, messages: int) -> Phase:
     """By turns, not all at the same moment: what one waits for is then the gateway and not the others' messages."""
     before = cpu_seconds(gateway.pid)
-    pace = {"messages": messages, "every_seconds": _EVERY_SECONDS}
+    rate_limits = {"messages": messages, "every_seconds": _EVERY_SECONDS}
     turns = {name: number / len(sides) * _EVERY_SECONDS for number, name in enumerate(sides)}
-    doing = (side.do(what[name], after_seconds=turns[name], **pace) for name, side in sides.items())
+    doing = (side.do(what[name], after_seconds=turns[name], **rate_limits) for name, side in sides.items())
     latencies = dict(zip(sides, await asyncio.gather(*doing), strict=True))
     used = max(cpu_seconds(gateway.pid) - before, 0.01)  # counted in ticks
     return Phase(latencies=latencies, cpu_seconds=used)

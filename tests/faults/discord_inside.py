@@ -12,16 +12,16 @@ from gateway.platforms.discord import platform
 from gateway.platforms.discord.channels import Channels, HistoryPage
 from gateway.platforms.discord.listener import DiscordListener
 from gateway.platforms.discord.platform import DiscordPlatform
-from gateway.platforms.discord.transport import Requests
+from gateway.platforms.discord.transport import DiscordRequests
 from gateway.platforms.rate_limit import Rate
 from tests.faults.chat_inside import Reached, carry_tags, send_again_unasked, send_the_newest_first, tag, watch_sends
 from tests.faults.points import HISTORY_READ, TAKEN
 
 
 def prepare() -> None:
-    request = Requests.request
+    request = DiscordRequests.request
 
-    async def requesting(requests: Requests, route: Route, **options: Any) -> Any:
+    async def requesting(requests: DiscordRequests, route: Route, **options: Any) -> Any:
         if tagged := tag():
             if "json" in options:
                 options["json"] = {**options["json"], **tagged}
@@ -32,7 +32,7 @@ def prepare() -> None:
         return await request(requests, route, **options)
 
     carry_tags(DiscordPlatform)
-    patch.object(Requests, "request", requesting).start()
+    patch.object(DiscordRequests, "request", requesting).start()
     patch.object(platform, "Rate", lambda **_: Rate()).start()  # nobody could wait that long
     patch("gateway.platforms.discord.listener._FREELY", 100_000).start()  # nor for the next day
 
@@ -80,7 +80,7 @@ def _take_any_message_for_ours() -> None:
     def found(history: Sequence[Mapping[str, Any]], *_: Any) -> int | None:
         return max((int(one["id"]) for one in history), default=None)
 
-    patch.object(platform, "found_in", found).start()
+    patch.object(platform, "find_copy", found).start()
 
 
 BREAKS: Mapping[str, Callable[[], None]] = {

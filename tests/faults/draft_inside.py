@@ -69,7 +69,7 @@ def _hurry(platform: Any) -> None:
 
 
 def _watch(platform: Any, reached: Reached) -> None:
-    show, find, take_away, send = platform.show_draft, platform.find_draft, platform.take_away, platform.send
+    show, find, take_away, send = platform.show_draft, platform.find_draft, platform.delete, platform.send
 
     async def showing(draft: Any) -> Any:
         reached(EDITING if draft.edits else BEGUN)
@@ -95,5 +95,5 @@ def _watch(platform: Any, reached: Reached) -> None:
             reached(NOT_RECORDED)
         return receipt
 
-    platform.show_draft, platform.find_draft, platform.take_away = showing, finding, taking_away
+    platform.show_draft, platform.find_draft, platform.delete = showing, finding, taking_away
     platform.send = sending

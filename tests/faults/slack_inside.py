@@ -6,12 +6,12 @@ from unittest.mock import patch
 from gateway.messages import InboundMessage
 from gateway.platforms.rate_limit import Rate
 from gateway.platforms.slack import backfill, platform
-from gateway.platforms.slack.backfill import CatchingUp
+from gateway.platforms.slack.backfill import Backfill
 from gateway.platforms.slack.channels import SlackChannel
 from gateway.platforms.slack.listener import SlackListener
 from gateway.platforms.slack.platform import SlackPlatform
 from gateway.platforms.slack.socket import SlackSocket
-from gateway.platforms.slack.web_api import Api, Wire
+from gateway.platforms.slack.web_api import SlackWebApi, Wire
 from tests.faults.chat_inside import Reached, carry_tags, send_again_unasked, send_the_newest_first, tag, watch_sends
 from tests.faults.points import ACKED, HISTORY_READ, TAKEN
 
@@ -19,20 +19,20 @@ _TAGGED = {"chat.postMessage", "files.completeUploadExternal"}
 
 
 def prepare() -> None:
-    call = Api.call
+    call = SlackWebApi.call
 
-    async def calling(api: Api, method: str, **arguments: object) -> Wire:
+    async def calling(api: SlackWebApi, method: str, **arguments: object) -> Wire:
         return await call(api, method, **arguments, **(tag() if method in _TAGGED else {}))
 
     carry_tags(SlackPlatform)
-    patch.object(Api, "call", calling).start()
+    patch.object(SlackWebApi, "call", calling).start()
     patch.object(platform, "Rate", lambda **_: Rate()).start()  # nobody could wait that long
 
 
 def watch_steps(reached: Reached) -> None:
-    take, accept, answer = CatchingUp._take, SlackListener.accept, SlackSocket._answer
+    take, accept, answer = Backfill._accept, SlackListener.accept, SlackSocket._handle_envelope
 
-    async def taking(reader: CatchingUp, room: SlackChannel, shown: list[Wire]) -> int:
+    async def taking(reader: Backfill, room: SlackChannel, shown: list[Wire]) -> int:
         if shown:
             reached(HISTORY_READ)
         return await take(reader, room, shown)
@@ -45,9 +45,9 @@ def watch_steps(reached: Reached) -> None:
         await answer(socket, envelope)
         reached(ACKED)
 
-    patch.object(CatchingUp, "_take", taking).start()
+    patch.object(Backfill, "_accept", taking).start()
     patch.object(SlackListener, "accept", accepting).start()
-    patch.object(SlackSocket, "_answer", answering).start()
+    patch.object(SlackSocket, "_handle_envelope", answering).start()
     watch_sends(SlackPlatform, reached)
 
 
@@ -56,17 +56,17 @@ def watch_steps(reached: Reached) -> None:
 
 def _ack_first() -> None:
     """And nobody looks for conversations that were never heard of: that would bring it all the same."""
-    answer = SlackSocket._answer
+    answer = SlackSocket._handle_envelope
 
-    async def looking(reader: CatchingUp) -> None:
+    async def looking(reader: Backfill) -> None:
         return None
 
     async def answering(socket: SlackSocket, envelope: Wire) -> None:
         await socket._link.send_json({"envelope_id": envelope["envelope_id"]})
         await answer(socket, envelope)
 
-    patch.object(SlackSocket, "_answer", answering).start()
-    patch.object(CatchingUp, "_look_for_unheard", looking).start()
+    patch.object(SlackSocket, "_handle_envelope", answering).start()
+    patch.object(Backfill, "_find_new_channels", looking).start()
 
 
 def _move_the_cursor_first() -> None:
@@ -83,10 +83,10 @@ def _move_the_cursor_first() -> None:
 
 
 def _read_no_history() -> None:
-    async def reading(reader: CatchingUp, room: SlackChannel) -> int:
+    async def reading(reader: Backfill, room: SlackChannel) -> int:
         return 0
 
-    patch.object(CatchingUp, "_read", reading).start()
+    patch.object(Backfill, "_read_history", reading).start()
 
 
 def _take_any_message_for_ours() -> None:

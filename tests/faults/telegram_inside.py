@@ -28,14 +28,14 @@ def prepare() -> None:
 
 
 def watch_steps(reached: Reached) -> None:
-    take = TelegramListener._take
+    take = TelegramListener._accept_page
 
     async def taking(listener: TelegramListener, page: list[dict[str, Any]]) -> Position:
         position = await take(listener, page)
         reached(TAKEN)
         return position
 
-    patch.object(TelegramListener, "_take", taking).start()
+    patch.object(TelegramListener, "_accept_page", taking).start()
     watch_sends(TelegramPlatform, reached)
 
 
@@ -43,14 +43,14 @@ def watch_steps(reached: Reached) -> None:
 
 
 def _confirm_before_it_is_ours() -> None:
-    take = TelegramListener._take
+    take = TelegramListener._accept_page
 
     async def taking(listener: TelegramListener, page: list[dict[str, Any]]) -> Position:
         offset = max(update["update_id"] for update in page) + 1
-        await listener.bot.updates(offset, KINDS_WE_READ, wait_seconds=0)
+        await listener.bot.fetch_updates(offset, KINDS_WE_READ, wait_seconds=0)
         return await take(listener, page)
 
-    patch.object(TelegramListener, "_take", taking).start()
+    patch.object(TelegramListener, "_accept_page", taking).start()
 
 
 def _say_nothing_of_doubt() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gateway.errors import DeliveryRejected
 from gateway.messages import Address, OutboundMessage, Receipt
 from gateway.platforms.base import DraftStyle, KnownMessages, Mark
-from gateway.platforms.rate_limit import Pace
+from gateway.platforms.rate_limit import RateLimits
 from tests.gateway.scene import Pigeon
 
 STYLE = DraftStyle(interval_seconds=0.001, max_units=1000)
@@ -31,7 +31,7 @@ class Easel(Pigeon):
     behind: Callable[[str], Awaitable[None]] = _willing
     known: list[KnownMessages] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
-    pace: Pace = field(default_factory=Pace)
+    rate_limits: RateLimits = field(default_factory=RateLimits)
     keys: dict[str, str] = field(default_factory=dict)  # of drafts, by message id
 
     def draft_style(self, address: Address) -> DraftStyle | None:
@@ -57,7 +57,7 @@ class Easel(Pigeon):
         await self._end("find")
         return Receipt(message_id=found) if found is not None else None
 
-    async def take_away(self, address: Address, message_id: str) -> None:
+    async def delete(self, address: Address, message_id: str) -> None:
         await self._begin("take away")
         self.shown.pop(message_id, None)
         await self._end("take away")

@@ -25,7 +25,7 @@ from gateway.media.incoming import Attachments, Fetch
 from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
 from gateway.outbound.delivery import Delivery, DeliveryLimits
 from gateway.platforms.base import Features, Inlet
-from gateway.platforms.rate_limit import Pace
+from gateway.platforms.rate_limit import RateLimits
 from gateway.policies.access import Rules
 from gateway.store.db.database import Database
 from gateway.store.inbox import BusyMode
@@ -113,12 +113,12 @@ class Pigeon:
     sent: list[OutboundMessage] = field(default_factory=list)
     arrived: asyncio.Queue[OutboundMessage] = field(default_factory=asyncio.Queue)
     on_send: Callable[[OutboundMessage], Awaitable[None]] | None = None
-    pace: Pace = field(default_factory=Pace)
+    rate_limits: RateLimits = field(default_factory=RateLimits)
     on_find: Callable[[OutboundMessage], Receipt | None] = lambda message: None
     pieces: int = 1  # in how many an answer is sent
 
     async def run(self, inlet: Inlet) -> None:
-        inlet.heard()
+        inlet.alive()
         await asyncio.Event().wait()
 
     async def send(self, message: OutboundMessage) -> Receipt:

@@ -31,7 +31,7 @@ class Moody(Pigeon):
         step = self.script.pop(0) if self.script else "stay"
         if isinstance(step, BaseException):
             raise step
-        inlet.heard()
+        inlet.alive()
         if step == "stay":
             self.settled.set()
             await asyncio.Event().wait()
@@ -75,7 +75,7 @@ def inlet_for(status: ConnectionStatus) -> Inlet:
         return {}
 
     return Inlet(
-        accept=accept, cursor=cursor, cursors=cursors, heard=status.report_alive, reachable=reachable, moved=moved
+        accept=accept, cursor=cursor, cursors=cursors, alive=status.report_alive, chat_reachable=reachable, chat_moved=moved
     )
 
 
@@ -211,14 +211,14 @@ class Quiet(Moody):
     async def run(self, inlet: Inlet) -> None:
         self.runs += 1
         self.log.append("begun")
-        inlet.heard()
+        inlet.alive()
         if self.runs > self.silent_runs:
             self.settled.set()
         try:
             while True:
                 await asyncio.sleep(0.01)
                 if self.runs > self.silent_runs:
-                    inlet.heard()
+                    inlet.alive()
         finally:
             await asyncio.sleep(0)  # saying goodbye
             self.log.append("ended")

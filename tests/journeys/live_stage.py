@@ -137,8 +137,8 @@ async def _on_telegram(
 ) -> AsyncIterator[Chat]:
     owner = telegram_stage.OWNER
     async with TelegramServer(privacy=False, limits=limits) as server:
-        pace = {"platforms": {"telegram": telegram_stage.UNHURRIED}} if limits else {}
-        given = merged(telegram_stage.CONFIG, merged(pace, config))
+        rate_limits = {"platforms": {"telegram": telegram_stage.UNHURRIED}} if limits else {}
+        given = merged(telegram_stage.CONFIG, merged(rate_limits, config))
         variables = _variables(model, TELEGRAM_BOT_TOKEN=server.token, TELEGRAM_API_URL=server.url)
         home = make_home(folder / "home", given, variables)
         on = telegram_stage.Stage(telegram=server, model=model, home=home)

@@ -15,7 +15,7 @@ from gateway.clock import now_ms
 from gateway.errors import PlatformUnavailable, StoreUnavailable
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Inlet
-from gateway.platforms.discord.parsing import snowflake_at
+from gateway.platforms.discord.parsing import ms_to_snowflake
 from gateway.policies.backoff import backoff_seconds
 
 log = structlog.get_logger()
@@ -39,7 +39,7 @@ class Event:
     then: Callable[[], None] | None = None  # once it is taken; must not wait
 
 
-class Gone(Exception):
+class ChannelGone(Exception):
     """The channel is no more."""
 
 
@@ -59,7 +59,7 @@ OpenThread = Callable[[Event], Awaitable[Event]]
 @dataclass(slots=True)
 class _Queue:
     events: deque[Event] = field(default_factory=deque)
-    stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
     # What was read from the history just now may stand among the events too. Not taking it twice is not only thrift:
     # whoever sent it would have sent twice as much, and there are limits.
     read: deque[int] = field(default_factory=lambda: deque(maxlen=_MAX_WAITING))
@@ -85,23 +85,23 @@ class Channels:
 
     async def load(self) -> None:
         """Raises StoreUnavailable."""
-        self._history_since = snowflake_at(await self._inlet.history_since_ms())
+        self._history_since = ms_to_snowflake(await self._inlet.history_since_ms())
         for name, value in (await self._inlet.cursors()).items():
             channel = name.removeprefix(_SEEN)
             if channel != name and channel.isdecimal() and value.isdecimal():
                 self.seen[int(channel)] = int(value)
 
-    def put(self, channel: int, event: Event, *, apart: bool = False) -> None:
+    def put(self, channel: int, event: Event, *, urgent: bool = False) -> None:
         """After all that happened there before. `apart` are those who cannot wait until the history is read."""
-        queue = self._queue(channel, apart=apart)
+        queue = self._queue(channel, urgent=urgent)
         if len(queue.events) < _MAX_WAITING:
             queue.events.append(event)
         elif event.mark:
-            self.seen.setdefault(channel, _first(queue.events, event) - 1)
-            self.fall_behind([channel])
-        queue.stirred.set()
+            self.seen.setdefault(channel, _find_first_mark(queue.events, event) - 1)
+            self.mark_behind([channel])
+        queue.changed.set()
 
-    def fall_behind(self, channels: Iterable[int]) -> None:
+    def mark_behind(self, channels: Iterable[int]) -> None:
         """Something may be missing there; it is read with the next event, or by `catch_up`."""
         self._turn += 1
         for channel in channels:
@@ -112,12 +112,12 @@ class Channels:
         """Without waiting for an event, a few channels at a time; `after` for one of which nothing was seen."""
         if after is not None:
             self.seen.setdefault(channel, after)
-            self.fall_behind([channel])
+            self.mark_behind([channel])
             self._new.setdefault(channel, self._turn)
         self._to_read.append(channel)
         self._read_more()
 
-    def is_current(self, channel: int) -> None:
+    def mark_current(self, channel: int) -> None:
         self._behind.pop(channel, None)
 
     def _read_more(self) -> None:
@@ -126,19 +126,19 @@ class Channels:
             # One in which something happens is read already: nobody who speaks now waits for this line.
             if channel in self._behind and (channel, False) not in self._queues:
                 self._reading.add(channel)
-                self._queue(channel, apart=False)
+                self._queue(channel, urgent=False)
 
-    def _queue(self, channel: int, *, apart: bool) -> _Queue:
-        queue = self._queues.get((channel, apart))
+    def _queue(self, channel: int, *, urgent: bool) -> _Queue:
+        queue = self._queues.get((channel, urgent))
         if queue is None:
-            queue = self._queues[channel, apart] = _Queue()
-            self._background.create_task(self._work(channel, queue, apart=apart), name=f"take from {channel}")
+            queue = self._queues[channel, urgent] = _Queue()
+            self._background.create_task(self._process(channel, queue, urgent=urgent), name=f"take from {channel}")
         return queue
 
-    async def _work(self, channel: int, queue: _Queue, *, apart: bool) -> None:
+    async def _process(self, channel: int, queue: _Queue, *, urgent: bool) -> None:
         failures, wait = 0, 0.0
-        while queue.events or (channel in self._behind and not apart):
-            if channel in self._behind and not apart and not wait:
+        while queue.events or (channel in self._behind and not urgent):
+            if channel in self._behind and not urgent and not wait:
                 try:
                     await self._catch_up(channel, queue)
                     failures = 0
@@ -155,17 +155,17 @@ class Channels:
             while queue.events:
                 event = queue.events[0]
                 if not event.mark or event.mark not in queue.read:
-                    await self._take(channel, await self._open_thread(event))
+                    await self._accept_event(channel, await self._open_thread(event))
                 queue.events.popleft()
-            if channel in self._behind and not apart and wait:
-                wait = await _rest(queue, wait)
-        del self._queues[channel, apart]  # nothing was awaited since the last look: no event can be in it
+            if channel in self._behind and not urgent and wait:
+                wait = await _wait_for_event(queue, wait)
+        del self._queues[channel, urgent]  # nothing was awaited since the last look: no event can be in it
 
-    async def _take(self, channel: int, event: Event) -> None:
-        is_news = event.mark > self.seen.get(channel, 0) and channel not in self._behind
-        if event.messages or is_news:
-            await self._accept(event.messages, self._cursor(channel, event.mark) if is_news else None)
-        if is_news:
+    async def _accept_event(self, channel: int, event: Event) -> None:
+        is_newer = event.mark > self.seen.get(channel, 0) and channel not in self._behind
+        if event.messages or is_newer:
+            await self._accept(event.messages, self._cursor(channel, event.mark) if is_newer else None)
+        if is_newer:
             self.seen[channel] = event.mark
         if event.then is not None:
             event.then()
@@ -176,10 +176,10 @@ class Channels:
         turn = self._new.get(channel, self._behind[channel])
         has_more = True
         while has_more:
-            after = max(self.seen[channel], self._history_since, snowflake_at(now_ms() - _OLDEST_MS))
+            after = max(self.seen[channel], self._history_since, ms_to_snowflake(now_ms() - _OLDEST_MS))
             try:
                 page = await self._read(channel, after)
-            except Gone:
+            except ChannelGone:
                 await self._accept((), Cursor(channel=f"{_SEEN}{channel}", value=_GONE))
                 del self.seen[channel]
                 self._behind.pop(channel, None)
@@ -187,14 +187,14 @@ class Channels:
                 return
             if page is None:
                 break
-            await self._take_page(channel, page)
+            await self._accept_page(channel, page)
             queue.read.extend(event.mark for event in page.events)
             has_more = page.has_more
         self._new.pop(channel, None)
         if self._behind.get(channel) == turn:  # else we were cut off once more meanwhile
             del self._behind[channel]
 
-    async def _take_page(self, channel: int, page: HistoryPage) -> None:
+    async def _accept_page(self, channel: int, page: HistoryPage) -> None:
         if not page.events:
             return
         events = [await self._open_thread(event) for event in page.events]
@@ -220,17 +220,17 @@ class Channels:
         return Cursor(channel=f"{_SEEN}{channel}", value=str(mark))
 
 
-def _first(events: Iterable[Event], otherwise: Event) -> int:
+def _find_first_mark(events: Iterable[Event], otherwise: Event) -> int:
     return next((event.mark for event in events if event.mark), otherwise.mark)
 
 
-async def _rest(queue: _Queue, seconds: float) -> float:
+async def _wait_for_event(queue: _Queue, seconds: float) -> float:
     """Until there is an event, or it is time to try again; gives the seconds that are left."""
     began = asyncio.get_running_loop().time()
-    queue.stirred.clear()
+    queue.changed.clear()
     try:
         async with asyncio.timeout(seconds):
-            await queue.stirred.wait()
+            await queue.changed.wait()
     except TimeoutError:
         return 0.0
     return max(0.0, seconds - (asyncio.get_running_loop().time() - began))

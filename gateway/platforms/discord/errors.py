@@ -24,7 +24,7 @@ from gateway.errors import (
     PlatformUnavailable,
 )
 
-NETWORK = (aiohttp.ClientError, OSError)
+NETWORK_ERRORS = (aiohttp.ClientError, OSError)
 """What the way to Discord fails with; a timeout is an OSError."""
 
 Failure = DiscordException | aiohttp.ClientError | OSError
@@ -53,7 +53,7 @@ _GONE = (_UNKNOWN_CHANNEL,)
 _TOO_FAST = "Discord asks us to wait"
 
 
-class NonsenseAnswer(DiscordException):
+class InvalidResponse(DiscordException):
     """discord.py trusts the server: an answer of another shape than expected would look like a bug of ours."""
 
 
@@ -85,7 +85,7 @@ _BY_FIELD = (
 )
 
 
-def refusal(error: Failure) -> DiscordRejection | None:
+def classify_rejection(error: Failure) -> DiscordRejection | None:
     if not isinstance(error, HTTPException):
         return None
     if error.code == _INVALID_FORM:
@@ -96,30 +96,30 @@ def refusal(error: Failure) -> DiscordRejection | None:
     return _BY_CODE.get(error.code)
 
 
-def sending_problem(error: Failure, *, repeatable: bool = False) -> GatewayError:
+def translate_send_error(error: Failure, *, repeatable: bool = False) -> GatewayError:
     """`repeatable` is what does no harm when it is done twice, such as an edit."""
     match error:
         case RateLimited():
             return PlatformUnavailable(_TOO_FAST, retry_after=error.retry_after)
         case HTTPException(status=HTTPStatus.TOO_MANY_REQUESTS):
-            return PlatformUnavailable(_TOO_FAST, retry_after=_wished(error))
+            return PlatformUnavailable(_TOO_FAST, retry_after=_read_retry_after(error))
         case HTTPException(status=HTTPStatus.UNAUTHORIZED):
             return PlatformUnavailable("Discord does not accept the bot token")
         case HTTPException() if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             return DeliveryRejected(_CLOSED.get(error.code) or f"Discord refused it: {_first_line(error.text)}")
         case _ if repeatable or isinstance(error, _NEVER_SENT):
-            return PlatformUnavailable(what_happened(error))
+            return PlatformUnavailable(describe_failure(error))
         case _:
-            return DeliveryInDoubt(what_happened(error))
+            return DeliveryInDoubt(describe_failure(error))
 
 
-def reading_problem(error: Failure) -> PlatformUnavailable:
+def translate_history_error(error: Failure) -> PlatformUnavailable:
     """Of a channel's history, which can be asked for again."""
-    problem = sending_problem(error, repeatable=True)
+    problem = translate_send_error(error, repeatable=True)
     return problem if isinstance(problem, PlatformUnavailable) else PlatformUnavailable(str(problem))
 
 
-def is_closed_to_us(error: Failure) -> bool:
+def is_access_denied(error: Failure) -> bool:
     return isinstance(error, HTTPException) and error.code in _NO_ACCESS
 
 
@@ -127,7 +127,7 @@ def is_gone(error: Failure) -> bool:
     return isinstance(error, HTTPException) and error.code in _GONE
 
 
-def what_happened(error: Failure) -> str:
+def describe_failure(error: Failure) -> str:
     """In words for people; never in those of a library, which may name addresses."""
     match error:
         case HTTPException():
@@ -138,7 +138,7 @@ def what_happened(error: Failure) -> str:
             return "Discord did not answer in time"
         case ConnectionClosed():
             return f"Discord closed the connection ({error.code})"
-        case NonsenseAnswer():
+        case InvalidResponse():
             return str(error)
         case DiscordException():
             return "Discord's gateway could not be found"
@@ -147,22 +147,22 @@ def what_happened(error: Failure) -> str:
 
 
 @contextmanager
-def hearing_problems(variable: str) -> Iterator[None]:
+def translate_listening_errors(variable: str) -> Iterator[None]:
     """Turns what goes wrong while listening into what the supervisor knows."""
     try:
         yield
     except LoginFailure as error:
-        raise _wrong_token(variable) from error
+        raise _build_token_error(variable) from error
     except HTTPException as error:
         if error.status == HTTPStatus.UNAUTHORIZED:
-            raise _wrong_token(variable) from error
-        wait = _wished(error) if error.status == HTTPStatus.TOO_MANY_REQUESTS else None
-        raise PlatformUnavailable(f"Discord cannot be heard: {what_happened(error)}", retry_after=wait) from error
+            raise _build_token_error(variable) from error
+        wait = _read_retry_after(error) if error.status == HTTPStatus.TOO_MANY_REQUESTS else None
+        raise PlatformUnavailable(f"Discord cannot be heard: {describe_failure(error)}", retry_after=wait) from error
     except RateLimited as error:
         raise PlatformUnavailable(_TOO_FAST, retry_after=error.retry_after) from error
     except ConnectionClosed as error:
         if error.code == _WRONG_TOKEN:
-            raise _wrong_token(variable) from error
+            raise _build_token_error(variable) from error
         if error.code == _CONTENT_NOT_ALLOWED:
             raise PlatformAuthFailed(
                 "Discord does not let the bot read messages: at https://discord.com/developers/applications choose "
@@ -173,29 +173,29 @@ def hearing_problems(variable: str) -> Iterator[None]:
             raise PlatformAuthFailed(
                 "the bot is in more servers than Discord lets one connection serve (2,500); take it out of some"
             ) from error
-        raise PlatformUnavailable(what_happened(error)) from error
-    except (*NETWORK, DiscordException) as error:
-        raise PlatformUnavailable(f"Discord cannot be heard: {what_happened(error)}") from error
+        raise PlatformUnavailable(describe_failure(error)) from error
+    except (*NETWORK_ERRORS, DiscordException) as error:
+        raise PlatformUnavailable(f"Discord cannot be heard: {describe_failure(error)}") from error
 
 
 @contextmanager
-def making_sense() -> Iterator[None]:
+def check_response() -> Iterator[None]:
     try:
         yield
-    except NETWORK:
+    except NETWORK_ERRORS:
         raise  # an address that is none is a ValueError too
     except (TypeError, KeyError, ValueError, AttributeError, zlib.error) as error:
-        raise NonsenseAnswer("the server's answer makes no sense") from error
+        raise InvalidResponse("the server's answer makes no sense") from error
 
 
-def _wrong_token(variable: str) -> PlatformAuthFailed:
+def _build_token_error(variable: str) -> PlatformAuthFailed:
     return PlatformAuthFailed(
         f"Discord does not accept the bot token; correct {variable} "
         "(https://discord.com/developers/applications, Bot, Reset Token) and start Hermes again"
     )
 
 
-def _wished(error: HTTPException) -> float:
+def _read_retry_after(error: HTTPException) -> float:
     try:
         return max(float(error.response.headers["Retry-After"]), 0.0)
     except (KeyError, ValueError):

@@ -20,10 +20,10 @@ from gateway.platforms.outgoing import (
     HEAD_UNITS,
     MAX_PIECES,
     Document,
-    file_name,
-    names_of,
-    not_sent,
-    piece_of,
+    choose_piece,
+    clean_file_name,
+    explain_not_sent,
+    join_names,
 )
 from gateway.platforms.text import utf16_len
 
@@ -42,7 +42,7 @@ _COMPARED = ("name", "description")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class DiscordText:
     text: str
 
 
@@ -55,21 +55,21 @@ class DiscordAttachment:
 
     @property
     def name(self) -> str:
-        return file_name(self.media)
+        return clean_file_name(self.media)
 
-    def fitting(self, content: bytes | None, max_bytes: int) -> "DiscordAttachment | Written":
+    def fit(self, content: bytes | None, max_bytes: int) -> "DiscordAttachment | DiscordText":
         if content is None:
-            return self.in_words(GONE)
+            return self.explain(GONE)
         if len(content) > max_bytes:
-            return self.in_words(f"it is larger than {max_bytes // 1_048_576} MB, and more Discord does not take here")
+            return self.explain(f"it is larger than {max_bytes // 1_048_576} MB, and more Discord does not take here")
         return self
 
-    def in_words(self, reason: str) -> Written:
-        sentence = not_sent(self.media, reason, mark="`")
-        return Written(text=f"{self.text}\n\n{sentence}" if self.text else sentence)
+    def explain(self, reason: str) -> DiscordText:
+        sentence = explain_not_sent(self.media, reason, mark="`")
+        return DiscordText(text=f"{self.text}\n\n{sentence}" if self.text else sentence)
 
 
-Page = Written | Document | DiscordAttachment
+Page = DiscordText | Document | DiscordAttachment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +102,12 @@ class DiscordPost:
     @property
     def payload(self) -> dict[str, Any]:
         body: dict[str, Any] = {"allowed_mentions": _NOBODY, "flags": _SUPPRESS_EMBEDS}
-        if isinstance(self.page, Written | DiscordAttachment) and self.page.text:
+        if isinstance(self.page, DiscordText | DiscordAttachment) and self.page.text:
             body["content"] = self.page.text
         if isinstance(self.page, Document | DiscordAttachment):
             body["attachments"] = [{"id": "0", "filename": self._file_name}]
         if self.choices or self.edits is not None:
-            body["components"] = _rows(self.choices)
+            body["components"] = _build_rows(self.choices)
         if self.edits is not None:
             return body
         body |= {"nonce": self.nonce, "enforce_nonce": True}
@@ -119,7 +119,7 @@ class DiscordPost:
 
     def form(self, content: bytes) -> "UploadForm | None":
         """Where there is a file; `content` is that of an enclosed one."""
-        if isinstance(self.page, Written):
+        if isinstance(self.page, DiscordText):
             return None
         is_text = isinstance(self.page, Document)
         return UploadForm(
@@ -133,7 +133,7 @@ class DiscordPost:
     def _file_name(self) -> str:
         return self.page.name if isinstance(self.page, DiscordAttachment) else DOCUMENT_NAME
 
-    def amended(self, problem: DiscordRejection) -> "DiscordPost | None":
+    def amend(self, problem: DiscordRejection) -> "DiscordPost | None":
         """Without what Discord refused; None when there is nothing left to try. Ends, since each step takes away."""
         match problem, self.page:
             case DiscordRejection.NOTHING_TO_EDIT, _ if self.edits is not None:
@@ -142,69 +142,71 @@ class DiscordPost:
                 return replace(self, quotes=None)
             case DiscordRejection.BUTTONS, _ if self.choices:
                 return replace(self, choices=())
-            case DiscordRejection.TOO_LONG, Written() as page:
+            case DiscordRejection.TOO_LONG, DiscordText() as page:
                 return replace(self, page=Document(text=page.text), edits=None)
-            case DiscordRejection.WORDING, Written() as page if (bare := strip_marks(page.text)) and bare != page.text:
-                return replace(self, page=Written(text=bare))
+            case DiscordRejection.WORDING, DiscordText() as page if (
+                bare := strip_marks(page.text)
+            ) and bare != page.text:
+                return replace(self, page=DiscordText(text=bare))
             case (
                 DiscordRejection.FILE | DiscordRejection.TOO_LONG | DiscordRejection.WORDING,
                 DiscordAttachment() as page,
             ):
-                return replace(self, page=page.in_words("Discord does not take it here"))
+                return replace(self, page=page.explain("Discord does not take it here"))
             case _:
                 return None
 
 
-def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
+def paginate(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
     """In this order, each a message of its own. The same text and files always give the same pages.
 
     Words come first, then file by file; but one file takes a message of words along. `needs_words`: the first takes the
     place of an earlier message, which only words can.
     """
     enclosed = tuple(DiscordAttachment(media=media) for media in files)
-    words = _words(markdown if markdown or not needs_words else names_of(files))
+    words = _paginate_text(markdown if markdown or not needs_words else join_names(files))
     match words, enclosed:
-        case (Written(text=text),), (alone,) if not needs_words:
+        case (DiscordText(text=text),), (alone,) if not needs_words:
             return (replace(alone, text=text),)
         case _:
             return (*words, *enclosed)
 
 
-def _words(markdown: str) -> tuple[Page, ...]:
+def _paginate_text(markdown: str) -> tuple[Page, ...]:
     if utf16_len(markdown) <= 2 * MAX_PIECES * MAX_UNITS:
         found = render(markdown)
         if len(found) <= MAX_PIECES:
-            return tuple(Written(text=piece) for piece in found)
-    return _head(markdown), Document(text=markdown)
+            return tuple(DiscordText(text=piece) for piece in found)
+    return _render_head(markdown), Document(text=markdown)
 
 
-def letter_of(message: OutboundMessage, pages: Sequence[Page], *, in_guild: bool) -> DiscordPost:
-    piece, last = piece_of(message, pages), len(pages) - 1
+def build_post(message: OutboundMessage, pages: Sequence[Page], *, in_guild: bool) -> DiscordPost:
+    piece, last = choose_piece(message, pages), len(pages) - 1
     first = piece == 0
     page = pages[piece]
-    chat = place_of(message.address)
-    quotes = _number(message.address.reply_to) if first and in_guild else None
+    chat = parse_address(message.address)
+    quotes = _parse_int(message.address.reply_to) if first and in_guild else None
     return DiscordPost(
         chat=chat,
         page=page,
-        nonce=nonce_of(message.key, piece),
+        nonce=build_nonce(message.key, piece),
         quotes=quotes if quotes != chat else None,  # a thread cannot quote the message that it began with
-        edits=_number(message.edits) if first and isinstance(page, Written) else None,
+        edits=_parse_int(message.edits) if first and isinstance(page, DiscordText) else None,
         choices=message.choices[:_MAX_BUTTONS] if piece == last else (),
         silent=not message.notify or not first,  # a long answer rings once
         more=piece < last,
     )
 
 
-def place_of(address: Address) -> int:
+def parse_address(address: Address) -> int:
     """The channel, which may be a thread."""
-    chat = _number(address.thread or address.chat)
+    chat = _parse_int(address.thread or address.chat)
     if chat is None:
         raise DeliveryRejected(f"{address.thread or address.chat} is no channel id of Discord's")
     return chat
 
 
-def nonce_of(key: str, piece: int) -> str:
+def build_nonce(key: str, piece: int) -> str:
     """Discord drops a second message with the same one, for some minutes."""
     nonce = f"{key}.{piece}" if piece else key
     if len(nonce) <= _MAX_NONCE_CHARS:
@@ -212,12 +214,12 @@ def nonce_of(key: str, piece: int) -> str:
     return hashlib.sha256(nonce.encode()).hexdigest()[:_MAX_NONCE_CHARS]
 
 
-def _head(markdown: str) -> Written:
+def _render_head(markdown: str) -> DiscordText:
     found = render(markdown[:_HEAD_SOURCE_CHARS], limit=HEAD_UNITS)
-    return Written(text=f"{found[0]}\n\n{ATTACHED}" if found else ATTACHED)
+    return DiscordText(text=f"{found[0]}\n\n{ATTACHED}" if found else ATTACHED)
 
 
-def _rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:
+def _build_rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:
     buttons = [
         {"type": _BUTTON, "style": _SECONDARY, "label": choice.label[:_MAX_LABEL_CHARS], "custom_id": choice.action}
         for choice in choices
@@ -225,12 +227,12 @@ def _rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:
     return [{"type": _ROW, "components": buttons[at : at + _PER_ROW]} for at in range(0, len(buttons), _PER_ROW)]
 
 
-def _number(written: str) -> int | None:
+def _parse_int(written: str) -> int | None:
     """None for what else can be replied to: a reaction has an id of its own kind."""
     return int(written) if written.isascii() and written.isdecimal() and written != "0" else None
 
 
-def menu_of(commands: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+def build_menu(commands: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
     """Those that have a description; each takes whatever may stand behind its name."""
     option = {"type": _STRING, "name": OPTION, "description": "What to say with it", "required": False}
     return [
@@ -245,12 +247,12 @@ def menu_of(commands: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
     ][:_MAX_COMMANDS]
 
 
-def is_shown(menu: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]]) -> bool:
+def is_menu_current(menu: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]]) -> bool:
     """Discord adds fields of its own, and leaves out what has its usual value."""
-    return sorted(map(_essence, menu)) == sorted(map(_essence, shown))
+    return sorted(map(_normalize_command, menu)) == sorted(map(_normalize_command, shown))
 
 
-def _essence(command: Mapping[str, Any]) -> tuple[str, ...]:
+def _normalize_command(command: Mapping[str, Any]) -> tuple[str, ...]:
     options = [f"{each.get('type')} {each.get('name')} {bool(each.get('required'))}" for each in _options(command)]
     return (*(str(command.get(field)) for field in _COMPARED), *options)
 

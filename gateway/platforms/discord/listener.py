@@ -15,24 +15,30 @@ from gateway.clock import now_ms
 from gateway.errors import PlatformUnavailable
 from gateway.messages import Cursor, InboundMessage, Sender, SessionKey
 from gateway.platforms.base import Inlet
-from gateway.platforms.discord.channels import Channels, Event, Gone, HistoryPage
-from gateway.platforms.discord.errors import NETWORK, is_closed_to_us, is_gone, reading_problem, what_happened
+from gateway.platforms.discord.channels import ChannelGone, Channels, Event, HistoryPage
+from gateway.platforms.discord.errors import (
+    NETWORK_ERRORS,
+    describe_failure,
+    is_access_denied,
+    is_gone,
+    translate_history_error,
+)
 from gateway.platforms.discord.parsing import (
     DiscordIdentity,
     Interaction,
-    acted,
-    deleted,
-    edited,
-    in_thread,
-    reacted,
-    said,
-    thread_name,
+    build_deletion,
+    choose_thread_name,
+    move_to_thread,
+    parse_edit,
+    parse_interaction,
+    parse_message,
+    parse_reaction,
 )
 from gateway.platforms.discord.transport import PAGE, DiscordTransport, GuildReadable, Handler, Readable
 
 log = structlog.get_logger()
 
-Say = Callable[[Interaction], Awaitable[None]]
+Acknowledge = Callable[[Interaction], Awaitable[None]]
 
 _MAX_UNANSWERED = 100
 _ANSWER_SECONDS = 5.0
@@ -52,21 +58,19 @@ _THEN_EVERY_SECONDS = 300.0  # at most 288 more
 class DiscordListener:
     def __init__(
         self,
-        line: DiscordTransport,
+        transport: DiscordTransport,
         me: DiscordIdentity,
         inlet: Inlet,
         background: asyncio.TaskGroup,
         *,
         own_threads: bool,
     ) -> None:
-        self._line = line
+        self._transport = transport
         self._me = me
         self._inlet = inlet
         self._background = background
         self._own_threads = own_threads
-        self._channels = Channels(
-            inlet, background, account=me.account, read=self._read, open_thread=self._in_thread_of_its_own
-        )
+        self._channels = Channels(inlet, background, account=me.account, read=self._read, open_thread=self._open_thread)
         self._is_begun = False
         self._newest = 0  # of all that was seen before this connection
         self._fetched: dict[int, Readable] = {}
@@ -88,68 +92,68 @@ class DiscordListener:
             "raw_reaction_remove": self._on_reaction,
             "interaction": self._on_interaction,
         }
-        line.handlers = handlers
+        transport.handlers = handlers
 
     async def listen(self) -> None:
         """Until cancelled. Raises PlatformUnavailable, StoreUnavailable, or what discord.py raises."""
         await self._channels.load()
         # Even before a session of the last run is resumed: what came then may not have been taken.
         self._expect_gaps()
-        gateway, limit = await self._line.find_gateway()
+        gateway, limit = await self._transport.find_gateway()
         left, reset_ms = limit.get("remaining"), limit.get("reset_after")
-        if isinstance(left, int) and left < _FEW_SESSIONS and not self._line.can_resume:
+        if isinstance(left, int) and left < _FEW_SESSIONS and not self._transport.can_resume:
             wait = reset_ms / 1000 if isinstance(reset_ms, int) else _LONG_WAIT_SECONDS
             raise PlatformUnavailable(
                 f"Discord lets the bot connect only {left} more times today; waiting, so that the token stays good",
                 retry_after=min(wait, _LONG_WAIT_SECONDS),
             )
-        await self._line.listen(gateway, self._before_identify)
+        await self._transport.listen(gateway, self._before_identify)
 
     async def _before_identify(self) -> None:
-        counted = Identifies.written(await self._inlet.cursor(_IDENTIFIES_CHANNEL))
+        counted = Identifies.parse(await self._inlet.cursor(_IDENTIFIES_CHANNEL))
         if wait := counted.wait_seconds(now_ms()):
             raise PlatformUnavailable(
                 f"connected {counted.count} times today already; waiting, since Discord resets the token at 1,000",
                 retry_after=wait,
             )
-        await self._inlet.accept([], counted.one_more(now_ms()).cursor)
+        await self._inlet.accept([], counted.add_one(now_ms()).cursor)
 
     # Being connected.
 
     def _on_frame(self, _: object) -> None:
-        self._inlet.heard()
+        self._inlet.alive()
 
     def _on_connect(self) -> None:
-        self._inlet.heard()
+        self._inlet.alive()
         self._is_begun = True
         self._expect_gaps()
 
     def _on_resumed(self) -> None:
         """Discord has sent again what was missed; to a run that was not there before the history matters too."""
-        self._inlet.heard()
+        self._inlet.alive()
         if not self._is_begun:
             self._is_begun = True
-            for guild in self._line.guilds:
+            for guild in self._transport.guilds:
                 self._on_guild(guild)
             self._on_ready()
 
     def _expect_gaps(self) -> None:
         self._newest = max(self._channels.seen.values(), default=0)
         self._fetched.clear()
-        self._channels.fall_behind(list(self._channels.seen))
+        self._channels.mark_behind(list(self._channels.seen))
 
     def _on_guild(self, guild: discord.Guild) -> None:
         for channel in (*guild.channels, *guild.threads):
             if isinstance(channel, GuildReadable) and _may_see(channel, guild.get_member(self._me.id)):
-                self._look_at(channel)
+                self._check_channel(channel)
 
-    def _look_at(self, channel: GuildReadable) -> None:
+    def _check_channel(self, channel: GuildReadable) -> None:
         last, seen = channel.last_message_id or channel.id, self._channels.seen.get(channel.id)
         if seen is not None:
             if last > seen:
                 self._channels.catch_up(channel.id)
             else:
-                self._channels.is_current(channel.id)
+                self._channels.mark_current(channel.id)
         elif self._newest and channel.id >= self._newest:  # made while we were away: all that was said there is new
             self._channels.catch_up(channel.id, after=channel.id)
         else:
@@ -158,7 +162,7 @@ class DiscordListener:
     def _on_ready(self) -> None:
         """The guilds are there; what else we have seen are direct messages and threads that were archived."""
         for channel in list(self._channels.seen):
-            if self._line.get_channel(channel) is None:
+            if self._transport.get_channel(channel) is None:
                 self._channels.catch_up(channel)
 
     # What happens.
@@ -175,43 +179,43 @@ class DiscordListener:
         self._channels.put(channel, event)
 
     def _event(self, message: discord.Message) -> Event:
-        words = said(message, self._me)
+        words = parse_message(message, self._me)
         if words is None:
             return Event(mark=message.id)
-        name = thread_name(message, self._me) if self._own_threads else ""
+        name = choose_thread_name(message, self._me) if self._own_threads else ""
         self._remember(message.id, words)
         return Event(messages=(words,), mark=message.id, opens_thread=name)
 
     def _on_edit(self, event: discord.RawMessageUpdateEvent) -> None:
-        words = edited(event.message, self._me)
+        words = parse_edit(event.message, self._me)
         if words is not None:
             key, _ = self._known.get(event.message_id, (words.key, None))
             self._channels.put(event.channel_id, Event(messages=(replace(words, key=key),)))
 
     def _on_delete(self, event: discord.RawMessageDeleteEvent) -> None:
-        self._forget(event.channel_id, event.message_id)
+        self._report_deletion(event.channel_id, event.message_id)
 
     def _on_bulk_delete(self, event: discord.RawBulkMessageDeleteEvent) -> None:
         for message_id in sorted(event.message_ids):
-            self._forget(event.channel_id, message_id)
+            self._report_deletion(event.channel_id, message_id)
 
-    def _forget(self, channel: int, message_id: int) -> None:
+    def _report_deletion(self, channel: int, message_id: int) -> None:
         if known := self._known.pop(message_id, None):
-            self._channels.put(channel, Event(messages=(deleted(message_id, *known, at_ms=now_ms()),)))
+            self._channels.put(channel, Event(messages=(build_deletion(message_id, *known, at_ms=now_ms()),)))
 
     def _on_reaction(self, event: discord.RawReactionActionEvent) -> None:
         key, _ = self._known.get(event.message_id, (None, None))
-        channel = self._line.get_channel(event.channel_id)
-        words = reacted(event, self._me, channel, key=key, at_ms=now_ms())
+        channel = self._transport.get_channel(event.channel_id)
+        words = parse_reaction(event, self._me, channel, key=key, at_ms=now_ms())
         if words is not None:
             self._channels.put(event.channel_id, Event(messages=(words,)))
 
     def _on_interaction(self, interaction: Interaction) -> None:
-        words = acted(interaction, self._me)
+        words = parse_interaction(interaction, self._me)
         if words is not None and interaction.channel_id is not None:
-            answer = self._say_pressed if words.kind == "button" else self._say_heard
-            event = Event(messages=(words,), then=lambda: self._answer(answer, interaction))
-            self._channels.put(interaction.channel_id, event, apart=True)
+            answer = self._acknowledge_press if words.kind == "button" else self._acknowledge_command
+            event = Event(messages=(words,), then=lambda: self._start_answer(answer, interaction))
+            self._channels.put(interaction.channel_id, event, urgent=True)
 
     def _remember(self, message_id: int, message: InboundMessage) -> None:
         self._known[message_id] = message.key, message.sender
@@ -224,22 +228,22 @@ class DiscordListener:
         first = self._first_heard.get(channel_id)
         try:
             if first is None:
-                found = await self._line.history(channel_id, after)
+                found = await self._transport.fetch_history(channel_id, after)
             else:
-                found = await self._line.unanswered(channel_id, self._me.id, after=after, before=first)
+                found = await self._transport.fetch_unanswered(channel_id, self._me.id, after=after, before=first)
             # Asked for second: most direct channels hold nothing new.
             channel = await self._channel(channel_id) if found else None
-        except (discord.DiscordException, *NETWORK) as error:
-            if is_closed_to_us(error):
+        except (discord.DiscordException, *NETWORK_ERRORS) as error:
+            if is_access_denied(error):
                 self._first_heard.pop(channel_id, None)
                 return None
-            if is_gone(error) and not any(guild.unavailable for guild in self._line.guilds):
+            if is_gone(error) and not any(guild.unavailable for guild in self._transport.guilds):
                 self._first_heard.pop(channel_id, None)
-                raise Gone from error
-            raise reading_problem(error) from error
+                raise ChannelGone from error
+            raise translate_history_error(error) from error
         events: list[Event] = []
         if channel is not None:
-            messages = (self._line.message(channel, raw) for raw in found)
+            messages = (self._transport.build_message(channel, raw) for raw in found)
             events = [Event(mark=one) if isinstance(one, int) else self._event(one) for one in messages]
         if first is not None:
             del self._first_heard[channel_id]
@@ -251,30 +255,30 @@ class DiscordListener:
         return HistoryPage(events=events, has_more=has_more)
 
     async def _channel(self, channel_id: int) -> Readable | None:
-        channel = self._fetched.get(channel_id) or await self._line.find_channel(channel_id)
-        if channel is not None and self._line.get_channel(channel_id) is None:
+        channel = self._fetched.get(channel_id) or await self._transport.find_channel(channel_id)
+        if channel is not None and self._transport.get_channel(channel_id) is None:
             self._fetched[channel_id] = channel  # until its last page
         return channel
 
     # Conversations in threads of their own.
 
-    async def _in_thread_of_its_own(self, event: Event) -> Event:
+    async def _open_thread(self, event: Event) -> Event:
         if not event.opens_thread:
             return event
         [message] = event.messages
         if not await self._inlet.serves(message):
             return replace(event, opens_thread="")
-        if not await self._opened(int(message.key.chat), event.mark, event.opens_thread):
+        if not await self._create_thread(int(message.key.chat), event.mark, event.opens_thread):
             return replace(event, opens_thread="")
-        moved = in_thread(message, event.opens_thread)
+        moved = move_to_thread(message, event.opens_thread)
         self._remember(event.mark, moved)
         self._channels.put(event.mark, Event(mark=event.mark))  # from here on it is read when we were away
         return replace(event, messages=(moved,), opens_thread="")
 
-    async def _opened(self, channel: int, message: int, name: str) -> bool:
+    async def _create_thread(self, channel: int, message: int, name: str) -> bool:
         for _ in range(_THREAD_TRIES):
             try:
-                await self._line.http.start_thread_with_message(
+                await self._transport.http.start_thread_with_message(
                     channel, message, name=name, auto_archive_duration=_THREAD_ARCHIVED_AFTER_MINUTES
                 )
                 return True
@@ -283,33 +287,33 @@ class DiscordListener:
                     return True
                 log.info("no thread opened", account=self._me.account, channel=channel, problem=error.code)
                 return False
-            except (discord.DiscordException, *NETWORK) as error:
-                log.info("no thread opened", account=self._me.account, channel=channel, problem=what_happened(error))
+            except (discord.DiscordException, *NETWORK_ERRORS) as error:
+                log.info("no thread opened", account=self._me.account, channel=channel, problem=describe_failure(error))
         return False
 
     # Telling Discord that an interaction was taken.
 
-    def _answer(self, say: Say, interaction: Interaction) -> None:
+    def _start_answer(self, say: Acknowledge, interaction: Interaction) -> None:
         """Nobody waits for it."""
         if len(self._answers) < _MAX_UNANSWERED:
-            task = self._background.create_task(self._answered(say, interaction), name="answer an interaction")
+            task = self._background.create_task(self._run_answer(say, interaction), name="answer an interaction")
             self._answers.add(task)
             task.add_done_callback(self._answers.discard)
 
-    async def _answered(self, say: Say, interaction: Interaction) -> None:
+    async def _run_answer(self, say: Acknowledge, interaction: Interaction) -> None:
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await say(interaction)
-        except (discord.DiscordException, *NETWORK) as error:
-            log.debug("interaction left unanswered", account=self._me.account, problem=what_happened(error))
+        except (discord.DiscordException, *NETWORK_ERRORS) as error:
+            log.debug("interaction left unanswered", account=self._me.account, problem=describe_failure(error))
 
-    async def _say_pressed(self, interaction: Interaction) -> None:
+    async def _acknowledge_press(self, interaction: Interaction) -> None:
         await self._call_back(interaction, {"type": _NOTHING_NEW})
 
-    async def _say_heard(self, interaction: Interaction) -> None:
+    async def _acknowledge_command(self, interaction: Interaction) -> None:
         """Something only the sender sees, and only until the answer comes as an ordinary message."""
         await self._call_back(interaction, {"type": _MESSAGE, "data": {"content": "…", "flags": _EPHEMERAL}})
-        await self._line.http.request(
+        await self._transport.http.request(
             Route(
                 "DELETE",
                 "/webhooks/{webhook_id}/{webhook_token}/messages/@original",
@@ -325,7 +329,7 @@ class DiscordListener:
             webhook_id=interaction.id,
             webhook_token=interaction.token,
         )
-        await self._line.http.request(route, json=answer)
+        await self._transport.http.request(route, json=answer)
 
 
 def _may_see(channel: GuildReadable, member: discord.Member | None) -> bool:
@@ -348,7 +352,7 @@ class Identifies:
         return Cursor(channel=_IDENTIFIES_CHANNEL, value=f"{self.day} {self.count} {self.last_ms}")
 
     @classmethod
-    def written(cls, value: str) -> "Identifies":
+    def parse(cls, value: str) -> "Identifies":
         try:
             day, count, last_ms = value.split()
             return cls(day=day, count=int(count), last_ms=int(last_ms))
@@ -361,7 +365,7 @@ class Identifies:
             return 0.0
         return max(0.0, self.last_ms / 1000 + _THEN_EVERY_SECONDS - at_ms / 1000)
 
-    def one_more(self, at_ms: int) -> "Identifies":
+    def add_one(self, at_ms: int) -> "Identifies":
         count = self.count if self.day == _day(at_ms) else 0
         return Identifies(day=_day(at_ms), count=count + 1, last_ms=at_ms)
 

@@ -48,38 +48,38 @@ class DiscordIdentity:
     commands: frozenset[str] = frozenset()  # by which we know that a command is meant for us
 
 
-def said(message: discord.Message, me: DiscordIdentity) -> InboundMessage | None:
+def parse_message(message: discord.Message, me: DiscordIdentity) -> InboundMessage | None:
     """None for our own, for what only Discord itself says, and for what holds nothing that we could read."""
     if message.author.id == me.id or message.type not in _WRITTEN_BY_SOMEBODY:
         return None
-    parts = parts_of(message, me.id)
+    parts = parse_parts(message, me.id)
     if not parts:
         return None
-    reference = replied_to(message)
+    reference = find_reply(message)
     return InboundMessage(
-        key=key_of(me, message.channel.id, message.channel, in_guild=_in_guild(message)),
+        key=build_key(me, message.channel.id, message.channel, in_guild=_in_guild(message)),
         message_id=str(message.id),
-        sender=_sender(message.author, is_bot=message.author.bot or message.webhook_id is not None),
+        sender=_build_sender(message.author, is_bot=message.author.bot or message.webhook_id is not None),
         parts=parts,
-        sent_ms=ms_of(message.id),
+        sent_ms=snowflake_to_ms(message.id),
         about=str(reference.message_id or "") if reference is not None else "",
         addressed=_is_addressed(message, me),
         more_follows=len(message.content) >= _CUT_BY_HAND,
-        place_name=place_name(message.channel),
-        called=called(message, me.id),
+        place_name=name_place(message.channel),
+        called=find_own_name(message, me.id),
     )
 
 
-def edited(message: discord.Message, me: DiscordIdentity) -> InboundMessage | None:
+def parse_edit(message: discord.Message, me: DiscordIdentity) -> InboundMessage | None:
     """None for a change that nobody made by editing, such as the preview of a link."""
-    said_now = said(message, me)
+    said_now = parse_message(message, me)
     if message.edited_at is None or said_now is None:
         return None
     at_ms = int(message.edited_at.timestamp() * 1000)
     return replace(said_now, kind="edit", sent_ms=at_ms, edited_ms=at_ms, more_follows=False)
 
 
-def deleted(message_id: int, key: SessionKey, sender: Sender, *, at_ms: int) -> InboundMessage:
+def build_deletion(message_id: int, key: SessionKey, sender: Sender, *, at_ms: int) -> InboundMessage:
     """Discord does not tell who deleted it: whoever wrote it counts."""
     return InboundMessage(
         key=key,
@@ -93,7 +93,7 @@ def deleted(message_id: int, key: SessionKey, sender: Sender, *, at_ms: int) -> 
     )
 
 
-def reacted(
+def parse_reaction(
     event: discord.RawReactionActionEvent, me: DiscordIdentity, channel: Place, *, key: SessionKey | None, at_ms: int
 ) -> InboundMessage | None:
     """`key` is that of the message, where it is known."""
@@ -104,30 +104,30 @@ def reacted(
     is_dm = event.guild_id is None
     member = event.member
     return InboundMessage(
-        key=key or key_of(me, event.channel_id, channel, in_guild=not is_dm),
+        key=key or build_key(me, event.channel_id, channel, in_guild=not is_dm),
         message_id=f"{event.message_id}:{event.user_id}:{at_ms}",
         kind="reaction",
-        sender=_sender(member, is_bot=member.bot) if member is not None else Sender(id=str(event.user_id)),
+        sender=_build_sender(member, is_bot=member.bot) if member is not None else Sender(id=str(event.user_id)),
         parts=(Text(text=encodable(f"removed {emoji}" if removed else emoji)),),
         sent_ms=at_ms,
         about=str(event.message_id),
         addressed=is_dm or event.message_author_id == me.id,
-        place_name=place_name(channel),
+        place_name=name_place(channel),
     )
 
 
-def acted(interaction: Interaction, me: DiscordIdentity) -> InboundMessage | None:
+def parse_interaction(interaction: Interaction, me: DiscordIdentity) -> InboundMessage | None:
     """A pressed button, or a slash command as if it had been typed; None for what we do not offer."""
     if interaction.channel_id is None or interaction.data is None:
         return None
     data: Mapping[str, Any] = dict(interaction.data)
     message = InboundMessage(
-        key=key_of(me, interaction.channel_id, interaction.channel, in_guild=interaction.guild_id is not None),
+        key=build_key(me, interaction.channel_id, interaction.channel, in_guild=interaction.guild_id is not None),
         message_id=str(interaction.id),
-        sender=_sender(interaction.user, is_bot=interaction.user.bot),
+        sender=_build_sender(interaction.user, is_bot=interaction.user.bot),
         parts=(),
-        sent_ms=ms_of(interaction.id),
-        place_name=place_name(interaction.channel),
+        sent_ms=snowflake_to_ms(interaction.id),
+        place_name=name_place(interaction.channel),
     )
     if interaction.type is discord.InteractionType.component and interaction.message is not None:
         action = Text(text=encodable(str(data["custom_id"])))
@@ -138,22 +138,22 @@ def acted(interaction: Interaction, me: DiscordIdentity) -> InboundMessage | Non
     return None
 
 
-def thread_name(message: discord.Message, me: DiscordIdentity) -> str:
+def choose_thread_name(message: discord.Message, me: DiscordIdentity) -> str:
     """Of the thread that this message begins where each conversation has one of its own; empty where it begins none."""
     if not isinstance(message.channel, discord.TextChannel) or message.author.bot or not _mentions(message, me):
         return ""
-    if command_in(message.content, me.id):
+    if find_command(message.content, me.id):
         return ""  # it is about the channel
     return one_line(_MENTION.sub("", message.content))[:_MAX_THREAD_NAME_CHARS].strip() or "Conversation"
 
 
-def in_thread(message: InboundMessage, name: str) -> InboundMessage:
+def move_to_thread(message: InboundMessage, name: str) -> InboundMessage:
     """A thread has the id of the message that it begins with."""
     key = replace(message.key, kind="thread", chat=message.message_id, within=message.key.chat)
     return replace(message, key=key, place_name=name)
 
 
-def key_of(me: DiscordIdentity, channel_id: int, channel: Place, *, in_guild: bool) -> SessionKey:
+def build_key(me: DiscordIdentity, channel_id: int, channel: Place, *, in_guild: bool) -> SessionKey:
     platform, _, account = me.account.partition("@")
     kind = "channel"
     if not in_guild:
@@ -164,23 +164,23 @@ def key_of(me: DiscordIdentity, channel_id: int, channel: Place, *, in_guild: bo
     return SessionKey(platform=platform, account=account, kind=kind, chat=str(channel_id), within=within)
 
 
-def place_name(channel: Place) -> str:
+def name_place(channel: Place) -> str:
     if not isinstance(channel, discord.abc.GuildChannel | discord.Thread):
         return ""
     mark = "" if isinstance(channel, discord.Thread) else "#"
     return one_line(f"{channel.guild.name} {mark}{channel.name}")
 
 
-def ms_of(snowflake: int) -> int:
+def snowflake_to_ms(snowflake: int) -> int:
     """When it was made: every id tells."""
     return (snowflake >> 22) + _EPOCH_MS
 
 
-def snowflake_at(at_ms: int) -> int:
+def ms_to_snowflake(at_ms: int) -> int:
     return max(0, at_ms - _EPOCH_MS) << 22
 
 
-def _sender(user: discord.abc.User, *, is_bot: bool) -> Sender:
+def _build_sender(user: discord.abc.User, *, is_bot: bool) -> Sender:
     return Sender(id=str(user.id), name=one_line(user.display_name), is_bot=is_bot)
 
 
@@ -193,7 +193,7 @@ def _is_addressed(message: discord.Message, me: DiscordIdentity) -> bool:
         return True
     if message.message_snapshots:
         return False  # whoever wrote it spoke elsewhere
-    reference = replied_to(message)
+    reference = find_reply(message)
     quoted = reference.resolved if reference is not None else None
     if isinstance(quoted, discord.Message) and quoted.author.id == me.id:
         return True
@@ -203,7 +203,7 @@ def _is_addressed(message: discord.Message, me: DiscordIdentity) -> bool:
 
 
 def _is_our_command(content: str, me: DiscordIdentity) -> bool:
-    name, *_ = command_in(content, me.id).split(maxsplit=1) or [""]
+    name, *_ = find_command(content, me.id).split(maxsplit=1) or [""]
     return name.removeprefix("/").lower() in me.commands
 
 
@@ -213,62 +213,62 @@ def _mentions(message: discord.Message, me: DiscordIdentity) -> bool:
     return any(role.tags is not None and role.tags.bot_id == me.id for role in message.role_mentions)
 
 
-def parts_of(message: discord.Message, me: int) -> tuple[Part, ...]:
+def parse_parts(message: discord.Message, me: int) -> tuple[Part, ...]:
     """What it quotes, then what it says, then what is attached. Empty where there is nothing that we could read."""
-    content = content_of(message, me)
-    return (*_reply(message), *content) if content else ()
+    content = parse_content(message, me)
+    return (*_parse_quote(message), *content) if content else ()
 
 
-def content_of(message: discord.Message, me: int = 0) -> tuple[Part, ...]:
+def parse_content(message: discord.Message, me: int = 0) -> tuple[Part, ...]:
     return (
-        *_forwarded(message),
-        *_words(_readable(command_in(message.content, me) or message.content, message)),
-        *_attached(message.attachments),
-        *_described(message.stickers, message.embeds, message.poll),
+        *_parse_forwards(message),
+        *_parse_text(_resolve_names(find_command(message.content, me) or message.content, message)),
+        *_parse_attachments(message.attachments),
+        *_describe_other(message.stickers, message.embeds, message.poll),
     )
 
 
-def command_in(content: str, me: int) -> str:
+def find_command(content: str, me: int) -> str:
     """What is said as a command, without our name if it stands before; empty where nothing is."""
     found = _COMMAND.match(content)
     return found["command"] if found and found["called"] in (None, str(me)) else ""
 
 
-def called(message: discord.Message, me: int) -> str:
+def find_own_name(message: discord.Message, me: int) -> str:
     """Our name as its words begin with it; empty where they do not."""
     found = _CALLED.match(message.content)
-    return _readable(found["name"], message) if found and int(found["id"]) == me else ""
+    return _resolve_names(found["name"], message) if found and int(found["id"]) == me else ""
 
 
-def replied_to(message: discord.Message) -> discord.MessageReference | None:
+def find_reply(message: discord.Message) -> discord.MessageReference | None:
     reference = message.reference
     return reference if reference is not None and message.type is discord.MessageType.reply else None
 
 
-def _reply(message: discord.Message) -> tuple[Quote, ...]:
-    reference = replied_to(message)
+def _parse_quote(message: discord.Message) -> tuple[Quote, ...]:
+    reference = find_reply(message)
     if reference is None or not isinstance(reference.resolved, discord.Message):
         return ()
     quoted = reference.resolved
-    return (Quote(author=one_line(quoted.author.display_name), text=text_of(content_of(quoted))[:_MAX_QUOTE_CHARS]),)
+    return (Quote(author=one_line(quoted.author.display_name), text=text_of(parse_content(quoted))[:_MAX_QUOTE_CHARS]),)
 
 
-def _forwarded(message: discord.Message) -> tuple[Part, ...]:
+def _parse_forwards(message: discord.Message) -> tuple[Part, ...]:
     """Discord does not tell whose words they were."""
     parts: list[Part] = []
     for snapshot in message.message_snapshots:
-        words = _readable(snapshot.content, message)
-        described = _described(snapshot.stickers, snapshot.embeds, None)
+        words = _resolve_names(snapshot.content, message)
+        described = _describe_other(snapshot.stickers, snapshot.embeds, None)
         text = text_of((Text(text=words), *described))
-        parts += [Quote(how="forwarded from", text=text), *_attached(snapshot.attachments)]
+        parts += [Quote(how="forwarded from", text=text), *_parse_attachments(snapshot.attachments)]
     return tuple(parts)
 
 
-def _words(text: str) -> tuple[Text, ...]:
+def _parse_text(text: str) -> tuple[Text, ...]:
     return (Text(text=text),) if text.strip() else ()
 
 
-def _readable(content: str, message: discord.Message) -> str:
+def _resolve_names(content: str, message: discord.Message) -> str:
     """Names where Discord writes ids."""
     names = {user.id: user.display_name for user in message.mentions}
     guild = message.guild
@@ -291,11 +291,11 @@ def _readable(content: str, message: discord.Message) -> str:
     return encodable(_MARK.sub(name, content) if "<" in content else content)
 
 
-def _attached(attachments: Sequence[discord.Attachment]) -> list[Media]:
-    return [_media(attachment) for attachment in attachments]
+def _parse_attachments(attachments: Sequence[discord.Attachment]) -> list[Media]:
+    return [_parse_attachment(attachment) for attachment in attachments]
 
 
-def _media(attachment: discord.Attachment) -> Media:
+def _parse_attachment(attachment: discord.Attachment) -> Media:
     name = one_line(attachment.filename)
     mime = (attachment.content_type or "").partition(";")[0].strip() or mimetypes.guess_type(name)[0] or ""
     return Media(
@@ -307,17 +307,17 @@ def _media(attachment: discord.Attachment) -> Media:
     )
 
 
-def _described(
+def _describe_other(
     stickers: Sequence[discord.StickerItem], embeds: Sequence[discord.Embed], poll: discord.Poll | None
 ) -> list[Text]:
     """What is neither words nor a file, for a reader who cannot see it. A preview of a link is left out."""
     found = [f"sticker {sticker.name}" for sticker in stickers]
-    found += [f"embed {_embed_words(embed)}" for embed in embeds if embed.type == "rich"]
+    found += [f"embed {_read_embed(embed)}" for embed in embeds if embed.type == "rich"]
     if poll is not None:
         found.append(f"poll: {poll.question} {' / '.join(answer.text for answer in poll.answers)}")
     return [Text(text=f"[{' '.join(encodable(each).split())[:_MAX_QUOTE_CHARS]}]") for each in found]
 
 
-def _embed_words(embed: discord.Embed) -> str:
+def _read_embed(embed: discord.Embed) -> str:
     fields = [f"{field.name}: {field.value}" for field in embed.fields]
     return " / ".join(filter(None, (embed.title, embed.description, *fields, embed.footer.text, embed.url)))

@@ -21,7 +21,7 @@ from discord.state import ConnectionState
 from yarl import URL
 
 from gateway.errors import PlatformUnavailable
-from gateway.platforms.discord.errors import NETWORK, making_sense
+from gateway.platforms.discord.errors import NETWORK_ERRORS, check_response
 from gateway.platforms.transport import read_at_most
 
 log = structlog.get_logger()
@@ -55,7 +55,7 @@ _INTENTS = discord.Intents(
 )
 
 
-class Requests(HTTPClient):
+class DiscordRequests(HTTPClient):
     def __init__(self, api_url: str, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop, max_ratelimit_timeout=_LONGEST_RATE_WAIT_SECONDS)
         self._api_url = api_url.rstrip("/")
@@ -66,7 +66,7 @@ class Requests(HTTPClient):
             total=_CONNECT_SECONDS + _READ_SECONDS, connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS
         )
         try:
-            with making_sense():
+            with check_response():
                 return await super().request(route, **{"timeout": timeout, **options})
         except asyncio.CancelledError:
             # Whoever waits for a global rate limit holds up all others, and would for ever when it is cancelled.
@@ -99,7 +99,7 @@ class DiscordSocket(DiscordWebSocket):
 class DiscordTransport(discord.Client):
     """Holds what one run needs. Events go to `handlers` as they come, in order and without a task for each."""
 
-    http: Requests
+    http: DiscordRequests
 
     def __init__(self, api_url: str) -> None:
         # It speaks of voice, and of rate limits that we tell ourselves; at lower levels of messages and tokens.
@@ -122,10 +122,10 @@ class DiscordTransport(discord.Client):
             guild_ready_timeout=_GUILDS_QUIET_SECONDS,
         )
         state = self._connection
-        state.parsers = {event: _contained(event, parser) for event, parser in state.parsers.items()}
+        state.parsers = {event: _contain_errors(event, parser) for event, parser in state.parsers.items()}
 
     def _get_state(self, **options: Any) -> ConnectionState[Any]:
-        self.http = Requests(self._api_url, self.loop)
+        self.http = DiscordRequests(self._api_url, self.loop)
         return super()._get_state(**options)
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
@@ -137,10 +137,10 @@ class DiscordTransport(discord.Client):
             self._is_established, self._lost = True, None
         handler = self.handlers.get(event)
         if handler is not None:
-            _contained(event, handler)(*args, **kwargs)
+            _contain_errors(event, handler)(*args, **kwargs)
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator["DiscordTransport"]:
+    async def hold(self) -> AsyncIterator["DiscordTransport"]:
         """Whoever leaves last closes it: a send that is under way when listening fails may still get its answer."""
         self._holders += 1
         try:
@@ -163,12 +163,12 @@ class DiscordTransport(discord.Client):
             self._closing_task = None
         self.http.connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS)
         await self._async_setup_hook()
-        with making_sense():
+        with check_response():
             await self.login(token)
 
     async def find_gateway(self) -> tuple[URL, Wire]:
         """Its address, and how many sessions may still be begun."""
-        with making_sense():
+        with check_response():
             found = await self.http.request(Route("GET", "/gateway/bot"))
             return URL(found["url"]), dict(found["session_start_limit"])
 
@@ -179,7 +179,7 @@ class DiscordTransport(discord.Client):
             while True:
                 socket = None
                 try:
-                    with making_sense():
+                    with check_response():
                         socket = await self._open(gateway, old, before_identify)
                         old = None
                         while True:
@@ -187,13 +187,13 @@ class DiscordTransport(discord.Client):
                 except ReconnectWebSocket as wish:
                     if socket is None:
                         raise ConnectionResetError("hung up without a greeting") from wish
-                    self._check_steady()
+                    self._check_stable()
                     if wish.resume and socket.session_id is not None:
                         old = socket
                     else:
                         self._lost = None
                         await asyncio.sleep(random.uniform(*_NEW_SESSION_SECONDS))  # noqa: S311
-        except NETWORK:
+        except NETWORK_ERRORS:
             if old is not None and old is not self._lost:
                 self._lost, self._lost_at = old, time.monotonic()
             raise
@@ -203,12 +203,12 @@ class DiscordTransport(discord.Client):
                 self._connection._ready_task.cancel()
                 with suppress(AttributeError):
                     del self._connection._ready_state  # else guilds that come later would wait in it for ever
-            await self._hang_up(_GOODBYE if self._lost is None else _BACK_SOON)
+            await self._close_socket(_GOODBYE if self._lost is None else _BACK_SOON)
 
     async def _open(
         self, gateway: URL, old: DiscordSocket | None, before_identify: Callable[[], Awaitable[None]]
     ) -> DiscordSocket:
-        await self._hang_up(_BACK_SOON)
+        await self._close_socket(_BACK_SOON)
         if old is None:
             await before_identify()
             async with asyncio.timeout(_OPEN_SECONDS):
@@ -218,16 +218,16 @@ class DiscordTransport(discord.Client):
                 self, gateway=old.gateway, session=old.session_id, sequence=old.sequence, resume=True
             )
 
-    def _check_steady(self) -> None:
+    def _check_stable(self) -> None:
         self._reopened.append(time.monotonic())
         if len(self._reopened) == _MANY_REOPENINGS and self._reopened[-1] - self._reopened[0] < _IN_SECONDS:
             raise PlatformUnavailable("the connection to Discord breaks again and again")
 
-    async def _hang_up(self, code: int) -> None:
+    async def _close_socket(self, code: int) -> None:
         socket, self._socket = self._socket, None
         self._is_established = False
         if socket is not None:
-            with suppress(*NETWORK):
+            with suppress(*NETWORK_ERRORS):
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await socket.close(code)  # ends its thread too
 
@@ -238,32 +238,32 @@ class DiscordTransport(discord.Client):
         channel = self.get_channel(channel_id)
         if channel is None:
             try:
-                with making_sense():
+                with check_response():
                     channel = await self.fetch_channel(channel_id)
             except discord.InvalidData:
                 return None
         return channel if isinstance(channel, Readable) else None
 
-    async def history(self, channel_id: int, after: int) -> list[Any]:
+    async def fetch_history(self, channel_id: int, after: int) -> list[Any]:
         """The next page after a message, oldest first, for `message`."""
-        with making_sense():
-            return sorted(await self.http.logs_from(channel_id, PAGE, after=after), key=_id)
+        with check_response():
+            return sorted(await self.http.logs_from(channel_id, PAGE, after=after), key=_read_id)
 
-    async def unanswered(self, channel_id: int, me: int, *, after: int, before: int) -> list[Any]:
+    async def fetch_unanswered(self, channel_id: int, me: int, *, after: int, before: int) -> list[Any]:
         """Return the messages between two that none of ours follows, a few at most, oldest first, for `message`."""
-        with making_sense():
-            found = sorted(await self.http.logs_from(channel_id, _MAX_UNANSWERED, before=before), key=_id)
-            ours = max((_id(raw) for raw in found if _id(raw["author"]) == me), default=0)
-            return [raw for raw in found if _id(raw) > max(ours, after)]
+        with check_response():
+            found = sorted(await self.http.logs_from(channel_id, _MAX_UNANSWERED, before=before), key=_read_id)
+            ours = max((_read_id(raw) for raw in found if _read_id(raw["author"]) == me), default=0)
+            return [raw for raw in found if _read_id(raw) > max(ours, after)]
 
-    def message(self, channel: Readable, raw: Any) -> discord.Message | int:
+    def build_message(self, channel: Readable, raw: Any) -> discord.Message | int:
         """Its id alone where it cannot be understood."""
         try:
             return discord.Message(state=self._connection, channel=channel, data=raw)
         # Contained, as below: one that discord.py chokes on must not hold up the others.
         except Exception as error:  # noqa: BLE001
             log.error("message skipped", channel=channel.id, problem=type(error).__name__)
-            return _id(raw)
+            return _read_id(raw)
 
     async def download(self, address: str, max_bytes: int) -> bytes | None:
         """None when there is more than that. Raises aiohttp's errors, for another status too."""
@@ -274,7 +274,7 @@ class DiscordTransport(discord.Client):
             return await read_at_most(response, max_bytes)
 
 
-def _contained(event: str, handle: Handler) -> Handler:
+def _contain_errors(event: str, handle: Handler) -> Handler:
     def contained(*args: Any, **kwargs: Any) -> None:
         try:
             handle(*args, **kwargs)
@@ -286,5 +286,5 @@ def _contained(event: str, handle: Handler) -> Handler:
     return contained
 
 
-def _id(raw: Any) -> int:
+def _read_id(raw: Any) -> int:
     return int(raw["id"])

@@ -9,9 +9,9 @@ import structlog
 from gateway.clock import now_ms
 from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.messages import Cursor
-from gateway.platforms.slack.channels import SINCE, Rooms, SlackChannel, just_before
+from gateway.platforms.slack.channels import SINCE, SlackChannel, SlackChannels, just_before
 from gateway.platforms.slack.listener import SlackListener
-from gateway.platforms.slack.web_api import Api, Refused, SlackProblem, SlackTooFast, Wire
+from gateway.platforms.slack.web_api import SlackProblem, SlackRefused, SlackTooFast, SlackWebApi, Wire
 from gateway.policies.backoff import backoff_seconds
 
 log = structlog.get_logger()
@@ -29,33 +29,33 @@ _JOINED = ("channel_join", "group_join")
 Ask = Callable[..., Awaitable[Wire]]
 
 
-class CatchingUp:
-    def __init__(self, api: Api, rooms: Rooms, listener: SlackListener, account: str) -> None:
+class Backfill:
+    def __init__(self, api: SlackWebApi, channels: SlackChannels, listener: SlackListener, account: str) -> None:
         self._api = api
-        self._rooms = rooms
+        self._channels = channels
         self._listener = listener
         self._account = account
         self._wanted = asyncio.Event()
         self._unlisted = asyncio.Event()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Some room is behind, and we are connected."""
         self._wanted.set()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Anything may have been missed, also in conversations of which we have never heard."""
-        self._rooms.doubt_all()
+        self._channels.mark_all_doubtful()
         self._unlisted.set()
         self._wanted.set()
 
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._whenever(self._wanted, self._catch_up_all), name="read what slack has kept")
+            group.create_task(self._run_when(self._wanted, self._catch_up_all), name="read what slack has kept")
             # Apart from it: whoever is known shall not wait for that.
-            group.create_task(self._whenever(self._unlisted, self._look_for_unheard), name="list slack conversations")
+            group.create_task(self._run_when(self._unlisted, self._find_new_channels), name="list slack conversations")
 
-    async def _whenever(self, wanted: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
+    async def _run_when(self, wanted: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
         failures = 0
         while True:
             await wanted.wait()
@@ -74,31 +74,31 @@ class CatchingUp:
     async def _catch_up_all(self) -> None:
         """Looked at anew after each: one that is in use and fell behind meanwhile goes before those that are not."""
         try:
-            while behind := self._rooms.behind():
+            while behind := self._channels.list_behind():
                 await self._catch_up(behind[0])
         except (SlackProblem, StoreUnavailable):
-            self._rooms.history_fails = True
+            self._channels.history_fails = True
             raise
 
-    async def _look_for_unheard(self) -> None:
+    async def _find_new_channels(self) -> None:
         """Somebody may have written somewhere for the first time while nobody listened: no cursor tells of that."""
-        if not self._rooms.since:
-            since = seconds_ago(0)
+        if not self._channels.since:
+            since = ts_seconds_ago(0)
             await self._listener.inlet.accept([], Cursor(channel=SINCE, value=since))
-            self._rooms.since, self._rooms.are_listed = since, True
+            self._channels.since, self._channels.are_listed = since, True
             return
-        listed = [*await self._listed("im"), *await self._listed("mpim")]
-        listed += [*await self._listed("private_channel"), *await self._listed("public_channel")]
+        listed = [*await self._list_channels("im"), *await self._list_channels("mpim")]
+        listed += [*await self._list_channels("private_channel"), *await self._list_channels("public_channel")]
         for channel in listed:
-            self._rooms.room(channel)
-        self._rooms.are_listed = not self._unlisted.is_set()  # else something may have been missed meanwhile
+            self._channels.get(channel)
+        self._channels.are_listed = not self._unlisted.is_set()  # else something may have been missed meanwhile
         self._wanted.set()
 
-    async def _listed(self, kind: str) -> list[str]:
+    async def _list_channels(self, kind: str) -> list[str]:
         """The conversations that we are in, the youngest first: those are where somebody writes for the first time."""
         try:
-            found = await _pages(self._ask, "users.conversations", "channels", types=kind, exclude_archived=True)
-        except Refused as error:
+            found = await _fetch_pages(self._ask, "users.conversations", "channels", types=kind, exclude_archived=True)
+        except SlackRefused as error:
             log.warning("new conversations stay unknown", account=self._account, kind=kind, problem=str(error))
             return []
         young = sorted(found, key=lambda one: str(one.get("created") or ""), reverse=True)[:_MAX_UNHEARD]
@@ -107,8 +107,8 @@ class CatchingUp:
     async def _catch_up(self, room: SlackChannel) -> None:
         doubts = room.doubts
         try:
-            count = await self._read(room)
-        except Refused as error:
+            count = await self._read_history(room)
+        except SlackRefused as error:
             log.warning("a channel's history stays unread", account=self._account, chat=room.id, problem=str(error))
             count = 0
             if error.error in _GONE:
@@ -122,7 +122,7 @@ class CatchingUp:
                 await self._listener.inlet.accept([], room.cursor(seen))
             room.seen = seen
             room.current.set()
-            self._rooms.history_fails = False
+            self._channels.history_fails = False
         if count:
             log.info("caught up", account=self._account, chat=room.id, messages=count)
 
@@ -133,14 +133,14 @@ class CatchingUp:
             room.seen = ""
             room.current.set()
 
-    async def _read(self, room: SlackChannel) -> int:
-        day_ago = seconds_ago(DAY_SECONDS)
-        since = max(just_before(room.seen, _OVERLAP_SECONDS), day_ago, self._rooms.history_since)
+    async def _read_history(self, room: SlackChannel) -> int:
+        day_ago = ts_seconds_ago(DAY_SECONDS)
+        since = max(just_before(room.seen, _OVERLAP_SECONDS), day_ago, self._channels.history_since)
         is_dm = room.id.startswith("D")
         # Between two people any message may have become a thread meanwhile; it tells so itself.
-        shown = await shown_since(self._ask, room.id, "", day_ago if is_dm else since)
-        since = max(since, *(str(one["ts"]) for one in shown if self._is_our_coming(one)), "")
-        count = await self._take(room, [one for one in shown if str(one["ts"]) > since])
+        shown = await fetch_since(self._ask, room.id, "", day_ago if is_dm else since)
+        since = max(since, *(str(one["ts"]) for one in shown if self._is_own_join(one)), "")
+        count = await self._accept(room, [one for one in shown if str(one["ts"]) > since])
         # After that: what was just read may have begun threads that are ours.
         alive = just_before(room.seen, DAY_SECONDS)
         threads = {thread for thread, last in room.threads.items() if last > alive}
@@ -148,24 +148,24 @@ class CatchingUp:
             threads |= {str(one["ts"]) for one in shown if str(one.get("latest_reply") or "") > since}
         for thread in sorted(threads):
             try:
-                answers = await shown_since(self._ask, room.id, thread, since)
-            except Refused:  # its first message was deleted
+                answers = await fetch_since(self._ask, room.id, thread, since)
+            except SlackRefused:  # its first message was deleted
                 continue
-            count += await self._take(room, [one for one in answers if since < str(one["ts"]) != thread])
+            count += await self._accept(room, [one for one in answers if since < str(one["ts"]) != thread])
         return count
 
-    def _is_our_coming(self, shown: Wire) -> bool:
+    def _is_own_join(self, shown: Wire) -> bool:
         """What people said before they invited us was not said to us, even where they spoke of us."""
         return shown.get("subtype") in _JOINED and shown.get("user") == self._listener.me.user
 
-    async def _take(self, room: SlackChannel, shown: list[Wire]) -> int:
+    async def _accept(self, room: SlackChannel, shown: list[Wire]) -> int:
         ordered = sorted(shown, key=lambda one: str(one["ts"]))
         count = 0
         for start in range(0, len(ordered), _TAKEN_AT_ONCE):
             async with room.lock:
                 page = ordered[start : start + _TAKEN_AT_ONCE]
                 events = [{**one, "type": "message", "channel": room.id} for one in page]
-                messages = self._listener.fresh([await self._listener.read(event, room) for event in events])
+                messages = self._listener.drop_known([await self._listener.parse(event, room) for event in events])
                 if messages:
                     await self._listener.accept(room, messages)
                 count += len(messages)
@@ -179,14 +179,14 @@ class CatchingUp:
                 await asyncio.sleep(error.seconds)
 
 
-async def shown_since(ask: Ask, channel: str, thread: str, oldest: str, **arguments: Any) -> list[Wire]:
+async def fetch_since(ask: Ask, channel: str, thread: str, oldest: str, **arguments: Any) -> list[Wire]:
     """What a channel or a thread shows after that moment, the first of the thread included; in no special order."""
     method = "conversations.replies" if thread else "conversations.history"
     given = {"channel": channel, "ts": thread or None, "oldest": oldest, **arguments}
-    return [one for one in await _pages(ask, method, "messages", **given) if one.get("ts")]
+    return [one for one in await _fetch_pages(ask, method, "messages", **given) if one.get("ts")]
 
 
-async def _pages(ask: Ask, method: str, name: str, **arguments: Any) -> list[Wire]:
+async def _fetch_pages(ask: Ask, method: str, name: str, **arguments: Any) -> list[Wire]:
     """What stands under that name in the first pages of an answer."""
     found: list[Wire] = []
     cursor = None
@@ -200,5 +200,5 @@ async def _pages(ask: Ask, method: str, name: str, **arguments: Any) -> list[Wir
     return found
 
 
-def seconds_ago(seconds: int) -> str:
+def ts_seconds_ago(seconds: int) -> str:
     return just_before(f"{now_ms() // 1000}.000000", seconds)

@@ -10,7 +10,7 @@ import structlog
 
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.slack.parsing import PlaceKind, SlackPlace, is_ts
-from gateway.platforms.slack.web_api import Api, Refused, SlackProblem, Wire
+from gateway.platforms.slack.web_api import SlackProblem, SlackRefused, SlackWebApi, Wire
 from gateway.platforms.text import one_line
 
 log = structlog.get_logger()
@@ -57,52 +57,52 @@ class SlackChannel:
         self.current.set()
 
     @property
-    def caught_up(self) -> bool:
+    def is_current(self) -> bool:
         return self.current.is_set()
 
-    async def catches_up(self, seconds: float) -> bool:
+    async def wait_until_current(self, seconds: float) -> bool:
         """Whether it has within that time; a room that is waited for goes before others."""
         self.waiting += 1
         try:
             async with asyncio.timeout(seconds):
                 await self.current.wait()
         except TimeoutError:
-            return self.caught_up  # it may have at the last moment
+            return self.is_current  # it may have at the last moment
         finally:
             self.waiting -= 1
         return True
 
-    def joined(self, thread: str, ts: str) -> None:
+    def join_thread(self, thread: str, ts: str) -> None:
         """We were addressed, or have spoken, in this thread."""
         self.threads[thread] = max(ts, self.threads.get(thread, ""))
         self.threads.move_to_end(thread)
         while len(self.threads) > _THREADS_KEPT:  # without the one that has been quiet for longest
             del self.threads[min(self.threads, key=lambda one: self.threads[one])]
 
-    def behind(self, ts: str) -> None:
+    def mark_missed(self, ts: str) -> None:
         """A message with this ts could not be taken."""
         self.seen = self.seen or just_before(ts)
-        self.doubt()
+        self.mark_doubtful()
 
-    def doubt(self) -> None:
+    def mark_doubtful(self) -> None:
         """Something may have been missed since `seen`. Where nothing was ever seen, there is nothing to go back to."""
         if self.seen:
             self.current.clear()
             self.doubts += 1
 
-    def recall(self, seen: str, threads: str) -> None:
+    def restore(self, seen: str, threads: str) -> None:
         """What `cursor` wrote."""
         self.seen = self.seen or seen
         for thread, _, last in (written.partition("=") for written in threads.split()):
             if is_ts(thread) and is_ts(last) and thread not in self.threads:
-                self.joined(thread, last)
+                self.join_thread(thread, last)
 
     def cursor(self, seen: str) -> Cursor:
         threads = (f"{thread}={last}" for thread, last in self.threads.items())
         return Cursor(channel=_PREFIX + self.id, value=" ".join((seen, *threads)))
 
 
-class Rooms:
+class SlackChannels:
     """Survives a lost connection, and by its cursors a restart."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Rooms:
         self.history_since = ""  # what was said before that may have been answered though we do not know it
         self.since = ""  # when we first listened: what was said before that was not said to us
         self.are_listed = False  # whether Slack was asked where else we are, since something may have been missed
-        self._rooms: dict[str, SlackChannel] = {}
+        self._channels: dict[str, SlackChannel] = {}
         self._placed: OrderedDict[tuple[str, str], str] = OrderedDict()  # message -> its thread
         self._taken: OrderedDict[tuple[str, str], bool] = OrderedDict()  # message -> was it said to us
 
@@ -122,50 +122,50 @@ class Rooms:
             seen, _, threads = value.partition(" ")
             if channel.startswith(_PREFIX) and is_ts(seen):
                 id_ = channel.removeprefix(_PREFIX)
-                self._rooms.setdefault(id_, SlackChannel(id_)).recall(seen, threads)
-        self.doubt_all()
+                self._channels.setdefault(id_, SlackChannel(id_)).restore(seen, threads)
+        self.mark_all_doubtful()
 
-    def room(self, channel: str) -> SlackChannel:
-        if channel not in self._rooms:
-            self._rooms[channel] = SlackChannel(channel)
+    def get(self, channel: str) -> SlackChannel:
+        if channel not in self._channels:
+            self._channels[channel] = SlackChannel(channel)
             if not self.are_listed:
-                self._doubt(self._rooms[channel])
-        return self._rooms[channel]
+                self._mark_doubtful(self._channels[channel])
+        return self._channels[channel]
 
-    def doubt_all(self) -> None:
+    def mark_all_doubtful(self) -> None:
         """Something may have been missed in any of them, and in those that we do not know yet."""
         self.are_listed = False
-        for room in self._rooms.values():
-            self._doubt(room)
+        for room in self._channels.values():
+            self._mark_doubtful(room)
 
-    def _doubt(self, room: SlackChannel) -> None:
+    def _mark_doubtful(self, room: SlackChannel) -> None:
         if room.seen:
-            room.doubt()
+            room.mark_doubtful()
         elif self.since:  # the first words in there may be among what was missed
-            room.behind(self.since)
+            room.mark_missed(self.since)
 
-    def behind(self) -> list[SlackChannel]:
+    def list_behind(self) -> list[SlackChannel]:
         """Those first in which somebody speaks now, then the most recently used."""
-        return sorted((room for room in self._rooms.values() if not room.caught_up), key=_urgency, reverse=True)
+        return sorted((room for room in self._channels.values() if not room.is_current), key=_urgency, reverse=True)
 
-    def place(self, channel: str, ts: str, thread: str) -> None:
+    def record_thread(self, channel: str, ts: str, thread: str) -> None:
         """A message stands in a thread: Slack does not say so when somebody reacts to it."""
         if thread and thread != ts:
             self._placed[channel, ts] = thread
             while len(self._placed) > _PLACED_KEPT:
                 self._placed.popitem(last=False)
 
-    def spoke(self, channel: str, ts: str, thread: str) -> None:
+    def record_own_message(self, channel: str, ts: str, thread: str) -> None:
         """We did; in a channel, whoever answers that speaks to us."""
-        self.place(channel, ts, thread)
+        self.record_thread(channel, ts, thread)
         opened = thread or (ts if not channel.startswith("D") else "")
         if is_ts(opened) and is_ts(ts):
-            self.room(channel).joined(opened, ts)
+            self.get(channel).join_thread(opened, ts)
 
-    def thread_of(self, channel: str, ts: str) -> str:
+    def find_thread(self, channel: str, ts: str) -> str:
         return self._placed.get((channel, ts), "")
 
-    def taken(self, messages: Iterable[InboundMessage]) -> None:
+    def record_accepted(self, messages: Iterable[InboundMessage]) -> None:
         for message in messages:
             if message.kind == "message":
                 self._taken[message.key.chat, message.message_id] = message.addressed
@@ -179,24 +179,24 @@ class Rooms:
 
 
 class Directory:
-    def __init__(self, api: Api, account: str) -> None:
+    def __init__(self, api: SlackWebApi, account: str) -> None:
         self._api = api
         self._account = account
         self._known: OrderedDict[str, tuple[float, Wire]] = OrderedDict()
         self._missing_scopes: set[str] = set()
 
-    async def names(self, people: Iterable[str]) -> dict[str, str]:
+    async def fetch_names(self, people: Iterable[str]) -> dict[str, str]:
         """By id; those that could not be learnt are empty."""
         ids = sorted(set(people))
-        found = await asyncio.gather(*(self._ask("users.info", "user", one) for one in ids))
-        return dict(zip(ids, map(_name, found), strict=True))
+        found = await asyncio.gather(*(self._fetch("users.info", "user", one) for one in ids))
+        return dict(zip(ids, map(_read_name, found), strict=True))
 
-    async def place(self, channel: str, channel_type: object = None) -> SlackPlace:
+    async def fetch_place(self, channel: str, channel_type: object = None) -> SlackPlace:
         """`channel_type` is what an event says of it, if it does."""
         kind = _KINDS.get(str(channel_type)) or ("dm" if channel.startswith("D") else None)
         if kind == "dm":
             return SlackPlace(id=channel, kind="dm")
-        told = await self._ask("conversations.info", "channel", channel)
+        told = await self._fetch("conversations.info", "channel", channel)
         if kind is None:
             kind = "dm" if told.get("is_im") else "group" if told.get("is_mpim") else "channel"
         return SlackPlace(id=channel, kind=kind, name=one_line(told.get("name")))
@@ -207,22 +207,22 @@ class Directory:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 told = (await self._api.call("conversations.info", channel=channel)).get("channel")
         except (SlackProblem, TimeoutError) as error:
-            self._say_why(error)
-            return not (isinstance(error, Refused) and error.error in _NOT_FOR_US)
+            self._log_missing_scope(error)
+            return not (isinstance(error, SlackRefused) and error.error in _NOT_FOR_US)
         return not isinstance(told, dict) or told.get("is_member") is not False
 
-    async def opening(self, channel: str, thread: str) -> Wire:
+    async def fetch_opening(self, channel: str, thread: str) -> Wire:
         """The first message of a thread; empty when it cannot be had in time."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 answer = await self._api.call("conversations.replies", channel=channel, ts=thread, limit=1)
         except (SlackProblem, TimeoutError) as error:
-            self._say_why(error)
+            self._log_missing_scope(error)
             return {}
         first = next(iter(answer.get("messages") or ()), None)
         return first if isinstance(first, dict) else {}
 
-    async def _ask(self, method: str, argument: str, id_: str) -> Wire:
+    async def _fetch(self, method: str, argument: str, id_: str) -> Wire:
         until, known = self._known.get(id_, (0.0, {}))
         if until > time.monotonic():
             self._known.move_to_end(id_)
@@ -234,19 +234,19 @@ class Directory:
             if isinstance(told, dict):
                 known, good_for = told, _GOOD_FOR_SECONDS
         except (SlackProblem, TimeoutError) as error:
-            self._say_why(error)
+            self._log_missing_scope(error)
         self._known[id_] = time.monotonic() + good_for, known
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return known
 
-    def _say_why(self, error: Exception) -> None:
-        if isinstance(error, Refused) and error.needed and error.needed not in self._missing_scopes:
+    def _log_missing_scope(self, error: Exception) -> None:
+        if isinstance(error, SlackRefused) and error.needed and error.needed not in self._missing_scopes:
             self._missing_scopes.add(error.needed)
             log.warning("names stay unknown", account=self._account, missing_scope=error.needed)
 
 
-def _name(user: Wire) -> str:
+def _read_name(user: Wire) -> str:
     profile = user.get("profile")
     shown = profile.get("display_name") or profile.get("real_name") if isinstance(profile, dict) else ""
     return one_line(shown or user.get("real_name") or user.get("name"))

@@ -12,7 +12,7 @@ from gateway.errors import (
     PlatformAuthFailed,
     PlatformUnavailable,
 )
-from gateway.platforms.slack.web_api import Refused, SlackNotSent, SlackProblem, SlackTooFast, SlackTooLarge
+from gateway.platforms.slack.web_api import SlackNotSent, SlackProblem, SlackRefused, SlackTooFast, SlackTooLarge
 
 BAD_TOKEN = frozenset(
     (
@@ -88,20 +88,20 @@ _SIGNS = {
 }
 
 
-def refusal(error: Refused) -> SlackRejection:
+def classify_rejection(error: SlackRefused) -> SlackRejection:
     return _SIGNS.get(error.error, SlackRejection.CLOSED_TO_US)
 
 
-def sending_problem(error: SlackProblem, *, repeatable: bool) -> GatewayError:
+def translate_send_error(error: SlackProblem, *, repeatable: bool) -> GatewayError:
     """`repeatable` is what does no harm when it is done twice, such as an edit."""
     match error:
-        case Refused() if error.error in BAD_TOKEN:
+        case SlackRefused() if error.error in BAD_TOKEN:
             return PlatformUnavailable("Slack does not accept the bot token")
-        case Refused(error="missing_scope"):
+        case SlackRefused(error="missing_scope"):
             return DeliveryRejected(
-                f"the bot lacks the scope {_scopes(error.needed)}; add it and install the app again"
+                f"the bot lacks the scope {_list_scopes(error.needed)}; add it and install the app again"
             )
-        case Refused():
+        case SlackRefused():
             return DeliveryRejected(_CLOSED.get(error.error) or f"Slack refused it: {error}")
         case SlackTooLarge():
             return DeliveryRejected(str(error))
@@ -115,37 +115,37 @@ def sending_problem(error: SlackProblem, *, repeatable: bool) -> GatewayError:
             return DeliveryInDoubt(str(error))
 
 
-def fetching_problem(error: SlackProblem) -> MediaUnavailable:
+def translate_fetch_error(error: SlackProblem) -> MediaUnavailable:
     match error:
-        case Refused(error="missing_scope"):
-            return MediaUnavailable(f"the bot lacks the scope {_scopes(error.needed)}")
-        case Refused(error="file_not_found" | "file_deleted"):
+        case SlackRefused(error="missing_scope"):
+            return MediaUnavailable(f"the bot lacks the scope {_list_scopes(error.needed)}")
+        case SlackRefused(error="file_not_found" | "file_deleted"):
             return MediaUnavailable("Slack no longer has the file")
-        case Refused() | SlackTooLarge():
+        case SlackRefused() | SlackTooLarge():
             return MediaUnavailable(str(error))
         case _:
             return MediaUnavailable(f"it could not be fetched from Slack: {error}")
 
 
 @contextmanager
-def hearing_problems(variable: str) -> Iterator[None]:
+def translate_listening_errors(variable: str) -> Iterator[None]:
     """Turns what goes wrong while listening into what the supervisor knows."""
     try:
         yield
     except SlackProblem as error:
-        raise hearing_problem(error, variable) from error
+        raise translate_listening_error(error, variable) from error
 
 
-def hearing_problem(error: SlackProblem, variable: str) -> GatewayError:
+def translate_listening_error(error: SlackProblem, variable: str) -> GatewayError:
     match error:
-        case Refused() if error.error in BAD_TOKEN:
+        case SlackRefused() if error.error in BAD_TOKEN:
             return PlatformAuthFailed(
                 f"Slack does not accept the token ({error.error}); correct {variable} (api.slack.com/apps shows it) "
                 "and start Hermes again"
             )
-        case Refused(error="missing_scope" | "no_permission"):
+        case SlackRefused(error="missing_scope" | "no_permission"):
             return PlatformAuthFailed(
-                f"the token of {variable} lacks the scope {_scopes(error.needed)}; add it at api.slack.com/apps, "
+                f"the token of {variable} lacks the scope {_list_scopes(error.needed)}; add it at api.slack.com/apps, "
                 "install the app again and start Hermes again"
             )
         case SlackTooFast():
@@ -154,5 +154,5 @@ def hearing_problem(error: SlackProblem, variable: str) -> GatewayError:
             return PlatformUnavailable(f"Slack cannot be heard: {error}")
 
 
-def _scopes(needed: str) -> str:
+def _list_scopes(needed: str) -> str:
     return " or ".join(filter(None, needed.split(","))) or "that this needs"

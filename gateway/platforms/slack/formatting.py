@@ -12,10 +12,10 @@ from gateway.platforms.outgoing import (
     HEAD_UNITS,
     MAX_PIECES,
     Document,
-    file_name,
-    names_of,
-    not_sent,
-    piece_of,
+    choose_piece,
+    clean_file_name,
+    explain_not_sent,
+    join_names,
 )
 from gateway.platforms.slack.errors import SlackRejection
 from gateway.platforms.slack.markdown import (
@@ -38,7 +38,7 @@ _MAX_SECTIONS = 45  # of 50 blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class SlackText:
     markdown: str
 
 
@@ -50,16 +50,16 @@ class SlackAttachment:
 
     @property
     def name(self) -> str:
-        return file_name(self.media)
+        return clean_file_name(self.media)
 
-    def fitting(self, content: bytes | None) -> "SlackAttachment | Words":
-        return self if content is not None else self.in_words(GONE)
+    def fit(self, content: bytes | None) -> "SlackAttachment | SlackText":
+        return self if content is not None else self.explain(GONE)
 
-    def in_words(self, reason: str) -> Words:
-        return Words(markdown=not_sent(self.media, reason, mark="`"))
+    def explain(self, reason: str) -> SlackText:
+        return SlackText(markdown=explain_not_sent(self.media, reason, mark="`"))
 
 
-Page = Words | Document | SlackAttachment
+Page = SlackText | Document | SlackAttachment
 Look = Literal["markdown", "sections", "text"]
 
 
@@ -78,8 +78,8 @@ class SlackPost:
     @property
     def form(self) -> Wire:
         """The arguments of chat.postMessage or, with `edits`, of chat.update."""
-        assert isinstance(self.page, Words)
-        blocks = [*self._text_blocks, *_buttons(self.choices)] if self.look != "text" else []
+        assert isinstance(self.page, SlackText)
+        blocks = [*self._text_blocks, *_build_buttons(self.choices)] if self.look != "text" else []
         form: Wire = {
             "channel": self.channel,
             "text": self._text,
@@ -90,7 +90,7 @@ class SlackPost:
             return {**form, "ts": self.edits}
         return {**form, "thread_ts": self.thread or None, "unfurl_links": False, "unfurl_media": False}
 
-    def amended(self, problem: SlackRejection) -> "SlackPost | None":
+    def amend(self, problem: SlackRejection) -> "SlackPost | None":
         """Without what Slack refused; None when there is nothing left to try. Ends, since each step takes away."""
         match problem:
             case SlackRejection.NO_THREAD if self.thread:
@@ -102,68 +102,68 @@ class SlackPost:
             case SlackRejection.BLOCKS if self.look == "sections":
                 return replace(self, look="text")
             case SlackRejection.FILE | SlackRejection.TOO_LONG if isinstance(self.page, SlackAttachment):
-                return replace(self, page=self.page.in_words("Slack does not take it here"))
+                return replace(self, page=self.page.explain("Slack does not take it here"))
             case _:
                 return None
 
     @property
     def _text(self) -> str:
-        assert isinstance(self.page, Words)
+        assert isinstance(self.page, SlackText)
         if self.look == "text":
             return render_mrkdwn(self.page.markdown)[:MAX_TEXT_CHARS]
         return render_notification(self.page.markdown)
 
     @property
     def _text_blocks(self) -> list[Wire]:
-        assert isinstance(self.page, Words)
+        assert isinstance(self.page, SlackText)
         if self.look == "markdown":
             return [{"type": "markdown", "text": self.page.markdown}]
         written = render_sections(self.page.markdown)[:_MAX_SECTIONS]
         return [{"type": "section", "text": {"type": "mrkdwn", "text": one}, "expand": True} for one in written]
 
 
-def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
+def paginate(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
     """In this order, each a message of its own. The same text and files always give the same pages.
 
     Words come first, then file by file: a message that comes with an upload cannot be known again by our own key.
     `needs_words`: the first takes the place of an earlier message, or has buttons, which a file cannot.
     """
-    words = _words(markdown if markdown or not needs_words else names_of(files))
+    words = _paginate_text(markdown if markdown or not needs_words else join_names(files))
     return (*words, *(SlackAttachment(media=media) for media in files))
 
 
-def _words(markdown: str) -> tuple[Page, ...]:
+def _paginate_text(markdown: str) -> tuple[Page, ...]:
     if utf16_len(markdown) <= MAX_PIECES * MAX_MARKDOWN_UNITS:
         found = render(markdown)
         if len(found) <= MAX_PIECES:
-            return tuple(Words(markdown=piece) for piece in found)
-    return _head(markdown), Document(text=markdown)
+            return tuple(SlackText(markdown=piece) for piece in found)
+    return _render_head(markdown), Document(text=markdown)
 
 
-def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> SlackPost:
-    piece, last = piece_of(message, pages), len(pages) - 1
+def build_post(message: OutboundMessage, pages: Sequence[Page]) -> SlackPost:
+    piece, last = choose_piece(message, pages), len(pages) - 1
     # A file has no place for buttons.
-    last_words = max((place for place, page in enumerate(pages) if isinstance(page, Words)), default=-1)
+    last_words = max((place for place, page in enumerate(pages) if isinstance(page, SlackText)), default=-1)
     return SlackPost(
         channel=message.address.chat,
         page=pages[piece],
         key=message.key,
         piece=piece,
         thread=message.address.thread,
-        edits=message.edits if piece == 0 and is_ts(message.edits) and isinstance(pages[0], Words) else "",
+        edits=message.edits if piece == 0 and is_ts(message.edits) and isinstance(pages[0], SlackText) else "",
         choices=message.choices if piece == last_words else (),
         more=piece < last,
     )
 
 
-def is_copy(shown: Wire, letter: SlackPost) -> bool:
+def is_copy(shown: Wire, post: SlackPost) -> bool:
     """Whether a message of ours that stands in the channel is this very piece."""
     metadata = shown.get("metadata")
     payload = metadata.get("event_payload") if isinstance(metadata, dict) else None
-    if isinstance(payload, dict) and (payload.get("key"), payload.get("piece")) == (letter.key, letter.piece):
+    if isinstance(payload, dict) and (payload.get("key"), payload.get("piece")) == (post.key, post.piece):
         return True  # a file, too, that was told of in words instead
     # An upload takes no metadata: it is known by its name and size.
-    match letter.page:
+    match post.page:
         case Document() as page:
             wanted = DOCUMENT_NAME, len(page.content)
         case SlackAttachment() as page:
@@ -173,12 +173,12 @@ def is_copy(shown: Wire, letter: SlackPost) -> bool:
     return any((file.get("name"), file.get("size")) == wanted for file in shown.get("files") or ())
 
 
-def _head(markdown: str) -> Words:
+def _render_head(markdown: str) -> SlackText:
     found = render(markdown[: 4 * HEAD_UNITS], HEAD_UNITS)
-    return Words(markdown=f"{found[0]}\n\n{ATTACHED}" if found else ATTACHED)
+    return SlackText(markdown=f"{found[0]}\n\n{ATTACHED}" if found else ATTACHED)
 
 
-def _buttons(choices: Sequence[Choice]) -> list[Wire]:
+def _build_buttons(choices: Sequence[Choice]) -> list[Wire]:
     unique = list({choice.action: choice for choice in choices}.values())
     buttons = [
         {

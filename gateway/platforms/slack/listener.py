@@ -10,17 +10,17 @@ from gateway.clock import now_ms
 from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.messages import InboundMessage
 from gateway.platforms.base import Inlet
-from gateway.platforms.slack.channels import Arrival, Directory, Rooms, SlackChannel
+from gateway.platforms.slack.channels import Arrival, Directory, SlackChannel, SlackChannels
 from gateway.platforms.slack.parsing import (
     EventContext,
     SlackIdentity,
-    answering,
-    channel_of,
+    add_opening,
+    find_channel,
+    find_people,
     is_our_own,
-    people_in,
-    read_command,
-    read_event,
-    read_press,
+    parse_command,
+    parse_event,
+    parse_press,
 )
 from gateway.platforms.slack.web_api import Wire
 
@@ -41,79 +41,79 @@ class SlackListener:
 
     me: SlackIdentity
     inlet: Inlet
-    rooms: Rooms
+    channels: SlackChannels
     directory: Directory
     umbrella: str
     commands: Collection[str]
     fell_behind: Callable[[], None]
 
-    async def event(self, body: Wire) -> bool:
-        event = _wire(body.get("event"))
-        channel = channel_of(event)
+    async def handle_event(self, body: Wire) -> bool:
+        event = _as_object(body.get("event"))
+        channel = find_channel(event)
         if event.get("type") not in _READ:
-            await self._heard_of_channel(event, channel)
+            await self._handle_membership(event, channel)
             return True
-        if not channel or is_our_own(_subject(event), self.me):
+        if not channel or is_our_own(_find_subject(event), self.me):
             return True
         ts = str(event.get("event_ts") or event.get("ts") or "")
         arrival = Arrival(event, ts, is_message=event["type"] in _SPOKEN and "hidden" not in event)
-        room = self.rooms.room(channel)
-        if not room.caught_up:
+        room = self.channels.get(channel)
+        if not room.is_current:
             self.fell_behind()
         room.arrivals.append(arrival)
-        if not await room.catches_up(_PATIENCE_SECONDS) and self._is_read_later(event, room):
+        if not await room.wait_until_current(_PATIENCE_SECONDS) and self._is_read_later(event, room):
             room.arrivals.remove(arrival)
-            room.doubt()  # the history may have been asked for before this was said
+            room.mark_doubtful()  # the history may have been asked for before this was said
             return False
         await asyncio.sleep(0)  # what the other socket brought at the same moment goes along
         async with room.lock:
             if arrival.taken is None:
-                await self._take_arrivals(room, arrival)
+                await self._accept_arrivals(room, arrival)
         return bool(arrival.taken)
 
-    async def press(self, body: Wire) -> bool:
+    async def handle_press(self, body: Wire) -> bool:
         if body.get("type") != "block_actions":
             return True
-        channel = _wire(body.get("channel")).get("id") or _wire(body.get("container")).get("channel_id")
-        who = _wire(body.get("user")).get("id")
-        return await self._take_alone("press", channel, who, lambda known: read_press(body, self.me, known))
+        channel = _as_object(body.get("channel")).get("id") or _as_object(body.get("container")).get("channel_id")
+        who = _as_object(body.get("user")).get("id")
+        return await self._accept_single("press", channel, who, lambda known: parse_press(body, self.me, known))
 
-    async def command(self, body: Wire) -> bool | str:
+    async def handle_command(self, body: Wire) -> bool | str:
         """Slack lets people type one anywhere, also between two of them; we could not answer there."""
 
         def read(known: EventContext) -> InboundMessage | None:
-            return read_command(body, self.me, known, umbrella=self.umbrella, commands=self.commands, at_ms=now_ms())
+            return parse_command(body, self.me, known, umbrella=self.umbrella, commands=self.commands, at_ms=now_ms())
 
         channel = body.get("channel_id")
         if isinstance(channel, str) and not await self.directory.can_speak_in(channel):
             return _NOT_HERE
-        return await self._take_alone("command", channel, body.get("user_id"), read)
+        return await self._accept_single("command", channel, body.get("user_id"), read)
 
-    async def read(self, event: Wire, room: SlackChannel) -> InboundMessage | None:
+    async def parse(self, event: Wire, room: SlackChannel) -> InboundMessage | None:
         """As our message; None for what is none, or cannot be read."""
         try:
-            place = await self.directory.place(room.id, event.get("channel_type"))
-            names = await self.directory.names(people_in(_subject(event)))
-            ts = str(_wire(event.get("item")).get("ts") or "")
-            thread = self.rooms.thread_of(room.id, ts)
+            place = await self.directory.fetch_place(room.id, event.get("channel_type"))
+            names = await self.directory.fetch_names(find_people(_find_subject(event)))
+            ts = str(_as_object(event.get("item")).get("ts") or "")
+            thread = self.channels.find_thread(room.id, ts)
             known = EventContext(place=place, names=names, our_threads=room.threads, thread=thread)
-            message = read_event(event, self.me, known)
+            message = parse_event(event, self.me, known)
             is_below_ours = event.get("parent_user_id") == self.me.user
             if message is not None and _is_new_here(message, room, is_below_ours=is_below_ours):
-                opening = await self.directory.opening(room.id, message.key.thread)
-                message = answering(message, opening, await self.directory.names(people_in(opening)))
+                opening = await self.directory.fetch_opening(room.id, message.key.thread)
+                message = add_opening(message, opening, await self.directory.fetch_names(find_people(opening)))
         # Contained: one event that we choke on must neither stop the others nor come for ever. Its traceback is not
         # told: the words of whoever wrote it may be in there.
         except Exception as error:  # noqa: BLE001
-            self._skipped(event.get("type"), error)
+            self._log_skipped(event.get("type"), error)
             return None
         if message is not None and message.kind == "message":
-            self.rooms.place(room.id, message.message_id, message.key.thread)
+            self.channels.record_thread(room.id, message.message_id, message.key.thread)
             if message.addressed and message.key.thread:
-                room.joined(message.key.thread, message.message_id)
+                room.join_thread(message.key.thread, message.message_id)
         return message
 
-    def fresh(self, read: Iterable[InboundMessage | None]) -> list[InboundMessage]:
+    def drop_known(self, read: Iterable[InboundMessage | None]) -> list[InboundMessage]:
         """Each once: a second copy would count twice against its sender's limit before the inbox knows it."""
         found: dict[tuple[str, str, int], InboundMessage] = {}
         for message in read:
@@ -122,32 +122,32 @@ class SlackListener:
                 # The first brings what opened its thread; by the second the thread is known.
                 if key not in found or message.addressed > found[key].addressed:
                     found[key] = message
-        return [message for message in found.values() if not self.rooms.is_known(message)]
+        return [message for message in found.values() if not self.channels.is_known(message)]
 
     async def accept(self, room: SlackChannel, messages: Sequence[InboundMessage]) -> None:
         """Under the room's lock. Raises StoreUnavailable or GatewayStopping when nothing was taken."""
         said = [message.message_id for message in messages if message.kind == "message"]
         newest = max((room.newest, *said))
-        seen = max(room.seen, newest) if room.caught_up else ""
+        seen = max(room.seen, newest) if room.is_current else ""
         await self.inlet.accept(messages, room.cursor(seen) if seen and said else None)
         room.newest, room.seen = newest, seen or room.seen
-        self.rooms.taken(messages)
+        self.channels.record_accepted(messages)
 
-    async def _take_arrivals(self, room: SlackChannel, one: Arrival) -> None:
+    async def _accept_arrivals(self, room: SlackChannel, one: Arrival) -> None:
         """All that wait by now, as one: a burst is one commit, and what two sockets brought in a muddle is in order."""
-        batch = sorted(room.arrivals, key=lambda arrival: arrival.ts) if room.caught_up else [one]
-        read = [await self.read(arrival.event, room) for arrival in batch]
-        messages = self.fresh(read)
+        batch = sorted(room.arrivals, key=lambda arrival: arrival.ts) if room.is_current else [one]
+        read = [await self.parse(arrival.event, room) for arrival in batch]
+        messages = self.drop_known(read)
         taken = True
         try:
             if messages:
                 await self.accept(room, messages)
         except (StoreUnavailable, GatewayStopping) as error:
             taken = False
-            self._left_with_slack(error)
+            self._log_not_accepted(error)
             missed = [arrival.ts for arrival in batch if arrival.is_message]
             if missed:
-                room.behind(min(missed))
+                room.mark_missed(min(missed))
                 self.fell_behind()
         for arrival in batch:
             arrival.taken = taken
@@ -155,30 +155,30 @@ class SlackListener:
 
     def _is_read_later(self, event: Wire, room: SlackChannel) -> bool:
         """Whether the room's history brings it soon, in order: that of a thread we know nothing of is not read."""
-        if self.rooms.history_fails or event["type"] not in _SPOKEN or "hidden" in event:
+        if self.channels.history_fails or event["type"] not in _SPOKEN or "hidden" in event:
             return False
         return room.id.startswith("D") or event.get("thread_ts") in (None, event.get("ts"), *room.threads)
 
-    async def _take_alone(
+    async def _accept_single(
         self, what: str, channel: object, who: object, read: Callable[[EventContext], InboundMessage | None]
     ) -> bool:
         if not isinstance(channel, str) or not isinstance(who, str):
             return True  # pressed in a window rather than below a message, for instance
-        place, names = await asyncio.gather(self.directory.place(channel), self.directory.names([who]))
+        place, names = await asyncio.gather(self.directory.fetch_place(channel), self.directory.fetch_names([who]))
         try:
             message = read(EventContext(place=place, names=names))
         except Exception as error:  # noqa: BLE001 - contained, as above
-            self._skipped(what, error)
+            self._log_skipped(what, error)
             return True
         try:
             if message is not None:
                 await self.inlet.accept([message], None)
         except (StoreUnavailable, GatewayStopping) as error:
-            self._left_with_slack(error)
+            self._log_not_accepted(error)
             return False
         return True
 
-    async def _heard_of_channel(self, event: Wire, channel: str) -> None:
+    async def _handle_membership(self, event: Wire, channel: str) -> None:
         kind, is_us = event.get("type"), event.get("user") == self.me.user
         if kind == "member_left_channel" and is_us:
             log.info("the bot was removed from a channel", account=self.me.account, chat=channel)
@@ -186,13 +186,13 @@ class SlackListener:
             kind in ("channel_unarchive", "group_unarchive") or (kind == "member_joined_channel" and is_us)
         ):
             log.info("the bot can speak in a channel", account=self.me.account, chat=channel)
-            await self.inlet.reachable(channel)
+            await self.inlet.chat_reachable(channel)
 
-    def _left_with_slack(self, error: Exception) -> None:
+    def _log_not_accepted(self, error: Exception) -> None:
         if isinstance(error, StoreUnavailable):
             log.warning("messages left with Slack", account=self.me.account, problem=str(error))
 
-    def _skipped(self, what: object, error: Exception) -> None:
+    def _log_skipped(self, what: object, error: Exception) -> None:
         log.error("event skipped", account=self.me.account, kind=str(what)[:40], problem=type(error).__name__)
 
 
@@ -204,17 +204,17 @@ def _is_new_here(message: InboundMessage, room: SlackChannel, *, is_below_ours: 
     return thread not in room.threads or (is_below_ours and room.threads[thread] == thread)
 
 
-def _subject(event: Wire) -> Wire:
+def _find_subject(event: Wire) -> Wire:
     """The message that it is about, where the event brings it along."""
-    now = _wire(event.get("message"))
+    now = _as_object(event.get("message"))
     match event.get("subtype"):
         case "message_changed" if now.get("subtype") != "tombstone":
             return now
         case "message_changed" | "message_deleted":
-            return _wire(event.get("previous_message"))
+            return _as_object(event.get("previous_message"))
         case _:
             return event
 
 
-def _wire(value: object) -> Wire:
+def _as_object(value: object) -> Wire:
     return value if isinstance(value, dict) else {}

@@ -48,22 +48,22 @@ class EventContext:
     thread: str = ""  # of the message that a reaction is about
 
 
-def read_event(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
+def parse_event(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     """None for what is not meant for anybody like us."""
     match event.get("type"), event.get("subtype"):
         case "message", "message_changed":
-            return _changed(event, me, known)
+            return _parse_change(event, me, known)
         case "message", "message_deleted":
-            return _deleted(event["previous_message"], str(event["deleted_ts"]), event, me, known)
+            return _parse_deletion(event["previous_message"], str(event["deleted_ts"]), event, me, known)
         case "message" | "app_mention", _:
-            return read_message(event, me, known)
+            return parse_message(event, me, known)
         case "reaction_added" | "reaction_removed", _:
-            return _reaction(event, me, known)
+            return _parse_reaction(event, me, known)
         case _:
             return None
 
 
-def read_message(message: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
+def parse_message(message: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     """One that was just said, or that the history shows."""
     if message.get("subtype") not in _SPOKEN or message.get("hidden") or is_our_own(message, me):
         return None
@@ -71,28 +71,28 @@ def read_message(message: Wire, me: SlackIdentity, known: EventContext) -> Inbou
     if not parts:
         return None
     ts = str(message["ts"])
-    thread = thread_of(message, known.place.kind)
+    thread = find_thread(message, known.place.kind)
     return InboundMessage(
-        key=_key(me, known.place, thread),
+        key=_build_key(me, known.place, thread),
         message_id=ts,
-        sender=_author(message, known.names),
+        sender=_find_sender(message, known.names),
         parts=parts,
-        sent_ms=ms_of(ts),
+        sent_ms=ts_to_ms(ts),
         about=str(message.get("thread_ts") or "") if message.get("thread_ts") != ts else "",
         addressed=_is_addressed(message, me, known, thread),
         place_name=known.place.name,
     )
 
 
-def answering(message: InboundMessage, opening: Wire, names: Mapping[str, str]) -> InboundMessage:
+def add_opening(message: InboundMessage, opening: Wire, names: Mapping[str, str]) -> InboundMessage:
     """With the words that opened the thread: whoever calls us into one speaks of them."""
-    words = words_of(str(opening.get("text") or ""), names)[:MAX_QUOTE_CHARS]
+    words = render_text(str(opening.get("text") or ""), names)[:MAX_QUOTE_CHARS]
     if not words.strip():
         return message
-    return replace(message, parts=(Quote(author=_author(opening, names).name, text=words), *message.parts))
+    return replace(message, parts=(Quote(author=_find_sender(opening, names).name, text=words), *message.parts))
 
 
-def read_press(body: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
+def parse_press(body: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     """The press of a button below one of our messages."""
     where, action, who = body.get("container") or {}, body["actions"][0], str(body["user"]["id"])
     below = str(where.get("message_ts") or (body.get("message") or {}).get("ts") or "")
@@ -104,18 +104,18 @@ def read_press(body: Wire, me: SlackIdentity, known: EventContext) -> InboundMes
         thread = below
     name = known.names.get(who) or one_line(body["user"].get("name"))
     return InboundMessage(
-        key=_key(me, known.place, thread),
+        key=_build_key(me, known.place, thread),
         message_id=f"{below}:{who}:{action['action_ts']}",
         kind="button",
         sender=Sender(id=who, name=name),
         parts=(Text(text=encodable(words)),),
-        sent_ms=ms_of(str(action["action_ts"])),
+        sent_ms=ts_to_ms(str(action["action_ts"])),
         about=below,
         place_name=known.place.name,
     )
 
 
-def read_command(
+def parse_command(
     body: Wire, me: SlackIdentity, known: EventContext, *, umbrella: str, commands: Collection[str], at_ms: int
 ) -> InboundMessage | None:
     """`/hermes help` is our /help, `/hermes what is new` a message; Slack gives it neither a time nor a thread."""
@@ -127,7 +127,7 @@ def read_command(
         words = f"/{words.removeprefix('/') or 'help'}"
     who = str(body["user_id"])
     return InboundMessage(
-        key=_key(me, known.place, ""),
+        key=_build_key(me, known.place, ""),
         message_id=str(body["trigger_id"]),
         sender=Sender(id=who, name=known.names.get(who) or one_line(body.get("user_name"))),
         parts=(Text(text=words),),
@@ -136,14 +136,14 @@ def read_command(
     )
 
 
-def channel_of(event: Wire) -> str:
+def find_channel(event: Wire) -> str:
     """Where it happened; empty for what happens in no channel."""
     item = event.get("item")
     found = event.get("channel") or (item.get("channel") if isinstance(item, dict) else "")
     return found if isinstance(found, str) else ""
 
 
-def thread_of(message: Wire, kind: PlaceKind) -> str:
+def find_thread(message: Wire, kind: PlaceKind) -> str:
     """In a channel, a message outside of threads opens one; between two people it does not."""
     return str(message.get("thread_ts") or (message["ts"] if kind == "channel" else ""))
 
@@ -152,7 +152,7 @@ def is_our_own(message: Wire, me: SlackIdentity) -> bool:
     return message.get("user") == me.user or (bool(me.bot) and message.get("bot_id") == me.bot)
 
 
-def ms_of(ts: str) -> int:
+def ts_to_ms(ts: str) -> int:
     seconds, _, fraction = ts.partition(".")
     return int(seconds) * 1000 + int(fraction.ljust(6, "0")[:6]) // 1000
 
@@ -162,29 +162,33 @@ def is_ts(written: str) -> bool:
     return bool(dot) and written.isascii() and seconds.isdecimal() and fraction.isdecimal()
 
 
-def _changed(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
+def _parse_change(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     now, before = event["message"], event.get("previous_message") or {}
     if now.get("subtype") == "tombstone":  # what is left of a message with answers below it
-        return _deleted(before, str(now["ts"]), event, me, known)
-    if now.get("text") == before.get("text") and file_ids(now) == file_ids(before):
+        return _parse_deletion(before, str(now["ts"]), event, me, known)
+    if now.get("text") == before.get("text") and list_file_ids(now) == list_file_ids(before):
         return None  # Slack has added a preview, or an answer was counted
-    said = read_message({**now, "hidden": False}, me, known)
-    return _noted(said, "edit", event) if said is not None else None
+    said = parse_message({**now, "hidden": False}, me, known)
+    return _build_note(said, "edit", event) if said is not None else None
 
 
-def _deleted(before: Wire, ts: str, event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
+def _parse_deletion(
+    before: Wire, ts: str, event: Wire, me: SlackIdentity, known: EventContext
+) -> InboundMessage | None:
     """Slack does not say who deleted it: it counts as its author, as what they said does."""
-    said = read_message({**before, "ts": ts, "text": before.get("text") or "?", "files": []}, me, known)
-    return _noted(said, "deletion", event, parts=()) if said is not None else None
+    said = parse_message({**before, "ts": ts, "text": before.get("text") or "?", "files": []}, me, known)
+    return _build_note(said, "deletion", event, parts=()) if said is not None else None
 
 
-def _noted(said: InboundMessage, kind: Kind, event: Wire, *, parts: tuple[Part, ...] | None = None) -> InboundMessage:
+def _build_note(
+    said: InboundMessage, kind: Kind, event: Wire, *, parts: tuple[Part, ...] | None = None
+) -> InboundMessage:
     # Slack's time of an edit counts seconds; that of the event keeps two edits within one apart.
-    at_ms = ms_of(str(event["event_ts"]))
+    at_ms = ts_to_ms(str(event["event_ts"]))
     return replace(said, kind=kind, parts=said.parts if parts is None else parts, sent_ms=at_ms, edited_ms=at_ms)
 
 
-def _reaction(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
+def _parse_reaction(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     item, who, at = event["item"], str(event["user"]), str(event["event_ts"])
     if item.get("type") != "message" or who == me.user:
         return None
@@ -193,24 +197,24 @@ def _reaction(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMes
     # Slack does not say in which thread.
     thread = known.thread or (ts if known.place.kind == "channel" else "")
     return InboundMessage(
-        key=_key(me, known.place, thread),
+        key=_build_key(me, known.place, thread),
         message_id=f"{ts}:{who}:{at}",
         kind="reaction",
         sender=Sender(id=who, name=known.names.get(who, "")),
         parts=(Text(text=emoji if event["type"] == "reaction_added" else f"removed {emoji}"),),
-        sent_ms=ms_of(at),
+        sent_ms=ts_to_ms(at),
         about=ts,
         addressed=known.place.kind == "dm",
         place_name=known.place.name,
     )
 
 
-def _key(me: SlackIdentity, place: SlackPlace, thread: str) -> SessionKey:
+def _build_key(me: SlackIdentity, place: SlackPlace, thread: str) -> SessionKey:
     platform, _, account = me.account.partition("@")
     return SessionKey(platform=platform, account=account, kind=place.kind, chat=place.id, thread=thread)
 
 
-def _author(message: Wire, names: Mapping[str, str]) -> Sender:
+def _find_sender(message: Wire, names: Mapping[str, str]) -> Sender:
     user, bot = str(message.get("user") or ""), str(message.get("bot_id") or "")
     if not bot:
         return Sender(id=user, name=names.get(user, ""))
@@ -222,7 +226,7 @@ def _author(message: Wire, names: Mapping[str, str]) -> Sender:
 def _is_addressed(message: Wire, me: SlackIdentity, known: EventContext, thread: str) -> bool:
     if known.place.kind == "dm" or message.get("type") == "app_mention":
         return True
-    if me.user in mentioned(str(message.get("text") or "")):
+    if me.user in find_mentions(str(message.get("text") or "")):
         return True
     if message.get("bot_id"):  # two bots would answer each other for ever
         return False
@@ -233,40 +237,42 @@ def _is_addressed(message: Wire, me: SlackIdentity, known: EventContext, thread:
 
 def parts_of(message: Wire, names: Mapping[str, str], me: str) -> tuple[Part, ...]:
     """What it passes on, then what it says, then what is attached. Empty where there is nothing to read."""
-    words = words_of(_without_us(str(message.get("text") or ""), me), names)
+    words = render_text(_strip_own_mention(str(message.get("text") or ""), me), names)
     attached = [one for one in message.get("attachments") or () if isinstance(one, dict)]
-    quotes = [_quote(one, names) for one in attached if _is_shared(one)]
+    quotes = [_parse_quote(one, names) for one in attached if _is_shared(one)]
     if not words.strip():
-        words = "\n".join(filter(None, (_attached_words(one, names) for one in attached if not _is_shared(one))))
-    files = [_file(file) for file in message.get("files") or ()]
+        words = "\n".join(filter(None, (_read_attachment(one, names) for one in attached if not _is_shared(one))))
+    files = [_parse_file(file) for file in message.get("files") or ()]
     return (*quotes, *((Text(text=words),) if words.strip() else ()), *filter(None, files))
 
 
-def words_of(text: str, names: Mapping[str, str]) -> str:
+def render_text(text: str, names: Mapping[str, str]) -> str:
     """Slack's markup as people read it: names for ids, links written out, no escapes."""
-    shown = _TOKEN.sub(lambda token: _token(token[1], names), encodable(text)) if "<" in text else encodable(text)
+    shown = (
+        _TOKEN.sub(lambda token: _render_token(token[1], names), encodable(text)) if "<" in text else encodable(text)
+    )
     for escape, char in _ESCAPES:
         shown = shown.replace(escape, char)
     return shown
 
 
-def mentioned(text: str) -> set[str]:
+def find_mentions(text: str) -> set[str]:
     return set(_MENTION.findall(text))
 
 
-def people_in(message: Wire) -> set[str]:
+def find_people(message: Wire) -> set[str]:
     """Whose names are needed to read it."""
-    people = mentioned(str(message.get("text") or ""))
+    people = find_mentions(str(message.get("text") or ""))
     for one in message.get("attachments") or ():
-        people |= mentioned(str(one.get("text") or "")) if isinstance(one, dict) else set()
+        people |= find_mentions(str(one.get("text") or "")) if isinstance(one, dict) else set()
     return people | {str(message[name]) for name in ("user",) if message.get(name)}
 
 
-def file_ids(message: Wire) -> list[str]:
+def list_file_ids(message: Wire) -> list[str]:
     return [str(file.get("id")) for file in message.get("files") or ()]
 
 
-def media_of(file: Wire) -> Media:
+def parse_media(file: Wire) -> Media:
     """Of a file that Slack keeps and tells about."""
     mime = one_line(file.get("mimetype")) or "application/octet-stream"
     return Media(
@@ -278,13 +284,13 @@ def media_of(file: Wire) -> Media:
     )
 
 
-def _without_us(text: str, me: str) -> str:
+def _strip_own_mention(text: str, me: str) -> str:
     """Without the name it begins with, when that is ours: what follows may be a command."""
     found = _MENTION.match(text.lstrip())
     return text.lstrip()[found.end() :].lstrip(" ,:") if found and found[1] == me else text
 
 
-def _token(inside: str, names: Mapping[str, str]) -> str:
+def _render_token(inside: str, names: Mapping[str, str]) -> str:
     target, _, label = inside.partition("|")
     if target.startswith("@"):
         return f"@{names.get(target[1:]) or label.removeprefix('@') or target[1:]}"
@@ -301,20 +307,20 @@ def _is_shared(attachment: Wire) -> bool:
     return bool(attachment.get("is_share") or attachment.get("is_msg_unfurl"))
 
 
-def _quote(attachment: Wire, names: Mapping[str, str]) -> Quote:
+def _parse_quote(attachment: Wire, names: Mapping[str, str]) -> Quote:
     author = one_line(attachment.get("author_name") or attachment.get("author_subname"))
-    text = words_of(str(attachment.get("text") or attachment.get("fallback") or ""), names)
+    text = render_text(str(attachment.get("text") or attachment.get("fallback") or ""), names)
     return Quote(how="forwarded from", author=author, text=text[:MAX_QUOTE_CHARS])
 
 
-def _attached_words(attachment: Wire, names: Mapping[str, str]) -> str:
+def _read_attachment(attachment: Wire, names: Mapping[str, str]) -> str:
     """How alarms and the like are written by programs."""
     lines: Iterable[object] = (attachment.get("pretext"), attachment.get("title"), attachment.get("text"))
     written = "\n".join(str(line) for line in lines if line) or str(attachment.get("fallback") or "")
-    return words_of(written, names)
+    return render_text(written, names)
 
 
-def _file(file: Wire) -> Part | None:
+def _parse_file(file: Wire) -> Part | None:
     name = one_line(file.get("name") or file.get("title")) or "file"
     if file.get("file_access") == "check_file_info":
         return Media(kind="file", name=name, reference=f"{BY_ID}{file['id']}")
@@ -322,4 +328,4 @@ def _file(file: Wire) -> Part | None:
         return Text(text="[a file that is no longer there]")
     if file.get("is_external") or not file.get("url_private"):
         return Text(text=f"[file {name} {file.get('url_private') or ''}".rstrip() + "]")
-    return media_of(file)
+    return parse_media(file)

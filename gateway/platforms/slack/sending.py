@@ -4,26 +4,26 @@ import asyncio
 
 from gateway.platforms.outgoing import DOCUMENT_NAME, Document
 from gateway.platforms.slack.formatting import SlackAttachment, SlackPost
-from gateway.platforms.slack.web_api import Api, SlackMaybeSent, SlackNotSent, SlackProblem
+from gateway.platforms.slack.web_api import SlackMaybeSent, SlackNotSent, SlackProblem, SlackWebApi
 
 _FILE_LOOKS = 5
 _FILE_LOOK_SECONDS = 0.5
 
 
-async def put(api: Api, letter: SlackPost, content: bytes = b"") -> str:
+async def send_post(api: SlackWebApi, post: SlackPost, content: bytes = b"") -> str:
     """The ts of the message. `content` is that of an enclosed file."""
-    if isinstance(letter.page, Document):
-        return await _upload(api, letter, DOCUMENT_NAME, letter.page.content)
-    if isinstance(letter.page, SlackAttachment):
-        return await _upload(api, letter, letter.page.name, content)
-    answer = await api.call("chat.update" if letter.edits else "chat.postMessage", **letter.form)
+    if isinstance(post.page, Document):
+        return await _upload(api, post, DOCUMENT_NAME, post.page.content)
+    if isinstance(post.page, SlackAttachment):
+        return await _upload(api, post, post.page.name, content)
+    answer = await api.call("chat.update" if post.edits else "chat.postMessage", **post.form)
     ts = answer.get("ts")
     if not isinstance(ts, str):
         raise SlackMaybeSent("the answer is not Slack's")
     return ts
 
 
-async def _upload(api: Api, letter: SlackPost, name: str, content: bytes) -> str:
+async def _upload(api: SlackWebApi, post: SlackPost, name: str, content: bytes) -> str:
     try:
         ticket = await api.call("files.getUploadURLExternal", filename=name, length=len(content))
         file_id = str(ticket["file_id"])
@@ -35,13 +35,13 @@ async def _upload(api: Api, letter: SlackPost, name: str, content: bytes) -> str
     await api.call(
         "files.completeUploadExternal",
         files=[{"id": file_id, "title": name}],
-        channel_id=letter.channel,
-        thread_ts=letter.thread or None,
+        channel_id=post.channel,
+        thread_ts=post.thread or None,
     )
-    return await _where_shared(api, file_id, letter.channel)
+    return await _find_shared(api, file_id, post.channel)
 
 
-async def _where_shared(api: Api, file_id: str, channel: str) -> str:
+async def _find_shared(api: SlackWebApi, file_id: str, channel: str) -> str:
     """The message that shows it, which comes to be a moment after the upload; else the file's own id."""
     for _ in range(_FILE_LOOKS):
         try:

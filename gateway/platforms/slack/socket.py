@@ -22,9 +22,9 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from gateway.errors import GatewayError, PlatformAuthFailed, PlatformUnavailable
-from gateway.platforms.slack.errors import hearing_problem
+from gateway.platforms.slack.errors import translate_listening_error
 from gateway.platforms.slack.parsing import SlackIdentity
-from gateway.platforms.slack.web_api import Api, SlackProblem, Wire
+from gateway.platforms.slack.web_api import SlackProblem, SlackWebApi, Wire
 from gateway.policies.backoff import backoff_seconds
 
 log = structlog.get_logger()
@@ -34,7 +34,7 @@ _FAILURES = "hermes_failures"
 _WORDS = "hermes_words"
 _OK, _NOBODY, _NOT_TAKEN = 200, 404, 503
 
-Took = Callable[[Wire], Awaitable[bool | str]]
+HandleBody = Callable[[Wire], Awaitable[bool | str]]
 """Takes the body of a request; False when it could not be taken and must come again, a text when whoever acted is to
 be told that and nobody else."""
 
@@ -52,24 +52,24 @@ Take = Callable[[Wire], Awaitable[Wire | None]]
 _TROUBLE = ("link_disabled", "too_many_websockets")
 
 
-class Sockets:
+class SocketPool:
     def __init__(
         self,
-        api: Api,
+        api: SlackWebApi,
         *,
         account: str,
         variable: str,
         take: Take,
-        heard: Callable[[], None],
-        missed: Callable[[], None],
+        alive: Callable[[], None],
+        on_gap: Callable[[], None],
     ) -> None:
         """`missed` is called when something may never come: a socket broke, or one opened after there was none."""
         self._api = api
         self._account = account
         self._variable = variable
         self._take = take
-        self._heard = heard
-        self._missed = missed
+        self._alive = alive
+        self._on_gap = on_gap
         self._open: set[SlackSocket] = set()
         self._has_opened = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,7 +79,7 @@ class Sockets:
         """Until cancelled. Raises PlatformUnavailable when none is left, PlatformAuthFailed, and what `take` raises."""
         self._ending = asyncio.get_running_loop().create_future()
         async with asyncio.TaskGroup() as group:
-            self._start(group, self._keep_all(group), "keep slack sockets")
+            self._start(group, self._run_all(group), "keep slack sockets")
             problem = await self._ending
             for task in self._tasks:
                 task.cancel()
@@ -90,19 +90,19 @@ class Sockets:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _keep_all(self, group: asyncio.TaskGroup) -> None:
+    async def _run_all(self, group: asyncio.TaskGroup) -> None:
         """The first alone: as long as there is none, a failure of another would look like the end of all."""
-        self._start(group, self._keep_one(group), "slack socket 1")
+        self._start(group, self._run_slot(group), "slack socket 1")
         await self._has_opened.wait()
         for number in range(2, _AT_ONCE + 1):
-            self._start(group, self._keep_one(group), f"slack socket {number}")
+            self._start(group, self._run_slot(group), f"slack socket {number}")
 
-    async def _keep_one(self, group: asyncio.TaskGroup) -> None:
+    async def _run_slot(self, group: asyncio.TaskGroup) -> None:
         """Opens another whenever one ends, and before it ends if Slack says so in time."""
         failures = 0
         while True:
             began = time.monotonic()
-            problem = await self._one(group)
+            problem = await self._run_socket(group)
             if problem is not None and (not self._open or isinstance(problem, PlatformAuthFailed)):
                 self._end(problem)
                 return
@@ -113,29 +113,29 @@ class Sockets:
             if failures:
                 await asyncio.sleep(wish if wish is not None else backoff_seconds(failures))
 
-    async def _one(self, group: asyncio.TaskGroup) -> GatewayError | None:
+    async def _run_socket(self, group: asyncio.TaskGroup) -> GatewayError | None:
         """From its beginning until another is needed in its place; why, if that was not Slack's plan."""
         try:
             link = await self._api.open_socket()
         except SlackProblem as error:
-            return hearing_problem(error, self._variable)
-        socket = SlackSocket(link, take=self._take, heard=self._heard, failed=self._end)
-        if await socket.said_hello():
-            was_deaf = not self._open
+            return translate_listening_error(error, self._variable)
+        socket = SlackSocket(link, take=self._take, alive=self._alive, failed=self._end)
+        if await socket.wait_for_hello():
+            was_disconnected = not self._open
             self._open.add(socket)
-            self._heard()
+            self._alive()
             self._has_opened.set()
-            if was_deaf:
-                self._missed()
+            if was_disconnected:
+                self._on_gap()
             self._start(group, socket.read(), "read a slack socket")
             await socket.leaving.wait()
             self._open.discard(socket)
             if not socket.broke and socket.goodbye not in _TROUBLE:
                 return None
-            self._missed()
+            self._on_gap()
         else:
             await link.close()
-        return _meaning(socket.goodbye)
+        return _explain_goodbye(socket.goodbye)
 
     def _end(self, problem: Exception) -> None:
         if self._ending is not None and not self._ending.done():
@@ -148,7 +148,7 @@ class SlackSocket:
         link: ClientWebSocketResponse,
         *,
         take: Take,
-        heard: Callable[[], None],
+        alive: Callable[[], None],
         failed: Callable[[Exception], None],
     ) -> None:
         self.leaving = asyncio.Event()  # it ends soon, or has ended
@@ -156,15 +156,15 @@ class SlackSocket:
         self.goodbye = ""  # Slack's reason
         self._link = link
         self._take = take
-        self._heard = heard
+        self._alive = alive
         self._failed = failed
         self._until = float("inf")
 
-    async def said_hello(self) -> bool:
+    async def wait_for_hello(self) -> bool:
         try:
             async with asyncio.timeout(_HELLO_SECONDS):
                 while True:
-                    message = await self._hear()
+                    message = await self._receive()
                     if message is None or message.get("type") == "disconnect":
                         return False
                     if message.get("type") == "hello":
@@ -188,24 +188,24 @@ class SlackSocket:
         while time.monotonic() < self._until:
             try:
                 async with asyncio.timeout(_DEAD_SECONDS):
-                    message = await self._hear()
+                    message = await self._receive()
             except (TimeoutError, aiohttp.ClientError, OSError):
                 return
             if message is None:
                 return
-            self._heard()
+            self._alive()
             if message.get("type") == "disconnect":
                 self._until = time.monotonic() + _LEAVING_SECONDS
                 self.leaving.set()
             elif message.get("envelope_id"):
-                group.create_task(self._answer(message), name="take a slack envelope")
+                group.create_task(self._handle_envelope(message), name="take a slack envelope")
 
-    async def _hear(self) -> Wire | None:
+    async def _receive(self) -> Wire | None:
         """The next message, empty for signs of life; None when there will be no more."""
         frame = await self._link.receive()
         match frame.type:
             case WSMsgType.TEXT:
-                return self._parsed(frame.data)
+                return self._parse_frame(frame.data)
             case WSMsgType.PING:
                 await self._link.pong(frame.data)
                 return {}
@@ -214,7 +214,7 @@ class SlackSocket:
             case _:
                 return None
 
-    def _parsed(self, data: str) -> Wire:
+    def _parse_frame(self, data: str) -> Wire:
         try:
             message = json.loads(data)
         except (ValueError, RecursionError):
@@ -225,7 +225,7 @@ class SlackSocket:
             self.goodbye = str(message.get("reason") or "")
         return message
 
-    async def _answer(self, envelope: Wire) -> None:
+    async def _handle_envelope(self, envelope: Wire) -> None:
         try:
             said = await self._take(envelope)
         except Exception as error:  # noqa: BLE001 - handed on: out of this group it would come as one
@@ -248,7 +248,7 @@ class SlackSocket:
                 return  # reading will tell
 
 
-def _meaning(goodbye: str) -> GatewayError:
+def _explain_goodbye(goodbye: str) -> GatewayError:
     if goodbye == "link_disabled":
         return PlatformAuthFailed(
             "Socket Mode is switched off; switch it on at api.slack.com/apps under Socket Mode and start Hermes again"
@@ -262,7 +262,9 @@ def _meaning(goodbye: str) -> GatewayError:
 
 
 class Dispatch:
-    def __init__(self, client: AsyncWebClient, me: SlackIdentity, *, event: Took, press: Took, command: Took) -> None:
+    def __init__(
+        self, client: AsyncWebClient, me: SlackIdentity, *, event: HandleBody, press: HandleBody, command: HandleBody
+    ) -> None:
         async def authorize(**_: Any) -> AuthorizeResult:
             return AuthorizeResult(enterprise_id=None, team_id=me.team, bot_id=me.bot, bot_user_id=me.user)
 
@@ -279,9 +281,9 @@ class Dispatch:
             attaching_function_token_enabled=False,
             logger=quiet,
         )
-        self._app.event(_ANY)(_acking(event))
-        self._app.action(_ANY)(_acking(press))
-        self._app.command(_ANY)(_acking(command))
+        self._app.event(_ANY)(_build_listener(event))
+        self._app.action(_ANY)(_build_listener(press))
+        self._app.command(_ANY)(_build_listener(command))
 
     async def __call__(self, envelope: Wire) -> Wire | None:
         """What to acknowledge with; None when there must be no acknowledgement. Raises what the listener raised."""
@@ -303,7 +305,7 @@ class Dispatch:
         return None
 
 
-def _acking(take: Took) -> Callable[..., Awaitable[BoltResponse | None]]:
+def _build_listener(take: HandleBody) -> Callable[..., Awaitable[BoltResponse | None]]:
     async def listener(ack: AsyncAck, body: Wire, context: AsyncBoltContext) -> BoltResponse | None:
         try:
             taken = await take(body)

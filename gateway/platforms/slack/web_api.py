@@ -24,7 +24,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from gateway.platforms.outgoing import UPLOAD_SECONDS
-from gateway.platforms.transport import read_at_most, too_large, why_broken
+from gateway.platforms.transport import describe_network_error, describe_size_limit, read_at_most
 
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
@@ -36,7 +36,7 @@ _MOST_AT_ONCE = 100
 _MAX_ENVELOPE_BYTES = 16_000_000
 # By Slack's own words something may have been done before these.
 _TROUBLE = frozenset(("fatal_error", "internal_error", "service_unavailable", "team_added_to_org"))
-SIGN_IN = "Slack shows a page to sign in instead of the file; the bot may lack the scope files:read"
+SIGN_IN_PAGE = "Slack shows a page to sign in instead of the file; the bot may lack the scope files:read"
 
 Wire = dict[str, Any]
 
@@ -45,7 +45,7 @@ class SlackProblem(Exception):
     pass
 
 
-class Refused(SlackProblem):
+class SlackRefused(SlackProblem):
     def __init__(self, error: str, *, needed: str = "", words: str = "") -> None:
         super().__init__(f"{error} ({needed or words})" if needed or words else error)
         self.error = error
@@ -70,12 +70,12 @@ class SlackMaybeSent(SlackProblem):
     pass
 
 
-class Api:
+class SlackWebApi:
     """One pool of connections; environment, proxies and cookies play no part, and nothing is tried twice."""
 
     def __init__(self, bot_token: str, app_token: str, api_url: str) -> None:
-        self._bot = _client(bot_token, api_url)
-        self._app = _client(app_token, api_url)
+        self._bot = _build_client(bot_token, api_url)
+        self._app = _build_client(app_token, api_url)
         self._session: aiohttp.ClientSession | None = None
         self._holders = 0
 
@@ -84,7 +84,7 @@ class Api:
         return self._bot
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator["Api"]:
+    async def hold(self) -> AsyncIterator["SlackWebApi"]:
         """Whoever leaves last closes it: a send that is under way when listening fails may still get its answer."""
         if self._session is None:
             self._session = self._bot.session = self._app.session = aiohttp.ClientSession(
@@ -107,7 +107,7 @@ class Api:
         """What Slack answers; arguments of None are left out."""
         return (await self._call(self._bot, method, arguments))[0]
 
-    async def who_am_i(self) -> tuple[Wire, frozenset[str]]:
+    async def test_auth(self) -> tuple[Wire, frozenset[str]]:
         """And the scopes that the bot's token has; empty when Slack does not tell them."""
         answer, headers = await self._call(self._bot, "auth.test", {})
         scopes = headers.get("x-oauth-scopes", "")
@@ -126,8 +126,8 @@ class Api:
 
     async def download(self, url: str, max_bytes: int) -> tuple[bytes, str]:
         """A file's content and its kind. Our token goes with it, so it must be one of Slack's own addresses."""
-        if not self._is_slacks(url):
-            raise Refused("the file is kept outside of Slack")
+        if not self._is_slack_url(url):
+            raise SlackRefused("the file is kept outside of Slack")
         with _network_problems():
             async with self._open_session.get(
                 url,
@@ -136,12 +136,12 @@ class Api:
                 allow_redirects=False,  # to the page where people sign in
             ) as response:
                 if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
-                    raise Refused(SIGN_IN)
+                    raise SlackRefused(SIGN_IN_PAGE)
                 if response.status == HTTPStatus.NOT_FOUND:
-                    raise Refused("Slack no longer has the file")
+                    raise SlackRefused("Slack no longer has the file")
                 if response.status != HTTPStatus.OK:
                     raise SlackNotSent(f"Slack's file server answers with status {response.status}")
-                return await _read(response, max_bytes), response.content_type
+                return await _read_response(response, max_bytes), response.content_type
 
     async def upload(self, url: str, content: bytes) -> None:
         """Nothing of it is seen by anybody before the upload is completed by a call."""
@@ -161,14 +161,14 @@ class Api:
     ) -> tuple[Wire, Mapping[str, str]]:
         if self._session is None:
             raise SlackNotSent("the connections to Slack are closed")
-        form = {name: _field(value) for name, value in arguments.items() if value is not None}
+        form = {name: _encode_field(value) for name, value in arguments.items() if value is not None}
         with _network_problems():
             try:
                 answer = await client.api_call(method, data=form)
                 if isinstance(answer.data, dict):
                     return answer.data, answer.headers
             except SlackApiError as error:
-                raise _problem(error.response) from None
+                raise _translate_response(error.response) from None
             # The SDK trusts the server: what is no JSON object surprises it in many ways.
             except (SlackClientError, AttributeError, TypeError, ValueError) as error:
                 raise SlackMaybeSent("the answer is not Slack's") from error
@@ -180,7 +180,7 @@ class Api:
             raise SlackNotSent("the connections to Slack are closed")
         return self._session
 
-    def _is_slacks(self, url: str) -> bool:
+    def _is_slack_url(self, url: str) -> bool:
         asked, ours = urlsplit(url), urlsplit(self._bot.base_url)
         if (asked.scheme, asked.netloc) == (ours.scheme, ours.netloc):
             return True
@@ -188,7 +188,7 @@ class Api:
         return asked.scheme == "https" and (host == "slack.com" or host.endswith(".slack.com"))
 
 
-def _client(token: str, api_url: str) -> AsyncWebClient:
+def _build_client(token: str, api_url: str) -> AsyncWebClient:
     quiet = logging.getLogger(f"{__name__}.sdk")
     quiet.setLevel(logging.CRITICAL)  # the SDK's log tells what people write
     client = AsyncWebClient(token, api_url, logger=quiet, retry_handlers=[])
@@ -196,7 +196,7 @@ def _client(token: str, api_url: str) -> AsyncWebClient:
     return client
 
 
-def _field(value: object) -> str:
+def _encode_field(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -207,46 +207,48 @@ def _network_problems() -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-        raise SlackNotSent(f"no connection to Slack could be made ({why_broken(error)})") from None
+        raise SlackNotSent(f"no connection to Slack could be made ({describe_network_error(error)})") from None
     except aiohttp.WSServerHandshakeError as error:
         raise SlackNotSent(f"Slack did not open the socket (status {error.status})") from None
     except TimeoutError:
         raise SlackMaybeSent("Slack did not answer in time") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise SlackMaybeSent(f"the connection broke before Slack had answered ({why_broken(error)})") from None
+        raise SlackMaybeSent(
+            f"the connection broke before Slack had answered ({describe_network_error(error)})"
+        ) from None
 
 
-def _problem(response: Any) -> SlackProblem:
+def _translate_response(response: Any) -> SlackProblem:
     """`response` is the SDK's, or aiohttp's where the SDK could not read it."""
     status = getattr(response, "status_code", 0) or getattr(response, "status", 0)
     data = getattr(response, "data", None)
     told: Wire = data if isinstance(data, dict) else {}
     error = told.get("error")
     if status == HTTPStatus.TOO_MANY_REQUESTS or error in ("ratelimited", "rate_limited"):
-        return SlackTooFast(_wish(response.headers.get("Retry-After")))
+        return SlackTooFast(_read_retry_after(response.headers.get("Retry-After")))
     if isinstance(error, str) and error in _TROUBLE:
         return SlackMaybeSent(f"Slack has trouble of its own ({error})")
     if isinstance(error, str) and status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Refused(error, needed=str(told.get("needed") or ""), words=_explanation(told))
+        return SlackRefused(error, needed=str(told.get("needed") or ""), words=_read_explanation(told))
     # Something between us and Slack may have passed the call on before it gave up.
     return SlackMaybeSent(f"the answer is not Slack's (status {status})")
 
 
-def _explanation(data: Wire) -> str:
+def _read_explanation(data: Wire) -> str:
     about = data.get("response_metadata")
     words = about.get("messages") if isinstance(about, dict) else None
     return str(words[0])[:200] if isinstance(words, list) and words else ""
 
 
-def _wish(header: str | None) -> float:
+def _read_retry_after(header: str | None) -> float:
     try:
         return max(float(header or _PATIENCE_SECONDS), 1.0)
     except ValueError:
         return _PATIENCE_SECONDS
 
 
-async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+async def _read_response(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     content = await read_at_most(response, max_bytes)
     if content is None:
-        raise SlackTooLarge(too_large(max_bytes))
+        raise SlackTooLarge(describe_size_limit(max_bytes))
     return content

@@ -87,7 +87,7 @@ _CLOSED = (
 )
 
 
-def refusal(error: TelegramError) -> TelegramRejection:
+def classify_rejection(error: TelegramError) -> TelegramRejection:
     words = error.message.lower()
     found = next((meaning for sign, meaning in _SIGNS if sign in words), None)
     if found is None and _FILES_FORBIDDEN.search(words):
@@ -96,16 +96,16 @@ def refusal(error: TelegramError) -> TelegramRejection:
         return found
     return (
         TelegramRejection.CLOSED_TO_US
-        if isinstance(error, Forbidden) or _why_closed(words)
+        if isinstance(error, Forbidden) or _explain_closed(words)
         else TelegramRejection.WORDING
     )
 
 
-def sending_problem(error: TelegramError, *, repeatable: bool) -> GatewayError:
+def translate_send_error(error: TelegramError, *, repeatable: bool) -> GatewayError:
     """`repeatable` is what does no harm when it is done twice, such as an edit."""
     match error:
         case BadRequest() | Forbidden():
-            return DeliveryRejected(_why_closed(error.message.lower()) or f"Telegram refused it: {error.message}")
+            return DeliveryRejected(_explain_closed(error.message.lower()) or f"Telegram refused it: {error.message}")
         case TelegramTooFast():
             return PlatformUnavailable(error.message, retry_after=error.seconds)
         case TelegramNotSent() | Conflict():
@@ -118,7 +118,7 @@ def sending_problem(error: TelegramError, *, repeatable: bool) -> GatewayError:
             return DeliveryInDoubt(error.message)
 
 
-def fetching_problem(error: TelegramError) -> MediaUnavailable:
+def translate_fetch_error(error: TelegramError) -> MediaUnavailable:
     words = error.message.lower()
     if isinstance(error, TelegramTooLarge) or "file is too big" in words:
         return MediaUnavailable("it is larger than what Telegram gives to bots (20 MB) or than what is taken here")
@@ -128,7 +128,7 @@ def fetching_problem(error: TelegramError) -> MediaUnavailable:
 
 
 @contextmanager
-def hearing_problems(variable: str) -> Iterator[None]:
+def translate_listening_errors(variable: str) -> Iterator[None]:
     """Turns what goes wrong while listening into what the supervisor knows."""
     try:
         yield
@@ -151,7 +151,7 @@ def hearing_problems(variable: str) -> Iterator[None]:
 
 
 @contextmanager
-def making_sense() -> Iterator[None]:
+def check_response() -> Iterator[None]:
     """python-telegram-bot trusts the server: an answer of another shape than expected would look like a bug of ours."""
     try:
         yield
@@ -159,5 +159,5 @@ def making_sense() -> Iterator[None]:
         raise TelegramError("the answer of Telegram's server makes no sense") from error
 
 
-def _why_closed(words: str) -> str:
+def _explain_closed(words: str) -> str:
     return next((plain for sign, plain in _CLOSED if sign in words), "")

@@ -8,7 +8,16 @@ from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
 
 from gateway.errors import DeliveryRejected
 from gateway.messages import Address, Choice, Media, OutboundMessage
-from gateway.platforms.outgoing import ATTACHED, GONE, HEAD_UNITS, MAX_PIECES, Document, names_of, not_sent, piece_of
+from gateway.platforms.outgoing import (
+    ATTACHED,
+    GONE,
+    HEAD_UNITS,
+    MAX_PIECES,
+    Document,
+    choose_piece,
+    explain_not_sent,
+    join_names,
+)
 from gateway.platforms.telegram.errors import TelegramRejection
 from gateway.platforms.telegram.markdown import MAX_UNITS, Formatted, render
 from gateway.platforms.text import utf16_len
@@ -23,10 +32,10 @@ _MAX_PHOTO_BYTES = 10_000_000
 _OPUS_HEAD_BYTES = 64
 _NO_WORDS = Formatted(text="")
 
-Manner = Literal["photo", "voice", "audio", "video", "animation", "document"]
+FileStyle = Literal["photo", "voice", "audio", "video", "animation", "document"]
 """As what a file is shown."""
 
-_MANNERS: dict[str, Manner] = {
+_FILE_STYLES: dict[str, FileStyle] = {
     "image/jpeg": "photo",
     "image/png": "photo",
     "image/webp": "photo",
@@ -43,25 +52,23 @@ class TelegramAttachment:
     """A file that the answer names."""
 
     media: Media
-    manner: Manner
+    style: FileStyle
     caption: Formatted = _NO_WORDS
 
-    def fitting(self, content: bytes | None) -> "TelegramAttachment | Formatted":
+    def fit(self, content: bytes | None) -> "TelegramAttachment | Formatted":
         """As Telegram takes it, by what can be known before it is asked."""
         if content is None:
-            return self.in_words(GONE)
+            return self.explain(GONE)
         if len(content) > _MAX_FILE_BYTES:
-            return self.in_words(
-                f"it is larger than {_MAX_FILE_BYTES // 1_000_000} MB, and more Telegram does not take"
-            )
-        if self.manner == "photo" and len(content) > _MAX_PHOTO_BYTES:
-            return replace(self, manner="document")
-        if self.manner == "voice" and b"OpusHead" not in content[:_OPUS_HEAD_BYTES]:
-            return replace(self, manner="document")
+            return self.explain(f"it is larger than {_MAX_FILE_BYTES // 1_000_000} MB, and more Telegram does not take")
+        if self.style == "photo" and len(content) > _MAX_PHOTO_BYTES:
+            return replace(self, style="document")
+        if self.style == "voice" and b"OpusHead" not in content[:_OPUS_HEAD_BYTES]:
+            return replace(self, style="document")
         return self
 
-    def in_words(self, reason: str) -> Formatted:
-        sentence = not_sent(self.media, reason)
+    def explain(self, reason: str) -> Formatted:
+        sentence = explain_not_sent(self.media, reason)
         return replace(self.caption, text=f"{self.caption.text}\n\n{sentence}" if self.caption.text else sentence)
 
 
@@ -87,7 +94,7 @@ class TelegramPost:
         buttons = [InlineKeyboardButton(choice.label, callback_data=choice.action) for choice in self.choices]
         return InlineKeyboardMarkup([buttons[at : at + per_row] for at in range(0, len(buttons), per_row)])
 
-    def amended(self, problem: TelegramRejection) -> "TelegramPost | None":
+    def amend(self, problem: TelegramRejection) -> "TelegramPost | None":
         """Without what Telegram refused; None when there is nothing left to try. Ends, since each step takes away."""
         match problem, self.page:
             case TelegramRejection.NO_THREAD, _ if self.thread is not None:
@@ -103,24 +110,24 @@ class TelegramPost:
             case TelegramRejection.WORDING, TelegramAttachment() as page if page.caption.entities:
                 return replace(self, page=replace(page, caption=Formatted(text=page.caption.text)))
             case TelegramRejection.FILE | TelegramRejection.WORDING, TelegramAttachment() as page if (
-                page.manner != "document"
+                page.style != "document"
             ):
-                return replace(self, page=replace(page, manner="document"))
+                return replace(self, page=replace(page, style="document"))
             case TelegramRejection.FILE | TelegramRejection.WORDING, TelegramAttachment() as page:
-                return replace(self, page=page.in_words("Telegram does not take it"))
+                return replace(self, page=page.explain("Telegram does not take it"))
             case _:
                 return None
 
 
-def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
+def paginate(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
     """In this order, each a message of its own. The same text and files always give the same pages.
 
     Words come first, then file by file; but one picture takes few words along. `needs_words`: the first takes the place
     of an earlier message, which only words can.
     """
-    enclosed = tuple(TelegramAttachment(media=media, manner=_MANNERS.get(media.mime, "document")) for media in files)
-    words = _words(markdown if markdown or not needs_words else names_of(files))
-    if needs_words or len(enclosed) != 1 or enclosed[0].manner != "photo":
+    enclosed = tuple(TelegramAttachment(media=media, style=_FILE_STYLES.get(media.mime, "document")) for media in files)
+    words = _paginate_text(markdown if markdown or not needs_words else join_names(files))
+    if needs_words or len(enclosed) != 1 or enclosed[0].style != "photo":
         return (*words, *enclosed)
     match words:
         case (Formatted() as caption,) if utf16_len(caption.text) <= _MAX_CAPTION_UNITS:
@@ -129,39 +136,39 @@ def pages_of(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool 
             return (*words, *enclosed)
 
 
-def _words(markdown: str) -> tuple[Page, ...]:
+def _paginate_text(markdown: str) -> tuple[Page, ...]:
     if utf16_len(markdown) <= MAX_PIECES * MAX_UNITS:
         found = render(markdown)
         if len(found) <= MAX_PIECES:
             return tuple(found)
-    return _head(markdown), Document(text=markdown)
+    return _render_head(markdown), Document(text=markdown)
 
 
-def letter_of(message: OutboundMessage, pages: Sequence[Page]) -> TelegramPost:
-    piece, last = piece_of(message, pages), len(pages) - 1
+def build_post(message: OutboundMessage, pages: Sequence[Page]) -> TelegramPost:
+    piece, last = choose_piece(message, pages), len(pages) - 1
     first = piece == 0
-    chat, thread = place_of(message.address)
+    chat, thread = parse_address(message.address)
     return TelegramPost(
         chat=chat,
         page=pages[piece],
         thread=thread,
-        quotes=_message_id(message.address.reply_to) if first and chat < 0 else None,
-        edits=_message_id(message.edits) if first and not isinstance(pages[piece], TelegramAttachment) else None,
+        quotes=_parse_message_id(message.address.reply_to) if first and chat < 0 else None,
+        edits=_parse_message_id(message.edits) if first and not isinstance(pages[piece], TelegramAttachment) else None,
         choices=message.choices if piece == last else (),
         silent=not message.notify or not first,  # a long answer rings once
         more=piece < last,
     )
 
 
-def place_of(address: Address) -> tuple[int, int | None]:
+def parse_address(address: Address) -> tuple[int, int | None]:
     """Chat and topic."""
-    chat = _number(address.chat)
+    chat = _parse_int(address.chat)
     if chat is None:
         raise DeliveryRejected(f"{address.chat} is no chat id of Telegram's")
-    return chat, _number(address.thread) if address.thread != _GENERAL_TOPIC else None
+    return chat, _parse_int(address.thread) if address.thread != _GENERAL_TOPIC else None
 
 
-def entities_of(page: Formatted) -> list[MessageEntity]:
+def build_entities(page: Formatted) -> list[MessageEntity]:
     return [
         MessageEntity(
             type=entity.kind,
@@ -174,18 +181,18 @@ def entities_of(page: Formatted) -> list[MessageEntity]:
     ]
 
 
-def _head(markdown: str) -> Formatted:
+def _render_head(markdown: str) -> Formatted:
     found = render(markdown[:_HEAD_SOURCE_CHARS], limit=HEAD_UNITS)
     if not found:
         return Formatted(text=ATTACHED)
     return replace(found[0], text=f"{found[0].text}\n\n{ATTACHED}")
 
 
-def _number(written: str) -> int | None:
+def _parse_int(written: str) -> int | None:
     return int(written) if written.removeprefix("-").isdecimal() and written.isascii() else None
 
 
-def _message_id(written: str) -> int | None:
+def _parse_message_id(written: str) -> int | None:
     """None for what else can be replied to: a press of a button has an id of its own kind, and so has a reaction."""
-    number = _number(written)
+    number = _parse_int(written)
     return number if number is not None and 0 < number <= _MAX_MESSAGE_ID else None

@@ -13,7 +13,7 @@ from gateway.clock import now_ms
 from gateway.errors import PlatformUnavailable, StoreUnavailable
 from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Inlet
-from gateway.platforms.telegram.parsing import KINDS_WE_READ, ParsedUpdate, TelegramIdentity, read
+from gateway.platforms.telegram.parsing import KINDS_WE_READ, ParsedUpdate, TelegramIdentity, parse_update
 from gateway.platforms.telegram.transport import ListeningBot
 from gateway.policies.backoff import backoff_seconds
 
@@ -44,7 +44,7 @@ class Position:
         return Cursor(channel=_CHANNEL, value=f"{self.bot} {self.offset} {self.set_ms} {self.first_bot}")
 
     @classmethod
-    def written(cls, value: str) -> "Position | None":
+    def parse(cls, value: str) -> "Position | None":
         try:
             bot, offset, set_ms, *first = map(int, value.split())
         except ValueError:
@@ -67,11 +67,11 @@ class TelegramListener:
     background: asyncio.TaskGroup
     _answers: set[asyncio.Task[None]] = field(default_factory=set)
     _first_bot: int = 0  # of this account, ever
-    _freed: bool = False  # from a webhook, and nothing heard since
+    _webhook_removed: bool = False  # from a webhook, and nothing heard since
 
     async def listen(self) -> None:
         """Until cancelled. Raises PlatformUnavailable, or TelegramError for the caller to name."""
-        position = Position.written(await self.inlet.cursor(_CHANNEL))
+        position = Position.parse(await self.inlet.cursor(_CHANNEL))
         self._first_bot = position.first_bot if position is not None else self.me.id
         self.me = replace(self.me, mark=0 if self._first_bot == self.me.id else self.me.id)
         wait_seconds = 0  # the first answers at once: it is how we know that we are connected
@@ -80,19 +80,19 @@ class TelegramListener:
             page = await self._poll(position, wait_seconds)
             if page is None:
                 continue
-            self.inlet.heard()
+            self.inlet.alive()
             wait_seconds = self.poll_seconds
             if not page:
                 continue
             try:
-                position = await self._take(page)
+                position = await self._accept_page(page)
                 failures = 0
             except StoreUnavailable as error:
                 failures += 1
                 log.warning("messages left with Telegram", account=self.me.account, problem=str(error))
                 await asyncio.sleep(min(backoff_seconds(failures), _STORE_PATIENCE_SECONDS))
 
-    def hang_up(self) -> None:
+    def cancel_answers(self) -> None:
         for task in self._answers:
             task.cancel()
 
@@ -101,64 +101,64 @@ class TelegramListener:
         offset = position.offset_for(self.me.id, now_ms()) if position is not None else None
         try:
             async with asyncio.timeout(wait_seconds + _DEAD_AFTER_SECONDS):
-                page = await self.bot.updates(offset, KINDS_WE_READ, wait_seconds=wait_seconds)
+                page = await self.bot.fetch_updates(offset, KINDS_WE_READ, wait_seconds=wait_seconds)
         except TimeoutError:
             raise PlatformUnavailable("Telegram left a poll without an answer: the line is dead") from None
         except Conflict as error:
-            if "webhook" not in error.message.lower() or self._freed:
+            if "webhook" not in error.message.lower() or self._webhook_removed:
                 raise
-            self._freed = True
+            self._webhook_removed = True
             await self.bot.delete_webhook(drop_pending_updates=False)
             log.warning("webhook removed", account=self.me.account)
             return None
-        self._freed = False
-        return _checked(page)
+        self._webhook_removed = False
+        return _check_page(page)
 
-    async def _take(self, page: list[dict[str, Any]]) -> Position:
-        news = list(self._news(page))
-        moves = dict(one.moved for one in news if one.moved is not None)
+    async def _accept_page(self, page: list[dict[str, Any]]) -> Position:
+        parsed = list(self._parse_page(page))
+        moves = dict(update.moved for update in parsed if update.moved is not None)
         for old, new in moves.items():  # first: what is said in the new chat must find the old one's session there
-            await self.inlet.moved(old, new)
+            await self.inlet.chat_moved(old, new)
             log.warning("a group goes on under another id", account=self.me.account, old=old, new=new, meaning=_MOVED)
-        messages = [_at_new_place(message, moves) for one in news for message in one.messages]
+        messages = [_move_message(message, moves) for update in parsed for message in update.messages]
         offset = max(update["update_id"] for update in page) + 1
         position = Position(bot=self.me.id, offset=offset, set_ms=now_ms(), first_bot=self._first_bot)
         await self.inlet.accept(messages, position.cursor)
-        for one in news:
-            if one.note:
-                log.info(one.note, account=self.me.account, chat=one.chat)
-            if one.reachable:
-                await self.inlet.reachable(one.chat)
-            if one.pressed:
-                self._answer(one.pressed)
+        for update in parsed:
+            if update.note:
+                log.info(update.note, account=self.me.account, chat=update.chat)
+            if update.reachable:
+                await self.inlet.chat_reachable(update.chat)
+            if update.pressed:
+                self._start_answer(update.pressed)
         return position
 
-    def _news(self, page: list[dict[str, Any]]) -> Iterator[ParsedUpdate]:
+    def _parse_page(self, page: list[dict[str, Any]]) -> Iterator[ParsedUpdate]:
         at_ms = now_ms()
         for raw in page:
             try:
-                yield read(Update.de_json(raw, self.bot), self.me, self.commands, at_ms=at_ms)
+                yield parse_update(Update.de_json(raw, self.bot), self.me, self.commands, at_ms=at_ms)
             # Contained: one update that we choke on must neither stop the others nor come for ever. Its traceback
             # is not told: the words of whoever wrote it may be in there.
             except Exception as error:  # noqa: BLE001
                 problem = type(error).__name__
                 log.error("update skipped", account=self.me.account, update=raw["update_id"], problem=problem)
 
-    def _answer(self, press: str) -> None:
+    def _start_answer(self, press: str) -> None:
         """Ends the spinner on the button. Nobody waits for it."""
         if len(self._answers) < _MAX_UNANSWERED_PRESSES:
-            task = self.background.create_task(self._say_pressed(press), name="answer a button")
+            task = self.background.create_task(self._answer_press(press), name="answer a button")
             self._answers.add(task)
             task.add_done_callback(self._answers.discard)
 
-    async def _say_pressed(self, press: str) -> None:
+    async def _answer_press(self, press: str) -> None:
         try:
             await self.bot.answer_callback_query(press, read_timeout=_ANSWER_SECONDS, connect_timeout=_ANSWER_SECONDS)
         except TelegramError as error:
             log.debug("button left unanswered", account=self.me.account, problem=error.message)
 
 
-def _at_new_place(message: InboundMessage, moves: Mapping[str, str]) -> InboundMessage:
+def _move_message(message: InboundMessage, moves: Mapping[str, str]) -> InboundMessage:
     """What was said just before a group moved: what is allowed there, and its conversation, are at the new place."""
     old = message.key.chat
     if old not in moves:
@@ -168,7 +168,7 @@ def _at_new_place(message: InboundMessage, moves: Mapping[str, str]) -> InboundM
     return replace(message, key=replace(message.key, chat=moves[old]), edited_ms=mark)
 
 
-def _checked(page: object) -> list[dict[str, Any]]:
+def _check_page(page: object) -> list[dict[str, Any]]:
     """Each update once."""
     if not isinstance(page, list) or not all(
         isinstance(update, dict) and isinstance(update.get("update_id"), int) for update in page

@@ -90,68 +90,68 @@ class ParsedUpdate:
     note: str = ""  # for the log
 
 
-def read(update: Update, me: TelegramIdentity, commands: Collection[str], *, at_ms: int) -> ParsedUpdate:
+def parse_update(update: Update, me: TelegramIdentity, commands: Collection[str], *, at_ms: int) -> ParsedUpdate:
     """`at_ms` stands in where Telegram gives no time."""
     if update.callback_query is not None:
-        return _press(update.callback_query, me, at_ms)
+        return _parse_press(update.callback_query, me, at_ms)
     if update.message_reaction is not None:
-        return _reaction(update.message_reaction, me, update.update_id)
+        return _parse_reaction(update.message_reaction, me, update.update_id)
     if update.my_chat_member is not None:
-        return _membership(update.my_chat_member)
+        return _parse_membership(update.my_chat_member)
     if (said := update.message or update.channel_post) is not None:
-        return _said(said, me, commands)
+        return _parse_message(said, me, commands)
     if (edited := update.edited_message or update.edited_channel_post) is not None:
-        return _edited(edited, me, commands, update.update_id)
+        return _parse_edit(edited, me, commands, update.update_id)
     return ParsedUpdate()
 
 
-def _said(message: Message, me: TelegramIdentity, commands: Collection[str]) -> ParsedUpdate:
+def _parse_message(message: Message, me: TelegramIdentity, commands: Collection[str]) -> ParsedUpdate:
     if message.migrate_to_chat_id is not None:
         return ParsedUpdate(moved=(str(message.chat.id), str(message.migrate_to_chat_id)))
-    said = _inbound(message, me, commands)
+    said = _build_message(message, me, commands)
     return ParsedUpdate(messages=(said,)) if said is not None else ParsedUpdate()
 
 
-def _edited(message: Message, me: TelegramIdentity, commands: Collection[str], update_id: int) -> ParsedUpdate:
-    said = _inbound(message, me, commands)
+def _parse_edit(message: Message, me: TelegramIdentity, commands: Collection[str], update_id: int) -> ParsedUpdate:
+    said = _build_message(message, me, commands)
     if said is None or message.location is not None:  # a live location: nobody says anything at each step
         return ParsedUpdate()
-    at_ms = _ms(message.edit_date or message.date)
+    at_ms = _to_ms(message.edit_date or message.date)
     # Telegram counts seconds: two edits within one are still two, and the later has the higher number.
     order = at_ms // 1000 * _UPDATE_IDS + update_id % _UPDATE_IDS
     edit = replace(said, kind="edit", sent_ms=at_ms, edited_ms=order, more_follows=False)
     return ParsedUpdate(messages=(edit,))
 
 
-def _inbound(message: Message, me: TelegramIdentity, commands: Collection[str]) -> InboundMessage | None:
-    parts = parts_of(message)
+def _build_message(message: Message, me: TelegramIdentity, commands: Collection[str]) -> InboundMessage | None:
+    parts = parse_parts(message)
     if not parts or _is_our_own(message, me):
         return None
-    reply = replied_to(message)
+    reply = find_reply(message)
     return InboundMessage(
-        key=_key(message.chat, me, _thread(message)),
+        key=_build_key(message.chat, me, _find_topic(message)),
         message_id=str(message.message_id),
-        sender=_author(message),
+        sender=_find_sender(message),
         parts=parts,
-        sent_ms=_ms(message.date),
-        edited_ms=_mark(message.chat, me),
+        sent_ms=_to_ms(message.date),
+        edited_ms=_choose_mark(message.chat, me),
         about=str(reply.message_id) if reply is not None else "",
         addressed=_is_addressed(message, me, commands),
-        more_follows=message.media_group_id is not None or utf16_len(words_of(message)[0]) >= _CUT_BY_THE_CLIENT,
+        more_follows=message.media_group_id is not None or utf16_len(get_text(message)[0]) >= _CUT_BY_THE_CLIENT,
         place_name=one_line(message.chat.title),
-        called=_called(message, me),
+        called=_find_own_name(message, me),
     )
 
 
-def _press(query: CallbackQuery, me: TelegramIdentity, at_ms: int) -> ParsedUpdate:
+def _parse_press(query: CallbackQuery, me: TelegramIdentity, at_ms: int) -> ParsedUpdate:
     below = query.message
     if below is None or query.data is None:  # a game, or below a message that was not sent by us
         return ParsedUpdate(pressed=query.id)
     message = InboundMessage(
-        key=_key(below.chat, me, _thread(below) if isinstance(below, Message) else ""),
+        key=_build_key(below.chat, me, _find_topic(below) if isinstance(below, Message) else ""),
         message_id=query.id,
         kind="button",
-        sender=_user(query.from_user),
+        sender=_build_sender(query.from_user),
         parts=(Text(text=encodable(query.data)),),
         sent_ms=at_ms,
         about=str(below.message_id),
@@ -160,20 +160,20 @@ def _press(query: CallbackQuery, me: TelegramIdentity, at_ms: int) -> ParsedUpda
     return ParsedUpdate(messages=(message,), pressed=query.id)
 
 
-def _reaction(reaction: MessageReactionUpdated, me: TelegramIdentity, update_id: int) -> ParsedUpdate:
+def _parse_reaction(reaction: MessageReactionUpdated, me: TelegramIdentity, update_id: int) -> ParsedUpdate:
     if reaction.user is not None:
-        sender = _user(reaction.user)
+        sender = _build_sender(reaction.user)
     elif reaction.actor_chat is not None:  # a channel, or an administrator without a name
         sender = _chat_as_sender(reaction.actor_chat)
     else:
         return ParsedUpdate()
     message = InboundMessage(
-        key=_key(reaction.chat, me),  # Telegram does not say in which topic
+        key=_build_key(reaction.chat, me),  # Telegram does not say in which topic
         message_id=f"{reaction.message_id}:{sender.id}:{update_id}",
         kind="reaction",
         sender=sender,
-        parts=(Text(text=" ".join(map(_emoji, reaction.new_reaction)) or "removed"),),
-        sent_ms=_ms(reaction.date),
+        parts=(Text(text=" ".join(map(_render_reaction, reaction.new_reaction)) or "removed"),),
+        sent_ms=_to_ms(reaction.date),
         about=str(reaction.message_id),
         addressed=reaction.chat.type == Chat.PRIVATE,
         place_name=one_line(reaction.chat.title),
@@ -181,7 +181,7 @@ def _reaction(reaction: MessageReactionUpdated, me: TelegramIdentity, update_id:
     return ParsedUpdate(messages=(message,))
 
 
-def _membership(change: ChatMemberUpdated) -> ParsedUpdate:
+def _parse_membership(change: ChatMemberUpdated) -> ParsedUpdate:
     chat = str(change.chat.id)
     private = change.chat.type == Chat.PRIVATE
     was_gone, is_gone = change.old_chat_member.status in _GONE, change.new_chat_member.status in _GONE
@@ -193,31 +193,31 @@ def _membership(change: ChatMemberUpdated) -> ParsedUpdate:
     )  # where it was before, it may have been given the right to write
 
 
-def _key(chat: Chat, me: TelegramIdentity, thread: str = "") -> SessionKey:
+def _build_key(chat: Chat, me: TelegramIdentity, thread: str = "") -> SessionKey:
     platform, _, account = me.account.partition("@")
     kind = {Chat.PRIVATE: "dm", Chat.CHANNEL: "channel"}.get(chat.type, "group")
     return SessionKey(platform=platform, account=account, kind=kind, chat=str(chat.id), thread=thread)
 
 
-def _mark(chat: Chat, me: TelegramIdentity) -> int:
+def _choose_mark(chat: Chat, me: TelegramIdentity) -> int:
     """In private chats and small groups each bot has numbers of its own: what is said to a later bot of the account
     would be taken for second copies of what was said to the first."""
     return 0 if chat.type in _NUMBERED_FOR_ALL else me.mark
 
 
-def _thread(message: Message) -> str:
+def _find_topic(message: Message) -> str:
     """The forum topic. A chain of replies in a group without topics has a thread id too, and is none."""
     return str(message.message_thread_id) if message.is_topic_message and message.message_thread_id else ""
 
 
-def _author(message: Message) -> Sender:
+def _find_sender(message: Message) -> Sender:
     # First: for an administrator without a name, and for whoever speaks as a channel, Telegram names a bot of its own.
     if message.sender_chat is not None:
         return _chat_as_sender(message.sender_chat)
-    return _user(message.from_user) if message.from_user is not None else _chat_as_sender(message.chat)
+    return _build_sender(message.from_user) if message.from_user is not None else _chat_as_sender(message.chat)
 
 
-def _user(user: User) -> Sender:
+def _build_sender(user: User) -> Sender:
     return Sender(id=str(user.id), name=one_line(user.full_name), is_bot=user.is_bot)
 
 
@@ -234,15 +234,15 @@ def _is_addressed(message: Message, me: TelegramIdentity, commands: Collection[s
         return True
     if message.forward_origin is not None:
         return False  # whoever wrote it spoke elsewhere
-    text, entities = words_of(message)
+    text, entities = get_text(message)
     for entity in entities:
         if entity.type == MessageEntity.BOT_COMMAND and entity.offset == 0:
-            name, _, bot = words_at(text, entity).removeprefix("/").partition("@")
+            name, _, bot = cut_entity(text, entity).removeprefix("/").partition("@")
             if bot:
                 return bot.casefold() == me.username.casefold()
             if name.casefold() in commands:
                 return True
-    reply = replied_to(message)
+    reply = find_reply(message)
     if reply is not None and _is_our_own(reply, me):
         return True
     return any(_names_us(text, entity, me) for entity in entities)
@@ -251,16 +251,16 @@ def _is_addressed(message: Message, me: TelegramIdentity, commands: Collection[s
 def _names_us(text: str, entity: MessageEntity, me: TelegramIdentity) -> bool:
     if entity.type == MessageEntity.TEXT_MENTION:
         return entity.user is not None and entity.user.id == me.id
-    return entity.type == MessageEntity.MENTION and words_at(text, entity).casefold() == f"@{me.username}".casefold()
+    return entity.type == MessageEntity.MENTION and cut_entity(text, entity).casefold() == f"@{me.username}".casefold()
 
 
-def _called(message: Message, me: TelegramIdentity) -> str:
-    text, entities = words_of(message)
+def _find_own_name(message: Message, me: TelegramIdentity) -> str:
+    text, entities = get_text(message)
     ours = (entity for entity in entities if entity.offset == 0 and _names_us(text, entity, me))
-    return next((words_at(text, entity) for entity in ours), "")
+    return next((cut_entity(text, entity) for entity in ours), "")
 
 
-def _emoji(reaction: ReactionType) -> str:
+def _render_reaction(reaction: ReactionType) -> str:
     match reaction:
         case ReactionTypeEmoji():
             return encodable(reaction.emoji)
@@ -270,36 +270,42 @@ def _emoji(reaction: ReactionType) -> str:
             return "⭐"
 
 
-def _ms(moment: datetime) -> int:
+def _to_ms(moment: datetime) -> int:
     return int(moment.timestamp()) * 1000
 
 
-def parts_of(message: Message) -> tuple[Part, ...]:
+def parse_parts(message: Message) -> tuple[Part, ...]:
     """What it quotes, then what it says, then what is attached. Empty where only Telegram itself speaks."""
-    content = content_of(message)
-    return (*_quotes(message), *content) if content else ()
+    content = parse_content(message)
+    return (*_parse_quotes(message), *content) if content else ()
 
 
-def content_of(message: Message) -> tuple[Part, ...]:
-    text, entities = words_of(message)
-    words = _with_links(text, entities)
-    attached = _place(message) or _photo(message) or _sticker(message) or _file(message) or _described(message)
+def parse_content(message: Message) -> tuple[Part, ...]:
+    text, entities = get_text(message)
+    words = _write_out_links(text, entities)
+    attached = (
+        _parse_place(message)
+        or _parse_photo(message)
+        or _parse_sticker(message)
+        or _parse_file(message)
+        or _describe_other(message)
+    )
     return tuple(filter(None, (Text(text=words) if words.strip() else None, attached)))
 
 
-def words_of(message: Message) -> tuple[str, Sequence[MessageEntity]]:
+def get_text(message: Message) -> tuple[str, Sequence[MessageEntity]]:
     if message.text is not None:
         return message.text, message.entities
     return message.caption or "", message.caption_entities
 
 
-def words_at(text: str, entity: MessageEntity) -> str:
+def cut_entity(text: str, entity: MessageEntity) -> str:
     """Telegram counts in UTF-16 units."""
     units = text.encode("utf-16-le", "surrogatepass")
     return units[2 * entity.offset : 2 * (entity.offset + entity.length)].decode("utf-16-le", "replace")
 
 
-def replied_to(message: Message) -> Message | None:
+def find_reply(message: Message) -> Message | None:
     """A message in a topic seems to reply to the one that opened the topic; that is no reply."""
     reply = message.reply_to_message
     if reply is None or reply.forum_topic_created is not None:
@@ -307,21 +313,21 @@ def replied_to(message: Message) -> Message | None:
     return None if message.is_topic_message and reply.message_id == message.message_thread_id else reply
 
 
-def author_of(message: Message) -> str:
+def name_author(message: Message) -> str:
     if message.sender_chat is not None:
         return one_line(message.sender_chat.effective_name)
     return one_line(message.from_user.full_name) if message.from_user is not None else ""
 
 
-def _quotes(message: Message) -> tuple[Quote, ...]:
+def _parse_quotes(message: Message) -> tuple[Quote, ...]:
     quotes = []
     if message.forward_origin is not None:
         quotes.append(Quote(how="forwarded from", author=_origin_name(message.forward_origin), text=""))
-    reply = replied_to(message)
+    reply = find_reply(message)
     chosen = encodable(message.quote.text) if message.quote is not None else ""
     if reply is not None:
-        text = chosen or text_of(content_of(reply))
-        quotes.append(Quote(author=author_of(reply), text=text[:_MAX_QUOTE_CHARS]))
+        text = chosen or text_of(parse_content(reply))
+        quotes.append(Quote(author=name_author(reply), text=text[:_MAX_QUOTE_CHARS]))
     elif message.external_reply is not None:
         author = _origin_name(message.external_reply.origin)
         quotes.append(Quote(author=author, text=chosen[:_MAX_QUOTE_CHARS]))
@@ -342,17 +348,17 @@ def _origin_name(origin: MessageOrigin) -> str:
             return ""
 
 
-def _with_links(text: str, entities: Sequence[MessageEntity]) -> str:
+def _write_out_links(text: str, entities: Sequence[MessageEntity]) -> str:
     units = text.encode("utf-16-le", "surrogatepass")
     links = [entity for entity in entities if entity.type == MessageEntity.TEXT_LINK and entity.url]
     for link in sorted(links, key=lambda link: link.offset, reverse=True):
-        if words_at(text, link) != link.url:
+        if cut_entity(text, link) != link.url:
             end = 2 * (link.offset + link.length)
             units = units[:end] + f" ({link.url})".encode("utf-16-le", "surrogatepass") + units[end:]
     return units.decode("utf-16-le", "replace")
 
 
-def _place(message: Message) -> Location | None:
+def _parse_place(message: Message) -> Location | None:
     if (venue := message.venue) is not None:
         name = one_line(f"{venue.title}, {venue.address}")
         return Location(latitude=venue.location.latitude, longitude=venue.location.longitude, name=name)
@@ -361,7 +367,7 @@ def _place(message: Message) -> Location | None:
     return None
 
 
-def _photo(message: Message) -> Media | None:
+def _parse_photo(message: Message) -> Media | None:
     sizes = message.photo or (message.live_photo.photo if message.live_photo is not None else None)
     if not sizes:
         return None
@@ -380,13 +386,13 @@ def _photo(message: Message) -> Media | None:
     )
 
 
-def _sticker(message: Message) -> Part | None:
+def _parse_sticker(message: Message) -> Part | None:
     sticker = message.sticker
     if sticker is None:
         return None
     from_set = f"from the set {one_line(sticker.set_name)}" if sticker.set_name else ""
     name = ", ".join(filter(None, (one_line(sticker.emoji), from_set)))
-    picture = _picture(sticker)
+    picture = _choose_picture(sticker)
     if picture is None:
         return Text(text=f"[sticker {name}]".replace(" ]", "]"))
     return Media(
@@ -399,12 +405,12 @@ def _sticker(message: Message) -> Part | None:
     )
 
 
-def _picture(sticker: Sticker) -> Sticker | PhotoSize | None:
+def _choose_picture(sticker: Sticker) -> Sticker | PhotoSize | None:
     """What moves has a still picture beside it, if any can be shown at all."""
     return sticker.thumbnail if sticker.is_animated or sticker.is_video else sticker
 
 
-def _file(message: Message) -> Media | None:
+def _parse_file(message: Message) -> Media | None:
     for attribute, kind, name, mime in _FILES:
         file = getattr(message, attribute)
         if file is None:
@@ -421,7 +427,7 @@ def _file(message: Message) -> Media | None:
     return None
 
 
-def _described(message: Message) -> Text | None:
+def _describe_other(message: Message) -> Text | None:
     """What is neither words nor a file, for a reader who cannot see it."""
     what = ""
     if (contact := message.contact) is not None:

@@ -21,28 +21,35 @@ from gateway.errors import (
 )
 from gateway.messages import Address, Cursor, Media, OutboundMessage, Receipt
 from gateway.platforms.base import DraftStyle, Features, Inlet, KnownMessages, Mark
-from gateway.platforms.outgoing import Load, Pages, Uploads
-from gateway.platforms.rate_limit import Pace
+from gateway.platforms.outgoing import Load, PageCache, Uploads
+from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.telegram.errors import (
     TelegramRejection,
-    fetching_problem,
-    hearing_problems,
-    making_sense,
-    refusal,
-    sending_problem,
+    check_response,
+    classify_rejection,
+    translate_fetch_error,
+    translate_listening_errors,
+    translate_send_error,
 )
-from gateway.platforms.telegram.formatting import Page, TelegramAttachment, TelegramPost, letter_of, pages_of, place_of
+from gateway.platforms.telegram.formatting import (
+    Page,
+    TelegramAttachment,
+    TelegramPost,
+    build_post,
+    paginate,
+    parse_address,
+)
 from gateway.platforms.telegram.listener import TelegramListener
 from gateway.platforms.telegram.parsing import MAX_FILE_BYTES, TelegramIdentity
-from gateway.platforms.telegram.sending import MESSAGE, PREVIEW, Probes, put, show_preview
+from gateway.platforms.telegram.sending import MESSAGE_STYLE, PREVIEW_STYLE, DraftFinder, send_post, show_preview
 from gateway.platforms.telegram.transport import (
     ListeningBot,
-    NothingThere,
+    TelegramNotFound,
     TelegramNotSent,
     TelegramTooFast,
     TelegramTransport,
 )
-from gateway.platforms.transport import LiveConnection, token_variable, too_large
+from gateway.platforms.transport import LiveConnection, describe_size_limit, token_variable
 
 log = structlog.get_logger()
 
@@ -70,14 +77,14 @@ class TelegramPlatform:
         account: str = "telegram",
         api_url: str = "https://api.telegram.org",
         poll_seconds: int = 25,
-        pace: Pace,
+        rate_limits: RateLimits,
         commands: Sequence[tuple[str, str]] = (),
         load: Load | None = None,
     ) -> None:
         """`commands` are names and descriptions, for the menu and to know our own in a group; `load` gives the bytes
         of files to be sent."""
         self.account = account
-        self.pace = pace
+        self.rate_limits = rate_limits
         self._token = token
         self._variable = token_variable(account, "TELEGRAM_BOT_TOKEN")
         self._api_url = api_url
@@ -87,8 +94,8 @@ class TelegramPlatform:
         self._connection = LiveConnection[TelegramTransport]("Telegram")
         self._me: TelegramIdentity | None = None
         self._uploads = Uploads(load)
-        self._probes = Probes(pace)
-        self._pages = Pages[Page](pages_of)
+        self._draft_finder = DraftFinder(rate_limits)
+        self._pages = PageCache[Page](paginate)
 
     async def run(self, inlet: Inlet) -> None:
         if not self._token:
@@ -97,16 +104,16 @@ class TelegramPlatform:
             raise PlatformAuthFailed(
                 f"{self._variable} is no bot token; one looks like 123456789:AbC-dEf and comes from @BotFather"
             )
-        line = TelegramTransport(self._token, self._api_url)
-        async with line.held() as bot:
+        transport = TelegramTransport(self._token, self._api_url)
+        async with transport.hold() as bot:
             self._inlet = inlet
-            self._connection.open(line)
+            self._connection.open(transport)
             try:
-                with hearing_problems(self._variable):
+                with translate_listening_errors(self._variable):
                     try:
                         await self._listen(bot, inlet)
                     except InvalidToken as error:
-                        raise await self._token_problem(bot, error) from error
+                        raise await self._recheck_token(bot, error) from error
             except StoreUnavailable as error:
                 raise PlatformUnavailable(str(error)) from error
             except GatewayStopping:
@@ -115,42 +122,42 @@ class TelegramPlatform:
                 self._connection.close()
 
     async def send(self, message: OutboundMessage) -> Receipt:
-        letter = letter_of(message, self._pages.of(message, needs_words=bool(message.edits)))
-        media = letter.page.media if isinstance(letter.page, TelegramAttachment) else None
-        async with self._uploads.loaded(media) as content, self._connection.line.held() as bot:
-            if isinstance(letter.page, TelegramAttachment):
-                letter = replace(letter, page=letter.page.fitting(content))
-            message_id = await self._post(bot, letter, content or b"")
-        return Receipt(message_id=str(message_id), more=letter.more)
+        post = build_post(message, self._pages.get_pages(message, needs_words=bool(message.edits)))
+        media = post.page.media if isinstance(post.page, TelegramAttachment) else None
+        async with self._uploads.load(media) as content, self._connection.transport.hold() as bot:
+            if isinstance(post.page, TelegramAttachment):
+                post = replace(post, page=post.page.fit(content))
+            message_id = await self._send_post(bot, post, content or b"")
+        return Receipt(message_id=str(message_id), more=post.more)
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
         if media.size_bytes > min(max_bytes, MAX_FILE_BYTES):
             raise MediaUnavailable(
-                too_large(min(max_bytes, MAX_FILE_BYTES))
+                describe_size_limit(min(max_bytes, MAX_FILE_BYTES))
                 + (", and more Telegram does not give to bots" if max_bytes >= MAX_FILE_BYTES else "")
             )
-        line = await self._connection.line_soon()
-        async with line.held() as bot:
+        transport = await self._connection.wait_for_transport()
+        async with transport.hold() as bot:
             try:
-                with making_sense():
+                with check_response():
                     file = await bot.get_file(media.reference)
                     address, size_bytes = str(file.file_path or ""), int(file.file_size or 0)
                 if not address.startswith(("https://", "http://")):
                     raise MediaUnavailable("the Bot API server keeps the file to itself")
                 if size_bytes > max_bytes:
-                    raise MediaUnavailable(too_large(max_bytes))
-                return await line.download(address, max_bytes)
+                    raise MediaUnavailable(describe_size_limit(max_bytes))
+                return await transport.download(address, max_bytes)
             except TelegramError as error:
-                raise fetching_problem(error) from error
+                raise translate_fetch_error(error) from error
 
     async def find_sent(self, message: OutboundMessage) -> Receipt | None:
         return None  # Telegram cannot be asked
 
     async def show_typing(self, address: Address) -> None:
-        if self.pace.wait_seconds(address.chat) > 0:
+        if self.rate_limits.wait_seconds(address.chat) > 0:
             return  # what little we may say is kept for answers
-        chat, thread = place_of(address)
-        async with self._connection.line.held() as bot:
+        chat, thread = parse_address(address)
+        async with self._connection.transport.hold() as bot:
             try:
                 await bot.send_chat_action(
                     chat,
@@ -160,75 +167,75 @@ class TelegramPlatform:
                     read_timeout=_TYPING_TIMEOUT_SECONDS,
                 )
             except TelegramError as error:
-                raise self._problem(error, chat, repeatable=True) from error
+                raise self._translate_error(error, chat, repeatable=True) from error
 
     # What may be shown or not.
 
     def draft_style(self, address: Address) -> DraftStyle | None:
-        return MESSAGE if address.chat.startswith("-") else PREVIEW
+        return MESSAGE_STYLE if address.chat.startswith("-") else PREVIEW_STYLE
 
     async def show_draft(self, draft: OutboundMessage) -> Receipt:
-        chat, _ = place_of(draft.address)
-        async with self._connection.line.held() as bot:
+        chat, _ = parse_address(draft.address)
+        async with self._connection.transport.hold() as bot:
             if chat < 0:
-                letter = letter_of(draft, pages_of(draft.text, needs_words=True))
-                return Receipt(message_id=str(await self._post(bot, letter, is_draft=True)))
+                post = build_post(draft, paginate(draft.text, needs_words=True))
+                return Receipt(message_id=str(await self._send_post(bot, post, is_draft=True)))
             try:
                 await show_preview(bot, draft)
             except TelegramError as error:
-                raise self._problem(error, chat, repeatable=True) from error
+                raise self._translate_error(error, chat, repeatable=True) from error
         return Receipt(message_id="")
 
     async def find_draft(self, draft: OutboundMessage, known: KnownMessages) -> Receipt | None:
-        chat, _ = place_of(draft.address)
-        async with self._connection.line.held() as bot:
+        chat, _ = parse_address(draft.address)
+        async with self._connection.transport.hold() as bot:
             try:
-                found = await self._probes.find(bot, draft, known)
+                found = await self._draft_finder.find(bot, draft, known)
             except TelegramError as error:
-                raise await self._trouble(error, chat) from error
+                raise await self._translate_repeatable(error, chat) from error
         return Receipt(message_id=str(found)) if found is not None else None
 
-    async def take_away(self, address: Address, message_id: str) -> None:
-        chat, _ = place_of(address)
-        async with self._connection.line.held() as bot:
+    async def delete(self, address: Address, message_id: str) -> None:
+        chat, _ = parse_address(address)
+        async with self._connection.transport.hold() as bot:
             try:
                 await bot.delete_message(chat, int(message_id))
             except TelegramError as error:
-                if refusal(error) is not TelegramRejection.NOTHING_TO_DELETE:
-                    raise await self._trouble(error, chat) from error
+                if classify_rejection(error) is not TelegramRejection.NOTHING_TO_DELETE:
+                    raise await self._translate_repeatable(error, chat) from error
 
     async def react(self, address: Address, mark: Mark) -> None:
-        is_too_much = mark == "seen" and self.pace.wait_seconds(address.chat) > 0
+        is_too_much = mark == "seen" and self.rate_limits.wait_seconds(address.chat) > 0
         if is_too_much or not address.reply_to.isdecimal():
             return
-        chat, _ = place_of(address)
-        async with self._connection.line.held() as bot:
+        chat, _ = parse_address(address)
+        async with self._connection.transport.hold() as bot:
             try:
                 await bot.set_message_reaction(chat, int(address.reply_to), _REACTIONS[mark])
             except TelegramError as error:
-                raise await self._trouble(error, chat) from error
+                raise await self._translate_repeatable(error, chat) from error
 
     # Listening.
 
-    async def _token_problem(self, bot: ListeningBot, error: InvalidToken) -> TelegramError:
+    async def _recheck_token(self, bot: ListeningBot, error: InvalidToken) -> TelegramError:
         """A token that was good does not go bad by one odd answer: it is tried once more."""
         if self._me is None:
             return error
         passing = TelegramNotSent("Telegram did not know the bot for a moment")
-        if isinstance(error, NothingThere):
+        if isinstance(error, TelegramNotFound):
             return passing
         try:
-            with making_sense():
+            with check_response():
                 await bot.get_me()
-        except NothingThere:
+        except TelegramNotFound:
             return passing
         except TelegramError as again:
             return again
         return passing
 
     async def _listen(self, bot: ListeningBot, inlet: Inlet) -> None:
-        me = await self._introduced(bot, inlet)
-        await self._free_from_webhook(bot)
+        me = await self._identify(bot, inlet)
+        await self._remove_webhook(bot)
         ending: GatewayError | TelegramError | None = None
         async with asyncio.TaskGroup() as background:
             menu = background.create_task(self._set_menu(bot), name="set the command menu")
@@ -245,12 +252,12 @@ class TelegramPlatform:
             except (GatewayError, TelegramError) as error:
                 ending = error  # raised below: out of here it would come as a group
             menu.cancel()
-            listener.hang_up()
+            listener.cancel_answers()
         assert ending is not None
         raise ending
 
-    async def _introduced(self, bot: ListeningBot, inlet: Inlet) -> TelegramIdentity:
-        with making_sense():
+    async def _identify(self, bot: ListeningBot, inlet: Inlet) -> TelegramIdentity:
+        with check_response():
             user = await bot.get_me()
             if not isinstance(user.id, int) or not isinstance(user.username or "", str):
                 raise TypeError("no user")
@@ -269,8 +276,8 @@ class TelegramPlatform:
             await inlet.accept([], Cursor(channel=_USERNAME_CHANNEL, value=me.username))
         return me
 
-    async def _free_from_webhook(self, bot: ListeningBot) -> None:
-        with making_sense():
+    async def _remove_webhook(self, bot: ListeningBot) -> None:
+        with check_response():
             webhook = await bot.get_webhook_info()
         if webhook.url:
             await bot.delete_webhook(drop_pending_updates=False)
@@ -283,7 +290,7 @@ class TelegramPlatform:
             if _COMMAND_NAME.fullmatch(name) and description
         ][:_MAX_COMMANDS]
         try:
-            with making_sense():
+            with check_response():
                 shown = list(await bot.get_my_commands())
             if shown != menu:
                 await bot.set_my_commands(menu)
@@ -292,44 +299,44 @@ class TelegramPlatform:
 
     # Sending.
 
-    async def _post(
-        self, bot: ListeningBot, letter: TelegramPost, content: bytes = b"", *, is_draft: bool = False
+    async def _send_post(
+        self, bot: ListeningBot, post: TelegramPost, content: bytes = b"", *, is_draft: bool = False
     ) -> int:
         """A draft that is gone is not sent once more, and does not become a file."""
         while True:
             try:
-                with making_sense():
-                    return await put(bot, letter, content)
+                with check_response():
+                    return await send_post(bot, post, content)
             except ChatMigrated as error:
-                moved = await self._moved(str(letter.chat), str(error.new_chat_id))
+                moved = await self._move_chat(str(post.chat), str(error.new_chat_id))
                 raise DeliveryRejected(str(moved)) if is_draft else moved from error
             except TelegramError as error:
-                problem = refusal(error) if isinstance(error, BadRequest) else None
-                if problem is TelegramRejection.UNCHANGED and letter.edits is not None:
-                    return letter.edits
-                amended = letter.amended(problem) if problem is not None else None
-                if amended is None or (
+                problem = classify_rejection(error) if isinstance(error, BadRequest) else None
+                if problem is TelegramRejection.UNCHANGED and post.edits is not None:
+                    return post.edits
+                amend = post.amend(problem) if problem is not None else None
+                if amend is None or (
                     is_draft and problem in (TelegramRejection.NOTHING_TO_EDIT, TelegramRejection.TOO_LONG)
                 ):
-                    raise self._problem(error, letter.chat, repeatable=letter.edits is not None) from error
-                log.info("sent differently", account=self.account, chat=letter.chat, problem=error.message)
-                letter = amended
+                    raise self._translate_error(error, post.chat, repeatable=post.edits is not None) from error
+                log.info("sent differently", account=self.account, chat=post.chat, problem=error.message)
+                post = amend
 
-    async def _trouble(self, error: TelegramError, chat: int) -> GatewayError:
+    async def _translate_repeatable(self, error: TelegramError, chat: int) -> GatewayError:
         """With what can be done again and again."""
         if isinstance(error, ChatMigrated):
-            return await self._moved(str(chat), str(error.new_chat_id))
-        return self._problem(error, chat, repeatable=True)
+            return await self._move_chat(str(chat), str(error.new_chat_id))
+        return self._translate_error(error, chat, repeatable=True)
 
-    def _problem(self, error: TelegramError, chat: int, *, repeatable: bool) -> GatewayError:
+    def _translate_error(self, error: TelegramError, chat: int, *, repeatable: bool) -> GatewayError:
         if isinstance(error, TelegramTooFast):
-            self.pace.rest(str(chat), error.seconds)
-        return sending_problem(error, repeatable=repeatable)
+            self.rate_limits.pause(str(chat), error.seconds)
+        return translate_send_error(error, repeatable=repeatable)
 
-    async def _moved(self, old: str, new: str) -> PlatformUnavailable:
+    async def _move_chat(self, old: str, new: str) -> PlatformUnavailable:
         if self._inlet is not None:
             try:
-                await self._inlet.moved(old, new)
+                await self._inlet.chat_moved(old, new)
             except StoreUnavailable as error:
                 return PlatformUnavailable(str(error))
         return PlatformUnavailable("the group goes on under another id", retry_after=_MOVED_SECONDS)

@@ -9,62 +9,62 @@ from telegram.error import BadRequest
 from gateway.errors import PlatformUnavailable
 from gateway.messages import OutboundMessage
 from gateway.platforms.base import DraftStyle, KnownMessages
-from gateway.platforms.outgoing import DOCUMENT_NAME, UPLOAD_SECONDS, Document, file_name
-from gateway.platforms.rate_limit import Pace
-from gateway.platforms.telegram.errors import TelegramRejection, refusal
-from gateway.platforms.telegram.formatting import TelegramAttachment, TelegramPost, entities_of, place_of
+from gateway.platforms.outgoing import DOCUMENT_NAME, UPLOAD_SECONDS, Document, clean_file_name
+from gateway.platforms.rate_limit import RateLimits
+from gateway.platforms.telegram.errors import TelegramRejection, classify_rejection
+from gateway.platforms.telegram.formatting import TelegramAttachment, TelegramPost, build_entities, parse_address
 from gateway.platforms.telegram.markdown import render
 from gateway.platforms.telegram.transport import ListeningBot
 
-PREVIEW = DraftStyle(interval_seconds=1.0, max_units=3_500, fades=True)
-MESSAGE = DraftStyle(interval_seconds=4.0, max_units=3_500)  # a group takes twenty messages a minute, edits too
+PREVIEW_STYLE = DraftStyle(interval_seconds=1.0, max_units=3_500, fades=True)
+MESSAGE_STYLE = DraftStyle(interval_seconds=4.0, max_units=3_500)  # a group takes twenty messages a minute, edits too
 _MOST_PROBED = 50
 _KEPT_FOR_ANSWERS = 5  # of what may be said in a group at once
 _REMEMBERED_PROBES = 10_000
 
 
-async def put(bot: ListeningBot, letter: TelegramPost, content: bytes) -> int:
+async def send_post(bot: ListeningBot, post: TelegramPost, content: bytes) -> int:
     """The message's id. `content` is that of a file, if the letter has one."""
-    page, keyboard = letter.page, letter.keyboard
+    page, keyboard = post.page, post.keyboard
     previews = LinkPreviewOptions(is_disabled=True)
-    if letter.edits is not None and not isinstance(page, Document | TelegramAttachment):
+    if post.edits is not None and not isinstance(page, Document | TelegramAttachment):
         await bot.edit_message_text(
             page.text,
-            letter.chat,
-            letter.edits,
-            entities=entities_of(page),
+            post.chat,
+            post.edits,
+            entities=build_entities(page),
             reply_markup=keyboard,
             link_preview_options=previews,
         )
-        return letter.edits
+        return post.edits
     quote = None
-    if letter.quotes is not None:
-        quote = ReplyParameters(letter.quotes, allow_sending_without_reply=True)
+    if post.quotes is not None:
+        quote = ReplyParameters(post.quotes, allow_sending_without_reply=True)
     common: dict[str, Any] = {
-        "message_thread_id": letter.thread,
+        "message_thread_id": post.thread,
         "reply_parameters": quote,
         "reply_markup": keyboard,
-        "disable_notification": letter.silent,
+        "disable_notification": post.silent,
     }
     sent: Message
     if isinstance(page, Document):
-        sent = await bot.send_document(letter.chat, page.content, filename=DOCUMENT_NAME, **common)
+        sent = await bot.send_document(post.chat, page.content, filename=DOCUMENT_NAME, **common)
     elif isinstance(page, TelegramAttachment):
-        sent = await _put_file(bot, letter.chat, page, content, common)
+        sent = await _send_file(bot, post.chat, page, content, common)
     else:
         sent = await bot.send_message(
-            letter.chat, page.text, entities=entities_of(page), link_preview_options=previews, **common
+            post.chat, page.text, entities=build_entities(page), link_preview_options=previews, **common
         )
     return sent.message_id
 
 
-async def _put_file(
+async def _send_file(
     bot: ListeningBot, chat: int, page: TelegramAttachment, content: bytes, common: dict[str, Any]
 ) -> Message:
-    fields: dict[str, Any] = {"filename": file_name(page.media), "read_timeout": UPLOAD_SECONDS, **common}
+    fields: dict[str, Any] = {"filename": clean_file_name(page.media), "read_timeout": UPLOAD_SECONDS, **common}
     if page.caption.text:
-        fields |= {"caption": page.caption.text, "caption_entities": entities_of(page.caption)}
-    match page.manner:
+        fields |= {"caption": page.caption.text, "caption_entities": build_entities(page.caption)}
+    match page.style:
         case "photo":
             return await bot.send_photo(chat, content, **fields)
         case "voice":
@@ -82,18 +82,18 @@ async def _put_file(
 
 async def show_preview(bot: ListeningBot, draft: OutboundMessage) -> None:
     """It is gone after thirty seconds, or with the next message."""
-    chat, thread = place_of(draft.address)
+    chat, thread = parse_address(draft.address)
     written = render(draft.text)
     await bot.send_message_draft(
         chat,
         zlib.crc32(draft.key.encode()) or 1,
         written[0].text if written else "",
         message_thread_id=thread,
-        entities=entities_of(written[0]) if written else None,
+        entities=build_entities(written[0]) if written else None,
     )
 
 
-class Probes:
+class DraftFinder:
     """Finds a draft whose id we never learned.
 
     Telegram tells no bot what it has said. But only one's own messages can be edited: an edit that changes nothing
@@ -101,12 +101,12 @@ class Probes:
     and only while every other one of ours among them is known: what is found then can be nothing but the draft.
     """
 
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
+    def __init__(self, rate_limits: RateLimits) -> None:
+        self._rate_limits = rate_limits
         self._not_ours: set[tuple[int, int]] = set()  # chat and message
 
     async def find(self, bot: ListeningBot, draft: OutboundMessage, known: KnownMessages) -> int | None:
-        chat, _ = place_of(draft.address)
+        chat, _ = parse_address(draft.address)
         answered, ours = draft.address.reply_to, {int(one) for one in known.ids if one.isdecimal()}
         if not answered.isdecimal():
             return None
@@ -117,9 +117,9 @@ class Probes:
         if len(candidates) > _MOST_PROBED:
             return None
         for number in candidates:
-            if self._pace.room(str(chat)) <= _KEPT_FOR_ANSWERS:
+            if self._rate_limits.remaining(str(chat)) <= _KEPT_FOR_ANSWERS:
                 raise PlatformUnavailable("the group has to rest before more can be asked")
-            self._pace.spend(str(chat))
+            self._rate_limits.record_send(str(chat))
             if await _is_ours(bot, chat, number):
                 return number
             self._remember(chat, number)
@@ -136,5 +136,5 @@ async def _is_ours(bot: ListeningBot, chat: int, number: int) -> bool:
     try:
         await bot.edit_message_reply_markup(chat, number, reply_markup=None)
     except BadRequest as error:
-        return refusal(error) is TelegramRejection.UNCHANGED
+        return classify_rejection(error) is TelegramRejection.UNCHANGED
     return False

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from gateway.platforms.base import Platform
-from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.rate_limit import Rate, RateLimits
 from gateway.platforms.spec import AccountSetup, PlatformSpec, TokenCheck
 
 _BURST = 3  # messages to one person at once
@@ -32,7 +32,7 @@ def build(options: TelegramOptions, setup: AccountSetup) -> Platform:
         account=setup.account,
         api_url=options.api_url,
         poll_seconds=options.poll_seconds,
-        pace=Pace(
+        rate_limits=RateLimits(
             per_chat=chat_rate(options.chat_sends_per_minute),
             per_group=Rate(count=options.group_sends_per_minute, seconds=60),
             overall=Rate(count=options.sends_per_second, seconds=1),

@@ -25,7 +25,7 @@ from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, NetworkError, TelegramError, TimedOut
 from telegram.request import BaseRequest, RequestData
 
-from gateway.platforms.transport import read_at_most, why_broken
+from gateway.platforms.transport import describe_network_error, read_at_most
 
 _JSON = {"Content-Type": "application/json"}
 _MAX_ANSWER_BYTES = 16_000_000  # a hundred updates are far smaller
@@ -52,7 +52,7 @@ class TelegramTooLarge(TelegramError):
     pass
 
 
-class NothingThere(InvalidToken):
+class TelegramNotFound(InvalidToken):
     pass
 
 
@@ -102,8 +102,8 @@ class AiohttpRequest(BaseRequest):
         pool_timeout: object = None,
     ) -> tuple[int, bytes]:
         """Lets through what python-telegram-bot can name itself; the rest is raised from here."""
-        read_seconds = _seconds(read_timeout, self._read_seconds)
-        connect_seconds = _seconds(connect_timeout, self._connect_seconds)
+        read_seconds = _clamp_seconds(read_timeout, self._read_seconds)
+        connect_seconds = _clamp_seconds(connect_timeout, self._connect_seconds)
         status, payload = await self._exchange(
             method,
             url,
@@ -114,7 +114,7 @@ class AiohttpRequest(BaseRequest):
                 connect=connect_seconds,
                 sock_read=read_seconds,
             ),
-            _body(request_data),
+            _build_body(request_data),
         )
         if status >= HTTPStatus.MULTIPLE_CHOICES:
             _raise_unless_plain_refusal(status, self.parse_json_payload(payload))
@@ -162,14 +162,16 @@ class AiohttpRequest(BaseRequest):
                 timeout=timeout,
                 allow_redirects=False,
             ) as response:
-                return response.status, await _read(response, max_bytes)
+                return response.status, await _read_response(response, max_bytes)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-            raise TelegramNotSent(f"no connection to Telegram could be made ({why_broken(error)})") from None
+            raise TelegramNotSent(
+                f"no connection to Telegram could be made ({describe_network_error(error)})"
+            ) from None
         except TimeoutError:
             raise TelegramMaybeSent("Telegram did not answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
             raise TelegramMaybeSent(
-                f"the connection broke before Telegram had answered ({why_broken(error)})"
+                f"the connection broke before Telegram had answered ({describe_network_error(error)})"
             ) from None
 
 
@@ -179,7 +181,7 @@ def _raise_unless_plain_refusal(status: int, answer: dict[str, Any]) -> None:
     if not isinstance(parameters, dict) or not isinstance(words, str):
         raise TelegramMaybeSent(_NOT_TELEGRAMS)
     if status == HTTPStatus.TOO_MANY_REQUESTS or "retry_after" in parameters:
-        raise TelegramTooFast(_seconds(parameters.get("retry_after"), _PATIENCE_SECONDS))
+        raise TelegramTooFast(_clamp_seconds(parameters.get("retry_after"), _PATIENCE_SECONDS))
     if not isinstance(parameters.get("migrate_to_chat_id", 0), int):
         raise TelegramMaybeSent(_NOT_TELEGRAMS)
     if status == HTTPStatus.SERVICE_UNAVAILABLE and answer.get("ok") is False:
@@ -191,12 +193,12 @@ def _raise_unless_plain_refusal(status: int, answer: dict[str, Any]) -> None:
         # A gateway in between may have passed the request on before it gave up.
         raise TelegramMaybeSent(f"something between us and Telegram answered with status {status}")
     if status == HTTPStatus.NOT_FOUND:
-        raise NothingThere(words or "Not Found")
+        raise TelegramNotFound(words or "Not Found")
     if status not in _KNOWN_REFUSALS:
         raise BadRequest(f"status {status}")
 
 
-def _body(request_data: RequestData | None) -> aiohttp.FormData | bytes | None:
+def _build_body(request_data: RequestData | None) -> aiohttp.FormData | bytes | None:
     if request_data is None:
         return None
     if not request_data.contains_files:
@@ -212,14 +214,14 @@ def _body(request_data: RequestData | None) -> aiohttp.FormData | bytes | None:
     return form
 
 
-async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+async def _read_response(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     content = await read_at_most(response, max_bytes)
     if content is None:
         raise TelegramTooLarge(f"the answer has more than {max_bytes} bytes")
     return content
 
 
-def _seconds(value: object, otherwise: float) -> float:
+def _clamp_seconds(value: object, otherwise: float) -> float:
     """python-telegram-bot hands on marks for "not given" as well; and no request of ours may wait for ever."""
     if not isinstance(value, int | float) or not 0 < value < math.inf:
         return otherwise
@@ -233,7 +235,7 @@ class ListeningBot(Bot):
     goes into the log with every text in it.
     """
 
-    async def updates(self, offset: int | None, kinds: Sequence[str], *, wait_seconds: int) -> object:
+    async def fetch_updates(self, offset: int | None, kinds: Sequence[str], *, wait_seconds: int) -> object:
         asked = {"offset": offset, "timeout": wait_seconds, "allowed_updates": kinds}
         page: object = await self._post("getUpdates", asked, read_timeout=wait_seconds + _TRANSPORT_GRACE_SECONDS)
         return page
@@ -253,7 +255,7 @@ class TelegramTransport:
         self._holders = 0
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[ListeningBot]:
+    async def hold(self) -> AsyncIterator[ListeningBot]:
         """Whoever leaves last closes it: a send that is under way when listening fails may still get its answer."""
         if not self._holders:
             for request in self._requests:

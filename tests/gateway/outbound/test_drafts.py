@@ -14,7 +14,7 @@ from gateway.messages import Address
 from gateway.outbound import drafts as drafts_module
 from gateway.outbound.drafts import Drafts, DraftState
 from gateway.outbound.progress import DraftContent
-from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.rate_limit import RateLimits, Rate
 from gateway.store import drafts as rows
 from gateway.store.db.database import Database
 from gateway.store.drafts import Draft
@@ -138,19 +138,19 @@ async def test_a_turn_that_is_over_shows_nothing(db: Database) -> None:
 
 
 async def test_a_draft_gives_way_to_answers(db: Database) -> None:
-    easel = Easel(pace=Pace(per_chat=Rate(count=2, seconds=1000)))
+    easel = Easel(rate_limits=RateLimits(per_chat=Rate(count=2, seconds=1000)))
     drafts, state = drafts_on(db, easel), growing_in(easel)
-    easel.pace.spend("home")
+    easel.rate_limits.record_send("home")
     async with shown(drafts, state):
         for _ in range(20):
             await asyncio.sleep(STYLE.interval_seconds)
         assert easel.did == []
-        assert easel.pace.room("home") == 1
+        assert easel.rate_limits.remaining("home") == 1
         assert await stored(db) == []  # what was never tried needs no looking for
 
 
 async def test_each_change_counts_towards_what_may_be_said(db: Database) -> None:
-    easel = Easel(pace=Pace(per_chat=Rate(count=3, seconds=1000)))
+    easel = Easel(rate_limits=RateLimits(per_chat=Rate(count=3, seconds=1000)))
     drafts, state = drafts_on(db, easel), growing_in(easel)
     async with shown(drafts, state):
         await easel.until(lambda: easel.shown)

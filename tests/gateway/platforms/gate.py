@@ -29,9 +29,9 @@ class Gate:
             accept=self._accept,
             cursor=self._cursor,
             cursors=self._cursors,
-            heard=self._heard,
-            reachable=self._reachable,
-            moved=self._moved,
+            alive=self._heard,
+            chat_reachable=self._reachable,
+            chat_moved=self._moved,
             serves=self._serves,
         )
 

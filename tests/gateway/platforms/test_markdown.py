@@ -278,9 +278,9 @@ def test_the_parser_is_imported_with_the_first_markup_and_not_before() -> None:
     probe = """
 import sys
 from gateway.media.outgoing import named_in
-from gateway.platforms.discord.formatting import pages_of as to_discord
-from gateway.platforms.slack.formatting import pages_of as to_slack
-from gateway.platforms.telegram.formatting import pages_of as to_telegram
+from gateway.platforms.discord.formatting import paginate as to_discord
+from gateway.platforms.slack.formatting import paginate as to_slack
+from gateway.platforms.telegram.formatting import paginate as to_telegram
 for make_pages in (to_discord, to_slack, to_telegram, named_in):
     make_pages("plain text, 3 < 4, #5" * 500)
 print("markdown_it" in sys.modules)

@@ -7,7 +7,7 @@ import pytest
 from gateway.errors import DeliveryRejected
 from gateway.messages import Address, Media, OutboundMessage, Text
 from gateway.platforms import outgoing
-from gateway.platforms.outgoing import Pages, piece_of
+from gateway.platforms.outgoing import PageCache, choose_piece
 
 PLOT = Media(kind="image", name="plot.png", sha256="0" * 64)
 
@@ -29,9 +29,9 @@ def message(text: str, key: str = "k") -> OutboundMessage:
 
 def test_a_long_message_is_cut_once_for_all_its_pieces() -> None:
     words = Words()
-    known = Pages[str](words)
+    known = PageCache[str](words)
     for piece in range(3):
-        assert known.of(replace(message("a b c"), piece=piece), needs_words=False) == ("a", "b", "c")
+        assert known.get_pages(replace(message("a b c"), piece=piece), needs_words=False) == ("a", "b", "c")
     assert words.cuts == 1
 
 
@@ -47,30 +47,30 @@ def test_a_long_message_is_cut_once_for_all_its_pieces() -> None:
 def test_the_same_key_with_something_else_in_it_is_cut_anew(
     changed: OutboundMessage, needs_words: bool, expected: tuple[str, ...]
 ) -> None:
-    known = Pages[str](Words())
-    known.of(message("a b c"), needs_words=False)
-    assert known.of(changed, needs_words=needs_words) == expected
+    known = PageCache[str](Words())
+    known.get_pages(message("a b c"), needs_words=False)
+    assert known.get_pages(changed, needs_words=needs_words) == expected
 
 
 def test_only_the_last_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outgoing, "_REMEMBERED_MESSAGES", 2)
     words = Words()
-    known = Pages[str](words)
+    known = PageCache[str](words)
     for key in ("first", "second", "first", "third"):  # the first was asked for again, so the second goes
-        known.of(message("a b", key), needs_words=False)
+        known.get_pages(message("a b", key), needs_words=False)
     assert words.cuts == 3
-    known.of(message("a b", "first"), needs_words=False)
+    known.get_pages(message("a b", "first"), needs_words=False)
     assert words.cuts == 3
-    known.of(message("a b", "second"), needs_words=False)
+    known.get_pages(message("a b", "second"), needs_words=False)
     assert words.cuts == 4
 
 
 def test_a_piece_beyond_the_last_is_the_last() -> None:
-    assert piece_of(message("a b"), ("a", "b")) == 0
-    assert piece_of(replace(message("a b"), piece=1), ("a", "b")) == 1
-    assert piece_of(replace(message("a b"), piece=7), ("a", "b")) == 1
+    assert choose_piece(message("a b"), ("a", "b")) == 0
+    assert choose_piece(replace(message("a b"), piece=1), ("a", "b")) == 1
+    assert choose_piece(replace(message("a b"), piece=7), ("a", "b")) == 1
 
 
 def test_a_message_without_pages_cannot_be_delivered() -> None:
     with pytest.raises(DeliveryRejected, match="no text"):
-        piece_of(message(""), ())
+        choose_piece(message(""), ())

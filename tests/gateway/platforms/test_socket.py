@@ -54,7 +54,9 @@ class Gate:
         async def cursors() -> dict[str, str]:
             return {}
 
-        return Inlet(accept=accept, cursor=cursor, cursors=cursors, heard=heard, reachable=reachable, moved=moved)
+        return Inlet(
+            accept=accept, cursor=cursor, cursors=cursors, alive=heard, chat_reachable=reachable, chat_moved=moved
+        )
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.errors import PlatformUnavailable
 from gateway.messages import Address, Media, OutboundMessage, Text
-from gateway.platforms.outgoing import Uploads, file_name, files_of, not_sent, words_beside
+from gateway.platforms.outgoing import Uploads, clean_file_name, explain_not_sent, list_files, read_text
 
 KEPT = Media(kind="image", name="plot.png", sha256="0" * 64)
 
@@ -24,16 +24,16 @@ KEPT = Media(kind="image", name="plot.png", sha256="0" * 64)
     ],
 )
 def test_a_name_is_one_plain_line(name: str, sent_as: str) -> None:
-    assert file_name(Media(kind="image", name=name)) == sent_as
-    assert not_sent(Media(kind="image", name=name), "why") == f"{sent_as} could not be sent: why."
+    assert clean_file_name(Media(kind="image", name=name)) == sent_as
+    assert explain_not_sent(Media(kind="image", name=name), "why") == f"{sent_as} could not be sent: why."
 
 
 def test_files_are_what_has_bytes_and_the_rest_is_words() -> None:
     lost = Media(kind="file", name="a.txt", problem="it is gone")
     parts = (Text(text="see"), KEPT, lost)
     message = OutboundMessage(key="k", address=Address(account="a", chat="c"), parts=parts)
-    assert files_of(message) == (KEPT,)
-    assert words_beside(message) == "see\n[file a.txt could not be read: it is gone]"
+    assert list_files(message) == (KEPT,)
+    assert read_text(message) == "see\n[file a.txt could not be read: it is gone]"
 
 
 async def test_a_place_is_free_again_whatever_happened() -> None:
@@ -43,10 +43,10 @@ async def test_a_place_is_free_again_whatever_happened() -> None:
     uploads = Uploads(load, at_once=1)
     for _ in range(3):
         with pytest.raises(ValueError, match="midway"):
-            async with uploads.loaded(KEPT):
+            async with uploads.load(KEPT):
                 raise ValueError("midway")
-    async with uploads.loaded(KEPT) as content, uploads.loaded(None) as nothing:
+    async with uploads.load(KEPT) as content, uploads.load(None) as nothing:
         assert (content, nothing) == (b"x", None)
         with pytest.raises(PlatformUnavailable):
-            async with uploads.loaded(KEPT):
+            async with uploads.load(KEPT):
                 pass

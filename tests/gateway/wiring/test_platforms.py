@@ -7,7 +7,7 @@ import pytest
 from gateway.commands.registry import Commands
 from gateway.errors import PlatformAuthFailed
 from gateway.platforms.base import Inlet
-from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.rate_limit import Rate, RateLimits
 from gateway.platforms.telegram.spec import chat_rate
 from gateway.wiring.basics import secret_values
 from gateway.wiring.platforms import build_platforms
@@ -51,9 +51,9 @@ async def test_a_further_bot_without_a_token_says_so_alone(tmp_path: Path) -> No
         accept=nothing,
         cursor=nothing,  # type: ignore[arg-type]
         cursors=nothing,  # type: ignore[arg-type]
-        heard=lambda: None,
-        reachable=nothing,
-        moved=nothing,
+        alive=lambda: None,
+        chat_reachable=nothing,
+        chat_moved=nothing,
     )
     with pytest.raises(PlatformAuthFailed, match="TELEGRAM_BOT_TOKEN_WORK is not set"):
         await work.run(inlet)
@@ -90,13 +90,13 @@ def test_so_many_a_minute_are_sent_to_one_person(per_minute: int, rate: Rate) ->
     if not per_minute:
         return
     now = 0.0
-    pace = Pace(per_chat=chat_rate(per_minute), clock=lambda: now)
+    rate_limits = RateLimits(per_chat=chat_rate(per_minute), clock=lambda: now)
     sent = 0
     while now < 600:
-        if wait := pace.wait_seconds("7"):
+        if wait := rate_limits.wait_seconds("7"):
             now += wait
         else:
-            pace.spend("7")
+            rate_limits.record_send("7")
             sent += 1
     assert sent == pytest.approx(10 * per_minute, abs=3)
 

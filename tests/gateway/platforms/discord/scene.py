@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway.messages import Address, Choice, InboundMessage, OutboundMessage, Receipt, Text
 from gateway.platforms.discord.platform import DiscordPlatform
-from gateway.platforms.rate_limit import Pace
+from gateway.platforms.rate_limit import RateLimits
 from playground.discord.server import DiscordServer
 from tests.gateway.platforms.gate import Gate
 from tests.gateway.scene import soon
@@ -65,7 +65,7 @@ class Scene:
 
 
 def bot_of(server: DiscordServer, **options: Any) -> DiscordPlatform:
-    given = {"api_url": server.api_url, "pace": Pace(), "commands": COMMANDS, **options}
+    given = {"api_url": server.api_url, "rate_limits": RateLimits(), "commands": COMMANDS, **options}
     return DiscordPlatform(given.pop("token", server.token), **given)
 
 

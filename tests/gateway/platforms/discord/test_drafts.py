@@ -90,13 +90,13 @@ async def test_told_to_wait_for_long_the_channel_rests(scene: Scene) -> None:
     scene.server.faults.add("fail", "editMessage", retry_after=44)
     problem = await failure(scene, "more", edits=receipt.message_id)
     assert isinstance(problem, PlatformUnavailable)
-    assert scene.platform.pace.room(scene.channel) == 0
+    assert scene.platform.rate_limits.remaining(scene.channel) == 0
 
 
 async def test_a_draft_is_taken_away_and_gone_is_gone(scene: Scene) -> None:
     receipt = await show(scene)
     for _ in range(2):
-        await soon(scene.platform.take_away(draft(scene).address, receipt.message_id))
+        await soon(scene.platform.delete(draft(scene).address, receipt.message_id))
     assert shown(scene) == []
 
 
@@ -109,7 +109,7 @@ async def test_what_was_left_is_found_by_its_mark_and_no_answer_is(scene: Scene,
     scene.says(f"{DRAFT_MARK}not ours", where=scene.channel)
     await scene.send("another answer", chat=scene.channel, key="another")
     assert await find(scene, reply_to=question if with_question else "") == left
-    await soon(scene.platform.take_away(draft(scene).address, left.message_id))
+    await soon(scene.platform.delete(draft(scene).address, left.message_id))
     assert await find(scene, reply_to=question if with_question else "") is None
 
 
@@ -137,7 +137,7 @@ async def test_not_connected_nothing_can_be_done() -> None:
         platform = made.platform
         calls = (
             platform.show_draft(draft(made)),
-            platform.take_away(address, "4"),
+            platform.delete(address, "4"),
             platform.react(address, "seen"),
             platform.find_draft(draft(made), NOTHING),
         )
@@ -179,7 +179,7 @@ async def test_a_reaction_without_the_right_to_it_is_refused(scene: Scene) -> No
 
 
 async def test_a_channel_that_rests_is_not_marked(scene: Scene) -> None:
-    scene.platform.pace.rest(scene.channel, 60)
+    scene.platform.rate_limits.pause(scene.channel, 60)
     question = scene.says("what?", where=scene.channel)
     await soon(scene.platform.react(draft(scene, reply_to=question).address, "seen"))
     await soon(scene.platform.react(draft(scene, reply_to="slash:1").address, "seen"))

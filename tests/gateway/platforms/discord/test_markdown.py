@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.messages import Address, OutboundMessage, Text
-from gateway.platforms.discord.formatting import Written, letter_of, nonce_of, pages_of
+from gateway.platforms.discord.formatting import DiscordText, build_nonce, build_post, paginate
 from gateway.platforms.discord.markdown import adapt, render
 from gateway.platforms.outgoing import Document
 from gateway.platforms.text import utf16_len
@@ -56,25 +56,25 @@ def test_pieces_fit_and_code_is_closed_and_opened_again() -> None:
 
 def test_a_very_long_text_is_a_beginning_and_a_file() -> None:
     text = "word " * 5000
-    head, file = pages_of(text)
-    assert isinstance(head, Written)
+    head, file = paginate(text)
+    assert isinstance(head, DiscordText)
     assert head.text.endswith("The whole text is attached as answer.md.")
     assert len(head.text) < 2000
     assert file == Document(text=text)
 
 
 def test_a_piece_has_a_nonce_of_its_own_within_the_limit() -> None:
-    nonces = {nonce_of("0123456789abcdef01234567", piece) for piece in range(12)}
+    nonces = {build_nonce("0123456789abcdef01234567", piece) for piece in range(12)}
     assert len(nonces) == 12
     assert all(len(nonce) <= 25 for nonce in nonces)
-    assert nonce_of("k1", 0) == "k1"
-    assert nonce_of("k1", 3) == "k1.3"
+    assert build_nonce("k1", 0) == "k1"
+    assert build_nonce("k1", 3) == "k1.3"
 
 
 def test_a_thread_does_not_quote_the_message_it_began_with() -> None:
     address = Address(account="discord", chat="77", reply_to="77")
     message = OutboundMessage(key="k", address=address, parts=(Text(text="hi"),))
-    assert letter_of(message, pages_of("hi"), in_guild=True).quotes is None
+    assert build_post(message, paginate("hi"), in_guild=True).quotes is None
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

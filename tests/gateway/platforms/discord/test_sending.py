@@ -13,9 +13,9 @@ from gateway.messages import Media, Receipt
 from gateway.platforms import transport as shared_transport
 from gateway.platforms.base import ShowsTyping
 from gateway.platforms.discord import transport
-from gateway.platforms.discord.errors import sending_problem
+from gateway.platforms.discord.errors import translate_send_error
 from gateway.platforms.discord.platform import DiscordPlatform
-from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.rate_limit import Rate, RateLimits
 from tests.gateway.platforms.discord.scene import Scene, a_scene, listening
 from tests.gateway.scene import soon
 
@@ -279,8 +279,8 @@ async def test_a_long_limit_is_kept_for_that_chat(scene: Scene) -> None:
     error = await failure(scene)
     assert isinstance(error, PlatformUnavailable)
     assert error.retry_after == 44
-    assert 43 < scene.platform.pace.wait_seconds(scene.dm) <= 44
-    assert scene.platform.pace.wait_seconds(scene.channel) == 0
+    assert 43 < scene.platform.rate_limits.wait_seconds(scene.dm) <= 44
+    assert scene.platform.rate_limits.wait_seconds(scene.channel) == 0
 
 
 async def test_a_short_limit_is_waited_for(scene: Scene) -> None:
@@ -329,7 +329,7 @@ async def test_an_edit_in_doubt_can_be_tried_again(scene: Scene) -> None:
 def test_what_never_left_this_machine_is_tried_again() -> None:
     refused = aiohttp.ClientConnectorError(None, OSError(errno.ECONNREFUSED, "secret address"))  # type: ignore[arg-type]
     for error in (refused, aiohttp.ConnectionTimeoutError()):
-        problem = sending_problem(error)
+        problem = translate_send_error(error)
         assert isinstance(problem, PlatformUnavailable)
         assert "no connection to Discord could be made" in str(problem)
         assert "secret" not in str(problem)
@@ -373,8 +373,8 @@ async def test_typing_is_shown(scene: Scene) -> None:
 
 
 async def test_typing_gives_way_when_we_may_say_little() -> None:
-    async with a_scene(pace=Pace(per_chat=Rate(count=1, seconds=60))) as scene, listening(scene):
-        scene.platform.pace.spend(scene.dm)
+    async with a_scene(rate_limits=RateLimits(per_chat=Rate(count=1, seconds=60))) as scene, listening(scene):
+        scene.platform.rate_limits.record_send(scene.dm)
         await scene.platform.show_typing(scene.outbound().address)
         assert scene.calls("triggerTyping") == []
 

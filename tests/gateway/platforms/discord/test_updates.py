@@ -8,7 +8,14 @@ import discord
 import pytest
 
 from gateway.messages import InboundMessage, Media, Quote, Sender, SessionKey, Text
-from gateway.platforms.discord.parsing import DiscordIdentity, edited, ms_of, said, snowflake_at, thread_name
+from gateway.platforms.discord.parsing import (
+    DiscordIdentity,
+    choose_thread_name,
+    ms_to_snowflake,
+    parse_edit,
+    parse_message,
+    snowflake_to_ms,
+)
 from gateway.platforms.discord.transport import DiscordTransport
 from playground.discord.people import DiscordPeople
 from playground.discord.world import DiscordUser, DiscordWorld, guild_create_wire
@@ -45,7 +52,7 @@ class Desk:
         return discord.DMChannel(me=state.user, state=state, data=data)  # type: ignore[arg-type]
 
     def message(self, wire: Wire) -> discord.Message:
-        message = self._line.message(self._place(wire["channel_id"]), wire)
+        message = self._line.build_message(self._place(wire["channel_id"]), wire)
         assert isinstance(message, discord.Message)
         return message
 
@@ -53,7 +60,7 @@ class Desk:
         return self.people.send_text(where or self.dm, self.ada, text, **options)
 
     def said(self, text: str = "hello", *, where: str = "", **options: Any) -> InboundMessage:
-        words = said(self.message(self.send(text, where=where, **options)), ME)
+        words = parse_message(self.message(self.send(text, where=where, **options)), ME)
         assert words is not None
         return words
 
@@ -64,18 +71,18 @@ class Desk:
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    async with DiscordTransport("http://127.0.0.1:9/api/v10").held() as line:
+    async with DiscordTransport("http://127.0.0.1:9/api/v10").hold() as line:
         yield Desk(line)
 
 
 async def test_a_direct_message(desk: Desk) -> None:
     wire = desk.send("hello")
-    assert said(desk.message(wire), ME) == InboundMessage(
+    assert parse_message(desk.message(wire), ME) == InboundMessage(
         key=SessionKey(platform="discord", kind="dm", chat=desk.dm),
         message_id=wire["id"],
         sender=Sender(id=desk.ada, name="Ada"),
         parts=(Text(text="hello"),),
-        sent_ms=ms_of(int(wire["id"])),
+        sent_ms=snowflake_to_ms(int(wire["id"])),
     )
 
 
@@ -85,7 +92,7 @@ async def test_the_session_of_a_place(desk: Desk) -> None:
     assert (str(in_channel.key), in_channel.place_name) == (f"discord:channel:{desk.channel}", "Engines #valves")
     assert (str(in_thread.key), in_thread.place_name) == (f"discord:thread:{thread}", "Engines Leaks")
     assert (in_channel.key.within, in_thread.key.within) == ("", desk.channel)
-    work = said(desk.message(desk.send()), replace(ME, account="discord@work"))
+    work = parse_message(desk.message(desk.send()), replace(ME, account="discord@work"))
     assert work is not None
     assert str(work.key) == f"discord@work:dm:{desk.dm}"
 
@@ -137,7 +144,7 @@ async def test_our_own_and_what_discord_itself_says_is_left_out(desk: Desk) -> N
     ours = desk.people.send_text(desk.channel, BOT, "mine")
     joined = desk.people.send_system(desk.channel, desk.ada, 7)
     empty = desk.people.send_text(desk.channel, desk.ada, "", extra={"flags": 0})
-    assert [said(desk.message(wire), ME) for wire in (ours, joined, empty)] == [None, None, None]
+    assert [parse_message(desk.message(wire), ME) for wire in (ours, joined, empty)] == [None, None, None]
 
 
 async def test_names_take_the_place_of_ids(desk: Desk) -> None:
@@ -211,7 +218,7 @@ async def test_webhooks_and_bots_are_bots(desk: Desk) -> None:
     assert desk.said("hi", where=desk.channel, extra={"webhook_id": "77"}).sender.is_bot
     robot = desk.people.make_user("robot", bot=True)["id"]
     desk.people.join(desk.guild, robot)
-    words = said(desk.message(desk.people.send_text(desk.channel, robot, "beep")), ME)
+    words = parse_message(desk.message(desk.people.send_text(desk.channel, robot, "beep")), ME)
     assert words is not None
     assert words.sender == Sender(id=robot, name="robot", is_bot=True)
 
@@ -222,18 +229,18 @@ async def test_a_text_of_full_length_goes_on(desk: Desk) -> None:
 
 
 async def test_half_a_surrogate_pair_is_replaced(desk: Desk) -> None:
-    words = said(desk.message({**desk.send(), "content": "a\ud83d"}), ME)
+    words = parse_message(desk.message({**desk.send(), "content": "a\ud83d"}), ME)
     assert words is not None
     assert words.text == "a\ufffd"
 
 
 async def test_an_edit_has_its_own_time(desk: Desk) -> None:
     wire = desk.send("one")
-    assert edited(desk.message(wire), ME) is None
-    changed = edited(desk.message(desk.people.edit_text(desk.dm, wire["id"], "two")), ME)
+    assert parse_edit(desk.message(wire), ME) is None
+    changed = parse_edit(desk.message(desk.people.edit_text(desk.dm, wire["id"], "two")), ME)
     assert changed is not None
     assert (changed.kind, changed.message_id, changed.text) == ("edit", wire["id"], "two")
-    assert changed.edited_ms == changed.sent_ms >= ms_of(int(wire["id"]))
+    assert changed.edited_ms == changed.sent_ms >= snowflake_to_ms(int(wire["id"]))
 
 
 @pytest.mark.parametrize(
@@ -246,19 +253,19 @@ async def test_an_edit_has_its_own_time(desk: Desk) -> None:
     ],
 )
 async def test_the_name_of_a_thread(desk: Desk, text: str, name: str) -> None:
-    assert thread_name(desk.message(desk.send(text, where=desk.channel)), ME) == name
+    assert choose_thread_name(desk.message(desk.send(text, where=desk.channel)), ME) == name
 
 
 async def test_a_command_opens_no_thread(desk: Desk) -> None:
-    assert thread_name(desk.message(desk.send(f"<@{BOT}> /allow here", where=desk.channel)), ME) == ""
+    assert choose_thread_name(desk.message(desk.send(f"<@{BOT}> /allow here", where=desk.channel)), ME) == ""
 
 
 async def test_only_plain_channels_open_threads(desk: Desk) -> None:
     thread = desk.people.make_thread(desk.channel, desk.ada, "Leaks")["id"]
     for where in (thread, desk.dm):
-        assert thread_name(desk.message(desk.send(f"<@{BOT}> hi", where=where)), ME) == ""
+        assert choose_thread_name(desk.message(desk.send(f"<@{BOT}> hi", where=where)), ME) == ""
 
 
 def test_an_id_tells_its_time() -> None:
-    assert ms_of(snowflake_at(1_794_807_296_286)) == 1_794_807_296_286
-    assert snowflake_at(0) == 0
+    assert snowflake_to_ms(ms_to_snowflake(1_794_807_296_286)) == 1_794_807_296_286
+    assert ms_to_snowflake(0) == 0

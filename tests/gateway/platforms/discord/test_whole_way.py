@@ -44,9 +44,9 @@ async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[ConnectionStat
         accept=accept,
         cursor=cursor_of,
         cursors=all_cursors,
-        heard=status.report_alive,
-        reachable=small.delivery.reachable,
-        moved=moved,
+        alive=status.report_alive,
+        chat_reachable=small.delivery.reachable,
+        chat_moved=moved,
     )
     async with running(small):
         connection = asyncio.create_task(keep_connected(platform, inlet, status))

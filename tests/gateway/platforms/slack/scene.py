@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway.messages import Address, Choice, OutboundMessage, Text
-from gateway.platforms.rate_limit import Pace
+from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.slack.platform import SlackPlatform
 from playground.slack.server import SlackServer
 from tests.gateway.platforms.gate import Gate as AnyGate
@@ -29,7 +29,7 @@ class Gate(AnyGate):
 
 
 def bot_of(server: SlackServer, **options: Any) -> SlackPlatform:
-    given = {"api_url": server.api_url, "pace": Pace(), "commands": COMMANDS, **options}
+    given = {"api_url": server.api_url, "rate_limits": RateLimits(), "commands": COMMANDS, **options}
     bot_token, app_token = given.pop("bot_token", server.bot_token), given.pop("app_token", server.app_token)
     return SlackPlatform(bot_token, app_token, **given)
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from gateway.errors import StoreUnavailable
 from gateway.platforms.slack import backfill, listener
-from gateway.platforms.slack.channels import Rooms, SlackChannel, just_before
+from gateway.platforms.slack.channels import SlackChannel, SlackChannels, just_before
 from playground.slack.server import SlackServer
 from playground.slack.sockets import EVERYTHING
 from tests.gateway.platforms.slack.scene import Gate, bot_of, listening, outbound
@@ -197,11 +197,11 @@ async def test_what_is_left_for_the_history_is_read_though_it_came_after_that_wa
 def test_the_thread_that_has_been_quiet_for_longest_is_forgotten_first() -> None:
     room = SlackChannel("C1")
     for number in range(20):
-        room.joined(f"1.{number:06d}", f"2.{number:06d}")
-    room.joined("1.000000", "3.000000")
+        room.join_thread(f"1.{number:06d}", f"2.{number:06d}")
+    room.join_thread("1.000000", "3.000000")
     for number in range(2, 12):
-        room.joined(f"1.{number:06d}", f"2.{number:06d}")  # read once more
-    room.joined("1.999999", "4.000000")
+        room.join_thread(f"1.{number:06d}", f"2.{number:06d}")  # read once more
+    room.join_thread("1.999999", "4.000000")
     assert "1.000000" in room.threads
     assert "1.000001" not in room.threads
 
@@ -349,14 +349,14 @@ async def test_stopping_ends_it(server: SlackServer, gate: Gate, ada: str, dm: s
 def test_threads_are_remembered_within_bounds() -> None:
     room = SlackChannel("C1")
     for number in range(30):
-        room.joined(f"{number}.0", f"{number}.5")
-    room.joined("10.0", "99.0")
+        room.join_thread(f"{number}.0", f"{number}.5")
+    room.join_thread("10.0", "99.0")
     assert len(room.threads) == 20
-    rooms = Rooms()
+    rooms = SlackChannels()
     cursor = room.cursor("100.0")
     rooms.load({cursor.channel: cursor.value})
-    assert rooms.room("C1").threads == room.threads
-    assert [behind.id for behind in rooms.behind()] == ["C1"]
+    assert rooms.get("C1").threads == room.threads
+    assert [behind.id for behind in rooms.list_behind()] == ["C1"]
 
 
 @pytest.mark.parametrize(

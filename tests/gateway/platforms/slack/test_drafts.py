@@ -104,13 +104,13 @@ async def test_too_fast_the_channel_rests(scene: Scene, is_edit: bool) -> None:
     problem = await scene.failure("more", edits=edits)
     assert isinstance(problem, PlatformUnavailable)
     assert problem.retry_after == 12
-    assert scene.platform.pace.room(scene.channel) == 0
+    assert scene.platform.rate_limits.remaining(scene.channel) == 0
 
 
 async def test_a_draft_is_taken_away_and_gone_is_gone(scene: Scene) -> None:
     receipt = await scene.show()
     for _ in range(2):
-        await soon(scene.platform.take_away(scene.draft().address, receipt.message_id))
+        await soon(scene.platform.delete(scene.draft().address, receipt.message_id))
     assert scene.texts == []
 
 
@@ -152,7 +152,7 @@ async def test_not_connected_nothing_can_be_done() -> None:
     draft = outbound("…", chat="C1", reply_to="1700000000.000100")
     calls = (
         platform.show_draft(draft),
-        platform.take_away(draft.address, "1700000000.000100"),
+        platform.delete(draft.address, "1700000000.000100"),
         platform.react(draft.address, "seen"),
         platform.find_draft(draft, NOTHING),
     )
@@ -186,7 +186,7 @@ async def test_a_reaction_without_the_scope_is_refused_and_the_scope_is_named(sc
 
 
 async def test_a_channel_that_rests_is_not_marked(scene: Scene) -> None:
-    scene.platform.pace.rest(scene.channel, 60)
+    scene.platform.rate_limits.pause(scene.channel, 60)
     await soon(scene.platform.react(scene.draft(reply_to=scene.asks()).address, "seen"))
     await soon(scene.platform.react(scene.draft(reply_to="slash-1").address, "seen"))
     assert scene.calls("reactions.add") == []

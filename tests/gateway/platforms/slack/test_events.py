@@ -9,13 +9,13 @@ from gateway.platforms.slack.parsing import (
     EventContext,
     SlackIdentity,
     SlackPlace,
-    answering,
-    channel_of,
-    ms_of,
-    people_in,
-    read_command,
-    read_event,
-    read_press,
+    add_opening,
+    find_channel,
+    find_people,
+    parse_command,
+    parse_event,
+    parse_press,
+    ts_to_ms,
 )
 
 ME = SlackIdentity(account="slack", user="UBOT", bot="BBOT", team="T1")
@@ -32,7 +32,7 @@ def said(text: str = "hello", **fields: Any) -> dict[str, Any]:
 
 
 def read(event: dict[str, Any], place: SlackPlace = DM, **known: Any) -> InboundMessage | None:
-    return read_event(event, ME, EventContext(place=place, names=NAMES, **known))
+    return parse_event(event, ME, EventContext(place=place, names=NAMES, **known))
 
 
 def must(event: dict[str, Any], place: SlackPlace = DM, **known: Any) -> InboundMessage:
@@ -49,7 +49,7 @@ def test_a_message_is_known_by_its_ts_and_ordered_by_it() -> None:
     message = must(said())
     assert (message.kind, message.message_id, message.sent_ms) == ("message", TS, 1700000000123)
     assert message.sender == Sender(id="UADA", name="Ada")
-    assert ms_of("1700000000.5") == 1700000000500
+    assert ts_to_ms("1700000000.5") == 1700000000500
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_which_conversation(place: SlackPlace, fields: dict[str, Any], key: str)
 
 
 def test_a_second_bot_has_sessions_of_its_own() -> None:
-    message = read_event(
+    message = parse_event(
         said(), SlackIdentity(account="slack@work", user="U", bot="B"), EventContext(place=DM, names={})
     )
     assert message is not None
@@ -246,7 +246,7 @@ def test_reactions(kind: str, place: SlackPlace, thread: str, text: str, key: st
     assert (message.kind, message.text, message.about, str(message.key)) == ("reaction", text, TS, key)
     assert message.addressed == (place is DM)
     assert message.message_id == f"{TS}:UADA:{EVENT_TS}"
-    assert channel_of(event) == place.id
+    assert find_channel(event) == place.id
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_a_press_says_which_button(place: SlackPlace, container: dict[str, Any],
         "container": {"message_ts": TS, **container},
         "actions": [{"action_id": "do:yes", "value": "do:yes", "action_ts": EVENT_TS}],
     }
-    message = read_press(body, ME, EventContext(place=place, names={}))
+    message = parse_press(body, ME, EventContext(place=place, names={}))
     assert message is not None
     assert (message.kind, message.text, message.about, str(message.key)) == ("button", "do:yes", TS, key)
     assert message.sender == Sender(id="UADA", name="ada")
@@ -284,18 +284,18 @@ def test_a_press_says_which_button(place: SlackPlace, container: dict[str, Any],
 def test_slash_commands(command: str, text: str, said: str) -> None:
     body = {"command": command, "text": text, "user_id": "UADA", "trigger_id": "1.2.x", "channel_id": "C1"}
     known = EventContext(place=CHANNEL, names=NAMES)
-    message = read_command(body, ME, known, umbrella="/hermes", commands={"help", "stop"}, at_ms=7)
+    message = parse_command(body, ME, known, umbrella="/hermes", commands={"help", "stop"}, at_ms=7)
     assert message is not None
     assert (message.kind, message.text, message.message_id, message.sent_ms) == ("message", said, "1.2.x", 7)
     assert (str(message.key), message.addressed) == ("slack:channel:C1", True)
 
 
 def test_what_opened_a_thread_is_quoted() -> None:
-    message = answering(must(said("sum up")), {"user": "UBOB", "text": "a &amp; b"}, NAMES)
+    message = add_opening(must(said("sum up")), {"user": "UBOB", "text": "a &amp; b"}, NAMES)
     assert message.parts == (Quote(author="Bob", text="a & b"), Text(text="sum up"))
     assert message.said == "sum up"
-    assert answering(message, {}, NAMES) is message
+    assert add_opening(message, {}, NAMES) is message
 
 
 def test_whose_names_are_needed() -> None:
-    assert people_in(said("<@UBOB>", attachments=[{"text": "<@UEVE>"}])) == {"UADA", "UBOB", "UEVE"}
+    assert find_people(said("<@UBOB>", attachments=[{"text": "<@UEVE>"}])) == {"UADA", "UBOB", "UEVE"}

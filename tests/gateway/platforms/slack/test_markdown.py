@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.platforms.outgoing import Document
-from gateway.platforms.slack.formatting import Words, pages_of
+from gateway.platforms.slack.formatting import SlackText, paginate
 from gateway.platforms.slack.markdown import (
     MAX_MARKDOWN_UNITS,
     MAX_SECTION_CHARS,
@@ -84,14 +84,14 @@ def test_a_notification_is_plain_and_short(markdown: str, shown: str) -> None:
 
 def test_a_long_text_is_pages_and_a_very_long_one_a_file() -> None:
     text = "\n\n".join(f"{number} " + "x" * 10_000 for number in range(3))
-    assert [type(page) for page in pages_of(text)] == [Words] * 3
-    head, file = pages_of("It begins.\n\n" + "x" * 100_000)
-    assert isinstance(head, Words)
+    assert [type(page) for page in paginate(text)] == [SlackText] * 3
+    head, file = paginate("It begins.\n\n" + "x" * 100_000)
+    assert isinstance(head, SlackText)
     assert head.markdown.startswith("It begins.\n\n")
     assert head.markdown.endswith("\n\nThe whole text is attached as answer.md.")
     assert len(head.markdown) < 2_000
     assert isinstance(file, Document)
-    assert pages_of("") == ()
+    assert paginate("") == ()
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

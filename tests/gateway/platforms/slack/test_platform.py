@@ -108,7 +108,7 @@ async def test_what_comes_in_a_muddle_while_something_is_taken_is_put_in_order(
     server.sockets.retry_seconds = (30.0,)
     platform = bot_of(server)
     async with listening(platform, gate, server):
-        arrivals = platform._rooms.room(dm).arrivals
+        arrivals = platform._channels.get(dm).arrivals
         gate.before_accept = hold
         server.people.send_text(dm, ada, "0")
         await gate.until(lambda: arrivals)

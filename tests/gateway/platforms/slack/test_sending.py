@@ -8,7 +8,7 @@ import pytest
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import Address, Receipt
 from gateway.platforms.base import Platform, ShowsTyping
-from gateway.platforms.rate_limit import Pace
+from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.slack import web_api as slack_api
 from gateway.platforms.slack.platform import SlackPlatform
 from playground.slack.server import SlackServer
@@ -82,15 +82,15 @@ async def test_a_very_long_text_is_a_beginning_with_buttons_and_a_file(scene: Sc
     asked = scene.server.people.send_text(scene.channel, ada, "all of it")["ts"]
     text = "It begins **here**.\n\n" + "\n\n".join("x" * 1000 for _ in range(100))
     head = await scene.send(text, thread=asked, choices=["Thanks"])
-    rest = await scene.send(text, thread=asked, piece=1, choices=["Thanks"])
-    assert (head.more, rest.more) == (True, False)
+    pause = await scene.send(text, thread=asked, piece=1, choices=["Thanks"])
+    assert (head.more, pause.more) == (True, False)
     first, second = scene.server.show(scene.channel, thread=asked)[1:]
     assert first["text"].endswith("The whole text is attached as answer.md.")
     assert first["buttons"] == ["Thanks"]
     [file] = second["message"]["files"]
     assert file["name"] == "answer.md"
     assert scene.server.world.files[file["id"]].content == text.encode()
-    assert rest.message_id == second["ts"]
+    assert pause.message_id == second["ts"]
 
 
 async def test_a_press_can_be_made_of_many_choices(scene: Scene) -> None:
@@ -211,7 +211,7 @@ async def test_too_fast_lets_the_channel_rest(scene: Scene) -> None:
     problem = await scene.failure()
     assert isinstance(problem, PlatformUnavailable)
     assert problem.retry_after == 13
-    assert 12 < scene.platform.pace.wait_seconds(scene.channel) <= 13
+    assert 12 < scene.platform.rate_limits.wait_seconds(scene.channel) <= 13
 
 
 async def test_a_token_that_goes_bad_meanwhile_is_no_reason_to_give_up(scene: Scene) -> None:
@@ -342,5 +342,5 @@ def test_it_is_a_platform(server: SlackServer) -> None:
     platform: Platform = SlackPlatform("xoxb-1", "xapp-1")
     assert isinstance(platform, ShowsTyping)
     assert (platform.account, platform.features.resend) == ("slack", "lookup")
-    assert isinstance(platform.pace, Pace)
-    assert platform.pace.per_chat.count == 3
+    assert isinstance(platform.rate_limits, RateLimits)
+    assert platform.rate_limits.per_chat.count == 3

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway.messages import Address, Choice, OutboundMessage, Text
-from gateway.platforms.rate_limit import Pace
+from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.telegram.platform import TelegramPlatform
 from playground.telegram.server import TelegramServer
 from tests.gateway.platforms.gate import Gate as Gate
@@ -15,7 +15,7 @@ COMMANDS = (("help", "Show what I can do"), ("stop", "Stop what is going on"))
 
 
 def bot_of(server: TelegramServer, **options: Any) -> TelegramPlatform:
-    given = {"api_url": server.url, "poll_seconds": 5, "pace": Pace(), "commands": COMMANDS, **options}
+    given = {"api_url": server.url, "poll_seconds": 5, "rate_limits": RateLimits(), "commands": COMMANDS, **options}
     return TelegramPlatform(given.pop("token", server.token), **given)
 
 

@@ -10,7 +10,7 @@ import pytest
 from gateway.errors import DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import Address, Choice, OutboundMessage, Receipt, Text
 from gateway.platforms.base import KnownMessages, Reacts, ShowsDrafts
-from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.rate_limit import Rate, RateLimits
 from gateway.platforms.telegram.platform import TelegramPlatform
 from playground.telegram.server import TelegramServer
 from tests.gateway.platforms.telegram.scene import Gate, bot_of, listening
@@ -77,13 +77,13 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 def test_it_can_show_drafts_and_react() -> None:
-    platform = TelegramPlatform("42:token", pace=Pace())
+    platform = TelegramPlatform("42:token", rate_limits=RateLimits())
     assert isinstance(platform, ShowsDrafts)
     assert isinstance(platform, Reacts)
 
 
 def test_private_chats_have_previews_and_groups_have_messages() -> None:
-    platform = TelegramPlatform("42:token", pace=Pace())
+    platform = TelegramPlatform("42:token", rate_limits=RateLimits())
     styles = [platform.draft_style(Address(account="telegram", chat=chat)) for chat in ("7", "-5", "-1007")]
     assert [style.fades for style in styles if style] == [True, False, False]
 
@@ -113,7 +113,7 @@ async def test_a_preview_that_is_too_fast_rests(scene: Scene) -> None:
     problem = await scene.failure(chat=ADA)
     assert isinstance(problem, PlatformUnavailable)
     assert problem.retry_after == 30
-    assert scene.platform.pace.room(str(ADA)) == 0
+    assert scene.platform.rate_limits.remaining(str(ADA)) == 0
 
 
 async def test_a_preview_for_somebody_who_blocked_us_is_refused(scene: Scene) -> None:
@@ -180,7 +180,7 @@ async def test_too_fast_the_group_rests(scene: Scene, is_edit: bool) -> None:
     problem = await scene.failure("more", edits=edits)
     assert isinstance(problem, PlatformUnavailable)
     assert problem.retry_after == 17
-    assert scene.platform.pace.room(str(scene.group)) == 0
+    assert scene.platform.rate_limits.remaining(str(scene.group)) == 0
 
 
 async def test_a_group_that_moves_takes_no_draft_along(scene: Scene) -> None:
@@ -190,7 +190,7 @@ async def test_a_group_that_moves_takes_no_draft_along(scene: Scene) -> None:
     assert isinstance(await scene.failure("more", chat=basic, edits=receipt.message_id), DeliveryRejected)
     assert scene.gate.moves[0] == (str(basic), str(new))
     with pytest.raises(PlatformUnavailable):
-        await soon(scene.platform.take_away(Address(account="telegram", chat=str(basic)), receipt.message_id))
+        await soon(scene.platform.delete(Address(account="telegram", chat=str(basic)), receipt.message_id))
     assert scene.server.texts(new) == []
 
 
@@ -200,7 +200,7 @@ async def test_a_group_that_moves_takes_no_draft_along(scene: Scene) -> None:
 async def test_a_draft_is_taken_away_and_gone_is_gone(scene: Scene) -> None:
     receipt, address = await scene.show(), scene.draft().address
     for _ in range(2):
-        await soon(scene.platform.take_away(address, receipt.message_id))
+        await soon(scene.platform.delete(address, receipt.message_id))
     assert scene.texts == []
 
 
@@ -209,14 +209,14 @@ async def test_what_telegram_does_not_let_us_take_away_is_refused(scene: Scene) 
     words = "Bad Request: message can't be deleted"
     scene.server.faults.add("fail", "deleteMessage", status=400, description=words)
     with pytest.raises(DeliveryRejected):
-        await soon(scene.platform.take_away(scene.draft().address, receipt.message_id))
+        await soon(scene.platform.delete(scene.draft().address, receipt.message_id))
 
 
 async def test_not_connected_nothing_can_be_done() -> None:
-    platform = TelegramPlatform("42:token", pace=Pace())
+    platform = TelegramPlatform("42:token", rate_limits=RateLimits())
     address = Address(account="telegram", chat="-5", reply_to="3")
     draft = OutboundMessage(key="k", address=address, parts=(Text(text="…"),))
-    for call in (platform.show_draft(draft), platform.take_away(address, "4"), platform.react(address, "seen")):
+    for call in (platform.show_draft(draft), platform.delete(address, "4"), platform.react(address, "seen")):
         with pytest.raises(PlatformUnavailable):
             await call
 
@@ -302,8 +302,8 @@ async def test_probing_keeps_room_for_answers_and_goes_on_where_it_was() -> None
         server.people.make_user("Ada", id=ADA)
         group = server.people.make_supergroup("Garden", members=[ADA])["id"]
         now = [0.0]
-        pace = Pace(per_group=Rate(count=9, seconds=60), is_group=lambda chat: True, clock=lambda: now[0])
-        platform, gate = bot_of(server, pace=pace), Gate()
+        rate_limits = RateLimits(per_group=Rate(count=9, seconds=60), is_group=lambda chat: True, clock=lambda: now[0])
+        platform, gate = bot_of(server, rate_limits=rate_limits), Gate()
         async with listening(platform, gate):
             scene = Scene(server, platform, gate, group)
             question = scene.asks()
@@ -313,7 +313,7 @@ async def test_probing_keeps_room_for_answers_and_goes_on_where_it_was() -> None
             answer = await scene.says("the answer")
             with pytest.raises(PlatformUnavailable):
                 await scene.find(question, answer)
-            assert pace.room(str(group)) == 5
+            assert rate_limits.remaining(str(group)) == 5
             now[0] += 60
             assert await scene.find(question, answer) == left
             assert len(scene.probed()) == len(set(scene.probed())) == 7
@@ -326,7 +326,7 @@ async def test_a_probe_that_is_too_fast_rests(scene: Scene) -> None:
     scene.server.faults.add("fail", "editMessageReplyMarkup", retry_after=9)
     with pytest.raises(PlatformUnavailable):
         await scene.find(question, answer)
-    assert scene.platform.pace.wait_seconds(str(scene.group)) > 8
+    assert scene.platform.rate_limits.wait_seconds(str(scene.group)) > 8
 
 
 # Reactions.
@@ -351,7 +351,7 @@ async def test_a_reaction_that_is_not_allowed_is_refused(scene: Scene) -> None:
 
 
 async def test_a_group_that_rests_is_not_marked_but_a_mark_is_taken_away(scene: Scene) -> None:
-    scene.platform.pace.rest(str(scene.group), 60)
+    scene.platform.rate_limits.pause(str(scene.group), 60)
     address = scene.draft(answers=scene.asks()).address
     await soon(scene.platform.react(address, "seen"))
     assert scene.server.called("setMessageReaction") == []

@@ -6,7 +6,7 @@ import pytest
 from telegram import Update
 
 from gateway.messages import InboundMessage, Location, Media, Part, Quote, Sender, SessionKey, Text
-from gateway.platforms.telegram.parsing import KINDS_WE_READ, ParsedUpdate, TelegramIdentity, read
+from gateway.platforms.telegram.parsing import KINDS_WE_READ, ParsedUpdate, TelegramIdentity, parse_update
 
 ME = TelegramIdentity(account="telegram", id=42, username="hermes_bot")
 ADA = {"id": 7, "is_bot": False, "first_name": "Ada", "last_name": "Lovelace"}
@@ -21,7 +21,7 @@ Wire = dict[str, Any]
 
 
 def news(update: Wire, *, me: TelegramIdentity = ME) -> ParsedUpdate:
-    return read(Update.de_json({"update_id": 1001, **update}, None), me, COMMANDS, at_ms=5_000)
+    return parse_update(Update.de_json({"update_id": 1001, **update}, None), me, COMMANDS, at_ms=5_000)
 
 
 def message(chat: Wire = DM, **fields: Any) -> Wire:
@@ -296,7 +296,9 @@ def test_what_is_passed_on_says_from_whom(origin: Wire, author: str) -> None:
 def test_two_edits_within_a_second_are_two() -> None:
     edited = message(text="better", edit_date=1_700_000_100)
     first, second = (
-        read(Update.de_json({"update_id": update_id, "edited_message": edited}, None), ME, (), at_ms=0).messages[0]
+        parse_update(
+            Update.de_json({"update_id": update_id, "edited_message": edited}, None), ME, (), at_ms=0
+        ).messages[0]
         for update_id in (1001, 1002)
     )
     assert (first.kind, first.message_id, first.text, first.sent_ms) == ("edit", "10", "better", 1_700_000_100_000)
@@ -306,7 +308,9 @@ def test_two_edits_within_a_second_are_two() -> None:
 def test_of_two_edits_within_a_second_the_later_is_the_newer_whatever_its_number() -> None:
     edited = message(text="better", edit_date=1_700_000_100)
     first, second, next_second = (
-        read(Update.de_json({"update_id": update_id, "edited_message": wire}, None), ME, (), at_ms=0).messages[0]
+        parse_update(Update.de_json({"update_id": update_id, "edited_message": wire}, None), ME, (), at_ms=0).messages[
+            0
+        ]
         for update_id, wire in (
             (812_345_999, edited),
             (812_346_000, edited),

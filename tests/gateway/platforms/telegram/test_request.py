@@ -14,8 +14,8 @@ from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, Invali
 
 from gateway.platforms.telegram.transport import (
     AiohttpRequest,
-    NothingThere,
     TelegramMaybeSent,
+    TelegramNotFound,
     TelegramNotSent,
     TelegramTooFast,
     TelegramTooLarge,
@@ -221,7 +221,14 @@ async def test_no_wish_to_wait_is_longer_than_an_hour(code: int, wished: str, se
 
 @pytest.mark.parametrize(
     ("code", "error"),
-    [(400, BadRequest), (401, InvalidToken), (403, Forbidden), (404, NothingThere), (409, Conflict), (413, BadRequest)],
+    [
+        (400, BadRequest),
+        (401, InvalidToken),
+        (403, Forbidden),
+        (404, TelegramNotFound),
+        (409, Conflict),
+        (413, BadRequest),
+    ],
 )
 async def test_refusals_keep_their_name(code: int, error: type[TelegramError]) -> None:
     assert type(await failure_of(refusing(code))) is error

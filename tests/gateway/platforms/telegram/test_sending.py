@@ -9,7 +9,7 @@ import pytest
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, PlatformUnavailable, StoreUnavailable
 from gateway.messages import Address, OutboundMessage, Receipt, Text
 from gateway.platforms.base import ShowsTyping
-from gateway.platforms.rate_limit import Pace, Rate
+from gateway.platforms.rate_limit import Rate, RateLimits
 from gateway.platforms.telegram.platform import TelegramPlatform
 from playground.telegram.server import TelegramServer
 from tests.gateway.platforms.telegram.scene import Gate, bot_of, listening, outbound
@@ -88,8 +88,8 @@ async def test_a_piece_beyond_the_last_is_the_last(scene: Scene) -> None:
 
 async def test_a_very_long_text_is_a_beginning_and_a_file(scene: Scene) -> None:
     text = "It begins **here**.\n\n" + "\n\n".join("x" * 1000 for _ in range(40))
-    head, rest = await scene.send(text), await scene.send(text, piece=1, choices=["Thanks"])
-    assert (head.more, rest.more) == (True, False)
+    head, pause = await scene.send(text), await scene.send(text, piece=1, choices=["Thanks"])
+    assert (head.more, pause.more) == (True, False)
     first, second = (one["message"] for one in scene.server.show(ADA))
     assert first["text"].startswith("It begins here.")
     assert first["text"].endswith("\n\nThe whole text is attached as answer.md.")
@@ -252,8 +252,8 @@ async def test_a_limit_is_kept_for_that_chat_alone(scene: Scene) -> None:
     error = await scene.failure()
     assert isinstance(error, PlatformUnavailable)
     assert error.retry_after == 7
-    assert 6 < scene.platform.pace.wait_seconds(str(ADA)) <= 7
-    assert scene.platform.pace.wait_seconds("8") == 0
+    assert 6 < scene.platform.rate_limits.wait_seconds(str(ADA)) <= 7
+    assert scene.platform.rate_limits.wait_seconds("8") == 0
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ async def test_whether_it_may_have_arrived(scene: Scene, kind: Any, status: int,
 
 
 async def test_no_answer_in_time_leaves_us_in_doubt(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scene.platform._connection.line._requests[1], "_read_seconds", 0.1)
+    monkeypatch.setattr(scene.platform._connection.transport._requests[1], "_read_seconds", 0.1)
     scene.server.faults.add("hang_after", "sendMessage")
     assert isinstance(await scene.failure(), DeliveryInDoubt)
 
@@ -303,7 +303,7 @@ async def test_a_move_that_cannot_be_stored_is_met_again(scene: Scene, monkeypat
 
 
 async def test_nothing_is_sent_while_we_are_not_connected() -> None:
-    platform = TelegramPlatform("42:token", pace=Pace())
+    platform = TelegramPlatform("42:token", rate_limits=RateLimits())
     with pytest.raises(PlatformUnavailable, match="not connected"):
         await platform.send(outbound())
     assert await platform.find_sent(outbound()) is None
@@ -343,10 +343,10 @@ async def test_typing_is_shown_in_its_topic(scene: Scene) -> None:
 async def test_typing_gives_way_when_we_may_say_little() -> None:
     async with TelegramServer() as server:
         server.people.make_user("Ada", id=ADA)
-        pace = Pace(per_chat=Rate(count=1, seconds=60))
-        platform = bot_of(server, pace=pace)
+        rate_limits = RateLimits(per_chat=Rate(count=1, seconds=60))
+        platform = bot_of(server, rate_limits=rate_limits)
         async with listening(platform, Gate()):
-            pace.spend(str(ADA))
+            rate_limits.record_send(str(ADA))
             await platform.show_typing(outbound(chat=ADA).address)
             assert not server.called("sendChatAction")
 
@@ -356,4 +356,4 @@ async def test_typing_that_fails_says_so_and_is_not_tried_again(scene: Scene) ->
     with pytest.raises(PlatformUnavailable):
         await scene.platform.show_typing(outbound().address)
     assert len(scene.server.called("sendChatAction")) == 1
-    assert scene.platform.pace.wait_seconds(str(ADA)) > 8
+    assert scene.platform.rate_limits.wait_seconds(str(ADA)) > 8
