@@ -1,7 +1,5 @@
 """The list of platforms."""
 
-from typing import Any
-
 from gateway.platforms.discord.spec import DISCORD
 from gateway.platforms.slack.spec import SLACK
 from gateway.platforms.socket import SOCKET
@@ -9,7 +7,7 @@ from gateway.platforms.spec import PlatformSpec
 from gateway.platforms.telegram.spec import TELEGRAM
 from gateway.platforms.web import WEB
 
-PLATFORMS: tuple[PlatformSpec[Any], ...] = (
+PLATFORMS: tuple[PlatformSpec, ...] = (
     SOCKET,
     WEB,
     TELEGRAM,
@@ -18,6 +16,6 @@ PLATFORMS: tuple[PlatformSpec[Any], ...] = (
 )
 
 
-def find_spec(account: str) -> PlatformSpec[Any]:
+def find_spec(account: str) -> PlatformSpec:
     """Return the spec of an account such as `telegram@work`. Raises StopIteration for an unknown platform."""
     return next(spec for spec in PLATFORMS if spec.name == account.partition("@")[0])

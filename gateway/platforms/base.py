@@ -1,4 +1,4 @@
-"""What a platform is: a few methods, a value that says how it differs, and the inlet it is handed."""
+"""The platform interface: a few methods, a value with the differences, and the inlet that a platform is given."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from gateway.messages import Address, Cursor, InboundMessage, Media, OutboundMes
 from gateway.platforms.rate_limit import RateLimits
 
 Resend = Literal["safe", "lookup", "never"]
-"""What to do with a message that may or may not have arrived: the far side drops a second copy (safe),
-`find_sent` can tell (lookup), or nobody can know (never)."""
+"""How to treat a message that may or may not have arrived: the platform drops a second copy (safe), `find_sent` can
+tell (lookup), or nobody can know (never)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
     resend: Resend
     local: bool = False  # whoever can reach this platform is the owner
-    quiet_seconds: float = 0  # hearing nothing for so long means that the line is dead; 0: silence is normal
+    quiet_seconds: float = 0  # a connection silent for this long is dead; 0: silence is normal
     sends_files: bool = False  # the agent may name files in its answers
 
 
@@ -30,33 +30,33 @@ async def _no_limit() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inlet:
-    """All that an adapter may ask of the gateway."""
+    """The calls that a platform may make to the gateway."""
 
     accept: Callable[[Sequence[InboundMessage], Cursor | None], Awaitable[None]]
-    """Takes a page of messages in one transaction, the cursor with it. Only when this returns may the
-    platform be told that they were taken; when it raises, nothing was."""
+    """Accept a page of messages and the cursor in one transaction. The platform may acknowledge them only after this
+    returns; if it raises, nothing was accepted."""
 
     cursor: Callable[[str], Awaitable[str]]
-    """How far this channel was taken; empty at first."""
+    """Return how far a channel was accepted; empty at first."""
 
     cursors: Callable[[], Awaitable[Mapping[str, str]]]
-    """How far every channel of this account was taken."""
+    """Return how far every channel of this account was accepted."""
 
     alive: Callable[[], None]
-    """Something came in, if only a heartbeat. The first call after a connect means: connected."""
+    """Report that something came in, if only a heartbeat. The first call after a connect means: connected."""
 
     chat_reachable: Callable[[str], Awaitable[None]]
-    """A chat that could not be reached can be now: send what waits for it."""
+    """Report that a chat can be reached again: what waits for it is sent."""
 
     chat_moved: Callable[[str, str], Awaitable[None]]
-    """A chat goes on under another id: from, to."""
+    """Report that a chat has a new id: old, new."""
 
     history_since_ms: Callable[[], Awaitable[int]] = _no_limit
-    """From when on the history may be read. What was said earlier may have been answered, though nothing tells of it
-    since an older copy of the store was restored."""
+    """Return the time before which history must not be read: after an older copy of the store was restored, earlier
+    messages may have been answered without a record of it."""
 
     serves: Callable[[InboundMessage], Awaitable[bool]] = _serve_everyone
-    """Whether whoever acts may, for what must be done before it is taken. Decides nothing: `accept` does."""
+    """Tell whether the sender may act, for work that comes before `accept`. Decides nothing: `accept` does."""
 
 
 class Platform(Protocol):
@@ -65,43 +65,43 @@ class Platform(Protocol):
     rate_limits: RateLimits
 
     async def run(self, inlet: Inlet) -> None:
-        """Listens until cancelled; raises PlatformUnavailable or PlatformAuthFailed."""
+        """Listen until cancelled. Raises PlatformUnavailable or PlatformAuthFailed."""
 
     async def send(self, message: OutboundMessage) -> Receipt:
-        """Sends one piece of it. Raises PlatformUnavailable, DeliveryRejected or DeliveryInDoubt."""
+        """Send one piece of a message. Raises PlatformUnavailable, DeliveryRejected or DeliveryInDoubt."""
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
-        """The bytes behind a reference; raises MediaUnavailable."""
+        """Return the bytes behind a reference. Raises MediaUnavailable."""
 
     async def find_sent(self, message: OutboundMessage) -> Receipt | None:
-        """Looks for an earlier copy. Asked only where `features.resend` is "lookup"."""
+        """Look for an earlier copy. Called only where `features.resend` is "lookup"."""
 
 
 @runtime_checkable
 class ShowsProgress(Protocol):
-    """A platform on which one can watch a turn."""
+    """A platform on which a turn can be watched."""
 
     def show(self, address: Address, progress: Progress) -> None:
-        """Shows it now or never; must not wait."""
+        """Show progress at once or drop it; must not wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftStyle:
-    """How an answer is seen growing in one kind of chat."""
+    """How a growing answer is displayed in one kind of chat."""
 
     interval_seconds: float  # between two changes, at least
     max_units: int  # of UTF-16, which platforms count in
-    account_seconds: float = 0.0  # between two changes wherever on the account, on average
-    fades: bool = False  # it goes by itself, has no id, and leaves nothing to take away
-    rings: bool = False  # it cannot come silently: the answer must take its place, or it would ring twice
+    account_seconds: float = 0.0  # between two changes anywhere on the account, on average
+    fades: bool = False  # it disappears by itself, has no id, and need not be deleted
+    rings: bool = False  # it cannot be silent: the answer must replace it, or the phone would ring twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownMessages:
-    """Messages of ours in a chat that are no draft left behind, by the platform's ids."""
+    """Our messages in a chat that are not leftover drafts, by the platform's ids."""
 
     ids: frozenset[str]
-    is_all: bool  # every other message of ours, from the one that is answered up to the newest of these, is a draft
+    is_all: bool  # every other message of ours, from the answered one up to the newest of these, is a draft
 
 
 @runtime_checkable
@@ -111,20 +111,20 @@ class ShowsDrafts(Protocol):
     rate_limits: RateLimits
 
     def draft_style(self, address: Address) -> DraftStyle | None:
-        """None where it cannot."""
+        """Return None where drafts cannot be shown."""
 
     async def show_draft(self, draft: OutboundMessage) -> Receipt:
-        """Shows it, or changes the one that it `edits`: never shows a second one instead. Raises what `send` raises."""
+        """Post a draft, or change the one that it `edits`; never post a second one. Raises what `send` raises."""
 
     async def find_draft(self, draft: OutboundMessage, known: KnownMessages) -> Receipt | None:
-        """Looks for one that a crash may have left. Raises PlatformUnavailable while that cannot be told."""
+        """Look for a draft left by a crash. Raises PlatformUnavailable while that cannot be known."""
 
     async def delete(self, address: Address, message_id: str) -> None:
-        """Deletes one of our messages; no harm if it is gone. Raises what `send` raises."""
+        """Delete one of our messages; succeeds if it is gone. Raises what `send` raises."""
 
 
 Mark = Literal["seen", "failed", ""]
-"""A reaction below somebody's message; the empty one takes ours away."""
+"""A reaction to somebody's message; the empty one removes ours."""
 
 
 @runtime_checkable
@@ -132,12 +132,12 @@ class Reacts(Protocol):
     """A platform on which we can react to a message."""
 
     async def react(self, address: Address, mark: Mark) -> None:
-        """To the message that the address replies to. May fail with any GatewayError: nobody relies on it."""
+        """React to the message that the address replies to. May raise any GatewayError: nobody relies on it."""
 
 
 @runtime_checkable
 class ShowsTyping(Protocol):
-    """A platform that can say "typing"."""
+    """A platform that can show "typing"."""
 
     async def show_typing(self, address: Address) -> None:
-        """May fail with any GatewayError: nobody relies on it."""
+        """May raise any GatewayError: nobody relies on it."""

@@ -10,16 +10,16 @@ from gateway.errors import DeliveryRejected, PlatformUnavailable
 from gateway.messages import Media, OutboundMessage, Part, text_of
 
 Load = Callable[[Media], Awaitable[bytes | None]]
-"""The bytes of a part, None when they are no longer kept."""
+"""Return the bytes of a file, None if they are no longer kept."""
 
-UPLOAD_SECONDS = 1_200.0  # at most; delivery, which knows the size, gives up before that
+UPLOAD_SECONDS = 1_200.0  # at most; delivery knows the size and gives up earlier
 GONE = "it is no longer kept here"
 _AT_ONCE = 4
 _BUSY_SECONDS = 1.0
 PageT = TypeVar("PageT")
 PageT_co = TypeVar("PageT_co", covariant=True)
-MAX_PIECES = 6  # of more than that nobody reads the first
-HEAD_UNITS = 1_500  # of a text that comes as a document
+MAX_PIECES = 6  # a longer answer is sent as a document
+HEAD_UNITS = 1_500  # shown above the document
 DOCUMENT_NAME = "answer.md"
 ATTACHED = f"The whole text is attached as {DOCUMENT_NAME}."
 _REMEMBERED_MESSAGES = 32
@@ -30,7 +30,7 @@ def list_files(message: OutboundMessage) -> tuple[Media, ...]:
 
 
 def read_text(message: OutboundMessage) -> str:
-    """What is said beside the files; one that could not be had is told of in words."""
+    """Return the text beside the files; a file that could not be had is described in it."""
     return text_of(tuple(part for part in message.parts if not _is_file(part)))
 
 
@@ -39,18 +39,18 @@ def join_names(files: tuple[Media, ...]) -> str:
 
 
 def clean_file_name(media: Media) -> str:
-    """By which it is sent: one line, no path, never empty."""
+    """Return the name to send a file under: one line, no path, never empty."""
     clean = "".join(mark for mark in media.name if mark.isprintable() and mark not in '/\\"`').strip(". ")
     return clean or media.kind
 
 
 def explain_not_sent(media: Media, reason: str, *, mark: str = "") -> str:
-    """`mark`: what keeps a name from being read as markup."""
+    """`mark` surrounds the name, so that it is not read as markup."""
     return f"{mark}{clean_file_name(media)}{mark} could not be sent: {reason}."
 
 
 class Uploads:
-    """Each file is held as a whole while it is sent; whoever finds too many of them comes again in a moment."""
+    """Loads files to be sent, each of them as a whole, and only a few at a time."""
 
     def __init__(self, load: Load | None = None, *, at_once: int = _AT_ONCE) -> None:
         self._load = load
@@ -59,7 +59,7 @@ class Uploads:
 
     @asynccontextmanager
     async def load(self, media: Media | None) -> AsyncIterator[bytes | None]:
-        """Raises PlatformUnavailable instead of waiting: a send that waits is one that may be in doubt."""
+        """Raises PlatformUnavailable instead of waiting: a send that waits could time out and be in doubt."""
         if media is None or self._load is None:
             yield None
             return
@@ -88,13 +88,13 @@ class Document:
 
 
 class Paginate(Protocol[PageT_co]):
-    """Makes pages of words and files; of the same ones always the same. `needs_words`: the first must be words."""
+    """Splits text and files into pages, always the same way. `needs_words`: the first page must be text."""
 
     def __call__(self, markdown: str, files: tuple[Media, ...], *, needs_words: bool) -> tuple[PageT_co, ...]: ...
 
 
 class PageCache(Generic[PageT]):
-    """Cuts messages, and remembers the last few: a long one is asked for once for each of its pages."""
+    """Paginates messages and remembers the last few: a long one is needed once for each of its pages."""
 
     def __init__(self, paginate: Paginate[PageT]) -> None:
         self._paginate = paginate
@@ -105,7 +105,7 @@ class PageCache(Generic[PageT]):
         known, pages = self._known.get(message.key, (None, ()))
         if known != said:
             pages = self._paginate(said[0], said[1], needs_words=needs_words)
-        if len(pages) > 1:  # the others come soon
+        if len(pages) > 1:  # the others are needed soon
             self._known[message.key] = said, pages
             self._known.move_to_end(message.key)
             while len(self._known) > _REMEMBERED_MESSAGES:
@@ -114,7 +114,7 @@ class PageCache(Generic[PageT]):
 
 
 def choose_piece(message: OutboundMessage, pages: Sequence[object]) -> int:
-    """Which of them is to be sent now. Raises DeliveryRejected where there is none."""
+    """Return the index of the page to send now. Raises DeliveryRejected if there is none."""
     if not pages:
         raise DeliveryRejected("it has no text")
-    return min(message.piece, len(pages) - 1)  # a version of ours that cut differently may have counted further
+    return min(message.piece, len(pages) - 1)  # an older version may have cut it into more

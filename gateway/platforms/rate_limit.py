@@ -1,4 +1,4 @@
-"""How fast a platform may be spoken to: in one chat, in one group, in all. No chat waits for another's sake."""
+"""Rate limits of a platform: per chat, per group and overall. No chat waits because of another."""
 
 import time
 from collections import deque
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _NO_LIMIT = 1_000_000
-_ROUNDING_SECONDS = 1e-6  # a wait of less is none: it would be over before it could be waited for
+_ROUNDING_SECONDS = 1e-6  # a shorter wait is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,19 +23,20 @@ def _is_no_group(chat: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class RateLimits:
+    """The limits of one account, and what was sent lately."""
+
     per_chat: Rate = Rate()
     per_group: Rate = Rate()
     overall: Rate = Rate()
     is_group: Callable[[str], bool] = _is_no_group
     clock: Callable[[], float] = time.monotonic
-    # When the last so many messages were sent, as many as the limit counts: an even spread with room for a burst
-    # would let twice the limit through in the first stretch of time.
+    # The times of as many messages as the limit counts: a token bucket would let twice the limit through at first.
     _sent: dict[str, deque[float]] = field(default_factory=dict)
     _sent_to_all: deque[float] = field(default_factory=deque)
-    _paused_until: dict[str, float] = field(default_factory=dict)  # by the platform itself: until when
+    _paused_until: dict[str, float] = field(default_factory=dict)  # at the platform's request
 
     def wait_seconds(self, chat: str) -> float:
-        """How long nothing should be sent to this chat; 0 when it may be now."""
+        """Return how long to send nothing to this chat; 0 if a message may go now."""
         now = self.clock()
         return max(
             self._paused_until.get(chat, now) - now,
@@ -49,14 +50,14 @@ class RateLimits:
 
     @property
     def remaining_overall(self) -> int:
-        """How many may be sent right now, whatever the chats; 0 when all have to wait."""
+        """Return how many messages may go right now, to whatever chats."""
         if not self.overall.count:
             return _NO_LIMIT
         begin = self.clock() - self.overall.seconds + _ROUNDING_SECONDS
         return self.overall.count - sum(at > begin for at in self._sent_to_all)
 
     def remaining(self, chat: str) -> int:
-        """How many may be sent to this chat right now."""
+        """Return how many messages may go to this chat right now."""
         if self.wait_seconds(chat) > 0:
             return 0
         rate = self._rate(chat)
@@ -75,11 +76,11 @@ class RateLimits:
                 self._sent_to_all.popleft()
 
     def pause(self, chat: str, seconds: float) -> None:
-        """The platform told us to leave this chat alone."""
+        """Send nothing to this chat for that long: the platform asked for it."""
         self._paused_until[chat] = max(self._paused_until.get(chat, 0.0), self.clock() + seconds)
 
     def list_paused(self) -> dict[str, float]:
-        """The chats that must wait, and how long. Forgets those that count no more, so that memory stays bounded."""
+        """Return the chats that must wait, with the seconds. Forgets the others, so that memory stays bounded."""
         now = self.clock()
         for chat in [chat for chat, sent in self._sent.items() if sent[-1] + self._rate(chat).seconds <= now]:
             del self._sent[chat]

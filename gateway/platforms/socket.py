@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import structlog
 
@@ -260,15 +260,8 @@ def _read_file(path: Path, max_bytes: int) -> bytes:
     return content
 
 
-class SocketOptions(Protocol):
-    """The settings of the socket that the adapter reads."""
-
-    @property
-    def max_line_bytes(self) -> int: ...
-
-
-def build(options: SocketOptions, setup: AccountSetup) -> SocketPlatform:
-    return SocketPlatform(setup.socket_path, account=setup.account, max_line_bytes=options.max_line_bytes)
+def build(setup: AccountSetup, *, max_line_bytes: int, **_: object) -> SocketPlatform:
+    return SocketPlatform(setup.socket_path, account=setup.account, max_line_bytes=max_line_bytes)
 
 
 SOCKET = PlatformSpec(name="socket", hint="Your answers are read by a script: write plain text.", build=build)

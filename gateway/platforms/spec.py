@@ -7,12 +7,10 @@ Importing a spec loads no SDK. To add a platform, write its package with a `spec
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from gateway.platforms.base import Platform
 from gateway.platforms.outgoing import Load
-
-OptionsT = TypeVar("OptionsT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +43,11 @@ class TokenCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformSpec(Generic[OptionsT]):
-    """A kind of platform. `OptionsT` are the settings it reads, as a protocol beside the spec."""
+class PlatformSpec:
+    """A kind of platform."""
 
     name: str  # also of its section in the settings
     hint: str  # for the system prompt: where the agent is speaking, and what is displayed there
-    build: Callable[[OptionsT, AccountSetup], Platform]
+    build: Callable[..., Platform]  # of an AccountSetup, and the settings of its section by name
     sdk: str = ""  # the module that must be installed
     token_checks: tuple[TokenCheck, ...] = ()  # one for each token; empty where none is needed

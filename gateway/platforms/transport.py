@@ -10,17 +10,17 @@ import aiohttp
 from gateway.errors import MediaUnavailable, PlatformUnavailable
 
 TransportT = TypeVar("TransportT")
-_PATIENCE_SECONDS = 30.0  # for a file that is wanted while we are still connecting
+_PATIENCE_SECONDS = 30.0  # for a file that is requested while we are still connecting
 
 
 def token_variable(account: str, stem: str) -> str:
-    """The variable to name when a token is wrong: TELEGRAM_BOT_TOKEN_WORK for `telegram@work`."""
+    """Return the variable to name when a token is wrong: TELEGRAM_BOT_TOKEN_WORK for `telegram@work`."""
     name = account.partition("@")[2]
     return f"{stem}_{name.upper()}" if name else stem
 
 
 async def read_at_most(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | None:
-    """None when there is more than that, whatever the other side said of its size."""
+    """Return the body, or None if it is longer than that, whatever size the server announced."""
     content = bytearray()
     if (response.content_length or 0) <= max_bytes:
         async for chunk in response.content.iter_any():
@@ -38,15 +38,17 @@ def describe_size_limit(max_bytes: int) -> str:
 
 
 def describe_network_error(error: Exception) -> str:
-    """What can be told of it without its own words, which name the address of the request."""
+    """Describe an error without its own text, which names the address of the request."""
     cause = getattr(error, "os_error", error)
     if isinstance(cause, socket.gaierror):
-        return cause.strerror or "its name is not known"
+        return cause.strerror or "unknown host"
     errno = getattr(cause, "errno", None)
     return os.strerror(errno) if errno else type(error).__name__
 
 
 class LiveConnection(Generic[TransportT]):
+    """The transport of a platform, while there is one."""
+
     def __init__(self, platform: str) -> None:
         """`platform` is its name as people write it."""
         self._platform = platform
@@ -58,7 +60,7 @@ class LiveConnection(Generic[TransportT]):
         self._is_open.set()
 
     def close(self) -> None:
-        """Whoever holds the line keeps it; nobody else is given it."""
+        """Give the transport to nobody else; whoever has it keeps it."""
         self._transport = None
         self._is_open.clear()
 
@@ -70,10 +72,10 @@ class LiveConnection(Generic[TransportT]):
         return self._transport
 
     async def wait_for_transport(self) -> TransportT:
-        """Waits for one; raises MediaUnavailable when none comes."""
+        """Raises MediaUnavailable if there is none in time."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                while self._transport is None:  # it may be gone again by the time we are told
+                while self._transport is None:  # it may be gone again by the time we wake up
                     await self._is_open.wait()
         except TimeoutError:
             raise MediaUnavailable(f"{self._platform} could not be reached") from None

@@ -233,7 +233,7 @@ def tool_line(tool: ToolProgress) -> Line:
     }
 
 
-def build(options: object, setup: AccountSetup) -> WebPlatform:
+def build(setup: AccountSetup, **_: object) -> WebPlatform:
     return WebPlatform()
 
 

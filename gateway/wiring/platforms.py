@@ -38,7 +38,7 @@ def build_platforms(settings: Settings, home: Home, commands: Commands, *, load:
             setup = AccountSetup(
                 account=account, socket_path=home.socket, tokens=tokens, commands=_menu(commands), load=load
             )
-            platforms.append(spec.build(section, setup))
+            platforms.append(spec.build(setup, **dict(section)))
     return platforms
 
 

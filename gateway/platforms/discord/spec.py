@@ -1,29 +1,18 @@
 """Discord as the gateway knows it before discord.py is loaded."""
 
-from typing import Protocol
-
 from gateway.platforms.base import Platform
 from gateway.platforms.spec import AccountSetup, PlatformSpec, TokenCheck
 
 
-class DiscordOptions(Protocol):
-    """The settings of Discord that the adapter reads."""
-
-    @property
-    def api_url(self) -> str: ...
-    @property
-    def thread_per_conversation(self) -> bool: ...
-
-
-def build(options: DiscordOptions, setup: AccountSetup) -> Platform:
+def build(setup: AccountSetup, *, api_url: str, thread_per_conversation: bool, **_: object) -> Platform:
     from gateway.platforms.discord.platform import DiscordPlatform
 
     return DiscordPlatform(
         *setup.tokens,
         account=setup.account,
-        api_url=options.api_url,
+        api_url=api_url,
         commands=setup.commands,
-        thread_per_conversation=options.thread_per_conversation,
+        thread_per_conversation=thread_per_conversation,
         load=setup.load,
     )
 

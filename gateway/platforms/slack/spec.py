@@ -1,23 +1,14 @@
 """Slack as the gateway knows it before its SDK is loaded."""
 
-from typing import Protocol
-
 from gateway.platforms.base import Platform
 from gateway.platforms.spec import AccountSetup, PlatformSpec, TokenCheck
 
 
-class SlackOptions(Protocol):
-    """The settings of Slack that the adapter reads."""
-
-    @property
-    def api_url(self) -> str: ...
-
-
-def build(options: SlackOptions, setup: AccountSetup) -> Platform:
+def build(setup: AccountSetup, *, api_url: str, **_: object) -> Platform:
     from gateway.platforms.slack.platform import SlackPlatform
 
     return SlackPlatform(
-        *setup.tokens, account=setup.account, api_url=options.api_url, commands=setup.commands, load=setup.load
+        *setup.tokens, account=setup.account, api_url=api_url, commands=setup.commands, load=setup.load
     )
 
 

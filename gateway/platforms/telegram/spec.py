@@ -1,7 +1,5 @@
 """Telegram as the gateway knows it before python-telegram-bot is loaded."""
 
-from typing import Protocol
-
 from gateway.platforms.base import Platform
 from gateway.platforms.rate_limit import Rate, RateLimits
 from gateway.platforms.spec import AccountSetup, PlatformSpec, TokenCheck
@@ -9,33 +7,27 @@ from gateway.platforms.spec import AccountSetup, PlatformSpec, TokenCheck
 _BURST = 3  # messages to one person at once
 
 
-class TelegramOptions(Protocol):
-    """The settings of Telegram that the adapter reads."""
-
-    @property
-    def api_url(self) -> str: ...
-    @property
-    def poll_seconds(self) -> int: ...
-    @property
-    def sends_per_second(self) -> int: ...
-    @property
-    def chat_sends_per_minute(self) -> int: ...
-    @property
-    def group_sends_per_minute(self) -> int: ...
-
-
-def build(options: TelegramOptions, setup: AccountSetup) -> Platform:
+def build(
+    setup: AccountSetup,
+    *,
+    api_url: str,
+    poll_seconds: int,
+    sends_per_second: int,
+    chat_sends_per_minute: int,
+    group_sends_per_minute: int,
+    **_: object,
+) -> Platform:
     from gateway.platforms.telegram.platform import TelegramPlatform
 
     return TelegramPlatform(
         *setup.tokens,
         account=setup.account,
-        api_url=options.api_url,
-        poll_seconds=options.poll_seconds,
+        api_url=api_url,
+        poll_seconds=poll_seconds,
         rate_limits=RateLimits(
-            per_chat=chat_rate(options.chat_sends_per_minute),
-            per_group=Rate(count=options.group_sends_per_minute, seconds=60),
-            overall=Rate(count=options.sends_per_second, seconds=1),
+            per_chat=chat_rate(chat_sends_per_minute),
+            per_group=Rate(count=group_sends_per_minute, seconds=60),
+            overall=Rate(count=sends_per_second, seconds=1),
             is_group=lambda chat: chat.startswith("-"),
         ),
         commands=setup.commands,

@@ -2,15 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from gateway.platforms.all import PLATFORMS, find_spec
-from gateway.platforms.discord.spec import DiscordOptions
-from gateway.platforms.slack.spec import SlackOptions
-from gateway.platforms.socket import SocketOptions
-from gateway.platforms.spec import TokenCheck
-from gateway.platforms.telegram.spec import TelegramOptions
+from gateway.platforms.spec import AccountSetup, PlatformSpec, TokenCheck
 from hermes_config.secrets import SECRETS
 from hermes_config.settings import Settings
 
@@ -19,15 +16,11 @@ def test_every_section_of_the_settings_is_a_platform() -> None:
     assert {name for name, _ in Settings().platforms} == {spec.name for spec in PLATFORMS}
 
 
-def test_the_settings_have_what_the_adapters_read() -> None:
-    """mypy checks the types; the lists here keep it from being skipped."""
-    platforms = Settings().platforms
-    telegram: TelegramOptions = platforms.telegram
-    discord: DiscordOptions = platforms.discord
-    slack: SlackOptions = platforms.slack
-    socket: SocketOptions = platforms.socket
-    assert all(one.api_url for one in (telegram, discord, slack))
-    assert (telegram.poll_seconds, discord.thread_per_conversation, socket.max_line_bytes) == (25, False, 1_000_000)
+@pytest.mark.parametrize("spec", PLATFORMS, ids=lambda spec: spec.name)
+def test_every_platform_is_built_from_its_section(spec: PlatformSpec, tmp_path: Path) -> None:
+    setup = AccountSetup(account=f"{spec.name}@work", socket_path=tmp_path / "s", tokens=["t"] * len(spec.token_checks))
+    platform = spec.build(setup, **dict(getattr(Settings().platforms, spec.name)))
+    assert platform.account in (f"{spec.name}@work", "web")
 
 
 @pytest.mark.parametrize("name", [spec.name for spec in PLATFORMS])
