@@ -40,7 +40,7 @@ async def test_a_half_open_line_is_noticed_and_rebuilt(tmp_path: Path) -> None:
             await on.ask(ada, "what is 1 + 1?", "= 2")
             on.telegram.half_open()
             on.say(ada, "what is 2 + 2?")
-            await on.home.until_platform("waiting", words="the line is dead", seconds=20)
+            await on.home.until_platform("waiting", words="the connection is dead", seconds=20)
             await on.telegram.resume()
             await on.hear(ada, "= 4", seconds=45)
             await running.stop()

@@ -1,4 +1,4 @@
-"""What Telegram's refusals and failures mean to whoever hears, sends or fetches."""
+"""Translate Telegram's errors for the listener, the delivery and the media fetcher."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _CONFLICT_SECONDS = 15.0  # each try of ours takes updates from the other progra
 
 
 class TelegramRejection(Enum):
-    """What is wrong with a message that Telegram did not take."""
+    """Why Telegram did not accept a message."""
 
     UNCHANGED = auto()  # an edit that would change nothing
     NOTHING_TO_EDIT = auto()
@@ -29,12 +29,12 @@ class TelegramRejection(Enum):
     NO_THREAD = auto()
     NOTHING_TO_QUOTE = auto()
     TOO_LONG = auto()
-    FILE = auto()  # as what it was sent, or at all
+    FILE = auto()  # not as this kind, or not at all
     CLOSED_TO_US = auto()
-    WORDING = auto()  # whatever else: most likely the formatting
+    WORDING = auto()  # anything else, most likely the formatting
 
 
-# Looked for in order, in small letters: python-telegram-bot makes ENTITY_INVALID into Entity_invalid.
+# Matched in order and in lower case: python-telegram-bot turns ENTITY_INVALID into Entity_invalid.
 _SIGNS = (
     ("message is not modified", TelegramRejection.UNCHANGED),
     ("message to edit not found", TelegramRejection.NOTHING_TO_EDIT),
@@ -62,11 +62,11 @@ _SIGNS = (
     ("voice_messages_forbidden", TelegramRejection.FILE),  # the user takes none
     ("status 413", TelegramRejection.FILE),
 )
-# What a group does not let in is one kind of file; "to send text messages" closes it to everything.
+# A group may forbid one kind of file; "to send text messages" closes it to everything.
 _FILES_FORBIDDEN = re.compile(r"rights to send (?!text|message)|chat_send_(?!plain)\w+_forbidden")
 _CLOSED = (
     ("blocked by the user", "the user has blocked the bot"),
-    ("user is deactivated", "the user's account is gone"),
+    ("user is deactivated", "the user's account was deleted"),
     ("can't initiate conversation", "the user has not started the bot yet"),
     ("can't send messages to bots", "bots cannot write to bots"),
     ("was kicked", "the bot was removed from the chat"),
@@ -102,7 +102,7 @@ def classify_rejection(error: TelegramError) -> TelegramRejection:
 
 
 def translate_send_error(error: TelegramError, *, repeatable: bool) -> GatewayError:
-    """`repeatable` is what does no harm when it is done twice, such as an edit."""
+    """`repeatable` calls do no harm when done twice, such as an edit."""
     match error:
         case BadRequest() | Forbidden():
             return DeliveryRejected(_explain_closed(error.message.lower()) or f"Telegram refused it: {error.message}")
@@ -121,7 +121,7 @@ def translate_send_error(error: TelegramError, *, repeatable: bool) -> GatewayEr
 def translate_fetch_error(error: TelegramError) -> MediaUnavailable:
     words = error.message.lower()
     if isinstance(error, TelegramTooLarge) or "file is too big" in words:
-        return MediaUnavailable("it is larger than what Telegram gives to bots (20 MB) or than what is taken here")
+        return MediaUnavailable("it is larger than Telegram gives to bots (20 MB), or than we accept")
     if isinstance(error, BadRequest):
         return MediaUnavailable("Telegram no longer has the file")
     return MediaUnavailable(f"it could not be fetched from Telegram: {error.message}")
@@ -129,19 +129,19 @@ def translate_fetch_error(error: TelegramError) -> MediaUnavailable:
 
 @contextmanager
 def translate_listening_errors(variable: str) -> Iterator[None]:
-    """Turns what goes wrong while listening into what the supervisor knows."""
+    """Turn errors while listening into those that the supervisor handles."""
     try:
         yield
     except InvalidToken as error:
         raise PlatformAuthFailed(
-            f"Telegram does not accept the bot token; correct {variable} (@BotFather shows it) and start Hermes again"
+            f"Telegram does not accept the bot token. Correct {variable} (@BotFather shows it) and restart Hermes"
         ) from error
     except TelegramTooFast as error:
         raise PlatformUnavailable(error.message, retry_after=error.seconds) from error
     except Conflict as error:
         raise PlatformUnavailable(
-            "another program receives this bot's messages with the same token (409); stop it, or set a new token from "
-            f"@BotFather as {variable}",
+            "another program receives this bot's messages with the same token (409). Stop it, or get a new token from "
+            f"@BotFather and set {variable}",
             retry_after=_CONFLICT_SECONDS,
         ) from error
     except (BadRequest, Forbidden) as error:
@@ -152,11 +152,11 @@ def translate_listening_errors(variable: str) -> Iterator[None]:
 
 @contextmanager
 def check_response() -> Iterator[None]:
-    """python-telegram-bot trusts the server: an answer of another shape than expected would look like a bug of ours."""
+    """Raise TelegramError for a malformed answer: python-telegram-bot trusts the server and would fail like a bug."""
     try:
         yield
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise TelegramError("the answer of Telegram's server makes no sense") from error
+        raise TelegramError("Telegram's server sent a malformed answer") from error
 
 
 def _explain_closed(words: str) -> str:

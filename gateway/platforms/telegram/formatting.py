@@ -1,4 +1,4 @@
-"""One of our messages as it is put into Telegram, piece by piece, and what to leave out when it is refused."""
+"""Format our messages for Telegram, page by page, and drop what Telegram refuses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +22,8 @@ from gateway.platforms.telegram.errors import TelegramRejection
 from gateway.platforms.telegram.markdown import MAX_UNITS, Formatted, render
 from gateway.platforms.text import utf16_len
 
-_HEAD_SOURCE_CHARS = 10_000  # of which the head is made: markup may take more room than what it marks
-_GENERAL_TOPIC = "1"  # known to everybody by this id, and refused under it
+_HEAD_SOURCE_CHARS = 10_000  # the head is made of these: markup may be longer than its text
+_GENERAL_TOPIC = "1"  # everybody knows it by this id, and Telegram refuses it
 _MAX_MESSAGE_ID = 2**31 - 1
 _SHORT_LABEL_CHARS = 12
 _MAX_CAPTION_UNITS = 1_024
@@ -33,7 +33,7 @@ _OPUS_HEAD_BYTES = 64
 _NO_WORDS = Formatted(text="")
 
 FileStyle = Literal["photo", "voice", "audio", "video", "animation", "document"]
-"""As what a file is shown."""
+"""How a file is displayed."""
 
 _FILE_STYLES: dict[str, FileStyle] = {
     "image/jpeg": "photo",
@@ -49,18 +49,18 @@ _FILE_STYLES: dict[str, FileStyle] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramAttachment:
-    """A file that the answer names."""
+    """A file that the answer sends."""
 
     media: Media
     style: FileStyle
     caption: Formatted = _NO_WORDS
 
     def fit(self, content: bytes | None) -> "TelegramAttachment | Formatted":
-        """As Telegram takes it, by what can be known before it is asked."""
+        """Return what Telegram will accept, as far as we know beforehand."""
         if content is None:
             return self.explain(GONE)
         if len(content) > _MAX_FILE_BYTES:
-            return self.explain(f"it is larger than {_MAX_FILE_BYTES // 1_000_000} MB, and more Telegram does not take")
+            return self.explain(f"it is larger than {_MAX_FILE_BYTES // 1_000_000} MB, the most that Telegram accepts")
         if self.style == "photo" and len(content) > _MAX_PHOTO_BYTES:
             return replace(self, style="document")
         if self.style == "voice" and b"OpusHead" not in content[:_OPUS_HEAD_BYTES]:
@@ -77,6 +77,8 @@ Page = Formatted | Document | TelegramAttachment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramPost:
+    """One page of a message, ready to send."""
+
     chat: int
     page: Page
     thread: int | None = None
@@ -95,7 +97,7 @@ class TelegramPost:
         return InlineKeyboardMarkup([buttons[at : at + per_row] for at in range(0, len(buttons), per_row)])
 
     def amend(self, problem: TelegramRejection) -> "TelegramPost | None":
-        """Without what Telegram refused; None when there is nothing left to try. Ends, since each step takes away."""
+        """Drop what Telegram refused; None when nothing is left to try. Each step removes something, so this ends."""
         match problem, self.page:
             case TelegramRejection.NO_THREAD, _ if self.thread is not None:
                 return replace(self, thread=None)
@@ -114,16 +116,16 @@ class TelegramPost:
             ):
                 return replace(self, page=replace(page, style="document"))
             case TelegramRejection.FILE | TelegramRejection.WORDING, TelegramAttachment() as page:
-                return replace(self, page=page.explain("Telegram does not take it"))
+                return replace(self, page=page.explain("Telegram does not accept it"))
             case _:
                 return None
 
 
 def paginate(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
-    """In this order, each a message of its own. The same text and files always give the same pages.
+    """Split a message into pages. The same text and files always give the same pages.
 
-    Words come first, then file by file; but one picture takes few words along. `needs_words`: the first takes the place
-    of an earlier message, which only words can.
+    Text comes first, then each file; a single photo takes a short text as its caption. `needs_words`: the first page
+    replaces an earlier message, which only text can.
     """
     enclosed = tuple(TelegramAttachment(media=media, style=_FILE_STYLES.get(media.mime, "document")) for media in files)
     words = _paginate_text(markdown if markdown or not needs_words else join_names(files))
@@ -155,16 +157,16 @@ def build_post(message: OutboundMessage, pages: Sequence[Page]) -> TelegramPost:
         quotes=_parse_message_id(message.address.reply_to) if first and chat < 0 else None,
         edits=_parse_message_id(message.edits) if first and not isinstance(pages[piece], TelegramAttachment) else None,
         choices=message.choices if piece == last else (),
-        silent=not message.notify or not first,  # a long answer rings once
+        silent=not message.notify or not first,  # a long answer notifies once
         more=piece < last,
     )
 
 
 def parse_address(address: Address) -> tuple[int, int | None]:
-    """Chat and topic."""
+    """Return the chat and the topic. Raises DeliveryRejected."""
     chat = _parse_int(address.chat)
     if chat is None:
-        raise DeliveryRejected(f"{address.chat} is no chat id of Telegram's")
+        raise DeliveryRejected(f"{address.chat} is not a Telegram chat id")
     return chat, _parse_int(address.thread) if address.thread != _GENERAL_TOPIC else None
 
 
@@ -193,6 +195,6 @@ def _parse_int(written: str) -> int | None:
 
 
 def _parse_message_id(written: str) -> int | None:
-    """None for what else can be replied to: a press of a button has an id of its own kind, and so has a reaction."""
+    """Return None for other ids: those of button presses and reactions look different."""
     number = _parse_int(written)
     return number if number is not None and 0 < number <= _MAX_MESSAGE_ID else None

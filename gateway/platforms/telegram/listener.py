@@ -1,4 +1,4 @@
-"""Listening to Telegram: a page of updates is taken first, and confirmed by the next poll only then."""
+"""Listening to Telegram: a page of updates is accepted first; only then does the next poll confirm it."""
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping
@@ -20,17 +20,17 @@ from gateway.policies.backoff import backoff_seconds
 log = structlog.get_logger()
 
 _CHANNEL = "updates"
-_DEAD_AFTER_SECONDS = 10.0  # beyond what the poll itself was to wait
-_STORE_PATIENCE_SECONDS = 10.0  # longer, and it would look as if we could not hear
+_DEAD_AFTER_SECONDS = 10.0  # beyond the poll's own wait
+_STORE_PATIENCE_SECONDS = 10.0  # longer would look like a dead connection
 _MAX_UNANSWERED_PRESSES = 100
 _ANSWER_SECONDS = 5.0
-_MOVED = "where access.allowed_chats or gateway.free_response_chats in the configuration name the old id, write the new"
+_MOVED = "replace the old id in access.allowed_chats and gateway.free_response_chats, if it is there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far a bot's updates were taken. Their ids begin anew at random after a week of silence, and another
-    bot's mean nothing here: an offset that is too high would make Telegram forget messages that nobody has read."""
+    """How far a bot's updates were accepted. Ids start anew at random after a week of silence, and differ between
+    bots: an offset that is too high would make Telegram drop messages that nobody has read."""
 
     bot: int
     offset: int
@@ -57,7 +57,7 @@ class Position:
 
 @dataclass(slots=True, kw_only=True)
 class TelegramListener:
-    """One run's ear."""
+    """Polls updates for one connection."""
 
     bot: ListeningBot
     me: TelegramIdentity
@@ -67,14 +67,14 @@ class TelegramListener:
     background: asyncio.TaskGroup
     _answers: set[asyncio.Task[None]] = field(default_factory=set)
     _first_bot: int = 0  # of this account, ever
-    _webhook_removed: bool = False  # from a webhook, and nothing heard since
+    _webhook_removed: bool = False  # and no page received since
 
     async def listen(self) -> None:
-        """Until cancelled. Raises PlatformUnavailable, or TelegramError for the caller to name."""
+        """Run until cancelled. Raises PlatformUnavailable, or TelegramError for the caller to translate."""
         position = Position.parse(await self.inlet.cursor(_CHANNEL))
         self._first_bot = position.first_bot if position is not None else self.me.id
         self.me = replace(self.me, mark=0 if self._first_bot == self.me.id else self.me.id)
-        wait_seconds = 0  # the first answers at once: it is how we know that we are connected
+        wait_seconds = 0  # the first returns at once and shows that we are connected
         failures = 0
         while True:
             page = await self._poll(position, wait_seconds)
@@ -89,7 +89,7 @@ class TelegramListener:
                 failures = 0
             except StoreUnavailable as error:
                 failures += 1
-                log.warning("messages left with Telegram", account=self.me.account, problem=str(error))
+                log.warning("messages not accepted", account=self.me.account, problem=str(error))
                 await asyncio.sleep(min(backoff_seconds(failures), _STORE_PATIENCE_SECONDS))
 
     def cancel_answers(self) -> None:
@@ -97,13 +97,13 @@ class TelegramListener:
             task.cancel()
 
     async def _poll(self, position: Position | None, wait_seconds: int) -> list[dict[str, Any]] | None:
-        """A page; None if it is worth trying again at once."""
+        """Return a page; None to poll again at once."""
         offset = position.offset_for(self.me.id, now_ms()) if position is not None else None
         try:
             async with asyncio.timeout(wait_seconds + _DEAD_AFTER_SECONDS):
                 page = await self.bot.fetch_updates(offset, KINDS_WE_READ, wait_seconds=wait_seconds)
         except TimeoutError:
-            raise PlatformUnavailable("Telegram left a poll without an answer: the line is dead") from None
+            raise PlatformUnavailable("Telegram did not answer a poll: the connection is dead") from None
         except Conflict as error:
             if "webhook" not in error.message.lower() or self._webhook_removed:
                 raise
@@ -117,9 +117,9 @@ class TelegramListener:
     async def _accept_page(self, page: list[dict[str, Any]]) -> Position:
         parsed = list(self._parse_page(page))
         moves = dict(update.moved for update in parsed if update.moved is not None)
-        for old, new in moves.items():  # first: what is said in the new chat must find the old one's session there
+        for old, new in moves.items():  # first: messages in the new chat belong to the old one's session
             await self.inlet.chat_moved(old, new)
-            log.warning("a group goes on under another id", account=self.me.account, old=old, new=new, meaning=_MOVED)
+            log.warning("a group has a new id", account=self.me.account, old=old, new=new, meaning=_MOVED)
         messages = [_move_message(message, moves) for update in parsed for message in update.messages]
         offset = max(update["update_id"] for update in page) + 1
         position = Position(bot=self.me.id, offset=offset, set_ms=now_ms(), first_bot=self._first_bot)
@@ -138,14 +138,14 @@ class TelegramListener:
         for raw in page:
             try:
                 yield parse_update(Update.de_json(raw, self.bot), self.me, self.commands, at_ms=at_ms)
-            # Contained: one update that we choke on must neither stop the others nor come for ever. Its traceback
-            # is not told: the words of whoever wrote it may be in there.
+            # Contained: one update that fails must neither stop the others nor come for ever. No traceback: it may
+            # quote what people wrote.
             except Exception as error:  # noqa: BLE001
                 problem = type(error).__name__
                 log.error("update skipped", account=self.me.account, update=raw["update_id"], problem=problem)
 
     def _start_answer(self, press: str) -> None:
-        """Ends the spinner on the button. Nobody waits for it."""
+        """Stop the spinner on the button, in the background."""
         if len(self._answers) < _MAX_UNANSWERED_PRESSES:
             task = self.background.create_task(self._answer_press(press), name="answer a button")
             self._answers.add(task)
@@ -159,19 +159,19 @@ class TelegramListener:
 
 
 def _move_message(message: InboundMessage, moves: Mapping[str, str]) -> InboundMessage:
-    """What was said just before a group moved: what is allowed there, and its conversation, are at the new place."""
+    """Move a message sent just before its group got a new id: permissions and session are there."""
     old = message.key.chat
     if old not in moves:
         return message
-    # Messages are numbered anew there: a mark keeps these from being taken for others.
+    # Message ids start anew there: a mark keeps these from being mistaken for others.
     mark = int(old) if message.kind == "message" else message.edited_ms
     return replace(message, key=replace(message.key, chat=moves[old]), edited_ms=mark)
 
 
 def _check_page(page: object) -> list[dict[str, Any]]:
-    """Each update once."""
+    """Return each update once. Raises PlatformUnavailable for anything but a list of updates."""
     if not isinstance(page, list) or not all(
         isinstance(update, dict) and isinstance(update.get("update_id"), int) for update in page
     ):
-        raise PlatformUnavailable("Telegram answered a poll with something that is no list of updates")
+        raise PlatformUnavailable("Telegram answered a poll with something other than updates")
     return list({update["update_id"]: update for update in page}.values())

@@ -30,9 +30,9 @@ from gateway.messages import InboundMessage, Location, Media, MediaKind, Part, Q
 from gateway.platforms.text import one_line, utf16_len
 from tools.content import encodable
 
-MAX_FILE_BYTES = 20 * 1024 * 1024  # more Telegram does not hand to bots
+MAX_FILE_BYTES = 20 * 1024 * 1024  # Telegram gives larger files to no bot
 _MAX_QUOTE_CHARS = 1_000
-# The first that a message has is its file. An animation is also sent as a document, for old clients.
+# The first one present is the message's file. An animation is also sent as a document, for old clients.
 _FILES: tuple[tuple[str, MediaKind, str, str], ...] = (
     ("animation", "video", "animation.mp4", "video/mp4"),
     ("audio", "audio", "audio.mp3", "audio/mpeg"),
@@ -42,7 +42,7 @@ _FILES: tuple[tuple[str, MediaKind, str, str], ...] = (
     ("document", "file", "document", "application/octet-stream"),
 )
 _FAMILIES: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
-# What can only be told that it was there.
+# Content that we can only mention.
 _UNREAD = {
     "story": "a story",
     "game": "a game",
@@ -52,7 +52,7 @@ _UNREAD = {
     "gift": "a gift",
     "unique_gift": "a gift",
 }
-# No deletions: Telegram tells of those in business chats alone, whose messages are numbered apart from ours.
+# No deletions: Telegram reports those only in business chats, whose message ids are separate.
 KINDS_WE_READ = (
     Update.MESSAGE,
     Update.EDITED_MESSAGE,
@@ -62,36 +62,36 @@ KINDS_WE_READ = (
     Update.MESSAGE_REACTION,
     Update.MY_CHAT_MEMBER,
 )
-_CUT_BY_THE_CLIENT = 4_000  # a text so long is the first piece of one that did not fit
-_UPDATE_IDS = 1_000_000_000  # so many behind each second still fit 64 bits
+_CUT_BY_THE_CLIENT = 4_000  # a text this long is the first piece of a longer one
+_UPDATE_IDS = 1_000_000_000  # this many per second still fit into 64 bits
 _NUMBERED_FOR_ALL = (Chat.SUPERGROUP, Chat.CHANNEL)
 _GONE = (ChatMember.LEFT, ChatMember.BANNED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramIdentity:
-    """The bot that hears."""
+    """The bot of an account."""
 
     account: str
     id: int
     username: str
-    mark: int = 0  # of a bot that has taken another's place: see `_mark`
+    mark: int = 0  # of a bot that replaced another: see `_choose_mark`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedUpdate:
-    """What one update means to us."""
+    """The meaning of one update."""
 
     messages: tuple[InboundMessage, ...] = ()
-    moved: tuple[str, str] | None = None  # a group goes on under another id: from, to
-    pressed: str = ""  # the press of a button that Telegram wants answered
-    chat: str = ""  # what the next two are about
-    reachable: bool = False  # we may speak there, perhaps again
+    moved: tuple[str, str] | None = None  # a group has a new id: old, new
+    pressed: str = ""  # the id of a button press that must be answered
+    chat: str = ""  # of the next two
+    reachable: bool = False  # we may write there, perhaps again
     note: str = ""  # for the log
 
 
 def parse_update(update: Update, me: TelegramIdentity, commands: Collection[str], *, at_ms: int) -> ParsedUpdate:
-    """`at_ms` stands in where Telegram gives no time."""
+    """Parse one update. `at_ms` is used where Telegram gives no time."""
     if update.callback_query is not None:
         return _parse_press(update.callback_query, me, at_ms)
     if update.message_reaction is not None:
@@ -99,25 +99,21 @@ def parse_update(update: Update, me: TelegramIdentity, commands: Collection[str]
     if update.my_chat_member is not None:
         return _parse_membership(update.my_chat_member)
     if (said := update.message or update.channel_post) is not None:
-        return _parse_message(said, me, commands)
+        if said.migrate_to_chat_id is not None:
+            return ParsedUpdate(moved=(str(said.chat.id), str(said.migrate_to_chat_id)))
+        message = _build_message(said, me, commands)
+        return ParsedUpdate(messages=(message,)) if message is not None else ParsedUpdate()
     if (edited := update.edited_message or update.edited_channel_post) is not None:
         return _parse_edit(edited, me, commands, update.update_id)
     return ParsedUpdate()
 
 
-def _parse_message(message: Message, me: TelegramIdentity, commands: Collection[str]) -> ParsedUpdate:
-    if message.migrate_to_chat_id is not None:
-        return ParsedUpdate(moved=(str(message.chat.id), str(message.migrate_to_chat_id)))
-    said = _build_message(message, me, commands)
-    return ParsedUpdate(messages=(said,)) if said is not None else ParsedUpdate()
-
-
 def _parse_edit(message: Message, me: TelegramIdentity, commands: Collection[str], update_id: int) -> ParsedUpdate:
     said = _build_message(message, me, commands)
-    if said is None or message.location is not None:  # a live location: nobody says anything at each step
+    if said is None or message.location is not None:  # a live location that moves
         return ParsedUpdate()
     at_ms = _to_ms(message.edit_date or message.date)
-    # Telegram counts seconds: two edits within one are still two, and the later has the higher number.
+    # Telegram counts in seconds: of two edits within one, the later has the higher update id.
     order = at_ms // 1000 * _UPDATE_IDS + update_id % _UPDATE_IDS
     edit = replace(said, kind="edit", sent_ms=at_ms, edited_ms=order, more_follows=False)
     return ParsedUpdate(messages=(edit,))
@@ -145,7 +141,7 @@ def _build_message(message: Message, me: TelegramIdentity, commands: Collection[
 
 def _parse_press(query: CallbackQuery, me: TelegramIdentity, at_ms: int) -> ParsedUpdate:
     below = query.message
-    if below is None or query.data is None:  # a game, or below a message that was not sent by us
+    if below is None or query.data is None:  # a game, or a message that we did not send
         return ParsedUpdate(pressed=query.id)
     message = InboundMessage(
         key=_build_key(below.chat, me, _find_topic(below) if isinstance(below, Message) else ""),
@@ -163,7 +159,7 @@ def _parse_press(query: CallbackQuery, me: TelegramIdentity, at_ms: int) -> Pars
 def _parse_reaction(reaction: MessageReactionUpdated, me: TelegramIdentity, update_id: int) -> ParsedUpdate:
     if reaction.user is not None:
         sender = _build_sender(reaction.user)
-    elif reaction.actor_chat is not None:  # a channel, or an administrator without a name
+    elif reaction.actor_chat is not None:  # a channel, or an anonymous administrator
         sender = _chat_as_sender(reaction.actor_chat)
     else:
         return ParsedUpdate()
@@ -188,9 +184,8 @@ def _parse_membership(change: ChatMemberUpdated) -> ParsedUpdate:
     if is_gone:
         return ParsedUpdate(chat=chat, note="a user blocked the bot" if private else "the bot was removed from a chat")
     note = ("a user started the bot" if private else "the bot was added to a chat") if was_gone else ""
-    return ParsedUpdate(
-        chat=chat, reachable=True, note=note
-    )  # where it was before, it may have been given the right to write
+    # Reachable even if it was there before: it may have been given the right to write.
+    return ParsedUpdate(chat=chat, reachable=True, note=note)
 
 
 def _build_key(chat: Chat, me: TelegramIdentity, thread: str = "") -> SessionKey:
@@ -200,18 +195,18 @@ def _build_key(chat: Chat, me: TelegramIdentity, thread: str = "") -> SessionKey
 
 
 def _choose_mark(chat: Chat, me: TelegramIdentity) -> int:
-    """In private chats and small groups each bot has numbers of its own: what is said to a later bot of the account
-    would be taken for second copies of what was said to the first."""
+    """Return what tells messages to a later bot of the account from those to the first: in private chats and small
+    groups each bot has its own message ids."""
     return 0 if chat.type in _NUMBERED_FOR_ALL else me.mark
 
 
 def _find_topic(message: Message) -> str:
-    """The forum topic. A chain of replies in a group without topics has a thread id too, and is none."""
+    """Return the forum topic. A chain of replies in a group without topics has a thread id too, but is none."""
     return str(message.message_thread_id) if message.is_topic_message and message.message_thread_id else ""
 
 
 def _find_sender(message: Message) -> Sender:
-    # First: for an administrator without a name, and for whoever speaks as a channel, Telegram names a bot of its own.
+    # First: for anonymous administrators and for people writing as a channel, Telegram names a bot of its own.
     if message.sender_chat is not None:
         return _chat_as_sender(message.sender_chat)
     return _build_sender(message.from_user) if message.from_user is not None else _chat_as_sender(message.chat)
@@ -233,7 +228,7 @@ def _is_addressed(message: Message, me: TelegramIdentity, commands: Collection[s
     if message.chat.type == Chat.PRIVATE:
         return True
     if message.forward_origin is not None:
-        return False  # whoever wrote it spoke elsewhere
+        return False  # it was written elsewhere
     text, entities = get_text(message)
     for entity in entities:
         if entity.type == MessageEntity.BOT_COMMAND and entity.offset == 0:
@@ -275,7 +270,7 @@ def _to_ms(moment: datetime) -> int:
 
 
 def parse_parts(message: Message) -> tuple[Part, ...]:
-    """What it quotes, then what it says, then what is attached. Empty where only Telegram itself speaks."""
+    """Return quotes, then text, then the attachment. Empty for Telegram's own service messages."""
     content = parse_content(message)
     return (*_parse_quotes(message), *content) if content else ()
 
@@ -300,13 +295,13 @@ def get_text(message: Message) -> tuple[str, Sequence[MessageEntity]]:
 
 
 def cut_entity(text: str, entity: MessageEntity) -> str:
-    """Telegram counts in UTF-16 units."""
+    """Return the text of an entity, which Telegram counts in UTF-16 units."""
     units = text.encode("utf-16-le", "surrogatepass")
     return units[2 * entity.offset : 2 * (entity.offset + entity.length)].decode("utf-16-le", "replace")
 
 
 def find_reply(message: Message) -> Message | None:
-    """A message in a topic seems to reply to the one that opened the topic; that is no reply."""
+    """Return the message replied to. In a topic every message seems to reply to the one that opened it."""
     reply = message.reply_to_message
     if reply is None or reply.forum_topic_created is not None:
         return None
@@ -406,7 +401,7 @@ def _parse_sticker(message: Message) -> Part | None:
 
 
 def _choose_picture(sticker: Sticker) -> Sticker | PhotoSize | None:
-    """What moves has a still picture beside it, if any can be shown at all."""
+    """Return the sticker itself, or the still picture of an animated one, if there is any."""
     return sticker.thumbnail if sticker.is_animated or sticker.is_video else sticker
 
 
@@ -422,13 +417,13 @@ def _parse_file(message: Message) -> Media | None:
             mime=mime,
             size_bytes=file.file_size or 0,
             reference=file.file_id,
-            duration_seconds=file.to_dict().get("duration", 0),  # the attribute itself warns that it will change
+            duration_seconds=file.to_dict().get("duration", 0),  # reading the attribute raises a warning
         )
     return None
 
 
 def _describe_other(message: Message) -> Text | None:
-    """What is neither words nor a file, for a reader who cannot see it."""
+    """Describe content that is neither text nor a file."""
     what = ""
     if (contact := message.contact) is not None:
         name = " ".join(filter(None, (contact.first_name, contact.last_name)))

@@ -81,8 +81,8 @@ class TelegramPlatform:
         commands: Sequence[tuple[str, str]] = (),
         load: Load | None = None,
     ) -> None:
-        """`commands` are names and descriptions, for the menu and to know our own in a group; `load` gives the bytes
-        of files to be sent."""
+        """`commands` are names and descriptions, for the menu and to recognise ours in a group; `load` returns the
+        bytes of a file to send."""
         self.account = account
         self.rate_limits = rate_limits
         self._token = token
@@ -102,7 +102,7 @@ class TelegramPlatform:
             raise PlatformAuthFailed(f"{self._variable} is not set; run `hermes config set {self._variable}`")
         if not _TOKEN.fullmatch(self._token):
             raise PlatformAuthFailed(
-                f"{self._variable} is no bot token; one looks like 123456789:AbC-dEf and comes from @BotFather"
+                f"{self._variable} is not a bot token. It looks like 123456789:AbC-dEf; get it from @BotFather"
             )
         transport = TelegramTransport(self._token, self._api_url)
         async with transport.hold() as bot:
@@ -117,7 +117,7 @@ class TelegramPlatform:
             except StoreUnavailable as error:
                 raise PlatformUnavailable(str(error)) from error
             except GatewayStopping:
-                await asyncio.Event().wait()  # what was offered stays with Telegram; we are about to be cancelled
+                await asyncio.Event().wait()  # Telegram keeps what it offered; we are about to be cancelled
             finally:
                 self._connection.close()
 
@@ -134,7 +134,7 @@ class TelegramPlatform:
         if media.size_bytes > min(max_bytes, MAX_FILE_BYTES):
             raise MediaUnavailable(
                 describe_size_limit(min(max_bytes, MAX_FILE_BYTES))
-                + (", and more Telegram does not give to bots" if max_bytes >= MAX_FILE_BYTES else "")
+                + (", the most that Telegram gives to bots" if max_bytes >= MAX_FILE_BYTES else "")
             )
         transport = await self._connection.wait_for_transport()
         async with transport.hold() as bot:
@@ -143,7 +143,7 @@ class TelegramPlatform:
                     file = await bot.get_file(media.reference)
                     address, size_bytes = str(file.file_path or ""), int(file.file_size or 0)
                 if not address.startswith(("https://", "http://")):
-                    raise MediaUnavailable("the Bot API server keeps the file to itself")
+                    raise MediaUnavailable("the Bot API server does not offer the file for download")
                 if size_bytes > max_bytes:
                     raise MediaUnavailable(describe_size_limit(max_bytes))
                 return await transport.download(address, max_bytes)
@@ -155,7 +155,7 @@ class TelegramPlatform:
 
     async def show_typing(self, address: Address) -> None:
         if self.rate_limits.wait_seconds(address.chat) > 0:
-            return  # what little we may say is kept for answers
+            return  # the rest of the rate limit is kept for answers
         chat, thread = parse_address(address)
         async with self._connection.transport.hold() as bot:
             try:
@@ -169,7 +169,7 @@ class TelegramPlatform:
             except TelegramError as error:
                 raise self._translate_error(error, chat, repeatable=True) from error
 
-    # What may be shown or not.
+    # Drafts and reactions.
 
     def draft_style(self, address: Address) -> DraftStyle | None:
         return MESSAGE_STYLE if address.chat.startswith("-") else PREVIEW_STYLE
@@ -218,7 +218,7 @@ class TelegramPlatform:
     # Listening.
 
     async def _recheck_token(self, bot: ListeningBot, error: InvalidToken) -> TelegramError:
-        """A token that was good does not go bad by one odd answer: it is tried once more."""
+        """Return the error to raise: a token that was valid is tried again before it counts as invalid."""
         if self._me is None:
             return error
         passing = TelegramNotSent("Telegram did not know the bot for a moment")
@@ -250,7 +250,7 @@ class TelegramPlatform:
             try:
                 await listener.listen()
             except (GatewayError, TelegramError) as error:
-                ending = error  # raised below: out of here it would come as a group
+                ending = error  # raised below: the task group would wrap it
             menu.cancel()
             listener.cancel_answers()
         assert ending is not None
@@ -269,8 +269,8 @@ class TelegramPlatform:
                 log.info(
                     "privacy mode is on",
                     account=self.account,
-                    meaning="in groups the bot is told of commands and of replies to it, not of all that is said; "
-                    "@BotFather turns it off with /setprivacy, or make the bot an administrator there",
+                    meaning="in groups the bot receives only commands and replies to it; turn privacy mode off with "
+                    "/setprivacy at @BotFather, or make the bot an administrator of the group",
                 )
         if await inlet.cursor(_USERNAME_CHANNEL) != me.username:
             await inlet.accept([], Cursor(channel=_USERNAME_CHANNEL, value=me.username))
@@ -281,7 +281,7 @@ class TelegramPlatform:
             webhook = await bot.get_webhook_info()
         if webhook.url:
             await bot.delete_webhook(drop_pending_updates=False)
-            log.warning("webhook removed: it kept the messages from us", account=self.account)
+            log.warning("webhook removed: it received the messages instead of us", account=self.account)
 
     async def _set_menu(self, bot: ListeningBot) -> None:
         menu = [
@@ -302,7 +302,7 @@ class TelegramPlatform:
     async def _send_post(
         self, bot: ListeningBot, post: TelegramPost, content: bytes = b"", *, is_draft: bool = False
     ) -> int:
-        """A draft that is gone is not sent once more, and does not become a file."""
+        """Send a post, dropping what Telegram refuses. A lost draft is not sent again, and never becomes a file."""
         while True:
             try:
                 with check_response():
@@ -323,7 +323,7 @@ class TelegramPlatform:
                 post = amend
 
     async def _translate_repeatable(self, error: TelegramError, chat: int) -> GatewayError:
-        """With what can be done again and again."""
+        """Translate an error of a call that does no harm when repeated."""
         if isinstance(error, ChatMigrated):
             return await self._move_chat(str(chat), str(error.new_chat_id))
         return self._translate_error(error, chat, repeatable=True)
@@ -339,4 +339,4 @@ class TelegramPlatform:
                 await self._inlet.chat_moved(old, new)
             except StoreUnavailable as error:
                 return PlatformUnavailable(str(error))
-        return PlatformUnavailable("the group goes on under another id", retry_after=_MOVED_SECONDS)
+        return PlatformUnavailable("the group has a new id", retry_after=_MOVED_SECONDS)

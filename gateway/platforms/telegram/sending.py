@@ -1,4 +1,4 @@
-"""Puts a letter into Telegram: as a message, as an edit of one, or as a file of one kind or another."""
+"""Send posts to Telegram, as messages, edits or files, and find drafts whose id we never learned."""
 
 import zlib
 from typing import Any
@@ -17,14 +17,16 @@ from gateway.platforms.telegram.markdown import render
 from gateway.platforms.telegram.transport import ListeningBot
 
 PREVIEW_STYLE = DraftStyle(interval_seconds=1.0, max_units=3_500, fades=True)
-MESSAGE_STYLE = DraftStyle(interval_seconds=4.0, max_units=3_500)  # a group takes twenty messages a minute, edits too
+MESSAGE_STYLE = DraftStyle(
+    interval_seconds=4.0, max_units=3_500
+)  # a group accepts twenty messages a minute, edits included
 _MOST_PROBED = 50
-_KEPT_FOR_ANSWERS = 5  # of what may be said in a group at once
+_KEPT_FOR_ANSWERS = 5  # of a group's rate limit
 _REMEMBERED_PROBES = 10_000
 
 
 async def send_post(bot: ListeningBot, post: TelegramPost, content: bytes) -> int:
-    """The message's id. `content` is that of a file, if the letter has one."""
+    """Return the message's id. `content` is that of the attached file, if there is one."""
     page, keyboard = post.page, post.keyboard
     previews = LinkPreviewOptions(is_disabled=True)
     if post.edits is not None and not isinstance(page, Document | TelegramAttachment):
@@ -76,12 +78,12 @@ async def _send_file(
         case "animation":
             return await bot.send_animation(chat, content, **fields)
         case "document":
-            # As it is: a picture that was refused as one would be made one again.
+            # Unchanged: Telegram would turn a refused picture into a picture again.
             return await bot.send_document(chat, content, disable_content_type_detection=True, **fields)
 
 
 async def show_preview(bot: ListeningBot, draft: OutboundMessage) -> None:
-    """It is gone after thirty seconds, or with the next message."""
+    """Show a draft that disappears after thirty seconds, or with the next message."""
     chat, thread = parse_address(draft.address)
     written = render(draft.text)
     await bot.send_message_draft(
@@ -96,9 +98,9 @@ async def show_preview(bot: ListeningBot, draft: OutboundMessage) -> None:
 class DraftFinder:
     """Finds a draft whose id we never learned.
 
-    Telegram tells no bot what it has said. But only one's own messages can be edited: an edit that changes nothing
-    tells them apart. Asked only about messages between the one that is answered and one of ours that was said since,
-    and only while every other one of ours among them is known: what is found then can be nothing but the draft.
+    Telegram does not list a bot's messages. But a bot can edit only its own: an edit that changes nothing tells them
+    apart. Tried only on messages between the answered one and a later one of ours, and only while every other one of
+    ours among them is known: then it can only be the draft.
     """
 
     def __init__(self, rate_limits: RateLimits) -> None:
@@ -111,28 +113,25 @@ class DraftFinder:
         if not answered.isdecimal():
             return None
         if not known.is_all or not ours:
-            raise PlatformUnavailable("it cannot be told yet which messages are ours")
+            raise PlatformUnavailable("it is not known yet which messages are ours")
         numbers = range(int(answered) + 1, max(ours))
         candidates = [one for one in numbers if one not in ours and (chat, one) not in self._not_ours]
         if len(candidates) > _MOST_PROBED:
             return None
         for number in candidates:
             if self._rate_limits.remaining(str(chat)) <= _KEPT_FOR_ANSWERS:
-                raise PlatformUnavailable("the group has to rest before more can be asked")
+                raise PlatformUnavailable("the group's rate limit is used up")
             self._rate_limits.record_send(str(chat))
             if await _is_ours(bot, chat, number):
                 return number
-            self._remember(chat, number)
+            if len(self._not_ours) >= _REMEMBERED_PROBES:
+                self._not_ours.clear()
+            self._not_ours.add((chat, number))
         return None
-
-    def _remember(self, chat: int, number: int) -> None:
-        if len(self._not_ours) >= _REMEMBERED_PROBES:
-            self._not_ours.clear()
-        self._not_ours.add((chat, number))
 
 
 async def _is_ours(bot: ListeningBot, chat: int, number: int) -> bool:
-    """One with buttons loses them, but every one that had any is known."""
+    """Edit a message without changing it. One with buttons would lose them, but those are all known."""
     try:
         await bot.edit_message_reply_markup(chat, number, reply_markup=None)
     except BadRequest as error:

@@ -1,15 +1,15 @@
-"""python-telegram-bot's way to the network, on aiohttp: each failure says whether Telegram may have acted on it.
+"""The network layer of python-telegram-bot, on aiohttp: each error tells whether Telegram may have acted.
 
 TelegramError
-├── TooFast          Telegram asks us to wait
-├── TooLarge         a file has more bytes than we would take
+├── TelegramTooFast         Telegram asks us to wait
+├── TelegramTooLarge        a file is larger than we accept
 ├── InvalidToken
-│   └── NothingThere the same, or a server that is not itself yet: 404
+│   └── TelegramNotFound    404: an invalid token, or a server that is still starting
 └── NetworkError
-    ├── NotSent      nothing was done: it never left this machine, or Telegram says so itself
-    └── MaybeSent    it went out, and no answer of Telegram's came back
+    ├── TelegramNotSent     nothing was done: it never left this machine, or Telegram says so
+    └── TelegramMaybeSent   it was sent, and no answer came back
 
-No error names the address of a request: it holds the token. For the same reason none carries aiohttp's as its cause.
+No error names the address of a request, which holds the token; so none has aiohttp's error as its cause.
 """
 
 import io
@@ -30,18 +30,18 @@ from gateway.platforms.transport import describe_network_error, read_at_most
 _JSON = {"Content-Type": "application/json"}
 _MAX_ANSWER_BYTES = 16_000_000  # a hundred updates are far smaller
 _DOWNLOAD_SECONDS = 60.0
-_PATIENCE_SECONDS = 5.0  # when we are told to wait, and not how long
+_PATIENCE_SECONDS = 5.0  # if Telegram does not say how long to wait
 _LONGEST_SECONDS = 3600.0
-# Shorter than any server's: a request on a line that the server has just closed would be in doubt.
+# Shorter than any server's: a request on a connection that the server just closed would be in doubt.
 _IDLE_SECONDS = 15.0
 _KNOWN_REFUSALS = (400, 401, 403, 409)
-_NOT_TELEGRAMS = "the answer is not one that Telegram gives"
-_MOST_AT_ONCE = 100  # sends, signs of typing and downloads together; more of them wait
-_TRANSPORT_GRACE_SECONDS = 20.0  # our own clock, set to less, is the one that counts
+_NOT_TELEGRAMS = "the answer is not from Telegram"
+_MOST_AT_ONCE = 100  # sends, typing and downloads together; more wait
+_TRANSPORT_GRACE_SECONDS = 20.0  # the listener's own timeout is shorter and comes first
 
 
 class TelegramTooFast(TelegramError):
-    """In place of RetryAfter, which cannot be made without a deprecation warning."""
+    """Replaces RetryAfter, which cannot be created without a deprecation warning."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"Telegram asks us to wait for {seconds:.0f} seconds")
@@ -65,7 +65,7 @@ class TelegramMaybeSent(TimedOut):
 
 
 class AiohttpRequest(BaseRequest):
-    """One pool of connections, from `initialize` to `shutdown`; environment, proxies and cookies play no part."""
+    """A pool of connections, from `initialize` to `shutdown`. Ignores the environment, proxies and cookies."""
 
     def __init__(self, *, connections: int, connect_seconds: float = 10.0, read_seconds: float = 30.0) -> None:
         self._connections = connections
@@ -86,7 +86,7 @@ class AiohttpRequest(BaseRequest):
             )
 
     async def shutdown(self) -> None:
-        """Requests under way end with MaybeSent."""
+        """Running requests fail with TelegramMaybeSent."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -101,7 +101,7 @@ class AiohttpRequest(BaseRequest):
         connect_timeout: object = None,
         pool_timeout: object = None,
     ) -> tuple[int, bytes]:
-        """Lets through what python-telegram-bot can name itself; the rest is raised from here."""
+        """Return answers that python-telegram-bot can translate itself; raise the other errors here."""
         read_seconds = _clamp_seconds(read_timeout, self._read_seconds)
         connect_seconds = _clamp_seconds(connect_timeout, self._connect_seconds)
         status, payload = await self._exchange(
@@ -109,7 +109,7 @@ class AiohttpRequest(BaseRequest):
             url,
             _MAX_ANSWER_BYTES,
             aiohttp.ClientTimeout(
-                # So that an answer which comes byte by byte has an end as well.
+                # An answer that comes byte by byte must end as well.
                 total=connect_seconds + read_seconds,
                 connect=connect_seconds,
                 sock_read=read_seconds,
@@ -123,7 +123,7 @@ class AiohttpRequest(BaseRequest):
         return status, payload
 
     async def download(self, url: str, max_bytes: int) -> bytes:
-        """A file's content; TooLarge once it is clear that there is more than `max_bytes` of it."""
+        """Return a file's content. Raises TelegramTooLarge as soon as it exceeds `max_bytes`."""
         timeout = aiohttp.ClientTimeout(
             total=_DOWNLOAD_SECONDS, connect=self._connect_seconds, sock_read=self._read_seconds
         )
@@ -134,11 +134,11 @@ class AiohttpRequest(BaseRequest):
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        # In place of the inherited one, which writes what it cannot read into the log.
+        # Replaces the inherited one, which logs what it cannot parse.
         try:
             answer = json.loads(payload)
         except (ValueError, RecursionError):
-            raise TelegramMaybeSent("Telegram's server gave an answer that is not JSON") from None
+            raise TelegramMaybeSent("Telegram's server sent an answer that is not JSON") from None
         if not isinstance(answer, dict):
             raise TelegramMaybeSent(_NOT_TELEGRAMS)
         return answer
@@ -162,21 +162,22 @@ class AiohttpRequest(BaseRequest):
                 timeout=timeout,
                 allow_redirects=False,
             ) as response:
-                return response.status, await _read_response(response, max_bytes)
+                content = await read_at_most(response, max_bytes)
+                if content is None:
+                    raise TelegramTooLarge(f"the answer has more than {max_bytes} bytes")
+                return response.status, content
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-            raise TelegramNotSent(
-                f"no connection to Telegram could be made ({describe_network_error(error)})"
-            ) from None
+            raise TelegramNotSent(f"cannot connect to Telegram ({describe_network_error(error)})") from None
         except TimeoutError:
             raise TelegramMaybeSent("Telegram did not answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
             raise TelegramMaybeSent(
-                f"the connection broke before Telegram had answered ({describe_network_error(error)})"
+                f"the connection broke before Telegram answered ({describe_network_error(error)})"
             ) from None
 
 
 def _raise_unless_plain_refusal(status: int, answer: dict[str, Any]) -> None:
-    # Its shape is looked at here: python-telegram-bot trusts it, and would fail in ways that look like bugs of ours.
+    # Checked here: python-telegram-bot trusts the shape, and would fail in ways that look like our bugs.
     parameters, words = answer.get("parameters") or {}, answer.get("description") or ""
     if not isinstance(parameters, dict) or not isinstance(words, str):
         raise TelegramMaybeSent(_NOT_TELEGRAMS)
@@ -187,11 +188,11 @@ def _raise_unless_plain_refusal(status: int, answer: dict[str, Any]) -> None:
     if status == HTTPStatus.SERVICE_UNAVAILABLE and answer.get("ok") is False:
         raise TelegramNotSent(f"Telegram has trouble of its own (status {status})")
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        # Also said by a server that restarts, of what it has handed on already.
+        # A restarting server says this too, about requests that it has already handed on.
         raise TelegramMaybeSent(f"Telegram has trouble of its own (status {status})")
     if not HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        # A gateway in between may have passed the request on before it gave up.
-        raise TelegramMaybeSent(f"something between us and Telegram answered with status {status}")
+        # A proxy may have passed the request on before it gave up.
+        raise TelegramMaybeSent(f"a server between us and Telegram answered with status {status}")
     if status == HTTPStatus.NOT_FOUND:
         raise TelegramNotFound(words or "Not Found")
     if status not in _KNOWN_REFUSALS:
@@ -203,37 +204,26 @@ def _build_body(request_data: RequestData | None) -> aiohttp.FormData | bytes | 
         return None
     if not request_data.contains_files:
         return request_data.json_payload  # cheaper to write than a form
-    fields = request_data.json_parameters
     form = aiohttp.FormData()
-    for name, value in fields.items():
+    for name, value in request_data.json_parameters.items():
         form.add_field(name, value)
     for name, (file_name, content, mime) in request_data.multipart_data.items():
-        # As a stream: bytes would be written in one go, and hold up everybody else meanwhile.
+        # As a stream: bytes would be written in one go and block the event loop.
         stream = io.BytesIO(content) if isinstance(content, bytes) else content
         form.add_field(name, stream, filename=file_name, content_type=mime)
     return form
 
 
-async def _read_response(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    content = await read_at_most(response, max_bytes)
-    if content is None:
-        raise TelegramTooLarge(f"the answer has more than {max_bytes} bytes")
-    return content
-
-
 def _clamp_seconds(value: object, otherwise: float) -> float:
-    """python-telegram-bot hands on marks for "not given" as well; and no request of ours may wait for ever."""
+    """Return `otherwise` for python-telegram-bot's "not given" and for no limit: no request may wait for ever."""
     if not isinstance(value, int | float) or not 0 < value < math.inf:
         return otherwise
     return float(min(value, _LONGEST_SECONDS))
 
 
 class ListeningBot(Bot):
-    """python-telegram-bot's, with updates as they came.
-
-    Its own `get_updates` takes a page apart as a whole: one update that it cannot read costs all the others, and
-    goes into the log with every text in it.
-    """
+    """A bot that returns raw updates: with `get_updates`, one that cannot be parsed loses the whole page, and its
+    text is logged."""
 
     async def fetch_updates(self, offset: int | None, kinds: Sequence[str], *, wait_seconds: int) -> object:
         asked = {"offset": offset, "timeout": wait_seconds, "allowed_updates": kinds}
@@ -242,6 +232,8 @@ class ListeningBot(Bot):
 
 
 class TelegramTransport:
+    """A bot and its connections: one for polls, the others for everything else."""
+
     def __init__(self, token: str, api_url: str) -> None:
         root = api_url.rstrip("/")
         self._requests = (AiohttpRequest(connections=1), AiohttpRequest(connections=_MOST_AT_ONCE))
@@ -256,7 +248,7 @@ class TelegramTransport:
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[ListeningBot]:
-        """Whoever leaves last closes it: a send that is under way when listening fails may still get its answer."""
+        """Keep the connections open; the last user closes them, so a running send may outlive the listener."""
         if not self._holders:
             for request in self._requests:
                 await request.initialize()

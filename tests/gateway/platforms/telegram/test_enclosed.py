@@ -190,14 +190,14 @@ async def test_what_is_refused_as_a_document_too_is_told_in_words(scene: Scene, 
     scene.refuse("sendDocument", words)
     await scene.send_all(Text(text="A **plot**."), scene.shelf.put("plot.png"))
     [message] = scene.shown()
-    assert message["text"] == "A plot.\n\nplot.png could not be sent: Telegram does not take it."
+    assert message["text"] == "A plot.\n\nplot.png could not be sent: Telegram does not accept it."
     assert [entity["type"] for entity in message["entities"]] == ["bold", "url"][:1]
 
 
 async def test_a_server_that_takes_no_such_size_is_believed(scene: Scene) -> None:
     scene.server.faults.add("fail", "sendDocument", status=413, description="Request Entity Too Large")
     await scene.send(scene.shelf.put("notes.txt"))
-    assert scene.shown()[-1]["text"] == "notes.txt could not be sent: Telegram does not take it."
+    assert scene.shown()[-1]["text"] == "notes.txt could not be sent: Telegram does not accept it."
 
 
 async def test_more_than_telegram_takes_is_not_tried(scene: Scene) -> None:

@@ -55,7 +55,7 @@ async def test_a_file_that_is_wanted_while_we_connect_is_waited_for(server: Tele
     [
         (
             Media(kind="file", size_bytes=30_000_000, reference="F"),
-            "larger than 20 MB, and more Telegram does not give",
+            "larger than 20 MB, the most that Telegram gives",
         ),
         (Media(kind="file", reference="F"), "no longer has the file"),
     ],

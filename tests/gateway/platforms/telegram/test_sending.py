@@ -219,7 +219,7 @@ async def test_what_is_refused_even_plain_is_given_up(scene: Scene) -> None:
     ("code", "words", "plain"),
     [
         (403, "bot was blocked by the user", "the user has blocked the bot"),
-        (403, "user is deactivated", "the user's account is gone"),
+        (403, "user is deactivated", "the user's account was deleted"),
         (403, "bot can't initiate conversation with a user", "the user has not started the bot yet"),
         (403, "bot was kicked from the supergroup chat", "the bot was removed from the chat"),
         (403, "bot is not a member of the channel chat", "the bot is not in the chat"),
@@ -243,7 +243,7 @@ async def test_real_refusals_are_understood(scene: Scene) -> None:
     assert str(await scene.failure(chat=12345)) == "Telegram does not know the chat"
     assert str(await scene.failure("  \n ")) == "it has no text"
     elsewhere = OutboundMessage(key="k", address=Address(account="telegram", chat="home"), parts=(Text(text="x"),))
-    with pytest.raises(DeliveryRejected, match="no chat id"):
+    with pytest.raises(DeliveryRejected, match="not a Telegram chat id"):
         await scene.platform.send(elsewhere)
 
 
