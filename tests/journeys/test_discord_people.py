@@ -113,7 +113,7 @@ async def test_an_answer_to_somebody_who_takes_no_direct_messages_is_given_up_an
             failed = await until(
                 lambda: on.home.rows("SELECT json_extract(detail, '$.problem') FROM trail WHERE event = 'failed'")
             )
-            assert failed[0] == ("the user takes no direct messages from the bot",)
+            assert failed[0] == ("the user accepts no direct messages from the bot",)
             await on.home.until_idle()  # nor can they be told of it
 
             on.people.open_dms(on.owner)

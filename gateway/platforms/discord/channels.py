@@ -1,7 +1,7 @@
-"""Takes what happens, channel by channel and in order, and reads from the history what happened while we were away.
+"""Accept events channel by channel, in order, and read from the history what happened while we were away.
 
-Discord has no receipts: how far a channel was taken is a cursor of ours. While something may be missing between the
-cursor and what comes now, the cursor stays where it is, so that a crash skips nothing; what is read twice is known.
+Discord has no acknowledgements: our own cursor says how far a channel was accepted. While something may be missing
+between the cursor and the live events, the cursor does not move, so a crash skips nothing; duplicates are recognised.
 """
 
 import asyncio
@@ -22,25 +22,25 @@ log = structlog.get_logger()
 
 _SEEN = "seen:"
 _GONE = "gone"
-_MAX_WAITING = 1_000  # in one channel; what comes beyond is read from the history later
+_MAX_WAITING = 1_000  # in one channel; more are read from the history later
 _STORE_PATIENCE_SECONDS = 10.0
 _READERS = 4
-_PATIENT_TRIES, _PATIENCE_SECONDS = 2, 3.0  # if Discord keeps its history for longer, whoever speaks now is answered
-_OLDEST_MS = 24 * 3600 * 1000  # what is older nobody waits for any more
+_PATIENT_TRIES, _PATIENCE_SECONDS = 2, 3.0  # then live messages go first
+_OLDEST_MS = 24 * 3600 * 1000  # older messages are not answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened in a channel."""
+    """An event in a channel."""
 
     messages: tuple[InboundMessage, ...] = ()
-    mark: int = 0  # a message's id: once this is taken, the channel is seen up to it
-    opens_thread: str = ""  # its name, where the message begins a conversation in a thread of its own
-    then: Callable[[], None] | None = None  # once it is taken; must not wait
+    mark: int = 0  # a message's id: once accepted, the channel is seen up to it
+    opens_thread: str = ""  # the thread's name, if the message starts a conversation in a thread of its own
+    then: Callable[[], None] | None = None  # called once accepted; must not wait
 
 
 class ChannelGone(Exception):
-    """The channel is no more."""
+    """The channel was deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,22 +50,24 @@ class HistoryPage:
 
 
 Read = Callable[[int, int], Awaitable[HistoryPage | None]]
-"""The next page of a channel after a message. None where we may not read; raises Gone or PlatformUnavailable."""
+"""Return the next page after a message; None where we may not read. Raises ChannelGone or PlatformUnavailable."""
 
 OpenThread = Callable[[Event], Awaitable[Event]]
-"""The same event, its messages in the thread if there is one."""
+"""Return the event with its messages moved to the thread, if one was opened."""
 
 
 @dataclass(slots=True)
 class _Queue:
     events: deque[Event] = field(default_factory=deque)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    # What was read from the history just now may stand among the events too. Not taking it twice is not only thrift:
-    # whoever sent it would have sent twice as much, and there are limits.
+    # Messages just read from the history may be among the events too. Accepted twice they would count twice against
+    # their sender's rate limit.
     read: deque[int] = field(default_factory=lambda: deque(maxlen=_MAX_WAITING))
 
 
 class Channels:
+    """The queues and cursors of all channels of an account."""
+
     def __init__(
         self, inlet: Inlet, background: asyncio.TaskGroup, *, account: str, read: Read, open_thread: OpenThread
     ) -> None:
@@ -76,8 +78,8 @@ class Channels:
         self._read = read
         self._open_thread = open_thread
         self._history_since = 0
-        self._behind: dict[int, int] = {}  # channels to be read from the history, and since which turn of events
-        self._new: dict[int, int] = {}  # channels that were never read, and the turn of events that showed them
+        self._behind: dict[int, int] = {}  # channels to read from the history, and since which gap
+        self._new: dict[int, int] = {}  # channels never read before, and the gap in which they appeared
         self._turn = 0
         self._queues: dict[tuple[int, bool], _Queue] = {}
         self._to_read: deque[int] = deque()
@@ -92,24 +94,24 @@ class Channels:
                 self.seen[int(channel)] = int(value)
 
     def put(self, channel: int, event: Event, *, urgent: bool = False) -> None:
-        """After all that happened there before. `apart` are those who cannot wait until the history is read."""
+        """Queue an event behind earlier ones. An urgent one does not wait for the history."""
         queue = self._queue(channel, urgent=urgent)
         if len(queue.events) < _MAX_WAITING:
             queue.events.append(event)
         elif event.mark:
-            self.seen.setdefault(channel, _find_first_mark(queue.events, event) - 1)
+            self.seen.setdefault(channel, next((one.mark for one in queue.events if one.mark), event.mark) - 1)
             self.mark_behind([channel])
         queue.changed.set()
 
     def mark_behind(self, channels: Iterable[int]) -> None:
-        """Something may be missing there; it is read with the next event, or by `catch_up`."""
+        """Note that messages may be missing; they are read with the next event, or by `catch_up`."""
         self._turn += 1
         for channel in channels:
             if channel in self.seen:
                 self._behind[channel] = self._turn
 
     def catch_up(self, channel: int, *, after: int | None = None) -> None:
-        """Without waiting for an event, a few channels at a time; `after` for one of which nothing was seen."""
+        """Read the history without an event, a few channels at a time; `after` is for a channel never seen before."""
         if after is not None:
             self.seen.setdefault(channel, after)
             self.mark_behind([channel])
@@ -123,7 +125,7 @@ class Channels:
     def _read_more(self) -> None:
         while self._to_read and len(self._reading) < _READERS:
             channel = self._to_read.popleft()
-            # One in which something happens is read already: nobody who speaks now waits for this line.
+            # A channel with live events is being read already.
             if channel in self._behind and (channel, False) not in self._queues:
                 self._reading.add(channel)
                 self._queue(channel, urgent=False)
@@ -149,7 +151,7 @@ class Channels:
                 self._reading.discard(channel)
                 self._read_more()
                 if 0 < wait <= _PATIENCE_SECONDS and failures <= _PATIENT_TRIES:
-                    await asyncio.sleep(wait)  # nothing that came live shall overtake what was missed
+                    await asyncio.sleep(wait)  # live messages must not overtake missed ones
                     wait = 0.0
                     continue
             while queue.events:
@@ -159,7 +161,7 @@ class Channels:
                 queue.events.popleft()
             if channel in self._behind and not urgent and wait:
                 wait = await _wait_for_event(queue, wait)
-        del self._queues[channel, urgent]  # nothing was awaited since the last look: no event can be in it
+        del self._queues[channel, urgent]  # no await since the check: it is empty
 
     async def _accept_event(self, channel: int, event: Event) -> None:
         is_newer = event.mark > self.seen.get(channel, 0) and channel not in self._behind
@@ -171,8 +173,8 @@ class Channels:
             event.then()
 
     async def _catch_up(self, channel: int, queue: _Queue) -> None:
-        """Raises PlatformUnavailable; what was read until then is taken."""
-        # What did not fit into the queue since a channel was first seen makes it fall behind once more.
+        """Raises PlatformUnavailable; what was read until then is accepted."""
+        # A queue that overflowed since the channel was first seen left it behind once more.
         turn = self._new.get(channel, self._behind[channel])
         has_more = True
         while has_more:
@@ -191,7 +193,7 @@ class Channels:
             queue.read.extend(event.mark for event in page.events)
             has_more = page.has_more
         self._new.pop(channel, None)
-        if self._behind.get(channel) == turn:  # else we were cut off once more meanwhile
+        if self._behind.get(channel) == turn:  # else there was another gap meanwhile
             del self._behind[channel]
 
     async def _accept_page(self, channel: int, page: HistoryPage) -> None:
@@ -204,7 +206,7 @@ class Channels:
         self.seen[channel] = last
 
     async def _accept(self, messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
-        """As often as it takes: nothing that comes later in the channel may be taken before."""
+        """Retry until accepted: nothing later in the channel may be accepted before."""
         failures = 0
         while True:
             try:
@@ -220,12 +222,8 @@ class Channels:
         return Cursor(channel=f"{_SEEN}{channel}", value=str(mark))
 
 
-def _find_first_mark(events: Iterable[Event], otherwise: Event) -> int:
-    return next((event.mark for event in events if event.mark), otherwise.mark)
-
-
 async def _wait_for_event(queue: _Queue, seconds: float) -> float:
-    """Until there is an event, or it is time to try again; gives the seconds that are left."""
+    """Wait for an event or until it is time to retry; return the remaining seconds."""
     began = asyncio.get_running_loop().time()
     queue.changed.clear()
     try:

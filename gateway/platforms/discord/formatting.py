@@ -27,7 +27,7 @@ from gateway.platforms.outgoing import (
 )
 from gateway.platforms.text import utf16_len
 
-_HEAD_SOURCE_CHARS = 10_000  # of which the head is made
+_HEAD_SOURCE_CHARS = 10_000  # the head is made of these
 _MAX_NONCE_CHARS = 25
 _PER_ROW, _MAX_BUTTONS = 5, 25
 _MAX_LABEL_CHARS = 80
@@ -43,12 +43,14 @@ _COMPARED = ("name", "description")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscordText:
+    """A page of text."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscordAttachment:
-    """A file that the answer names, with what is said beside it."""
+    """A file that the answer sends, with its text."""
 
     media: Media
     text: str = ""
@@ -61,7 +63,7 @@ class DiscordAttachment:
         if content is None:
             return self.explain(GONE)
         if len(content) > max_bytes:
-            return self.explain(f"it is larger than {max_bytes // 1_048_576} MB, and more Discord does not take here")
+            return self.explain(f"it is larger than {max_bytes // 1_048_576} MB, the most that Discord accepts here")
         return self
 
     def explain(self, reason: str) -> DiscordText:
@@ -74,7 +76,7 @@ Page = DiscordText | Document | DiscordAttachment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadForm:
-    """The parts of a form with a file; each try of discord.py's reads it anew."""
+    """The parts of a form with a file; discord.py iterates over it again on each attempt."""
 
     payload: str
     name: str
@@ -83,13 +85,15 @@ class UploadForm:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         yield {"name": "payload_json", "value": self.payload}
-        # As a stream: bytes would be written in one go, and hold up everybody else meanwhile.
+        # As a stream: bytes would be written in one go and block the event loop.
         stream = io.BytesIO(self.content)
         yield {"name": "files[0]", "value": stream, "filename": self.name, "content_type": self.kind}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscordPost:
+    """One page of a message, ready to send."""
+
     chat: int
     page: Page
     nonce: str
@@ -118,7 +122,7 @@ class DiscordPost:
         return body
 
     def form(self, content: bytes) -> "UploadForm | None":
-        """Where there is a file; `content` is that of an enclosed one."""
+        """Return a form if the page has a file; `content` is that of an attached one."""
         if isinstance(self.page, DiscordText):
             return None
         is_text = isinstance(self.page, Document)
@@ -134,7 +138,7 @@ class DiscordPost:
         return self.page.name if isinstance(self.page, DiscordAttachment) else DOCUMENT_NAME
 
     def amend(self, problem: DiscordRejection) -> "DiscordPost | None":
-        """Without what Discord refused; None when there is nothing left to try. Ends, since each step takes away."""
+        """Drop what Discord refused; None when nothing is left to try. Each step removes something, so this ends."""
         match problem, self.page:
             case DiscordRejection.NOTHING_TO_EDIT, _ if self.edits is not None:
                 return replace(self, edits=None)
@@ -152,16 +156,16 @@ class DiscordPost:
                 DiscordRejection.FILE | DiscordRejection.TOO_LONG | DiscordRejection.WORDING,
                 DiscordAttachment() as page,
             ):
-                return replace(self, page=page.explain("Discord does not take it here"))
+                return replace(self, page=page.explain("Discord does not accept it here"))
             case _:
                 return None
 
 
 def paginate(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
-    """In this order, each a message of its own. The same text and files always give the same pages.
+    """Split a message into pages. The same text and files always give the same pages.
 
-    Words come first, then file by file; but one file takes a message of words along. `needs_words`: the first takes the
-    place of an earlier message, which only words can.
+    Text comes first, then each file; a single file takes a text of one page along. `needs_words`: the first page
+    replaces an earlier message, which only text can.
     """
     enclosed = tuple(DiscordAttachment(media=media) for media in files)
     words = _paginate_text(markdown if markdown or not needs_words else join_names(files))
@@ -190,24 +194,24 @@ def build_post(message: OutboundMessage, pages: Sequence[Page], *, in_guild: boo
         chat=chat,
         page=page,
         nonce=build_nonce(message.key, piece),
-        quotes=quotes if quotes != chat else None,  # a thread cannot quote the message that it began with
+        quotes=quotes if quotes != chat else None,  # a thread cannot quote the message that opened it
         edits=_parse_int(message.edits) if first and isinstance(page, DiscordText) else None,
         choices=message.choices[:_MAX_BUTTONS] if piece == last else (),
-        silent=not message.notify or not first,  # a long answer rings once
+        silent=not message.notify or not first,  # a long answer notifies once
         more=piece < last,
     )
 
 
 def parse_address(address: Address) -> int:
-    """The channel, which may be a thread."""
+    """Return the channel, which may be a thread. Raises DeliveryRejected."""
     chat = _parse_int(address.thread or address.chat)
     if chat is None:
-        raise DeliveryRejected(f"{address.thread or address.chat} is no channel id of Discord's")
+        raise DeliveryRejected(f"{address.thread or address.chat} is not a Discord channel id")
     return chat
 
 
 def build_nonce(key: str, piece: int) -> str:
-    """Discord drops a second message with the same one, for some minutes."""
+    """Return the nonce: for some minutes, Discord drops a second message with the same one."""
     nonce = f"{key}.{piece}" if piece else key
     if len(nonce) <= _MAX_NONCE_CHARS:
         return nonce
@@ -228,13 +232,13 @@ def _build_rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:
 
 
 def _parse_int(written: str) -> int | None:
-    """None for what else can be replied to: a reaction has an id of its own kind."""
+    """Return None for other ids, such as those of reactions."""
     return int(written) if written.isascii() and written.isdecimal() and written != "0" else None
 
 
 def build_menu(commands: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Those that have a description; each takes whatever may stand behind its name."""
-    option = {"type": _STRING, "name": OPTION, "description": "What to say with it", "required": False}
+    """Return the slash commands, for commands with a description; each takes one optional text."""
+    option = {"type": _STRING, "name": OPTION, "description": "Arguments", "required": False}
     return [
         {
             "type": _CHAT_INPUT,
@@ -248,14 +252,12 @@ def build_menu(commands: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
 
 
 def is_menu_current(menu: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]]) -> bool:
-    """Discord adds fields of its own, and leaves out what has its usual value."""
+    """Compare what matters: Discord adds fields and leaves out defaults."""
     return sorted(map(_normalize_command, menu)) == sorted(map(_normalize_command, shown))
 
 
 def _normalize_command(command: Mapping[str, Any]) -> tuple[str, ...]:
-    options = [f"{each.get('type')} {each.get('name')} {bool(each.get('required'))}" for each in _options(command)]
+    options = [
+        f"{each.get('type')} {each.get('name')} {bool(each.get('required'))}" for each in command.get("options") or ()
+    ]
     return (*(str(command.get(field)) for field in _COMPARED), *options)
-
-
-def _options(command: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return command.get("options") or ()

@@ -42,8 +42,8 @@ Acknowledge = Callable[[Interaction], Awaitable[None]]
 
 _MAX_UNANSWERED = 100
 _ANSWER_SECONDS = 5.0
-_REMEMBERED_MESSAGES = 2_000  # who wrote them and where they belong, for what happens to them later
-_FEW_SESSIONS = 50  # when Discord says that so many may still be begun, we wait until there are more
+_REMEMBERED_MESSAGES = 2_000  # author and session, for later edits, deletions and reactions
+_FEW_SESSIONS = 50  # with fewer session starts left today, we wait for the next day
 _LONG_WAIT_SECONDS = 3_600.0
 _THREAD_TRIES = 3
 _THREAD_ARCHIVED_AFTER_MINUTES: Literal[1440] = 1440
@@ -51,11 +51,13 @@ _THREAD_EXISTS = 160004
 _EPHEMERAL = 1 << 6
 _MESSAGE, _NOTHING_NEW = 4, 6  # kinds of answers to an interaction
 _IDENTIFIES_CHANNEL = "identifies"
-_FREELY = 200  # a day; what needs more than that does not need haste
+_FREELY = 200  # identifies a day without a wait
 _THEN_EVERY_SECONDS = 300.0  # at most 288 more
 
 
 class DiscordListener:
+    """Receives events for one connection and hands them to the channels."""
+
     def __init__(
         self,
         transport: DiscordTransport,
@@ -72,9 +74,9 @@ class DiscordListener:
         self._own_threads = own_threads
         self._channels = Channels(inlet, background, account=me.account, read=self._read, open_thread=self._open_thread)
         self._is_begun = False
-        self._newest = 0  # of all that was seen before this connection
+        self._newest = 0  # message seen before this connection
         self._fetched: dict[int, Readable] = {}
-        self._first_heard: dict[int, int] = {}  # new direct channels to be read, and the message that showed them to us
+        self._first_heard: dict[int, int] = {}  # new direct channels to read, with their first live message
         self._known: OrderedDict[int, tuple[SessionKey, Sender]] = OrderedDict()
         self._answers: set[asyncio.Task[None]] = set()
         handlers: dict[str, Handler] = {
@@ -95,16 +97,16 @@ class DiscordListener:
         transport.handlers = handlers
 
     async def listen(self) -> None:
-        """Until cancelled. Raises PlatformUnavailable, StoreUnavailable, or what discord.py raises."""
+        """Run until cancelled. Raises PlatformUnavailable, StoreUnavailable, or what discord.py raises."""
         await self._channels.load()
-        # Even before a session of the last run is resumed: what came then may not have been taken.
+        # Even before a session of the last run is resumed: its last events may not have been accepted.
         self._expect_gaps()
         gateway, limit = await self._transport.find_gateway()
         left, reset_ms = limit.get("remaining"), limit.get("reset_after")
         if isinstance(left, int) and left < _FEW_SESSIONS and not self._transport.can_resume:
             wait = reset_ms / 1000 if isinstance(reset_ms, int) else _LONG_WAIT_SECONDS
             raise PlatformUnavailable(
-                f"Discord lets the bot connect only {left} more times today; waiting, so that the token stays good",
+                f"Discord allows only {left} more connections today; waiting, so that the token is not reset",
                 retry_after=min(wait, _LONG_WAIT_SECONDS),
             )
         await self._transport.listen(gateway, self._before_identify)
@@ -113,12 +115,12 @@ class DiscordListener:
         counted = Identifies.parse(await self._inlet.cursor(_IDENTIFIES_CHANNEL))
         if wait := counted.wait_seconds(now_ms()):
             raise PlatformUnavailable(
-                f"connected {counted.count} times today already; waiting, since Discord resets the token at 1,000",
+                f"connected {counted.count} times today; waiting, because Discord resets the token at 1,000",
                 retry_after=wait,
             )
         await self._inlet.accept([], counted.add_one(now_ms()).cursor)
 
-    # Being connected.
+    # Connection events.
 
     def _on_frame(self, _: object) -> None:
         self._inlet.alive()
@@ -129,7 +131,7 @@ class DiscordListener:
         self._expect_gaps()
 
     def _on_resumed(self) -> None:
-        """Discord has sent again what was missed; to a run that was not there before the history matters too."""
+        """Discord repeats what was missed; a new run must read the history too."""
         self._inlet.alive()
         if not self._is_begun:
             self._is_begun = True
@@ -154,18 +156,18 @@ class DiscordListener:
                 self._channels.catch_up(channel.id)
             else:
                 self._channels.mark_current(channel.id)
-        elif self._newest and channel.id >= self._newest:  # made while we were away: all that was said there is new
+        elif self._newest and channel.id >= self._newest:  # created while we were away: all of it is new
             self._channels.catch_up(channel.id, after=channel.id)
         else:
             self._channels.put(channel.id, Event(mark=last))
 
     def _on_ready(self) -> None:
-        """The guilds are there; what else we have seen are direct messages and threads that were archived."""
+        """Read the channels that belong to no guild: direct messages and archived threads."""
         for channel in list(self._channels.seen):
             if self._transport.get_channel(channel) is None:
                 self._channels.catch_up(channel)
 
-    # What happens.
+    # Channel events.
 
     def _on_message(self, message: discord.Message) -> None:
         event = self._event(message)
@@ -173,7 +175,7 @@ class DiscordListener:
             return
         channel = message.channel.id
         if event.messages[0].key.kind == "dm" and channel not in self._channels.seen:
-            # Discord does not list direct channels: something may have been said here while nobody listened.
+            # Discord does not list direct channels: there may be messages from while we were away.
             self._first_heard[channel] = message.id
             self._channels.catch_up(channel, after=0)
         self._channels.put(channel, event)
@@ -222,7 +224,7 @@ class DiscordListener:
         while len(self._known) > _REMEMBERED_MESSAGES:
             self._known.popitem(last=False)
 
-    # What was missed.
+    # History.
 
     async def _read(self, channel_id: int, after: int) -> HistoryPage | None:
         first = self._first_heard.get(channel_id)
@@ -231,7 +233,7 @@ class DiscordListener:
                 found = await self._transport.fetch_history(channel_id, after)
             else:
                 found = await self._transport.fetch_unanswered(channel_id, self._me.id, after=after, before=first)
-            # Asked for second: most direct channels hold nothing new.
+            # Fetched second: most direct channels have nothing new.
             channel = await self._channel(channel_id) if found else None
         except (discord.DiscordException, *NETWORK_ERRORS) as error:
             if is_access_denied(error):
@@ -248,7 +250,7 @@ class DiscordListener:
         if first is not None:
             del self._first_heard[channel_id]
             self._fetched.pop(channel_id, None)
-            return HistoryPage(events=(*events, Event(mark=first - 1)), has_more=False)  # the rest comes live
+            return HistoryPage(events=(*events, Event(mark=first - 1)), has_more=False)  # the rest arrives live
         has_more = len(events) == PAGE
         if not has_more:
             self._fetched.pop(channel_id, None)
@@ -260,7 +262,7 @@ class DiscordListener:
             self._fetched[channel_id] = channel  # until its last page
         return channel
 
-    # Conversations in threads of their own.
+    # A thread for each conversation.
 
     async def _open_thread(self, event: Event) -> Event:
         if not event.opens_thread:
@@ -272,7 +274,7 @@ class DiscordListener:
             return replace(event, opens_thread="")
         moved = move_to_thread(message, event.opens_thread)
         self._remember(event.mark, moved)
-        self._channels.put(event.mark, Event(mark=event.mark))  # from here on it is read when we were away
+        self._channels.put(event.mark, Event(mark=event.mark))  # so that its history is read after an absence
         return replace(event, messages=(moved,), opens_thread="")
 
     async def _create_thread(self, channel: int, message: int, name: str) -> bool:
@@ -291,10 +293,10 @@ class DiscordListener:
                 log.info("no thread opened", account=self._me.account, channel=channel, problem=describe_failure(error))
         return False
 
-    # Telling Discord that an interaction was taken.
+    # Acknowledging interactions.
 
     def _start_answer(self, say: Acknowledge, interaction: Interaction) -> None:
-        """Nobody waits for it."""
+        """Acknowledge in the background."""
         if len(self._answers) < _MAX_UNANSWERED:
             task = self._background.create_task(self._run_answer(say, interaction), name="answer an interaction")
             self._answers.add(task)
@@ -311,7 +313,7 @@ class DiscordListener:
         await self._call_back(interaction, {"type": _NOTHING_NEW})
 
     async def _acknowledge_command(self, interaction: Interaction) -> None:
-        """Something only the sender sees, and only until the answer comes as an ordinary message."""
+        """Post an ephemeral reply and delete it: the answer comes as an ordinary message."""
         await self._call_back(interaction, {"type": _MESSAGE, "data": {"content": "…", "flags": _EPHEMERAL}})
         await self._transport.http.request(
             Route(
@@ -335,7 +337,7 @@ class DiscordListener:
 def _may_see(channel: GuildReadable, member: discord.Member | None) -> bool:
     try:
         return member is None or channel.permissions_for(member).read_messages
-    except discord.ClientException:  # a thread of a channel that we do not see
+    except discord.ClientException:  # a thread of a hidden channel
         return False
 
 
@@ -360,7 +362,7 @@ class Identifies:
             return cls()
 
     def wait_seconds(self, at_ms: int) -> float:
-        """How long the next one must wait; 0 when it may be now."""
+        """Return how long the next one must wait; 0 if it may be now."""
         if self.day != _day(at_ms) or self.count < _FREELY:
             return 0.0
         return max(0.0, self.last_ms / 1000 + _THEN_EVERY_SECONDS - at_ms / 1000)

@@ -18,14 +18,14 @@ _MARK = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|/(?P<command>[^:<>\n]+):\d+|a?:(?P<emoji>\w+):\d+)>"
 )
 _CALLED = re.compile(r"\s*(?P<name><@!?(?P<id>\d+)>)")
-# Discord sends what begins with a slash as it is where no slash command has that name.
+# Discord sends text with a leading slash unchanged if no slash command has that name.
 _COMMAND = re.compile(r"\s*(?:<@!?(?P<called>\d+)>\s*)?(?P<command>/[a-z].*)", re.IGNORECASE | re.DOTALL)
 
 OPTION = "text"
-"""The one argument of our slash commands."""
+"""The only argument of our slash commands."""
 
 _EPOCH_MS = 1_420_070_400_000
-_CUT_BY_HAND = 1_950  # a text so long is the first piece of one that did not fit
+_CUT_BY_HAND = 1_950  # a text this long is the first piece of a longer one
 _MAX_THREAD_NAME_CHARS = 80
 _WRITTEN_BY_SOMEBODY = (
     discord.MessageType.default,
@@ -40,16 +40,16 @@ Place = discord.abc.GuildChannel | discord.Thread | discord.abc.PrivateChannel |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscordIdentity:
-    """The bot that hears."""
+    """The bot of an account."""
 
     account: str
     id: int
     name: str
-    commands: frozenset[str] = frozenset()  # by which we know that a command is meant for us
+    commands: frozenset[str] = frozenset()  # by which we recognise commands for us
 
 
 def parse_message(message: discord.Message, me: DiscordIdentity) -> InboundMessage | None:
-    """None for our own, for what only Discord itself says, and for what holds nothing that we could read."""
+    """Return None for our own messages, Discord's system messages, and messages without readable content."""
     if message.author.id == me.id or message.type not in _WRITTEN_BY_SOMEBODY:
         return None
     parts = parse_parts(message, me.id)
@@ -71,7 +71,7 @@ def parse_message(message: discord.Message, me: DiscordIdentity) -> InboundMessa
 
 
 def parse_edit(message: discord.Message, me: DiscordIdentity) -> InboundMessage | None:
-    """None for a change that nobody made by editing, such as the preview of a link."""
+    """Return None for a change that is no edit, such as a link preview."""
     said_now = parse_message(message, me)
     if message.edited_at is None or said_now is None:
         return None
@@ -80,7 +80,7 @@ def parse_edit(message: discord.Message, me: DiscordIdentity) -> InboundMessage 
 
 
 def build_deletion(message_id: int, key: SessionKey, sender: Sender, *, at_ms: int) -> InboundMessage:
-    """Discord does not tell who deleted it: whoever wrote it counts."""
+    """Build a deletion by the author: Discord does not say who deleted it."""
     return InboundMessage(
         key=key,
         message_id=str(message_id),
@@ -96,7 +96,7 @@ def build_deletion(message_id: int, key: SessionKey, sender: Sender, *, at_ms: i
 def parse_reaction(
     event: discord.RawReactionActionEvent, me: DiscordIdentity, channel: Place, *, key: SessionKey | None, at_ms: int
 ) -> InboundMessage | None:
-    """`key` is that of the message, where it is known."""
+    """`key` is that of the message, if it is known."""
     if event.user_id == me.id:
         return None
     emoji = f":{event.emoji.name}:" if event.emoji.id is not None else str(event.emoji.name)
@@ -117,7 +117,7 @@ def parse_reaction(
 
 
 def parse_interaction(interaction: Interaction, me: DiscordIdentity) -> InboundMessage | None:
-    """A pressed button, or a slash command as if it had been typed; None for what we do not offer."""
+    """Parse a button press, or a slash command as if it were typed; None for anything else."""
     if interaction.channel_id is None or interaction.data is None:
         return None
     data: Mapping[str, Any] = dict(interaction.data)
@@ -139,16 +139,16 @@ def parse_interaction(interaction: Interaction, me: DiscordIdentity) -> InboundM
 
 
 def choose_thread_name(message: discord.Message, me: DiscordIdentity) -> str:
-    """Of the thread that this message begins where each conversation has one of its own; empty where it begins none."""
+    """Return the name of the thread to open for this message; empty if it opens none."""
     if not isinstance(message.channel, discord.TextChannel) or message.author.bot or not _mentions(message, me):
         return ""
     if find_command(message.content, me.id):
-        return ""  # it is about the channel
+        return ""  # commands are about the channel
     return one_line(_MENTION.sub("", message.content))[:_MAX_THREAD_NAME_CHARS].strip() or "Conversation"
 
 
 def move_to_thread(message: InboundMessage, name: str) -> InboundMessage:
-    """A thread has the id of the message that it begins with."""
+    """Move a message to the thread it opened, which has the message's id."""
     key = replace(message.key, kind="thread", chat=message.message_id, within=message.key.chat)
     return replace(message, key=key, place_name=name)
 
@@ -159,7 +159,7 @@ def build_key(me: DiscordIdentity, channel_id: int, channel: Place, *, in_guild:
     if not in_guild:
         kind = "dm"
     elif not isinstance(channel, discord.abc.GuildChannel):
-        kind = "thread"  # all other channels of a guild are known to us
+        kind = "thread"  # all other channels of a guild are known
     within = str(channel.parent_id) if isinstance(channel, discord.Thread) else ""
     return SessionKey(platform=platform, account=account, kind=kind, chat=str(channel_id), within=within)
 
@@ -172,7 +172,7 @@ def name_place(channel: Place) -> str:
 
 
 def snowflake_to_ms(snowflake: int) -> int:
-    """When it was made: every id tells."""
+    """Return the time of creation, which is part of every id."""
     return (snowflake >> 22) + _EPOCH_MS
 
 
@@ -192,7 +192,7 @@ def _is_addressed(message: discord.Message, me: DiscordIdentity) -> bool:
     if not _in_guild(message):
         return True
     if message.message_snapshots:
-        return False  # whoever wrote it spoke elsewhere
+        return False  # it was written elsewhere
     reference = find_reply(message)
     quoted = reference.resolved if reference is not None else None
     if isinstance(quoted, discord.Message) and quoted.author.id == me.id:
@@ -214,7 +214,7 @@ def _mentions(message: discord.Message, me: DiscordIdentity) -> bool:
 
 
 def parse_parts(message: discord.Message, me: int) -> tuple[Part, ...]:
-    """What it quotes, then what it says, then what is attached. Empty where there is nothing that we could read."""
+    """Return quotes, then text, then attachments. Empty if nothing is readable."""
     content = parse_content(message, me)
     return (*_parse_quote(message), *content) if content else ()
 
@@ -229,13 +229,13 @@ def parse_content(message: discord.Message, me: int = 0) -> tuple[Part, ...]:
 
 
 def find_command(content: str, me: int) -> str:
-    """What is said as a command, without our name if it stands before; empty where nothing is."""
+    """Return the command in a text, without a leading mention of us; empty if there is none."""
     found = _COMMAND.match(content)
     return found["command"] if found and found["called"] in (None, str(me)) else ""
 
 
 def find_own_name(message: discord.Message, me: int) -> str:
-    """Our name as its words begin with it; empty where they do not."""
+    """Return our name if the text begins with it; else empty."""
     found = _CALLED.match(message.content)
     return _resolve_names(found["name"], message) if found and int(found["id"]) == me else ""
 
@@ -254,7 +254,7 @@ def _parse_quote(message: discord.Message) -> tuple[Quote, ...]:
 
 
 def _parse_forwards(message: discord.Message) -> tuple[Part, ...]:
-    """Discord does not tell whose words they were."""
+    """Parse forwarded messages; Discord does not name their author."""
     parts: list[Part] = []
     for snapshot in message.message_snapshots:
         words = _resolve_names(snapshot.content, message)
@@ -269,7 +269,7 @@ def _parse_text(text: str) -> tuple[Text, ...]:
 
 
 def _resolve_names(content: str, message: discord.Message) -> str:
-    """Names where Discord writes ids."""
+    """Replace Discord's ids with names."""
     names = {user.id: user.display_name for user in message.mentions}
     guild = message.guild
 
@@ -310,7 +310,7 @@ def _parse_attachment(attachment: discord.Attachment) -> Media:
 def _describe_other(
     stickers: Sequence[discord.StickerItem], embeds: Sequence[discord.Embed], poll: discord.Poll | None
 ) -> list[Text]:
-    """What is neither words nor a file, for a reader who cannot see it. A preview of a link is left out."""
+    """Describe content that is neither text nor a file, except link previews."""
     found = [f"sticker {sticker.name}" for sticker in stickers]
     found += [f"embed {_read_embed(embed)}" for embed in embeds if embed.type == "rich"]
     if poll is not None:

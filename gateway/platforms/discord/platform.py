@@ -78,11 +78,11 @@ class DiscordPlatform:
         rate_limits: RateLimits | None = None,
         load: Load | None = None,
     ) -> None:
-        """`commands` are names and descriptions; those that have one become slash commands, the others can be typed.
-        `load` gives the bytes of files to be sent."""
+        """`commands` are names and descriptions; those with a description become slash commands, the others can be
+        typed. `load` returns the bytes of a file to send."""
         self.account = account
-        # Less than Discord allows (5 and 50): with the last that it does, discord.py waits before it says that all is
-        # well, and a receipt that comes seconds late is one more chance to be in doubt.
+        # Less than Discord allows (5 and 50): after the last allowed one discord.py waits before it returns, and a
+        # late receipt is one more chance to be in doubt.
         self.rate_limits = rate_limits or RateLimits(
             per_chat=Rate(count=4, seconds=5), overall=Rate(count=45, seconds=1)
         )
@@ -93,7 +93,7 @@ class DiscordPlatform:
         self._commands = frozenset(name for name, _ in commands)
         self._own_threads = thread_per_conversation
         self._connection = LiveConnection[DiscordTransport]("Discord")
-        self._spare: DiscordTransport | None = None  # closed; the next run takes its session up again
+        self._spare: DiscordTransport | None = None  # closed; the next run resumes its session
         self._me: DiscordIdentity | None = None
         self._uploads = Uploads(load)
         self._pages = PageCache[Page](paginate)
@@ -103,7 +103,7 @@ class DiscordPlatform:
             raise PlatformAuthFailed(f"{self._variable} is not set; run `hermes config set {self._variable}`")
         if not _TOKEN.fullmatch(self._token):
             raise PlatformAuthFailed(
-                f"{self._variable} is no bot token; https://discord.com/developers/applications shows it, under Bot"
+                f"{self._variable} is not a bot token. Get it at https://discord.com/developers/applications, under Bot"
             )
         spare, self._spare = self._spare, None
         async with (
@@ -117,7 +117,7 @@ class DiscordPlatform:
             except StoreUnavailable as error:
                 raise PlatformUnavailable(str(error)) from error
             except GatewayStopping:
-                await asyncio.Event().wait()  # what was offered is read again later; we are about to be cancelled
+                await asyncio.Event().wait()  # the history is read again later; we are about to be cancelled
             finally:
                 self._connection.close()
                 self._spare = transport if transport.can_resume else None
@@ -133,12 +133,12 @@ class DiscordPlatform:
         return Receipt(message_id=str(message_id), more=post.more)
 
     async def find_sent(self, message: OutboundMessage) -> Receipt | None:
-        """Among what was said since the message that it answers, and since the last of ours that is known."""
+        """Look among the messages after the answered one and after our last known one."""
         async with self._connection.transport.hold() as transport:
-            # As in a guild, whose channels we may not have been told of yet.
+            # As if in a guild: its channels may not be known yet.
             post = build_post(message, self._paginate(message), in_guild=True)
             if post.edits is not None or self._me is None:
-                return None  # an edit is simply made again
+                return None  # an edit is simply repeated
             found = await self._find_copy(transport, post, message, self._me)
         return Receipt(message_id=str(found), more=post.more) if found is not None else None
 
@@ -159,7 +159,7 @@ class DiscordPlatform:
 
     async def show_typing(self, address: Address) -> None:
         if self.rate_limits.wait_seconds(address.chat) > 0:
-            return  # what little we may say is kept for answers
+            return  # the rest of the rate limit is kept for answers
         chat = parse_address(address)
         async with self._connection.transport.hold() as transport:
             try:
@@ -167,7 +167,7 @@ class DiscordPlatform:
             except _FAILURES as error:
                 raise self._translate_error(error, chat, repeatable=True) from error
 
-    # What may be shown or not.
+    # Drafts and reactions.
 
     def draft_style(self, address: Address) -> DraftStyle | None:
         return _DRAFTS
@@ -208,7 +208,7 @@ class DiscordPlatform:
         async with self._connection.transport.hold() as transport:
             try:
                 if mark != "seen":
-                    with suppress(discord.NotFound):  # it was never put there
+                    with suppress(discord.NotFound):  # we never reacted
                         await transport.http.remove_own_reaction(chat, int(reply_to), _SEEN)
                 if mark:
                     await transport.http.add_reaction(chat, int(reply_to), _SEEN if mark == "seen" else _FAILED)
@@ -228,9 +228,9 @@ class DiscordPlatform:
             log.info("signed in", account=self.account, bot=me.name)
             if transport.application is not None and transport.application.interactions_endpoint_url:
                 log.warning(
-                    "buttons and slash commands go elsewhere",
+                    "buttons and slash commands are sent to another server",
                     account=self.account,
-                    meaning="the application has an Interactions Endpoint URL; take it out at "
+                    meaning="the application has an Interactions Endpoint URL; remove it at "
                     "https://discord.com/developers/applications, under General Information",
                 )
         return me
@@ -241,7 +241,7 @@ class DiscordPlatform:
                 background.create_task(self._set_menu(transport), name="set the slash commands")
                 await DiscordListener(transport, me, inlet, background, own_threads=self._own_threads).listen()
         except ExceptionGroup as problems:
-            raise problems.exceptions[0] from None  # the one that ended the others
+            raise problems.exceptions[0] from None  # the one that cancelled the others
 
     async def _set_menu(self, transport: DiscordTransport) -> None:
         assert transport.application_id is not None
@@ -267,7 +267,7 @@ class DiscordPlatform:
     async def _send_post(
         self, transport: DiscordTransport, post: DiscordPost, content: bytes, *, is_draft: bool = False
     ) -> int:
-        """A draft that is gone is not sent once more, and does not become a file."""
+        """Send a post, dropping what Discord refuses. A lost draft is not sent again, and never becomes a file."""
         while True:
             try:
                 return await _send(transport, post, content)
@@ -287,11 +287,11 @@ class DiscordPlatform:
         try:
             with check_response():
                 page = await _fetch_since(transport, post.chat, after)
-                others = [one for one in page if one["id"] != message.replaces]  # its draft may say the same
+                others = [one for one in page if one["id"] != message.replaces]  # its draft may have the same text
                 return find_copy(others, post, me.id, after)
         except _FAILURES as error:
             if is_access_denied(error):
-                return None  # the nonce is all that keeps it from coming twice
+                return None  # only the nonce can prevent a second copy
             raise self._translate_error(error, post.chat, repeatable=True) from error
 
     def _translate_error(self, error: Failure, chat: int, *, repeatable: bool) -> GatewayError:
@@ -318,23 +318,23 @@ async def _send(transport: DiscordTransport, post: DiscordPost, content: bytes) 
 
 
 async def _fetch_since(transport: DiscordTransport, chat: int, after: int) -> list[Any]:
-    """What was said there behind a message, as far as it is likely to matter; 0 where none is known."""
+    """Return messages after a known one, and the latest if they may not be all; `after` 0 means none is known."""
     page: list[Any] = []
     if after:
         page += await transport.http.logs_from(chat, PAGE, after=after)
-    if not after or len(page) == PAGE:  # what is looked for may be further down
+    if not after or len(page) == PAGE:  # the message may be further down
         page += await transport.http.logs_from(chat, PAGE)
     return page
 
 
 def _max_file_bytes(transport: DiscordTransport, chat: int) -> int:
-    """A server whose members pay for it takes larger ones."""
+    """Return the limit of the chat: boosted servers accept larger files."""
     channel = transport.get_channel(chat)
     guild = channel.guild if isinstance(channel, discord.abc.GuildChannel | discord.Thread) else None
     return guild.filesize_limit if guild is not None else discord.utils.DEFAULT_FILE_SIZE_LIMIT_BYTES
 
 
 def _find_predecessor(message: OutboundMessage) -> int:
-    """The newest message that it must stand behind; 0 where none is known."""
+    """Return the newest message that it must come after; 0 where none is known."""
     ids = (*message.answers, message.address.reply_to, message.after)
     return max((int(one) for one in ids if one.isascii() and one.isdecimal()), default=0)

@@ -1,7 +1,7 @@
-"""Whether one of our messages is already in a channel's history. Pure.
+"""Find our messages and drafts in a channel's history. Pure.
 
-Discord keeps nonces for some minutes only, and its history shows none. So a message is known by what it says, what it
-quotes, and by standing behind all that is known to have arrived.
+Discord keeps nonces for a few minutes only, and its history has none. So a message is recognised by its text and its
+quote, and by coming after everything that is known to have arrived.
 """
 
 import re
@@ -14,11 +14,11 @@ from gateway.platforms.outgoing import DOCUMENT_NAME, Document
 Wire = Mapping[str, Any]
 
 DRAFT_MARK = "\u2063"
-"""Nobody sees it. A message that begins with it shows an answer that was still growing."""
+"""An invisible character: a message that begins with it is a draft."""
 
 
 def find_own_draft(history: Iterable[Wire], me: int) -> int | None:
-    """The id of a draft of ours, which a crash has left."""
+    """Return the id of a draft that a crash has left."""
     for message in history:
         if str(message["author"]["id"]) == str(me) and str(message["content"]).startswith(DRAFT_MARK):
             return int(message["id"])
@@ -26,7 +26,7 @@ def find_own_draft(history: Iterable[Wire], me: int) -> int | None:
 
 
 def find_copy(history: Iterable[Wire], post: DiscordPost, me: int, after: int) -> int | None:
-    """Its id, which is larger than `after`."""
+    """Return the id of a copy after that message."""
     for message in history:
         number = int(message["id"])
         is_ours = number > after and str(message["author"]["id"]) == str(me)
@@ -36,7 +36,7 @@ def find_copy(history: Iterable[Wire], post: DiscordPost, me: int, after: int) -
 
 
 def _has_same_quote(message: Wire, post: DiscordPost) -> bool:
-    """One that quotes nothing may be ours as well: what it quoted was gone when it was sent."""
+    """Accept a message without a quote too: the quoted one may have been deleted before."""
     quoted = (message.get("message_reference") or {}).get("message_id")
     return quoted is None or (post.quotes is not None and str(quoted) == str(post.quotes))
 
@@ -49,11 +49,11 @@ def _has_same_content(message: Wire, post: DiscordPost) -> bool:
         shown = _strip_name(page.name), page.media.size_bytes
         return any((_strip_name(str(file["filename"])), file["size"]) == shown for file in files)
     content = str(message["content"]).strip()
-    if isinstance(page, DiscordAttachment):  # it may have been told of in words instead
+    if isinstance(page, DiscordAttachment):  # a text may have been sent instead
         return bool(content) and content.startswith(page.explain("").text.partition(" could not be sent:")[0])
     return content == page.text.strip() and not files
 
 
 def _strip_name(name: str) -> str:
-    """Discord writes names of files its own way."""
+    """Keep what Discord keeps of a file's name."""
     return re.sub(r"[^A-Za-z0-9.]+", "", name)

@@ -1,6 +1,6 @@
-"""discord.py as we need it: any server, an end to every wait, no caches, and one connection to the gateway that we own.
+"""discord.py adapted: any server, a timeout for every wait, no caches, and one gateway connection that we own.
 
-This is the only file that knows the insides of discord.py (2.7).
+This is the only file that uses internals of discord.py (2.7).
 """
 
 import asyncio
@@ -30,21 +30,21 @@ Wire = dict[str, Any]
 Handler = Callable[..., None]
 GuildReadable = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
 Readable = GuildReadable | discord.DMChannel
-PAGE = 100  # messages that Discord gives at once
-_MAX_UNANSWERED = 50  # messages read from a direct channel that is new to us
+PAGE = 100  # messages that Discord returns at once
+_MAX_UNANSWERED = 50  # messages read from a new direct channel
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 20.0
-_IDLE_SECONDS = 15.0  # shorter than any server's: a request on a line that was just closed would be in doubt
-_LONGEST_RATE_WAIT_SECONDS = 30.0  # the least that discord.py lets one ask for; longer ones are told to the caller
-# Heartbeats are answered every 41 seconds. A line that is silent for longer is resumed, and when that fails within
-# these seconds too, given up, all before the minute is over in which a dead line must be noticed.
+_IDLE_SECONDS = 15.0  # shorter than any server's: a request on a connection just closed would be in doubt
+_LONGEST_RATE_WAIT_SECONDS = 30.0  # discord.py's minimum; a longer wait is raised
+# Heartbeats are answered every 41 seconds. A connection that is silent for longer is resumed, and given up if that
+# fails too, all within the minute in which a dead connection must be noticed.
 _SILENT_SECONDS, _RESUME_SECONDS = 47.0, 9.0
 _OPEN_SECONDS = 20.0
 _CLOSE_SECONDS = 2.0
-_GUILDS_QUIET_SECONDS = 0.5  # after which all guilds are taken to be there
+_GUILDS_QUIET_SECONDS = 0.5  # then all guilds are considered loaded
 _MANY_REOPENINGS, _IN_SECONDS = 5, 60.0
-_GOODBYE, _BACK_SOON = 1000, 4000  # with the first Discord forgets the session
+_GOODBYE, _BACK_SOON = 1000, 4000  # with the first, Discord drops the session
 _RESUMABLE_SECONDS = 600.0  # longer than Discord keeps a session
-_NEW_SESSION_SECONDS = (1.0, 5.0)  # Discord's wish, after a session was ended by it
+_NEW_SESSION_SECONDS = (1.0, 5.0)  # as Discord asks, after it ended a session
 _INTENTS = discord.Intents(
     guilds=True,
     guild_messages=True,
@@ -69,12 +69,12 @@ class DiscordRequests(HTTPClient):
             with check_response():
                 return await super().request(route, **{"timeout": timeout, **options})
         except asyncio.CancelledError:
-            # Whoever waits for a global rate limit holds up all others, and would for ever when it is cancelled.
+            # A request cancelled while it waits for a global rate limit would block all others for ever.
             self._global_over.set()
             raise
 
     async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
-        # In place of the inherited one, which waits for half a minute until a dead line says goodbye.
+        # Replaces the inherited one, which waits half a minute for a dead connection to close.
         return await self.session.ws_connect(
             url,
             max_msg_size=0,
@@ -97,12 +97,12 @@ class DiscordSocket(DiscordWebSocket):
 
 
 class DiscordTransport(discord.Client):
-    """Holds what one run needs. Events go to `handlers` as they come, in order and without a task for each."""
+    """The client of one run. Events go to `handlers` at once, in order and without tasks."""
 
     http: DiscordRequests
 
     def __init__(self, api_url: str) -> None:
-        # It speaks of voice, and of rate limits that we tell ourselves; at lower levels of messages and tokens.
+        # It logs voice warnings and rate limits that we log ourselves; at lower levels also messages and tokens.
         logging.getLogger("discord").setLevel(logging.ERROR)
         discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
         self.handlers: Mapping[str, Handler] = {}
@@ -111,7 +111,7 @@ class DiscordTransport(discord.Client):
         self._is_established = False
         self._reopened: deque[float] = deque(maxlen=_MANY_REOPENINGS)
         self._holders = 0
-        self._lost: DiscordSocket | None = None  # its session may be taken up again
+        self._lost: DiscordSocket | None = None  # its session may be resumed
         self._lost_at = 0.0
         super().__init__(
             intents=_INTENTS,
@@ -132,7 +132,7 @@ class DiscordTransport(discord.Client):
         if event == "frame":
             self._socket = args[0]
             if not self._is_established:
-                return  # whoever greets us need not know us
+                return  # a greeting does not mean that the token is valid
         elif event in ("connect", "resumed"):
             self._is_established, self._lost = True, None
         handler = self.handlers.get(event)
@@ -141,7 +141,7 @@ class DiscordTransport(discord.Client):
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator["DiscordTransport"]:
-        """Whoever leaves last closes it: a send that is under way when listening fails may still get its answer."""
+        """Keep it open; the last user closes it, so a running send may outlive the listener."""
         self._holders += 1
         try:
             yield self
@@ -155,9 +155,9 @@ class DiscordTransport(discord.Client):
         return self._lost is not None and time.monotonic() - self._lost_at < _RESUMABLE_SECONDS
 
     async def sign_in(self, token: str) -> None:
-        """Also once more, after it was closed: what is known of guilds and of the session is still there."""
+        """Sign in, also again after a close: the guilds and the session are still known."""
         if self.user is not None and not self.is_closed():
-            return  # a send of the last run still holds it
+            return  # a send of the last run keeps it open
         if self._closing_task is not None:
             await self._closing_task
             self._closing_task = None
@@ -167,13 +167,13 @@ class DiscordTransport(discord.Client):
             await self.login(token)
 
     async def find_gateway(self) -> tuple[URL, Wire]:
-        """Its address, and how many sessions may still be begun."""
+        """Return the gateway's address and how many sessions may still be started."""
         with check_response():
             found = await self.http.request(Route("GET", "/gateway/bot"))
             return URL(found["url"]), dict(found["session_start_limit"])
 
     async def listen(self, gateway: URL, before_identify: Callable[[], Awaitable[None]]) -> None:
-        """Until cancelled. What Discord lets be resumed is, if need be by the next call; the rest is raised."""
+        """Run until cancelled. Resumes sessions where Discord allows it, also in the next call; raises other errors."""
         old = self._lost if self.can_resume else None
         try:
             while True:
@@ -186,7 +186,7 @@ class DiscordTransport(discord.Client):
                             await socket.poll_event()
                 except ReconnectWebSocket as wish:
                     if socket is None:
-                        raise ConnectionResetError("hung up without a greeting") from wish
+                        raise ConnectionResetError("closed without a greeting") from wish
                     self._check_stable()
                     if wish.resume and socket.session_id is not None:
                         old = socket
@@ -198,11 +198,11 @@ class DiscordTransport(discord.Client):
                 self._lost, self._lost_at = old, time.monotonic()
             raise
         finally:
-            self.handlers = {}  # nobody is there any more, and discord.py's own task may outlive its cancelling
+            self.handlers = {}  # discord.py's own task may outlive its cancellation
             if self._connection._ready_task is not None:
                 self._connection._ready_task.cancel()
                 with suppress(AttributeError):
-                    del self._connection._ready_state  # else guilds that come later would wait in it for ever
+                    del self._connection._ready_state  # else later guilds would wait in it for ever
             await self._close_socket(_GOODBYE if self._lost is None else _BACK_SOON)
 
     async def _open(
@@ -221,7 +221,7 @@ class DiscordTransport(discord.Client):
     def _check_stable(self) -> None:
         self._reopened.append(time.monotonic())
         if len(self._reopened) == _MANY_REOPENINGS and self._reopened[-1] - self._reopened[0] < _IN_SECONDS:
-            raise PlatformUnavailable("the connection to Discord breaks again and again")
+            raise PlatformUnavailable("the connection to Discord keeps breaking")
 
     async def _close_socket(self, code: int) -> None:
         socket, self._socket = self._socket, None
@@ -231,10 +231,10 @@ class DiscordTransport(discord.Client):
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await socket.close(code)  # ends its thread too
 
-    # What is asked over REST.
+    # REST.
 
     async def find_channel(self, channel_id: int) -> Readable | None:
-        """None where nobody can read. A direct channel, or a thread that was archived, has to be asked for."""
+        """Return a channel with messages, or None. Direct channels and archived threads are fetched."""
         channel = self.get_channel(channel_id)
         if channel is None:
             try:
@@ -245,28 +245,28 @@ class DiscordTransport(discord.Client):
         return channel if isinstance(channel, Readable) else None
 
     async def fetch_history(self, channel_id: int, after: int) -> list[Any]:
-        """The next page after a message, oldest first, for `message`."""
+        """Return the next page after a message, oldest first, for `build_message`."""
         with check_response():
             return sorted(await self.http.logs_from(channel_id, PAGE, after=after), key=_read_id)
 
     async def fetch_unanswered(self, channel_id: int, me: int, *, after: int, before: int) -> list[Any]:
-        """Return the messages between two that none of ours follows, a few at most, oldest first, for `message`."""
+        """Return the messages between two that no message of ours follows, a few at most, oldest first."""
         with check_response():
             found = sorted(await self.http.logs_from(channel_id, _MAX_UNANSWERED, before=before), key=_read_id)
             ours = max((_read_id(raw) for raw in found if _read_id(raw["author"]) == me), default=0)
             return [raw for raw in found if _read_id(raw) > max(ours, after)]
 
     def build_message(self, channel: Readable, raw: Any) -> discord.Message | int:
-        """Its id alone where it cannot be understood."""
+        """Return only the id if the message cannot be parsed."""
         try:
             return discord.Message(state=self._connection, channel=channel, data=raw)
-        # Contained, as below: one that discord.py chokes on must not hold up the others.
+        # Contained, as below: one that discord.py cannot parse must not hold up the others.
         except Exception as error:  # noqa: BLE001
             log.error("message skipped", channel=channel.id, problem=type(error).__name__)
             return _read_id(raw)
 
     async def download(self, address: str, max_bytes: int) -> bytes | None:
-        """None when there is more than that. Raises aiohttp's errors, for another status too."""
+        """Return None if it is larger than that. Raises aiohttp's errors, also for other statuses than 200."""
         timeout = aiohttp.ClientTimeout(total=3 * _READ_SECONDS, connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)
         async with self.http.session.get(
             address, timeout=timeout, allow_redirects=False, raise_for_status=True
@@ -278,8 +278,8 @@ def _contain_errors(event: str, handle: Handler) -> Handler:
     def contained(*args: Any, **kwargs: Any) -> None:
         try:
             handle(*args, **kwargs)
-        # Contained: one event that discord.py or we choke on must neither stop the others nor come for ever. Its
-        # traceback is not told: the words of whoever wrote it may be in there.
+        # Contained: one event that fails must neither stop the others nor come for ever. No traceback: it may quote
+        # what people wrote.
         except Exception as error:  # noqa: BLE001
             log.error("event skipped", kind=event, problem=type(error).__name__)
 

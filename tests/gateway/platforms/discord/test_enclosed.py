@@ -104,7 +104,7 @@ async def test_more_than_the_server_takes_is_told_without_trying(scene: Scene, s
     await send_all(scene, Text(text="A film."), large)
     [message] = shown(scene)
     assert message["content"] == (
-        "A film.\n\n`film.mp4` could not be sent: it is larger than 10 MB, and more Discord does not take here."
+        "A film.\n\n`film.mp4` could not be sent: it is larger than 10 MB, the most that Discord accepts here."
     )
     assert len(scene.calls("createMessage")) == 1
 
@@ -114,7 +114,7 @@ async def test_a_file_that_discord_refuses_is_told_in_words(scene: Scene, shelf:
     scene.server.faults.add("fail", "createMessage", status=status, description="no", extra={"code": code})
     await send_all(scene, Text(text="Notes."), shelf.put("notes.txt"))
     [message] = shown(scene)
-    assert message["content"] == "Notes.\n\n`notes.txt` could not be sent: Discord does not take it here."
+    assert message["content"] == "Notes.\n\n`notes.txt` could not be sent: Discord does not accept it here."
 
 
 async def test_a_channel_without_files_gets_words_and_one_without_words_nothing(scene: Scene, shelf: Shelf) -> None:

@@ -248,7 +248,7 @@ async def test_wording_that_is_refused_is_sent_plain_and_then_given_up(scene: Sc
 @pytest.mark.parametrize(
     ("status", "code", "plain"),
     [
-        (403, 50007, "takes no direct messages"),
+        (403, 50007, "accepts no direct messages"),
         (403, 50001, "may not see the channel"),
         (403, 50013, "may not write in the channel"),
         (404, 10003, "does not know the channel"),
@@ -266,11 +266,11 @@ async def test_a_channel_closed_to_us_is_told_in_plain_words(scene: Scene, statu
 
 async def test_real_refusals_are_understood(scene: Scene) -> None:
     scene.people.close_dms(scene.ada)
-    assert "takes no direct messages" in str(await failure(scene))
+    assert "accepts no direct messages" in str(await failure(scene))
     scene.people.deny(scene.channel, ["send"])
     assert "may not write" in str(await failure(scene, chat=scene.channel))
     assert "does not know the channel" in str(await failure(scene, chat="77"))
-    assert "no channel id" in str(await failure(scene, chat="general"))
+    assert "not a Discord channel id" in str(await failure(scene, chat="general"))
     assert "no text" in str(await failure(scene, " "))
 
 
@@ -331,7 +331,7 @@ def test_what_never_left_this_machine_is_tried_again() -> None:
     for error in (refused, aiohttp.ConnectionTimeoutError()):
         problem = translate_send_error(error)
         assert isinstance(problem, PlatformUnavailable)
-        assert "no connection to Discord could be made" in str(problem)
+        assert "cannot connect to Discord" in str(problem)
         assert "secret" not in str(problem)
 
 
