@@ -1,4 +1,4 @@
-"""Reads what was said while nobody listened: after every connect, after a broken line, and after a full disk."""
+"""Read missed messages from the history: after a connect, a broken connection or a full disk."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ from gateway.policies.backoff import backoff_seconds
 log = structlog.get_logger()
 
 DAY_SECONDS = 24 * 3600
-_OVERLAP_SECONDS = 60  # an envelope may be late, and a later one of its channel already taken
+_OVERLAP_SECONDS = 60  # an envelope may be late, and a later one already accepted
 _PAGE = 200
 _MAX_PAGES = 5
 _TAKEN_AT_ONCE = 100
@@ -30,6 +30,8 @@ Ask = Callable[..., Awaitable[Wire]]
 
 
 class Backfill:
+    """Reads the history of channels that are behind."""
+
     def __init__(self, api: SlackWebApi, channels: SlackChannels, listener: SlackListener, account: str) -> None:
         self._api = api
         self._channels = channels
@@ -39,20 +41,20 @@ class Backfill:
         self._unlisted = asyncio.Event()
 
     def start(self) -> None:
-        """Some room is behind, and we are connected."""
+        """Read the channels that are behind."""
         self._wanted.set()
 
     def restart(self) -> None:
-        """Anything may have been missed, also in conversations of which we have never heard."""
+        """Read all channels, also those that we do not know yet."""
         self._channels.mark_all_doubtful()
         self._unlisted.set()
         self._wanted.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._run_when(self._wanted, self._catch_up_all), name="read what slack has kept")
-            # Apart from it: whoever is known shall not wait for that.
+            # Separate: known channels must not wait for it.
             group.create_task(self._run_when(self._unlisted, self._find_new_channels), name="list slack conversations")
 
     async def _run_when(self, wanted: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
@@ -67,12 +69,12 @@ class Backfill:
                 return
             except (SlackProblem, StoreUnavailable) as error:
                 failures += 1
-                log.warning("catching up is put off", account=self._account, problem=str(error))
+                log.warning("history not read yet", account=self._account, problem=str(error))
                 await asyncio.sleep(backoff_seconds(failures))
                 wanted.set()
 
     async def _catch_up_all(self) -> None:
-        """Looked at anew after each: one that is in use and fell behind meanwhile goes before those that are not."""
+        """Read channel after channel, the most urgent first; the order is decided anew each time."""
         try:
             while behind := self._channels.list_behind():
                 await self._catch_up(behind[0])
@@ -81,7 +83,7 @@ class Backfill:
             raise
 
     async def _find_new_channels(self) -> None:
-        """Somebody may have written somewhere for the first time while nobody listened: no cursor tells of that."""
+        """Find channels without a cursor: somebody may have written there for the first time."""
         if not self._channels.since:
             since = ts_seconds_ago(0)
             await self._listener.inlet.accept([], Cursor(channel=SINCE, value=since))
@@ -91,15 +93,15 @@ class Backfill:
         listed += [*await self._list_channels("private_channel"), *await self._list_channels("public_channel")]
         for channel in listed:
             self._channels.get(channel)
-        self._channels.are_listed = not self._unlisted.is_set()  # else something may have been missed meanwhile
+        self._channels.are_listed = not self._unlisted.is_set()  # else there was another gap meanwhile
         self._wanted.set()
 
     async def _list_channels(self, kind: str) -> list[str]:
-        """The conversations that we are in, the youngest first: those are where somebody writes for the first time."""
+        """Return the conversations that we are in, the newest first."""
         try:
             found = await _fetch_pages(self._ask, "users.conversations", "channels", types=kind, exclude_archived=True)
         except SlackRefused as error:
-            log.warning("new conversations stay unknown", account=self._account, kind=kind, problem=str(error))
+            log.warning("new conversations not listed", account=self._account, kind=kind, problem=str(error))
             return []
         young = sorted(found, key=lambda one: str(one.get("created") or ""), reverse=True)[:_MAX_UNHEARD]
         return [str(one["id"]) for one in young if one.get("id") and one.get("user") != _SLACKBOT]
@@ -109,7 +111,7 @@ class Backfill:
         try:
             count = await self._read_history(room)
         except SlackRefused as error:
-            log.warning("a channel's history stays unread", account=self._account, chat=room.id, problem=str(error))
+            log.warning("a channel's history cannot be read", account=self._account, chat=room.id, problem=str(error))
             count = 0
             if error.error in _GONE:
                 await self._forget(room)
@@ -127,7 +129,7 @@ class Backfill:
             log.info("caught up", account=self._account, chat=room.id, messages=count)
 
     async def _forget(self, room: SlackChannel) -> None:
-        """We are no longer in there: should we come back, it is as if for the first time."""
+        """Forget a channel that we left: coming back is like the first time."""
         async with room.lock:
             await self._listener.inlet.accept([], room.cursor(""))
             room.seen = ""
@@ -137,11 +139,11 @@ class Backfill:
         day_ago = ts_seconds_ago(DAY_SECONDS)
         since = max(just_before(room.seen, _OVERLAP_SECONDS), day_ago, self._channels.history_since)
         is_dm = room.id.startswith("D")
-        # Between two people any message may have become a thread meanwhile; it tells so itself.
+        # In a direct message any message may have become a thread meanwhile; its `latest_reply` tells.
         shown = await fetch_since(self._ask, room.id, "", day_ago if is_dm else since)
         since = max(since, *(str(one["ts"]) for one in shown if self._is_own_join(one)), "")
         count = await self._accept(room, [one for one in shown if str(one["ts"]) > since])
-        # After that: what was just read may have begun threads that are ours.
+        # After that: the messages just read may have started threads of ours.
         alive = just_before(room.seen, DAY_SECONDS)
         threads = {thread for thread, last in room.threads.items() if last > alive}
         if is_dm:
@@ -149,13 +151,13 @@ class Backfill:
         for thread in sorted(threads):
             try:
                 answers = await fetch_since(self._ask, room.id, thread, since)
-            except SlackRefused:  # its first message was deleted
+            except SlackRefused:  # the thread was deleted
                 continue
             count += await self._accept(room, [one for one in answers if since < str(one["ts"]) != thread])
         return count
 
     def _is_own_join(self, shown: Wire) -> bool:
-        """What people said before they invited us was not said to us, even where they spoke of us."""
+        """Return whether we joined here: earlier messages were not addressed to us, even if they mention us."""
         return shown.get("subtype") in _JOINED and shown.get("user") == self._listener.me.user
 
     async def _accept(self, room: SlackChannel, shown: list[Wire]) -> int:
@@ -180,14 +182,14 @@ class Backfill:
 
 
 async def fetch_since(ask: Ask, channel: str, thread: str, oldest: str, **arguments: Any) -> list[Wire]:
-    """What a channel or a thread shows after that moment, the first of the thread included; in no special order."""
+    """Return the messages of a channel or thread after that time, with the thread's first one, in no order."""
     method = "conversations.replies" if thread else "conversations.history"
     given = {"channel": channel, "ts": thread or None, "oldest": oldest, **arguments}
     return [one for one in await _fetch_pages(ask, method, "messages", **given) if one.get("ts")]
 
 
 async def _fetch_pages(ask: Ask, method: str, name: str, **arguments: Any) -> list[Wire]:
-    """What stands under that name in the first pages of an answer."""
+    """Return the list with that name from the first pages of an answer."""
     found: list[Wire] = []
     cursor = None
     for _ in range(_MAX_PAGES):
@@ -196,7 +198,7 @@ async def _fetch_pages(ask: Ask, method: str, name: str, **arguments: Any) -> li
         cursor = (answer.get("response_metadata") or {}).get("next_cursor")
         if not cursor:
             return found
-    log.warning("not all of it was read", method=method, chat=arguments.get("channel", ""), entries=len(found))
+    log.warning("not all pages were read", method=method, chat=arguments.get("channel", ""), entries=len(found))
     return found
 
 

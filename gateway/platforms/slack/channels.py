@@ -16,11 +16,11 @@ from gateway.platforms.text import one_line
 log = structlog.get_logger()
 
 _PREFIX = "seen:"
-SINCE = "listening since"  # the cursor that keeps when we first did
-_THREADS_KEPT = 20  # in one channel; whoever goes on in an older one mentions us again
+SINCE = "listening since"  # the cursor with the time when we first listened
+_THREADS_KEPT = 20  # per channel; in an older thread we must be mentioned again
 _PLACED_KEPT = 5_000
 _TAKEN_KEPT = 5_000
-_PATIENCE_SECONDS = 1.5  # Slack waits three for the acknowledgement
+_PATIENCE_SECONDS = 1.5  # Slack waits three seconds for the acknowledgement
 _GOOD_FOR_SECONDS = 3600.0
 _FAILED_FOR_SECONDS = 60.0
 _REMEMBERED = 2_000
@@ -30,7 +30,7 @@ _KINDS: dict[str, PlaceKind] = {"im": "dm", "mpim": "group", "channel": "channel
 
 @dataclass(slots=True, eq=False)
 class Arrival:
-    """An event that waits to be taken."""
+    """An event that waits to be accepted."""
 
     event: Wire
     ts: str
@@ -40,16 +40,16 @@ class Arrival:
 
 @dataclass(slots=True, eq=False)
 class SlackChannel:
-    """A channel. `seen` is the newest message of it that is ours to answer for; ts sort as text."""
+    """A channel. `seen` is the newest message up to which all were accepted; ts sort as text."""
 
     id: str
     seen: str = ""
-    threads: OrderedDict[str, str] = field(default_factory=OrderedDict)  # and the newest message in each
-    newest: str = ""  # taken, though perhaps not everything before it
-    # Not set: there may be messages that nobody has read, and `seen` must stay where it is.
+    threads: OrderedDict[str, str] = field(default_factory=OrderedDict)  # with the newest message in each
+    newest: str = ""  # accepted, though perhaps not everything before it
+    # Not set: messages may be missing, and `seen` must not move.
     current: asyncio.Event = field(default_factory=asyncio.Event)
-    doubts: int = 0  # how often it was found not to be
-    waiting: int = 0  # messages that came live, and may not overtake those
+    doubts: int = 0  # how often messages may have been missed
+    waiting: int = 0  # live messages, which must not overtake those
     arrivals: list[Arrival] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -61,37 +61,37 @@ class SlackChannel:
         return self.current.is_set()
 
     async def wait_until_current(self, seconds: float) -> bool:
-        """Whether it has within that time; a room that is waited for goes before others."""
+        """Return whether it is current within that time; a channel that is waited for goes first."""
         self.waiting += 1
         try:
             async with asyncio.timeout(seconds):
                 await self.current.wait()
         except TimeoutError:
-            return self.is_current  # it may have at the last moment
+            return self.is_current  # it may have become so at the last moment
         finally:
             self.waiting -= 1
         return True
 
     def join_thread(self, thread: str, ts: str) -> None:
-        """We were addressed, or have spoken, in this thread."""
+        """Note that we were addressed, or have written, in this thread."""
         self.threads[thread] = max(ts, self.threads.get(thread, ""))
         self.threads.move_to_end(thread)
-        while len(self.threads) > _THREADS_KEPT:  # without the one that has been quiet for longest
+        while len(self.threads) > _THREADS_KEPT:  # drop the one that has been quiet for longest
             del self.threads[min(self.threads, key=lambda one: self.threads[one])]
 
     def mark_missed(self, ts: str) -> None:
-        """A message with this ts could not be taken."""
+        """Note that a message with this ts was not accepted."""
         self.seen = self.seen or just_before(ts)
         self.mark_doubtful()
 
     def mark_doubtful(self) -> None:
-        """Something may have been missed since `seen`. Where nothing was ever seen, there is nothing to go back to."""
+        """Note that messages after `seen` may be missing. Does nothing in a channel where none was ever seen."""
         if self.seen:
             self.current.clear()
             self.doubts += 1
 
     def restore(self, seen: str, threads: str) -> None:
-        """What `cursor` wrote."""
+        """Restore the state that `cursor` wrote."""
         self.seen = self.seen or seen
         for thread, _, last in (written.partition("=") for written in threads.split()):
             if is_ts(thread) and is_ts(last) and thread not in self.threads:
@@ -103,19 +103,19 @@ class SlackChannel:
 
 
 class SlackChannels:
-    """Survives a lost connection, and by its cursors a restart."""
+    """All channels. They survive a lost connection, and through their cursors a restart."""
 
     def __init__(self) -> None:
-        self.history_fails = False  # Slack does not give it to us at the moment
-        self.history_since = ""  # what was said before that may have been answered though we do not know it
-        self.since = ""  # when we first listened: what was said before that was not said to us
-        self.are_listed = False  # whether Slack was asked where else we are, since something may have been missed
+        self.history_fails = False  # Slack does not return it at the moment
+        self.history_since = ""  # earlier messages may have been answered
+        self.since = ""  # when we first listened: earlier messages were not addressed to us
+        self.are_listed = False  # whether Slack was asked for unknown channels since the last gap
         self._channels: dict[str, SlackChannel] = {}
         self._placed: OrderedDict[tuple[str, str], str] = OrderedDict()  # message -> its thread
-        self._taken: OrderedDict[tuple[str, str], bool] = OrderedDict()  # message -> was it said to us
+        self._taken: OrderedDict[tuple[str, str], bool] = OrderedDict()  # message -> was it addressed to us
 
     def load(self, cursors: Mapping[str, str], *, history_since_ms: int = 0) -> None:
-        """All of them are behind then: nobody has listened for a while."""
+        """Load the cursors; all channels are behind then."""
         self.history_since = f"{history_since_ms // 1000:010d}.{history_since_ms % 1000:03d}000"
         self.since = self.since or cursors.get(SINCE, "")
         for channel, value in cursors.items():
@@ -133,7 +133,7 @@ class SlackChannels:
         return self._channels[channel]
 
     def mark_all_doubtful(self) -> None:
-        """Something may have been missed in any of them, and in those that we do not know yet."""
+        """Note that messages may be missing in any channel, also in unknown ones."""
         self.are_listed = False
         for room in self._channels.values():
             self._mark_doubtful(room)
@@ -141,22 +141,22 @@ class SlackChannels:
     def _mark_doubtful(self, room: SlackChannel) -> None:
         if room.seen:
             room.mark_doubtful()
-        elif self.since:  # the first words in there may be among what was missed
+        elif self.since:  # its first message may be among the missing ones
             room.mark_missed(self.since)
 
     def list_behind(self) -> list[SlackChannel]:
-        """Those first in which somebody speaks now, then the most recently used."""
+        """Return the channels that are behind: those with live messages first, then the most recently used."""
         return sorted((room for room in self._channels.values() if not room.is_current), key=_urgency, reverse=True)
 
     def record_thread(self, channel: str, ts: str, thread: str) -> None:
-        """A message stands in a thread: Slack does not say so when somebody reacts to it."""
+        """Remember a message's thread: Slack does not name it when somebody reacts."""
         if thread and thread != ts:
             self._placed[channel, ts] = thread
             while len(self._placed) > _PLACED_KEPT:
                 self._placed.popitem(last=False)
 
     def record_own_message(self, channel: str, ts: str, thread: str) -> None:
-        """We did; in a channel, whoever answers that speaks to us."""
+        """Note a message of ours; in a channel, replies to it are addressed to us."""
         self.record_thread(channel, ts, thread)
         opened = thread or (ts if not channel.startswith("D") else "")
         if is_ts(opened) and is_ts(ts):
@@ -173,12 +173,14 @@ class SlackChannels:
             self._taken.popitem(last=False)
 
     def is_known(self, message: InboundMessage) -> bool:
-        """Slack tells a mention twice, and again what it got no answer to. One that only now mentions us is new."""
+        """Return whether it was accepted: Slack sends mentions twice. A copy that is newly addressed to us is new."""
         before = self._taken.get((message.key.chat, message.message_id))
         return message.kind == "message" and before is not None and before >= message.addressed
 
 
 class Directory:
+    """The names of people and channels: cached, and left out when Slack does not answer in time."""
+
     def __init__(self, api: SlackWebApi, account: str) -> None:
         self._api = api
         self._account = account
@@ -186,13 +188,13 @@ class Directory:
         self._missing_scopes: set[str] = set()
 
     async def fetch_names(self, people: Iterable[str]) -> dict[str, str]:
-        """By id; those that could not be learnt are empty."""
+        """Return names by id; unknown ones are empty."""
         ids = sorted(set(people))
         found = await asyncio.gather(*(self._fetch("users.info", "user", one) for one in ids))
         return dict(zip(ids, map(_read_name, found), strict=True))
 
     async def fetch_place(self, channel: str, channel_type: object = None) -> SlackPlace:
-        """`channel_type` is what an event says of it, if it does."""
+        """`channel_type` is what the event says, if anything."""
         kind = _KINDS.get(str(channel_type)) or ("dm" if channel.startswith("D") else None)
         if kind == "dm":
             return SlackPlace(id=channel, kind="dm")
@@ -202,7 +204,7 @@ class Directory:
         return SlackPlace(id=channel, kind=kind, name=one_line(told.get("name")))
 
     async def can_speak_in(self, channel: str) -> bool:
-        """Whether we are in there; True when Slack does not say. Asked each time: who is told no invites us at once."""
+        """Return whether we are a member; True if Slack does not say. Not cached: people invite us right after a no."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 told = (await self._api.call("conversations.info", channel=channel)).get("channel")
@@ -212,7 +214,7 @@ class Directory:
         return not isinstance(told, dict) or told.get("is_member") is not False
 
     async def fetch_opening(self, channel: str, thread: str) -> Wire:
-        """The first message of a thread; empty when it cannot be had in time."""
+        """Return the first message of a thread; empty if it cannot be had in time."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 answer = await self._api.call("conversations.replies", channel=channel, ts=thread, limit=1)
@@ -243,7 +245,7 @@ class Directory:
     def _log_missing_scope(self, error: Exception) -> None:
         if isinstance(error, SlackRefused) and error.needed and error.needed not in self._missing_scopes:
             self._missing_scopes.add(error.needed)
-            log.warning("names stay unknown", account=self._account, missing_scope=error.needed)
+            log.warning("names cannot be read", account=self._account, missing_scope=error.needed)
 
 
 def _read_name(user: Wire) -> str:
@@ -253,7 +255,7 @@ def _read_name(user: Wire) -> str:
 
 
 def just_before(ts: str, seconds: int = 0) -> str:
-    """A moment before; as text, as Slack writes it."""
+    """Return a time before, in Slack's notation."""
     whole, _, fraction = ts.partition(".")
     micros = int(whole) * 1_000_000 + int(fraction.ljust(6, "0")[:6]) - seconds * 1_000_000 - 1
     return f"{micros // 1_000_000:010d}.{micros % 1_000_000:06d}"

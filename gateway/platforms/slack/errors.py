@@ -1,4 +1,4 @@
-"""What Slack's refusals and failures mean to whoever hears, sends or fetches."""
+"""Translate Slack's errors for the listener, the delivery and the media fetcher."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,29 +37,29 @@ _CLOSED = {
     "is_archived": "the channel is archived",
     "is_inactive": "the channel is frozen",
     "message_limit_exceeded": "the workspace has used up its messages",
-    "messages_tab_disabled": "the app's messages tab is off; switch it on under App Home in the app's settings",
+    "messages_tab_disabled": "the app's messages tab is off; switch it on in the app's settings, under App Home",
     "no_text": "it has no text",
     "not_in_channel": "the bot is not in the channel; /invite it there",
     "restricted_action": "the bot may not write in the channel",
     "restricted_action_non_threadable_channel": "the channel has no threads",
     "restricted_action_read_only_channel": "the bot may not write in the channel",
     "restricted_action_thread_locked": "the thread is locked",
-    "restricted_action_thread_only_channel": "in this channel one may only answer in threads",
+    "restricted_action_thread_only_channel": "only replies in threads are allowed in this channel",
     "team_access_not_granted": "the bot may not write in this workspace",
-    "user_disabled": "the user's account is gone",
+    "user_disabled": "the user's account was deactivated",
     "user_is_bot": "bots cannot write to bots",
     "user_not_found": "Slack does not know the user",
 }
 
 
 class SlackRejection(Enum):
-    """What is wrong with a message that Slack did not take."""
+    """Why Slack did not accept a message."""
 
     NOTHING_TO_EDIT = auto()
     NO_THREAD = auto()
     TOO_LONG = auto()
     BLOCKS = auto()
-    FILE = auto()  # too large, of a kind that is not wanted, or none are
+    FILE = auto()  # too large, of a forbidden kind, or files are not allowed
     CLOSED_TO_US = auto()
 
 
@@ -83,7 +83,7 @@ _SIGNS = {
     "file_uploads_disabled": SlackRejection.FILE,
     "file_uploads_except_images_disabled": SlackRejection.FILE,
     "invalid_arguments": SlackRejection.FILE,
-    "missing_scope": SlackRejection.FILE,  # files:write, or one that words need as well
+    "missing_scope": SlackRejection.FILE,  # files:write, or one that text needs too
     "storage_limit_reached": SlackRejection.FILE,
 }
 
@@ -93,13 +93,13 @@ def classify_rejection(error: SlackRefused) -> SlackRejection:
 
 
 def translate_send_error(error: SlackProblem, *, repeatable: bool) -> GatewayError:
-    """`repeatable` is what does no harm when it is done twice, such as an edit."""
+    """`repeatable` calls do no harm when done twice, such as an edit."""
     match error:
         case SlackRefused() if error.error in BAD_TOKEN:
             return PlatformUnavailable("Slack does not accept the bot token")
         case SlackRefused(error="missing_scope"):
             return DeliveryRejected(
-                f"the bot lacks the scope {_list_scopes(error.needed)}; add it and install the app again"
+                f"the bot lacks the scope {_list_scopes(error.needed)}; add it and reinstall the app"
             )
         case SlackRefused():
             return DeliveryRejected(_CLOSED.get(error.error) or f"Slack refused it: {error}")
@@ -129,7 +129,7 @@ def translate_fetch_error(error: SlackProblem) -> MediaUnavailable:
 
 @contextmanager
 def translate_listening_errors(variable: str) -> Iterator[None]:
-    """Turns what goes wrong while listening into what the supervisor knows."""
+    """Turn errors while listening into those that the supervisor handles."""
     try:
         yield
     except SlackProblem as error:
@@ -140,13 +140,13 @@ def translate_listening_error(error: SlackProblem, variable: str) -> GatewayErro
     match error:
         case SlackRefused() if error.error in BAD_TOKEN:
             return PlatformAuthFailed(
-                f"Slack does not accept the token ({error.error}); correct {variable} (api.slack.com/apps shows it) "
-                "and start Hermes again"
+                f"Slack does not accept the token ({error.error}). Correct {variable} (api.slack.com/apps shows it) "
+                "and restart Hermes"
             )
         case SlackRefused(error="missing_scope" | "no_permission"):
             return PlatformAuthFailed(
                 f"the token of {variable} lacks the scope {_list_scopes(error.needed)}; add it at api.slack.com/apps, "
-                "install the app again and start Hermes again"
+                "reinstall the app and restart Hermes"
             )
         case SlackTooFast():
             return PlatformUnavailable(str(error), retry_after=error.seconds)

@@ -1,4 +1,4 @@
-"""One of our messages as it is put into Slack, piece by piece, and what to leave out when it is refused."""
+"""Format our messages for Slack, page by page, and drop what Slack refuses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,12 +39,14 @@ _MAX_SECTIONS = 45  # of 50 blocks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackText:
+    """A page of text."""
+
     markdown: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackAttachment:
-    """A file that the answer names."""
+    """A file that the answer sends."""
 
     media: Media
 
@@ -65,6 +67,8 @@ Look = Literal["markdown", "sections", "text"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackPost:
+    """One page of a message, ready to send."""
+
     channel: str
     page: Page
     key: str
@@ -83,7 +87,7 @@ class SlackPost:
         form: Wire = {
             "channel": self.channel,
             "text": self._text,
-            "blocks": blocks if blocks or self.edits else None,  # an empty list takes away what stood there
+            "blocks": blocks if blocks or self.edits else None,  # an empty list removes the earlier blocks
             "metadata": {"event_type": EVENT_TYPE, "event_payload": {"key": self.key, "piece": self.piece}},
         }
         if self.edits:
@@ -91,7 +95,7 @@ class SlackPost:
         return {**form, "thread_ts": self.thread or None, "unfurl_links": False, "unfurl_media": False}
 
     def amend(self, problem: SlackRejection) -> "SlackPost | None":
-        """Without what Slack refused; None when there is nothing left to try. Ends, since each step takes away."""
+        """Drop what Slack refused; None when nothing is left to try. Each step removes something, so this ends."""
         match problem:
             case SlackRejection.NO_THREAD if self.thread:
                 return replace(self, thread="")
@@ -102,7 +106,7 @@ class SlackPost:
             case SlackRejection.BLOCKS if self.look == "sections":
                 return replace(self, look="text")
             case SlackRejection.FILE | SlackRejection.TOO_LONG if isinstance(self.page, SlackAttachment):
-                return replace(self, page=self.page.explain("Slack does not take it here"))
+                return replace(self, page=self.page.explain("Slack does not accept it here"))
             case _:
                 return None
 
@@ -123,10 +127,10 @@ class SlackPost:
 
 
 def paginate(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
-    """In this order, each a message of its own. The same text and files always give the same pages.
+    """Split a message into pages. The same text and files always give the same pages.
 
-    Words come first, then file by file: a message that comes with an upload cannot be known again by our own key.
-    `needs_words`: the first takes the place of an earlier message, or has buttons, which a file cannot.
+    Text comes first, then each file: a message that comes with an upload cannot be recognised by our key.
+    `needs_words`: the first page replaces an earlier message, or has buttons, which a file cannot.
     """
     words = _paginate_text(markdown if markdown or not needs_words else join_names(files))
     return (*words, *(SlackAttachment(media=media) for media in files))
@@ -142,7 +146,7 @@ def _paginate_text(markdown: str) -> tuple[Page, ...]:
 
 def build_post(message: OutboundMessage, pages: Sequence[Page]) -> SlackPost:
     piece, last = choose_piece(message, pages), len(pages) - 1
-    # A file has no place for buttons.
+    # A file cannot have buttons.
     last_words = max((place for place, page in enumerate(pages) if isinstance(page, SlackText)), default=-1)
     return SlackPost(
         channel=message.address.chat,
@@ -157,12 +161,12 @@ def build_post(message: OutboundMessage, pages: Sequence[Page]) -> SlackPost:
 
 
 def is_copy(shown: Wire, post: SlackPost) -> bool:
-    """Whether a message of ours that stands in the channel is this very piece."""
+    """Return whether a message of ours in the channel is this very piece."""
     metadata = shown.get("metadata")
     payload = metadata.get("event_payload") if isinstance(metadata, dict) else None
     if isinstance(payload, dict) and (payload.get("key"), payload.get("piece")) == (post.key, post.piece):
-        return True  # a file, too, that was told of in words instead
-    # An upload takes no metadata: it is known by its name and size.
+        return True  # also for a text sent in place of a file
+    # An upload has no metadata: it is recognised by name and size.
     match post.page:
         case Document() as page:
             wanted = DOCUMENT_NAME, len(page.content)

@@ -1,4 +1,4 @@
-"""Hearing Slack: what happens in a channel is taken in order and in one go, and only then acknowledged."""
+"""Listening to Slack: events of a channel are accepted in order, in one transaction, and then acknowledged."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -27,17 +27,17 @@ from gateway.platforms.slack.web_api import Wire
 log = structlog.get_logger()
 
 _NOT_HERE = (
-    "I am not in this conversation, so I cannot answer here. If it is a channel, /invite me; or send me a direct "
+    "I am not in this conversation, so I cannot answer here. If it is a channel, /invite me, or send me a direct "
     "message."
 )
-_PATIENCE_SECONDS = 2.0  # Slack waits three for the acknowledgement
+_PATIENCE_SECONDS = 2.0  # Slack waits three seconds for the acknowledgement
 _SPOKEN = ("message", "app_mention")
 _READ = (*_SPOKEN, "reaction_added", "reaction_removed")
 
 
 @dataclass(slots=True, kw_only=True)
 class SlackListener:
-    """One run's ear. Each method says whether what it was given is taken, or must come again."""
+    """Receives events for one connection. Each handler returns False if Slack must send the event again."""
 
     me: SlackIdentity
     inlet: Inlet
@@ -63,9 +63,9 @@ class SlackListener:
         room.arrivals.append(arrival)
         if not await room.wait_until_current(_PATIENCE_SECONDS) and self._is_read_later(event, room):
             room.arrivals.remove(arrival)
-            room.mark_doubtful()  # the history may have been asked for before this was said
+            room.mark_doubtful()  # the history may have been read before this was posted
             return False
-        await asyncio.sleep(0)  # what the other socket brought at the same moment goes along
+        await asyncio.sleep(0)  # include events that the other socket brings at the same moment
         async with room.lock:
             if arrival.taken is None:
                 await self._accept_arrivals(room, arrival)
@@ -79,7 +79,7 @@ class SlackListener:
         return await self._accept_single("press", channel, who, lambda known: parse_press(body, self.me, known))
 
     async def handle_command(self, body: Wire) -> bool | str:
-        """Slack lets people type one anywhere, also between two of them; we could not answer there."""
+        """Handle a slash command. People can type it anywhere, also where we cannot answer."""
 
         def read(known: EventContext) -> InboundMessage | None:
             return parse_command(body, self.me, known, umbrella=self.umbrella, commands=self.commands, at_ms=now_ms())
@@ -90,7 +90,7 @@ class SlackListener:
         return await self._accept_single("command", channel, body.get("user_id"), read)
 
     async def parse(self, event: Wire, room: SlackChannel) -> InboundMessage | None:
-        """As our message; None for what is none, or cannot be read."""
+        """Parse an event; None if it is no message or cannot be parsed."""
         try:
             place = await self.directory.fetch_place(room.id, event.get("channel_type"))
             names = await self.directory.fetch_names(find_people(_find_subject(event)))
@@ -102,8 +102,8 @@ class SlackListener:
             if message is not None and _is_new_here(message, room, is_below_ours=is_below_ours):
                 opening = await self.directory.fetch_opening(room.id, message.key.thread)
                 message = add_opening(message, opening, await self.directory.fetch_names(find_people(opening)))
-        # Contained: one event that we choke on must neither stop the others nor come for ever. Its traceback is not
-        # told: the words of whoever wrote it may be in there.
+        # Contained: one event that fails must neither stop the others nor come for ever. No traceback: it may quote
+        # what people wrote.
         except Exception as error:  # noqa: BLE001
             self._log_skipped(event.get("type"), error)
             return None
@@ -114,18 +114,18 @@ class SlackListener:
         return message
 
     def drop_known(self, read: Iterable[InboundMessage | None]) -> list[InboundMessage]:
-        """Each once: a second copy would count twice against its sender's limit before the inbox knows it."""
+        """Drop duplicates: they would count twice against their sender's rate limit before the inbox sees them."""
         found: dict[tuple[str, str, int], InboundMessage] = {}
         for message in read:
             if message is not None:
                 key = message.message_id, message.kind, message.edited_ms
-                # The first brings what opened its thread; by the second the thread is known.
+                # The first copy has the thread's opening; for the second the thread is known.
                 if key not in found or message.addressed > found[key].addressed:
                     found[key] = message
         return [message for message in found.values() if not self.channels.is_known(message)]
 
     async def accept(self, room: SlackChannel, messages: Sequence[InboundMessage]) -> None:
-        """Under the room's lock. Raises StoreUnavailable or GatewayStopping when nothing was taken."""
+        """Call under the channel's lock. Raises StoreUnavailable or GatewayStopping if nothing was accepted."""
         said = [message.message_id for message in messages if message.kind == "message"]
         newest = max((room.newest, *said))
         seen = max(room.seen, newest) if room.is_current else ""
@@ -134,7 +134,7 @@ class SlackListener:
         self.channels.record_accepted(messages)
 
     async def _accept_arrivals(self, room: SlackChannel, one: Arrival) -> None:
-        """All that wait by now, as one: a burst is one commit, and what two sockets brought in a muddle is in order."""
+        """Accept all waiting events at once: a burst is one commit, and events of two sockets get into order."""
         batch = sorted(room.arrivals, key=lambda arrival: arrival.ts) if room.is_current else [one]
         read = [await self.parse(arrival.event, room) for arrival in batch]
         messages = self.drop_known(read)
@@ -154,7 +154,7 @@ class SlackListener:
         room.arrivals = [arrival for arrival in room.arrivals if arrival.taken is None]
 
     def _is_read_later(self, event: Wire, room: SlackChannel) -> bool:
-        """Whether the room's history brings it soon, in order: that of a thread we know nothing of is not read."""
+        """Return whether the channel's history will contain it: unknown threads are not read."""
         if self.channels.history_fails or event["type"] not in _SPOKEN or "hidden" in event:
             return False
         return room.id.startswith("D") or event.get("thread_ts") in (None, event.get("ts"), *room.threads)
@@ -163,7 +163,7 @@ class SlackListener:
         self, what: str, channel: object, who: object, read: Callable[[EventContext], InboundMessage | None]
     ) -> bool:
         if not isinstance(channel, str) or not isinstance(who, str):
-            return True  # pressed in a window rather than below a message, for instance
+            return True  # for instance a button in a modal window
         place, names = await asyncio.gather(self.directory.fetch_place(channel), self.directory.fetch_names([who]))
         try:
             message = read(EventContext(place=place, names=names))
@@ -185,19 +185,19 @@ class SlackListener:
         elif channel and (
             kind in ("channel_unarchive", "group_unarchive") or (kind == "member_joined_channel" and is_us)
         ):
-            log.info("the bot can speak in a channel", account=self.me.account, chat=channel)
+            log.info("the bot can write in a channel", account=self.me.account, chat=channel)
             await self.inlet.chat_reachable(channel)
 
     def _log_not_accepted(self, error: Exception) -> None:
         if isinstance(error, StoreUnavailable):
-            log.warning("messages left with Slack", account=self.me.account, problem=str(error))
+            log.warning("messages not accepted", account=self.me.account, problem=str(error))
 
     def _log_skipped(self, what: object, error: Exception) -> None:
         log.error("event skipped", account=self.me.account, kind=str(what)[:40], problem=type(error).__name__)
 
 
 def _is_new_here(message: InboundMessage, room: SlackChannel, *, is_below_ours: bool) -> bool:
-    """Whether we are called into a thread that we know nothing of, or one begins below what we said to the channel."""
+    """Return whether we are called into an unknown thread, or one begins below a message of ours."""
     thread = message.key.thread
     if message.kind != "message" or not message.addressed or thread in ("", message.message_id):
         return False
@@ -205,7 +205,7 @@ def _is_new_here(message: InboundMessage, room: SlackChannel, *, is_below_ours: 
 
 
 def _find_subject(event: Wire) -> Wire:
-    """The message that it is about, where the event brings it along."""
+    """Return the message that an event is about, if the event contains it."""
     now = _as_object(event.get("message"))
     match event.get("subtype"):
         case "message_changed" if now.get("subtype") != "tombstone":

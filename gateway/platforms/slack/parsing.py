@@ -10,20 +10,20 @@ from gateway.platforms.slack.web_api import Wire
 from gateway.platforms.text import one_line
 from tools.content import encodable
 
-BY_ID = "id:"  # before the id of a file of which Slack tells nothing else yet
+BY_ID = "id:"  # before the id of a file whose details Slack does not give yet
 MAX_QUOTE_CHARS = 1_000
 _FAMILIES: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 _TOKEN = re.compile(r"<([^<>]*)>")
 _MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^<>]*)?>")
 _ESCAPES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 PlaceKind = Literal["dm", "group", "channel"]
-# The others tell what happened to a channel: who joined it, what it is called, what was pinned.
+# The others report changes of the channel: members, name, pins.
 _SPOKEN = (None, "", "bot_message", "file_share", "me_message", "thread_broadcast")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackIdentity:
-    """The bot that hears."""
+    """The bot of an account."""
 
     account: str
     user: str
@@ -40,16 +40,16 @@ class SlackPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventContext:
-    """What an event does not say by itself."""
+    """What is needed to parse an event, besides the event."""
 
     place: SlackPlace
     names: Mapping[str, str]  # of people, by id
-    our_threads: Collection[str] = ()  # in which we have spoken or were mentioned
+    our_threads: Collection[str] = ()  # in which we have written or were mentioned
     thread: str = ""  # of the message that a reaction is about
 
 
 def parse_event(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
-    """None for what is not meant for anybody like us."""
+    """Parse an event; None if it is no concern of ours."""
     match event.get("type"), event.get("subtype"):
         case "message", "message_changed":
             return _parse_change(event, me, known)
@@ -64,7 +64,7 @@ def parse_event(event: Wire, me: SlackIdentity, known: EventContext) -> InboundM
 
 
 def parse_message(message: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
-    """One that was just said, or that the history shows."""
+    """Parse a live message, or one from the history."""
     if message.get("subtype") not in _SPOKEN or message.get("hidden") or is_our_own(message, me):
         return None
     parts = parts_of(message, known.names, me.user)
@@ -85,7 +85,7 @@ def parse_message(message: Wire, me: SlackIdentity, known: EventContext) -> Inbo
 
 
 def add_opening(message: InboundMessage, opening: Wire, names: Mapping[str, str]) -> InboundMessage:
-    """With the words that opened the thread: whoever calls us into one speaks of them."""
+    """Add the message that opened the thread: whoever calls us into a thread means it."""
     words = render_text(str(opening.get("text") or ""), names)[:MAX_QUOTE_CHARS]
     if not words.strip():
         return message
@@ -93,7 +93,7 @@ def add_opening(message: InboundMessage, opening: Wire, names: Mapping[str, str]
 
 
 def parse_press(body: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
-    """The press of a button below one of our messages."""
+    """Parse the press of a button below one of our messages."""
     where, action, who = body.get("container") or {}, body["actions"][0], str(body["user"]["id"])
     below = str(where.get("message_ts") or (body.get("message") or {}).get("ts") or "")
     words = action.get("value") or action.get("action_id")
@@ -118,10 +118,10 @@ def parse_press(body: Wire, me: SlackIdentity, known: EventContext) -> InboundMe
 def parse_command(
     body: Wire, me: SlackIdentity, known: EventContext, *, umbrella: str, commands: Collection[str], at_ms: int
 ) -> InboundMessage | None:
-    """`/hermes help` is our /help, `/hermes what is new` a message; Slack gives it neither a time nor a thread."""
+    """Parse a slash command: `/hermes help` is our /help, `/hermes what is new` a message. It has no time or thread."""
     words = encodable(str(body.get("text") or "")).strip()
     typed = str(body["command"])
-    if typed != umbrella:  # one that the app's settings name apart
+    if typed != umbrella:  # one that the app's settings define separately
         words = f"{typed} {words}".strip()
     elif not words or words.partition(" ")[0].lower().removeprefix("/") in commands:
         words = f"/{words.removeprefix('/') or 'help'}"
@@ -137,14 +137,14 @@ def parse_command(
 
 
 def find_channel(event: Wire) -> str:
-    """Where it happened; empty for what happens in no channel."""
+    """Return the channel of an event; empty if it has none."""
     item = event.get("item")
     found = event.get("channel") or (item.get("channel") if isinstance(item, dict) else "")
     return found if isinstance(found, str) else ""
 
 
 def find_thread(message: Wire, kind: PlaceKind) -> str:
-    """In a channel, a message outside of threads opens one; between two people it does not."""
+    """Return the thread: in a channel, a message outside of threads opens one."""
     return str(message.get("thread_ts") or (message["ts"] if kind == "channel" else ""))
 
 
@@ -164,10 +164,10 @@ def is_ts(written: str) -> bool:
 
 def _parse_change(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     now, before = event["message"], event.get("previous_message") or {}
-    if now.get("subtype") == "tombstone":  # what is left of a message with answers below it
+    if now.get("subtype") == "tombstone":  # the rest of a deleted message with replies
         return _parse_deletion(before, str(now["ts"]), event, me, known)
     if now.get("text") == before.get("text") and list_file_ids(now) == list_file_ids(before):
-        return None  # Slack has added a preview, or an answer was counted
+        return None  # a link preview, or a new reply count
     said = parse_message({**now, "hidden": False}, me, known)
     return _build_note(said, "edit", event) if said is not None else None
 
@@ -175,7 +175,7 @@ def _parse_change(event: Wire, me: SlackIdentity, known: EventContext) -> Inboun
 def _parse_deletion(
     before: Wire, ts: str, event: Wire, me: SlackIdentity, known: EventContext
 ) -> InboundMessage | None:
-    """Slack does not say who deleted it: it counts as its author, as what they said does."""
+    """Build a deletion by the author: Slack does not say who deleted it."""
     said = parse_message({**before, "ts": ts, "text": before.get("text") or "?", "files": []}, me, known)
     return _build_note(said, "deletion", event, parts=()) if said is not None else None
 
@@ -183,7 +183,7 @@ def _parse_deletion(
 def _build_note(
     said: InboundMessage, kind: Kind, event: Wire, *, parts: tuple[Part, ...] | None = None
 ) -> InboundMessage:
-    # Slack's time of an edit counts seconds; that of the event keeps two edits within one apart.
+    # Slack's time of an edit is in seconds; that of the event tells two edits within one second apart.
     at_ms = ts_to_ms(str(event["event_ts"]))
     return replace(said, kind=kind, parts=said.parts if parts is None else parts, sent_ms=at_ms, edited_ms=at_ms)
 
@@ -194,7 +194,7 @@ def _parse_reaction(event: Wire, me: SlackIdentity, known: EventContext) -> Inbo
         return None
     ts = str(item["ts"])
     emoji = f":{one_line(event.get('reaction'))}:"
-    # Slack does not say in which thread.
+    # Slack does not name the thread.
     thread = known.thread or (ts if known.place.kind == "channel" else "")
     return InboundMessage(
         key=_build_key(me, known.place, thread),
@@ -228,15 +228,15 @@ def _is_addressed(message: Wire, me: SlackIdentity, known: EventContext, thread:
         return True
     if me.user in find_mentions(str(message.get("text") or "")):
         return True
-    if message.get("bot_id"):  # two bots would answer each other for ever
+    if message.get("bot_id"):  # else two bots would answer each other for ever
         return False
-    if message.get("thread_ts") in (None, "", message["ts"]):  # one that opened a thread was said to nobody in it
+    if message.get("thread_ts") in (None, "", message["ts"]):  # the message that opened a thread is no reply
         return False
     return message.get("parent_user_id") == me.user or thread in known.our_threads
 
 
 def parts_of(message: Wire, names: Mapping[str, str], me: str) -> tuple[Part, ...]:
-    """What it passes on, then what it says, then what is attached. Empty where there is nothing to read."""
+    """Return quotes, then text, then files. Empty if nothing is readable."""
     words = render_text(_strip_own_mention(str(message.get("text") or ""), me), names)
     attached = [one for one in message.get("attachments") or () if isinstance(one, dict)]
     quotes = [_parse_quote(one, names) for one in attached if _is_shared(one)]
@@ -247,7 +247,7 @@ def parts_of(message: Wire, names: Mapping[str, str], me: str) -> tuple[Part, ..
 
 
 def render_text(text: str, names: Mapping[str, str]) -> str:
-    """Slack's markup as people read it: names for ids, links written out, no escapes."""
+    """Return readable text: names for ids, links written out, no escapes."""
     shown = (
         _TOKEN.sub(lambda token: _render_token(token[1], names), encodable(text)) if "<" in text else encodable(text)
     )
@@ -261,7 +261,7 @@ def find_mentions(text: str) -> set[str]:
 
 
 def find_people(message: Wire) -> set[str]:
-    """Whose names are needed to read it."""
+    """Return the people whose names are needed to parse a message."""
     people = find_mentions(str(message.get("text") or ""))
     for one in message.get("attachments") or ():
         people |= find_mentions(str(one.get("text") or "")) if isinstance(one, dict) else set()
@@ -273,7 +273,7 @@ def list_file_ids(message: Wire) -> list[str]:
 
 
 def parse_media(file: Wire) -> Media:
-    """Of a file that Slack keeps and tells about."""
+    """Parse a file that Slack stores and describes."""
     mime = one_line(file.get("mimetype")) or "application/octet-stream"
     return Media(
         kind=_FAMILIES.get(mime.partition("/")[0], "file"),
@@ -285,7 +285,7 @@ def parse_media(file: Wire) -> Media:
 
 
 def _strip_own_mention(text: str, me: str) -> str:
-    """Without the name it begins with, when that is ours: what follows may be a command."""
+    """Remove a leading mention of us: what follows may be a command."""
     found = _MENTION.match(text.lstrip())
     return text.lstrip()[found.end() :].lstrip(" ,:") if found and found[1] == me else text
 
@@ -314,7 +314,7 @@ def _parse_quote(attachment: Wire, names: Mapping[str, str]) -> Quote:
 
 
 def _read_attachment(attachment: Wire, names: Mapping[str, str]) -> str:
-    """How alarms and the like are written by programs."""
+    """Return the text of an attachment, in which programs write alerts and the like."""
     lines: Iterable[object] = (attachment.get("pretext"), attachment.get("title"), attachment.get("text"))
     written = "\n".join(str(line) for line in lines if line) or str(attachment.get("fallback") or "")
     return render_text(written, names)
@@ -325,7 +325,7 @@ def _parse_file(file: Wire) -> Part | None:
     if file.get("file_access") == "check_file_info":
         return Media(kind="file", name=name, reference=f"{BY_ID}{file['id']}")
     if file.get("mode") in ("tombstone", "hidden_by_limit"):
-        return Text(text="[a file that is no longer there]")
+        return Text(text="[a deleted file]")
     if file.get("is_external") or not file.get("url_private"):
         return Text(text=f"[file {name} {file.get('url_private') or ''}".rstrip() + "]")
     return parse_media(file)

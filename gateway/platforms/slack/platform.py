@@ -57,7 +57,7 @@ _WANTED_SCOPES = (
 )
 _COMMAND = "/hermes"  # as the manifest in docs/slack.md names it
 _STATUS = "is thinking…"
-# Slack takes 50 changes a minute, in all channels together.
+# Slack accepts 50 changes a minute, in all channels together.
 _DRAFTS = DraftStyle(interval_seconds=2.0, max_units=3_000, account_seconds=1.5, rings=True)
 _SEEN, _FAILED = "eyes", "x"
 _STATUS_SECONDS = 50.0  # Slack shows it for two minutes
@@ -83,8 +83,8 @@ class SlackPlatform:
         commands: Sequence[tuple[str, str]] = (),
         load: Load | None = None,
     ) -> None:
-        """`commands` are names and descriptions, to know our own behind the slash command; `load` gives the bytes of
-        files to be sent."""
+        """`commands` are names and descriptions, to recognise ours after the slash command; `load` returns the bytes
+        of a file to send."""
         self.account = account
         self.rate_limits = rate_limits if rate_limits is not None else RateLimits(per_chat=Rate(count=3, seconds=3))
         self._tokens = bot_token, app_token
@@ -98,7 +98,7 @@ class SlackPlatform:
         self._me: SlackIdentity | None = None
         self._uploads = Uploads(load)
         self._pages = PageCache[Page](paginate)
-        self._statuses: OrderedDict[tuple[str, str], float] = OrderedDict()  # until when none is to be set
+        self._statuses: OrderedDict[tuple[str, str], float] = OrderedDict()  # set no new one until then
 
     async def run(self, inlet: Inlet) -> None:
         self._check_tokens()
@@ -122,14 +122,14 @@ class SlackPlatform:
             if isinstance(post.page, SlackAttachment):
                 post = replace(post, page=post.page.fit(content))
             ts = await self._send_post(api, post, content or b"")
-        self._statuses.pop((post.channel, post.thread), None)  # Slack takes it away when something is said
+        self._statuses.pop((post.channel, post.thread), None)  # Slack removes it with the next message
         self._channels.record_own_message(post.channel, ts, post.thread)
         return Receipt(message_id=ts, more=post.more)
 
     async def find_sent(self, message: OutboundMessage) -> Receipt | None:
         post = build_post(message, self._paginate(message))
         if post.edits:
-            return None  # it does no harm twice
+            return None  # an edit is simply repeated
         asked = [ts for ts in (*message.answers, message.address.reply_to) if is_ts(ts)]
         after = message.after if is_ts(message.after) else ""
         oldest = max(after, min(asked) if asked else ts_seconds_ago(DAY_SECONDS))
@@ -144,7 +144,7 @@ class SlackPlatform:
                 problem = translate_send_error(error, repeatable=True)
                 if isinstance(problem, PlatformUnavailable):
                     raise problem from error
-                raise DeliveryRejected(f"whether it arrived cannot be found out: {problem}") from error
+                raise DeliveryRejected(f"cannot find out whether it arrived: {problem}") from error
             except SlackProblem as error:
                 raise self._translate_error(error, post.channel, repeatable=True) from error
         for one in shown:
@@ -166,13 +166,13 @@ class SlackPlatform:
             except SlackProblem as error:
                 raise translate_fetch_error(error) from error
             except (KeyError, TypeError, ValueError) as error:
-                raise MediaUnavailable("Slack tells nothing of the file") from error
+                raise MediaUnavailable("Slack sent no details of the file") from error
         if mime == "text/html" and media.mime != "text/html":
             raise MediaUnavailable(SIGN_IN_PAGE)
         return content
 
     async def show_typing(self, address: Address) -> None:
-        """As the status of an assistant's thread, which is all that Slack has; elsewhere nothing."""
+        """Set the status of an assistant's thread, the only indicator that Slack has."""
         place, now = (address.chat, address.thread), time.monotonic()
         if not is_ts(address.thread) or self._statuses.get(place, 0.0) > now:
             return
@@ -190,7 +190,7 @@ class SlackPlatform:
         while len(self._statuses) > _STATUSES_KEPT:
             self._statuses.popitem(last=False)
 
-    # What may be shown or not.
+    # Drafts and reactions.
 
     def draft_style(self, address: Address) -> DraftStyle | None:
         return _DRAFTS
@@ -199,7 +199,7 @@ class SlackPlatform:
         post = build_post(draft, paginate(draft.text, needs_words=True))
         async with self._connection.transport.hold() as api:
             ts = await self._send_post(api, post, b"", is_draft=True)
-        # No status from here on: what is posted takes it away, but the answer will be a change, which does not.
+        # No status from now on: the answer will be an edit, which does not remove it.
         self._statuses[post.channel, post.thread] = math.inf
         self._channels.record_own_message(post.channel, ts, post.thread)
         return Receipt(message_id=ts)
@@ -262,7 +262,7 @@ class SlackPlatform:
             reading = background.create_task(backfill.run(), name="catch up with slack")
             try:
                 await sockets.run()
-            except Exception as error:  # noqa: BLE001 - raised below: out of here it would come as a group
+            except Exception as error:  # noqa: BLE001 - raised below: the task group would wrap it
                 ending = error
             reading.cancel()
         assert ending is not None
@@ -278,7 +278,7 @@ class SlackPlatform:
                 team=str(told["team_id"]),
             )
         except KeyError:
-            raise PlatformUnavailable("Slack's answer makes no sense") from None
+            raise PlatformUnavailable("Slack sent a malformed answer") from None
         if scopes and "chat:write" not in scopes:
             raise SlackRefused("missing_scope", needed="chat:write")
         if me != self._me:
@@ -289,7 +289,7 @@ class SlackPlatform:
                     "scopes are missing",
                     account=self.account,
                     scopes=sorted(missing),
-                    meaning="what needs them does not work; add them at api.slack.com/apps and install the app again",
+                    meaning="some features do not work; add them at api.slack.com/apps and reinstall the app",
                 )
         return me
 
@@ -297,12 +297,12 @@ class SlackPlatform:
         bot_token, app_token = self._tokens
         if not _BOT_TOKEN.fullmatch(bot_token):
             raise PlatformAuthFailed(
-                f"{self._bot_variable} is no bot token; one begins with xoxb- and stands at api.slack.com/apps "
+                f"{self._bot_variable} is not a bot token. It begins with xoxb-; get it at api.slack.com/apps, "
                 "under OAuth & Permissions"
             )
         if not _APP_TOKEN.fullmatch(app_token):
             raise PlatformAuthFailed(
-                f"{self._app_variable} is no app token; one begins with xapp- and is made at api.slack.com/apps "
+                f"{self._app_variable} is not an app token. It begins with xapp-; create it at api.slack.com/apps, "
                 "under Basic Information, with the scope connections:write"
             )
 
@@ -312,7 +312,7 @@ class SlackPlatform:
         return self._pages.get_pages(message, needs_words=bool(message.edits or message.choices))
 
     async def _send_post(self, api: SlackWebApi, post: SlackPost, content: bytes, *, is_draft: bool = False) -> str:
-        """A draft that is gone is not sent once more."""
+        """Send a post, dropping what Slack refuses. A lost draft is not sent again."""
         while True:
             try:
                 return await send_post(api, post, content)

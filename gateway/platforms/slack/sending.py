@@ -1,4 +1,4 @@
-"""Puts a letter into Slack: as a message, as an edit of one, or as a file."""
+"""Send posts to Slack, as messages, edits or files."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ _FILE_LOOK_SECONDS = 0.5
 
 
 async def send_post(api: SlackWebApi, post: SlackPost, content: bytes = b"") -> str:
-    """The ts of the message. `content` is that of an enclosed file."""
+    """Return the ts of the message. `content` is that of an attached file."""
     if isinstance(post.page, Document):
         return await _upload(api, post, DOCUMENT_NAME, post.page.content)
     if isinstance(post.page, SlackAttachment):
@@ -19,7 +19,7 @@ async def send_post(api: SlackWebApi, post: SlackPost, content: bytes = b"") -> 
     answer = await api.call("chat.update" if post.edits else "chat.postMessage", **post.form)
     ts = answer.get("ts")
     if not isinstance(ts, str):
-        raise SlackMaybeSent("the answer is not Slack's")
+        raise SlackMaybeSent("the answer is not from Slack")
     return ts
 
 
@@ -31,7 +31,7 @@ async def _upload(api: SlackWebApi, post: SlackPost, name: str, content: bytes) 
     except SlackMaybeSent as error:
         raise SlackNotSent(str(error)) from None  # nobody sees it before the upload is completed
     except KeyError:
-        raise SlackNotSent("the answer is not Slack's") from None
+        raise SlackNotSent("the answer is not from Slack") from None
     await api.call(
         "files.completeUploadExternal",
         files=[{"id": file_id, "title": name}],
@@ -42,7 +42,7 @@ async def _upload(api: SlackWebApi, post: SlackPost, name: str, content: bytes) 
 
 
 async def _find_shared(api: SlackWebApi, file_id: str, channel: str) -> str:
-    """The message that shows it, which comes to be a moment after the upload; else the file's own id."""
+    """Return the ts of the message with the file, which appears a moment after the upload; else the file's id."""
     for _ in range(_FILE_LOOKS):
         try:
             file = (await api.call("files.info", file=file_id)).get("file")

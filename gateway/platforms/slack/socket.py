@@ -35,24 +35,25 @@ _WORDS = "hermes_words"
 _OK, _NOBODY, _NOT_TAKEN = 200, 404, 503
 
 HandleBody = Callable[[Wire], Awaitable[bool | str]]
-"""Takes the body of a request; False when it could not be taken and must come again, a text when whoever acted is to
-be told that and nobody else."""
+"""Handle the body of a request. Returns False if it must come again, or a text that only the sender will see."""
 
 _AT_ONCE = 2
 _PING_SECONDS = 10.0
-_DEAD_SECONDS = 25.0  # nothing heard for so long, though Slack was asked twice
+_DEAD_SECONDS = 25.0  # without a frame, though Slack was pinged twice
 _HELLO_SECONDS = 10.0
-_LEAVING_SECONDS = 30.0  # Slack closes a socket some ten seconds after it has said so
+_LEAVING_SECONDS = 30.0  # Slack closes a socket about ten seconds after it announced it
 _SHORT_LIFE_SECONDS = 10.0
 _TOO_MANY_SECONDS = 30.0
 
 Take = Callable[[Wire], Awaitable[Wire | None]]
-"""Gives what the acknowledgement says, or None when there must not be one: then Slack brings the envelope again."""
+"""Return the payload of the acknowledgement, or None to send none: then Slack sends the envelope again."""
 
 _TROUBLE = ("link_disabled", "too_many_websockets")
 
 
 class SocketPool:
+    """The open sockets of an account."""
+
     def __init__(
         self,
         api: SlackWebApi,
@@ -63,7 +64,7 @@ class SocketPool:
         alive: Callable[[], None],
         on_gap: Callable[[], None],
     ) -> None:
-        """`missed` is called when something may never come: a socket broke, or one opened after there was none."""
+        """`on_gap` is called when events may be lost: a socket broke, or one opened after there was none."""
         self._api = api
         self._account = account
         self._variable = variable
@@ -76,7 +77,7 @@ class SocketPool:
         self._ending: asyncio.Future[Exception] | None = None
 
     async def run(self) -> None:
-        """Until cancelled. Raises PlatformUnavailable when none is left, PlatformAuthFailed, and what `take` raises."""
+        """Run until cancelled. Raises PlatformUnavailable (none is left), PlatformAuthFailed, or what `take` raises."""
         self._ending = asyncio.get_running_loop().create_future()
         async with asyncio.TaskGroup() as group:
             self._start(group, self._run_all(group), "keep slack sockets")
@@ -91,14 +92,14 @@ class SocketPool:
         task.add_done_callback(self._tasks.discard)
 
     async def _run_all(self, group: asyncio.TaskGroup) -> None:
-        """The first alone: as long as there is none, a failure of another would look like the end of all."""
+        """Open the first alone: until then, the failure of another would look like the end of all."""
         self._start(group, self._run_slot(group), "slack socket 1")
         await self._has_opened.wait()
         for number in range(2, _AT_ONCE + 1):
             self._start(group, self._run_slot(group), f"slack socket {number}")
 
     async def _run_slot(self, group: asyncio.TaskGroup) -> None:
-        """Opens another whenever one ends, and before it ends if Slack says so in time."""
+        """Open another socket whenever one ends, or before that if Slack announces it."""
         failures = 0
         while True:
             began = time.monotonic()
@@ -109,12 +110,12 @@ class SocketPool:
             failures = failures + 1 if problem is not None or time.monotonic() - began < _SHORT_LIFE_SECONDS else 0
             wish = problem.retry_after if isinstance(problem, PlatformUnavailable) else None
             if problem is not None:
-                log.warning("one of two lines is missing", account=self._account, problem=str(problem))
+                log.warning("one of two connections is missing", account=self._account, problem=str(problem))
             if failures:
                 await asyncio.sleep(wish if wish is not None else backoff_seconds(failures))
 
     async def _run_socket(self, group: asyncio.TaskGroup) -> GatewayError | None:
-        """From its beginning until another is needed in its place; why, if that was not Slack's plan."""
+        """Run a socket until it must be replaced; return the reason unless Slack planned it."""
         try:
             link = await self._api.open_socket()
         except SlackProblem as error:
@@ -143,6 +144,8 @@ class SocketPool:
 
 
 class SlackSocket:
+    """One connection in Socket Mode."""
+
     def __init__(
         self,
         link: ClientWebSocketResponse,
@@ -151,8 +154,8 @@ class SlackSocket:
         alive: Callable[[], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        self.leaving = asyncio.Event()  # it ends soon, or has ended
-        self.broke = False  # ended without a word
+        self.leaving = asyncio.Event()  # set when it ends soon, or has ended
+        self.broke = False  # ended unannounced
         self.goodbye = ""  # Slack's reason
         self._link = link
         self._take = take
@@ -173,14 +176,14 @@ class SlackSocket:
             return False
 
     async def read(self) -> None:
-        """Until it ends. What is being taken then goes on; only the acknowledgement is lost."""
+        """Read until it ends. Running handlers go on; only their acknowledgement is lost."""
         try:
             async with asyncio.TaskGroup() as group:
                 pinging = group.create_task(self._ping(), name="ping slack")
                 await self._read(group)
                 pinging.cancel()
                 self.broke = not self.leaving.is_set()
-                self.leaving.set()  # at once: another is needed, however long the rest takes
+                self.leaving.set()  # at once: another is needed, however long the handlers take
         finally:
             await self._link.close()
 
@@ -201,7 +204,7 @@ class SlackSocket:
                 group.create_task(self._handle_envelope(message), name="take a slack envelope")
 
     async def _receive(self) -> Wire | None:
-        """The next message, empty for signs of life; None when there will be no more."""
+        """Return the next message, empty for pings and the like; None at the end."""
         frame = await self._link.receive()
         match frame.type:
             case WSMsgType.TEXT:
@@ -228,7 +231,7 @@ class SlackSocket:
     async def _handle_envelope(self, envelope: Wire) -> None:
         try:
             said = await self._take(envelope)
-        except Exception as error:  # noqa: BLE001 - handed on: out of this group it would come as one
+        except Exception as error:  # noqa: BLE001 - handed on: the task group would wrap it
             self._failed(error)
             return
         if said is None:
@@ -237,7 +240,7 @@ class SlackSocket:
         try:
             await self._link.send_str(json.dumps(answer))
         except (aiohttp.ClientError, OSError):
-            return  # it comes again, and is known then
+            return  # it comes again and is recognised
 
     async def _ping(self) -> None:
         while True:
@@ -245,23 +248,25 @@ class SlackSocket:
             try:
                 await self._link.ping()
             except (aiohttp.ClientError, OSError):
-                return  # reading will tell
+                return  # the reader will notice
 
 
 def _explain_goodbye(goodbye: str) -> GatewayError:
     if goodbye == "link_disabled":
         return PlatformAuthFailed(
-            "Socket Mode is switched off; switch it on at api.slack.com/apps under Socket Mode and start Hermes again"
+            "Socket Mode is off. Switch it on at api.slack.com/apps, under Socket Mode, and restart Hermes"
         )
     if goodbye == "too_many_websockets":
         return PlatformUnavailable(
-            "ten connections are open with this app token already; another program uses it too",
+            "ten connections are open with this app token already; another program uses it",
             retry_after=_TOO_MANY_SECONDS,
         )
     return PlatformUnavailable("the connection to Slack broke")
 
 
 class Dispatch:
+    """Routes envelopes with a slack-bolt app, which answers Slack only after the handler returned."""
+
     def __init__(
         self, client: AsyncWebClient, me: SlackIdentity, *, event: HandleBody, press: HandleBody, command: HandleBody
     ) -> None:
@@ -269,11 +274,11 @@ class Dispatch:
             return AuthorizeResult(enterprise_id=None, team_id=me.team, bot_id=me.bot, bot_user_id=me.user)
 
         quiet = logging.getLogger(f"{__name__}.bolt")
-        quiet.setLevel(logging.CRITICAL)  # its log tells what people write
+        quiet.setLevel(logging.CRITICAL)  # its log quotes what people write
         self._app = AsyncApp(
             client=client,
-            authorize=authorize,  # who we are is known by now; Bolt would ask again, and read the environment for it
-            process_before_response=True,  # or it would acknowledge before anything is kept
+            authorize=authorize,  # Bolt would ask Slack again, and read the environment
+            process_before_response=True,  # or it would acknowledge before anything is stored
             request_verification_enabled=False,
             ignoring_self_events_enabled=False,
             ssl_check_enabled=False,
@@ -286,19 +291,19 @@ class Dispatch:
         self._app.command(_ANY)(_build_listener(command))
 
     async def __call__(self, envelope: Wire) -> Wire | None:
-        """What to acknowledge with; None when there must be no acknowledgement. Raises what the listener raised."""
+        """Return the payload of the acknowledgement; None to send none. Raises what the handler raised."""
         failures: list[Exception] = []
         words: list[str] = []
         try:
             request = AsyncBoltRequest(mode="socket_mode", body=envelope.get("payload") or {})
             request.context[_FAILURES], request.context[_WORDS] = failures, words
             status = (await self._app.async_dispatch(request)).status
-        except Exception as error:  # noqa: BLE001 - contained: Bolt chokes on what has not the shape it expects
+        except Exception as error:  # noqa: BLE001 - contained: Bolt fails on unexpected shapes
             log.error("envelope skipped", problem=type(error).__name__)
             return {}
         if failures:
             raise failures[0]
-        if status in (_OK, _NOBODY):  # what nobody wants to hear is acknowledged too, or it would come for ever
+        if status in (_OK, _NOBODY):  # unhandled events are acknowledged too, or they would come for ever
             return {"text": words[0]} if words else {}
         if status != _NOT_TAKEN:
             log.error("envelope failed", status=status)
@@ -309,7 +314,7 @@ def _build_listener(take: HandleBody) -> Callable[..., Awaitable[BoltResponse | 
     async def listener(ack: AsyncAck, body: Wire, context: AsyncBoltContext) -> BoltResponse | None:
         try:
             taken = await take(body)
-        except Exception as error:  # noqa: BLE001 - raised by whoever called Bolt, which would log it and go on
+        except Exception as error:  # noqa: BLE001 - raised again by `__call__`; Bolt would only log it
             context[_FAILURES].append(error)
             taken = False
         if taken is False:

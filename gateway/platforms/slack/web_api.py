@@ -1,13 +1,13 @@
-"""Slack's Web API through its SDK: each failure says whether Slack may have acted on the call.
+"""Slack's Web API through its SDK: each error tells whether Slack may have acted on the call.
 
 SlackProblem
-├── Refused     Slack says no, and why
-├── TooFast     Slack asks us to wait
-├── TooLarge    a file has more bytes than we would take
-├── NotSent     nothing was done: it never left this machine
-└── MaybeSent   it went out, and no answer came back that says what became of it
+├── SlackRefused     Slack refused it, and says why
+├── SlackTooFast     Slack asks us to wait
+├── SlackTooLarge    a file is larger than we accept
+├── SlackNotSent     nothing was done: it never left this machine
+└── SlackMaybeSent   it was sent, and no answer says what became of it
 
-No error names an address or carries the SDK's as its cause: those may hold a ticket, a token or somebody's words.
+No error names an address or has the SDK's error as its cause: those may hold a token or what people wrote.
 """
 
 import io
@@ -29,14 +29,14 @@ from gateway.platforms.transport import describe_network_error, describe_size_li
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 _DOWNLOAD_SECONDS = 60.0
-_PATIENCE_SECONDS = 5.0  # when we are told to wait, and not how long
-# Shorter than any server's: a request on a line that the server has just closed would be in doubt.
+_PATIENCE_SECONDS = 5.0  # if Slack does not say how long to wait
+# Shorter than any server's: a request on a connection that the server just closed would be in doubt.
 _IDLE_SECONDS = 15.0
 _MOST_AT_ONCE = 100
 _MAX_ENVELOPE_BYTES = 16_000_000
-# By Slack's own words something may have been done before these.
+# According to Slack, something may have been done before these.
 _TROUBLE = frozenset(("fatal_error", "internal_error", "service_unavailable", "team_added_to_org"))
-SIGN_IN_PAGE = "Slack shows a page to sign in instead of the file; the bot may lack the scope files:read"
+SIGN_IN_PAGE = "Slack returned a sign-in page instead of the file; the bot may lack the scope files:read"
 
 Wire = dict[str, Any]
 
@@ -71,7 +71,7 @@ class SlackMaybeSent(SlackProblem):
 
 
 class SlackWebApi:
-    """One pool of connections; environment, proxies and cookies play no part, and nothing is tried twice."""
+    """A pool of connections. Ignores the environment, proxies and cookies, and retries nothing."""
 
     def __init__(self, bot_token: str, app_token: str, api_url: str) -> None:
         self._bot = _build_client(bot_token, api_url)
@@ -85,7 +85,7 @@ class SlackWebApi:
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator["SlackWebApi"]:
-        """Whoever leaves last closes it: a send that is under way when listening fails may still get its answer."""
+        """Keep it open; the last user closes it, so a running send may outlive the listener."""
         if self._session is None:
             self._session = self._bot.session = self._app.session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=_MOST_AT_ONCE, keepalive_timeout=_IDLE_SECONDS),
@@ -104,36 +104,36 @@ class SlackWebApi:
                 await session.close()
 
     async def call(self, method: str, **arguments: object) -> Wire:
-        """What Slack answers; arguments of None are left out."""
+        """Return Slack's answer; arguments of None are left out."""
         return (await self._call(self._bot, method, arguments))[0]
 
     async def test_auth(self) -> tuple[Wire, frozenset[str]]:
-        """And the scopes that the bot's token has; empty when Slack does not tell them."""
+        """Return who we are and the scopes of the bot's token; none if Slack does not list them."""
         answer, headers = await self._call(self._bot, "auth.test", {})
         scopes = headers.get("x-oauth-scopes", "")
         return answer, frozenset(scope.strip() for scope in scopes.split(",") if scope.strip())
 
     async def open_socket(self) -> aiohttp.ClientWebSocketResponse:
-        """A connection for Socket Mode, by a ticket of its own."""
+        """Open a connection for Socket Mode, with a ticket of its own."""
         answer, _ = await self._call(self._app, "apps.connections.open", {})
         with _network_problems():
             return await self._open_session.ws_connect(
                 str(answer["url"]),
-                autoping=False,  # so that we see Slack's pings: each of them says that the line lives
+                autoping=False,  # so that we see Slack's pings: they show that the connection is alive
                 max_msg_size=_MAX_ENVELOPE_BYTES,
                 timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
             )
 
     async def download(self, url: str, max_bytes: int) -> tuple[bytes, str]:
-        """A file's content and its kind. Our token goes with it, so it must be one of Slack's own addresses."""
+        """Return a file's content and type. Our token is sent along, so the address must be Slack's."""
         if not self._is_slack_url(url):
-            raise SlackRefused("the file is kept outside of Slack")
+            raise SlackRefused("the file is stored outside of Slack")
         with _network_problems():
             async with self._open_session.get(
                 url,
                 headers={"Authorization": f"Bearer {self._bot.token}"},
                 timeout=aiohttp.ClientTimeout(total=_DOWNLOAD_SECONDS, connect=_CONNECT_SECONDS),
-                allow_redirects=False,  # to the page where people sign in
+                allow_redirects=False,  # to the sign-in page
             ) as response:
                 if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
                     raise SlackRefused(SIGN_IN_PAGE)
@@ -141,12 +141,15 @@ class SlackWebApi:
                     raise SlackRefused("Slack no longer has the file")
                 if response.status != HTTPStatus.OK:
                     raise SlackNotSent(f"Slack's file server answers with status {response.status}")
-                return await _read_response(response, max_bytes), response.content_type
+                content = await read_at_most(response, max_bytes)
+                if content is None:
+                    raise SlackTooLarge(describe_size_limit(max_bytes))
+                return content, response.content_type
 
     async def upload(self, url: str, content: bytes) -> None:
-        """Nothing of it is seen by anybody before the upload is completed by a call."""
+        """Upload content. Nobody sees it before another call completes the upload."""
         with _network_problems():
-            # As a stream: bytes would be written in one go, and hold up everybody else meanwhile.
+            # As a stream: bytes would be written in one go and block the event loop.
             async with self._open_session.post(
                 url,
                 data=io.BytesIO(content),
@@ -169,10 +172,10 @@ class SlackWebApi:
                     return answer.data, answer.headers
             except SlackApiError as error:
                 raise _translate_response(error.response) from None
-            # The SDK trusts the server: what is no JSON object surprises it in many ways.
+            # The SDK trusts the server and fails in many ways on anything but a JSON object.
             except (SlackClientError, AttributeError, TypeError, ValueError) as error:
-                raise SlackMaybeSent("the answer is not Slack's") from error
-        raise SlackMaybeSent("the answer is not Slack's")
+                raise SlackMaybeSent("the answer is not from Slack") from error
+        raise SlackMaybeSent("the answer is not from Slack")
 
     @property
     def _open_session(self) -> aiohttp.ClientSession:
@@ -190,7 +193,7 @@ class SlackWebApi:
 
 def _build_client(token: str, api_url: str) -> AsyncWebClient:
     quiet = logging.getLogger(f"{__name__}.sdk")
-    quiet.setLevel(logging.CRITICAL)  # the SDK's log tells what people write
+    quiet.setLevel(logging.CRITICAL)  # the SDK's log quotes what people write
     client = AsyncWebClient(token, api_url, logger=quiet, retry_handlers=[])
     client.proxy = None  # it takes one from the environment
     return client
@@ -207,19 +210,17 @@ def _network_problems() -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-        raise SlackNotSent(f"no connection to Slack could be made ({describe_network_error(error)})") from None
+        raise SlackNotSent(f"cannot connect to Slack ({describe_network_error(error)})") from None
     except aiohttp.WSServerHandshakeError as error:
         raise SlackNotSent(f"Slack did not open the socket (status {error.status})") from None
     except TimeoutError:
         raise SlackMaybeSent("Slack did not answer in time") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise SlackMaybeSent(
-            f"the connection broke before Slack had answered ({describe_network_error(error)})"
-        ) from None
+        raise SlackMaybeSent(f"the connection broke before Slack answered ({describe_network_error(error)})") from None
 
 
 def _translate_response(response: Any) -> SlackProblem:
-    """`response` is the SDK's, or aiohttp's where the SDK could not read it."""
+    """`response` is the SDK's, or aiohttp's if the SDK could not parse it."""
     status = getattr(response, "status_code", 0) or getattr(response, "status", 0)
     data = getattr(response, "data", None)
     told: Wire = data if isinstance(data, dict) else {}
@@ -230,8 +231,8 @@ def _translate_response(response: Any) -> SlackProblem:
         return SlackMaybeSent(f"Slack has trouble of its own ({error})")
     if isinstance(error, str) and status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return SlackRefused(error, needed=str(told.get("needed") or ""), words=_read_explanation(told))
-    # Something between us and Slack may have passed the call on before it gave up.
-    return SlackMaybeSent(f"the answer is not Slack's (status {status})")
+    # A proxy may have passed the call on before it gave up.
+    return SlackMaybeSent(f"the answer is not from Slack (status {status})")
 
 
 def _read_explanation(data: Wire) -> str:
@@ -245,10 +246,3 @@ def _read_retry_after(header: str | None) -> float:
         return max(float(header or _PATIENCE_SECONDS), 1.0)
     except ValueError:
         return _PATIENCE_SECONDS
-
-
-async def _read_response(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    content = await read_at_most(response, max_bytes)
-    if content is None:
-        raise SlackTooLarge(describe_size_limit(max_bytes))
-    return content

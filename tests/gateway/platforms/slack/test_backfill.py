@@ -124,7 +124,7 @@ async def test_of_conversations_without_a_word_the_youngest_are_looked_at_and_no
         async with listening(bot_of(server), gate, server):
             await server.wait_for(lambda: len(server.called("conversations.history")) == 2)
     assert {call.params["channel"] for call in server.called("conversations.history")} <= set(young)
-    assert [line["kind"] for line in logs if line["event"] == "new conversations stay unknown"] == ["mpim"]
+    assert [line["kind"] for line in logs if line["event"] == "new conversations not listed"] == ["mpim"]
 
 
 async def test_answers_in_our_threads_are_read(
@@ -283,7 +283,7 @@ async def test_a_channel_that_cannot_be_read_holds_up_nothing(
             if why == "scope":
                 server.people.send_text(general, ada, "there")
                 await gate.next_texts(2)
-    [unread] = [line for line in logs if line["event"].endswith("stays unread")]
+    [unread] = [line for line in logs if line["event"].endswith("cannot be read")]
     assert why == "left" or "channels:history" in unread["problem"]
     assert (gate.seen(general) == "") == (why == "left")
 

@@ -105,7 +105,7 @@ async def test_a_file_that_slack_refuses_is_told_in_words(scene: Scene, method: 
     await scene.send_all(Text(text="Notes."), scene.shelf.put("notes.txt"))
     assert scene.server.texts(scene.channel) == [
         "Notes.",
-        "`notes.txt` could not be sent: Slack does not take it here.",
+        "`notes.txt` could not be sent: Slack does not accept it here.",
     ]
 
 

@@ -132,7 +132,7 @@ def test_words_are_shown_as_people_read_them(text: str, shown: str) -> None:
             Media(kind="image", name="x", mime="image/png", reference="https://f/1"),
         ),
         ({"id": "F1", "file_access": "check_file_info"}, Media(kind="file", name="file", reference="id:F1")),
-        ({"id": "F1", "mode": "tombstone"}, Text(text="[a file that is no longer there]")),
+        ({"id": "F1", "mode": "tombstone"}, Text(text="[a deleted file]")),
         (
             {"id": "F1", "name": "plan", "is_external": True, "url_private": "https://drive.example/1"},
             Text(text="[file plan https://drive.example/1]"),

@@ -51,7 +51,7 @@ async def test_a_page_to_sign_in_is_no_file(server: SlackServer, gate: Gate, ada
         with pytest.raises(MediaUnavailable, match="files:read"):
             await platform.fetch(media, 100)
         login = Media(kind="image", mime="image/png", reference=f"{server.url}/")
-        with pytest.raises(MediaUnavailable, match="sign in"):
+        with pytest.raises(MediaUnavailable, match="sign-in"):
             await platform.fetch(login, 100_000)
 
 

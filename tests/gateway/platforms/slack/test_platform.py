@@ -462,7 +462,7 @@ async def test_socket_mode_that_is_switched_off_needs_the_operator(server: Slack
 
 async def test_too_many_connections_are_explained(server: SlackServer, gate: Gate) -> None:
     server.sockets.most_open = 0
-    with pytest.raises(PlatformUnavailable, match="another program uses it too") as caught:
+    with pytest.raises(PlatformUnavailable, match="another program uses it") as caught:
         await soon(bot_of(server).run(gate.inlet()))
     assert caught.value.retry_after == 30
 
