@@ -1,10 +1,10 @@
-"""Local scripts: JSON lines over a Unix socket in the home, both sides acking what they have taken.
+"""Local scripts: JSON lines over a Unix socket in the home; each side acknowledges what it has accepted.
 
     them  {"type": "message", "id": "1", "chat": "build", "text": "hello"}     -> {"type": "ack", "id": "1", …}
     them  {"type": "listen", "chat": "build"}
     us    {"type": "message", "key": "…", "chat": "build", "text": "…"}        -> {"type": "ack", "key": "…"}
 
-What is not acked is sent again, with the same id or key: either side drops a second copy.
+What is not acknowledged is sent again with the same id or key: each side drops duplicates.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ log = structlog.get_logger()
 _CHAT_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MAX_ID_CHARS = 200
 _ACK_TIMEOUT_SECONDS = 10.0
-_MAX_UNACKED = 16  # of one listener: it must not take all the places in which messages are sent
+_MAX_UNACKED = 16  # per client: one must not use up all concurrent sends
 _MAX_UNREAD_BYTES = 1_000_000
 
 
 class _BadLine(Exception):
-    """The text tells the other side what was wrong with its line."""
+    """An invalid line; the text tells the client what is wrong with it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +59,7 @@ class SocketPlatform:
         self.rate_limits = RateLimits()
         self._path = path
         self._max_line_bytes = max_line_bytes
-        self._clients: list[_Client] = []  # the one who spoke last at the end
+        self._clients: list[_Client] = []  # the most recently active last
 
     async def run(self, inlet: Inlet) -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -68,8 +68,8 @@ class SocketPlatform:
             try:
                 await self._converse(inlet, client, reader)
             except ConnectionError as error:
-                log.debug("listener gone", problem=str(error))  # what it did not ack will be offered again
-            except Exception:  # contained: nobody else would hear of it, and the others are served on
+                log.debug("listener gone", problem=str(error))  # what it did not ack is sent again
+            except Exception:  # contained: the other clients are still served
                 log.exception("connection failed", account=self.account)
             finally:
                 self._clients.remove(client)
@@ -79,7 +79,7 @@ class SocketPlatform:
                 writer.close()
 
         try:
-            self._path.unlink(missing_ok=True)  # a dead gateway's; the lock on the home says that none is alive
+            self._path.unlink(missing_ok=True)  # of a dead gateway: the lock on the home shows that none runs
             server = await asyncio.start_unix_server(serve, self._path, limit=self._max_line_bytes)
             self._path.chmod(0o600)
         except OSError as error:
@@ -128,7 +128,7 @@ class SocketPlatform:
         return await asyncio.to_thread(_read_file, Path(media.reference), max_bytes)
 
     async def find_sent(self, message: OutboundMessage) -> Receipt | None:
-        return None  # never asked: a second copy is dropped by its key
+        return None  # never called: clients drop duplicates by key
 
     async def _converse(self, inlet: Inlet, client: _Client, reader: asyncio.StreamReader) -> None:
         handlers: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -139,7 +139,7 @@ class SocketPlatform:
         while True:
             try:
                 raw = await reader.readline()
-            except ValueError:  # it is longer than the limit, and where the next begins is unknown
+            except ValueError:  # too long, and the start of the next line is unknown
                 client.say(type="error", problem=f"a line may have {self._max_line_bytes} bytes at most; closing")
                 return
             if not raw.endswith(b"\n"):
@@ -185,7 +185,7 @@ def _object(raw: bytes) -> dict[str, Any]:
         line = json.loads(raw)
         json.dumps(line, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise _BadLine("this line holds half a surrogate pair, which is not a character") from None
+        raise _BadLine("this line contains half a surrogate pair, which is not a character") from None
     except (ValueError, RecursionError):
         raise _BadLine("this line is not JSON; send one JSON object a line, in UTF-8") from None
     if not isinstance(line, dict):
@@ -238,20 +238,20 @@ def _media(path: Path) -> Media:
 
 
 def _is_made_up(path: Path, handle: int) -> bool:
-    """By its name, and by what was opened: a link may have led there. `/proc/self/environ` holds our secrets."""
+    """Check the name, and the opened file: it may be a link. `/proc/self/environ` holds our secrets."""
     opened = Path(os.path.realpath(f"/proc/self/fd/{handle}"))
     return any(one.is_relative_to(folder) for one in (path, opened) for folder in SYSTEM_FOLDERS)
 
 
 def _read_file(path: Path, max_bytes: int) -> bytes:
     try:
-        # Not blocking on a pipe that nobody writes to; what it is gets looked at before anything is read.
+        # Does not block on a pipe without a writer; its type is checked before anything is read.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise MediaUnavailable("it is not a regular file")
             if _is_made_up(path, handle):
-                raise MediaUnavailable("it is no file but something that the kernel makes up")
+                raise MediaUnavailable("it is not a file on disk but generated by the kernel")
             content = file.read(max_bytes + 1)
     except OSError as error:
         raise MediaUnavailable(error.strerror or str(error)) from error

@@ -1,6 +1,6 @@
-"""The web page's chat channel: what is said goes to every open page; the page reads the rest from the store.
+"""The web page's chat channel: messages go to every open page; the page reads the rest from the store.
 
-The server in `gateway/web` speaks HTTP; this only knows who is watching and what is being written right now.
+The server in `gateway/web` speaks HTTP; this only knows the open pages and the answers being written.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from gateway.platforms.spec import AccountSetup, PlatformSpec
 
 Line = dict[str, Any]
 Serve = Callable[[Callable[[], None]], Awaitable[None]]
-"""Runs the HTTP server; calls back once it listens. Raises PlatformUnavailable when it cannot."""
+"""Run the HTTP server; calls back once it listens. Raises PlatformUnavailable if it cannot."""
 
 _MAX_WAITING_LINES = 2_000
 
@@ -88,7 +88,7 @@ class WebPlatform:
             self._inlet = None
 
     async def accept(self, message_id: str, chat: str, parts: Sequence[Part]) -> None:
-        """Takes what a page sent; raises StoreUnavailable or GatewayStopping when it could not be taken."""
+        """Accept a message from a page. Raises StoreUnavailable or GatewayStopping if it was not accepted."""
         if self._inlet is None:
             raise PlatformUnavailable("the gateway is not ready yet")
         at_ms = now_ms()
@@ -105,7 +105,7 @@ class WebPlatform:
         self._tell({"type": "user", "chat": chat, "item": item | {"state": "waiting"}})
 
     async def press(self, press_id: str, chat: str, about: str, action: str) -> None:
-        """Takes the press of a button below one of our messages; raises as `accept` does."""
+        """Accept the press of a button below one of our messages. Raises what `accept` raises."""
         if self._inlet is None:
             raise PlatformUnavailable("the gateway is not ready yet")
         pressed = InboundMessage(
@@ -121,7 +121,7 @@ class WebPlatform:
         await self._inlet.accept([pressed], None)
 
     def questions_changed(self) -> None:
-        """One was asked or decided, wherever that was."""
+        """Tell the pages that a question was asked or decided."""
         self._tell({"type": "questions"})
 
     def chat_deleted(self, chat: str) -> None:
@@ -133,7 +133,7 @@ class WebPlatform:
         self._tell({"type": "chats"})
 
     async def send(self, message: OutboundMessage) -> Receipt:
-        """The row that is being sent is the delivery: pages read it from the store, open ones are told at once."""
+        """Tell the open pages; others read the row from the store, so this is always delivered."""
         chat = message.address.chat
         draft = self.drafts.get(chat)
         tools: list[Line] = []
@@ -159,7 +159,7 @@ class WebPlatform:
         return Receipt(message_id=message.edits or message.key)
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
-        raise MediaUnavailable("it was not uploaded")  # what a page sends is in our caches before it is accepted
+        raise MediaUnavailable("it was not uploaded")  # uploads are stored before their message is accepted
 
     async def find_sent(self, message: OutboundMessage) -> Receipt | None:
         return None  # never asked
