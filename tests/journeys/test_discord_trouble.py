@@ -144,7 +144,7 @@ async def test_a_wrong_token_stops_discord_alone_and_status_says_what_to_do(tmp_
             status = await on.home.hermes("status")
             line = next(line for line in status.splitlines() if line.startswith("discord "))
             assert "stopped until you fix this" in line
-            assert "correct DISCORD_BOT_TOKEN" in line
+            assert "Correct DISCORD_BOT_TOKEN" in line
             assert "socket    connected" in status
             await running.stop()
         assert token not in running.printed

@@ -173,8 +173,8 @@ async def test_wrong_tokens_stop_their_bots_alone_and_status_says_what_to_do(tmp
         "SLACK_APP_TOKEN_SWAPPED": right.bot_token,
     }
     said = {
-        "slack": "does not accept the token (invalid_auth); correct SLACK_BOT_TOKEN ",
-        "slack@app": "does not accept the token (invalid_auth); correct SLACK_APP_TOKEN_APP ",
+        "slack": "does not accept the token (invalid_auth). Correct SLACK_BOT_TOKEN ",
+        "slack@app": "does not accept the token (invalid_auth). Correct SLACK_APP_TOKEN_APP ",
         "slack@swapped": "SLACK_BOT_TOKEN_SWAPPED is not a bot token",
     }
     async with stage(tmp_path, demo=True, config=config, environment=wrong) as on:
