@@ -147,7 +147,7 @@ class Delivery:
 
     async def _send_what_is_due(self, group: asyncio.TaskGroup) -> float:
         """Start sending, and return the seconds until there may be more to do."""
-        account, pace = self._platform.account, self._platform.rate_limits
+        account, rate_limits = self._platform.account, self._platform.rate_limits
         free = self._limits.sends_at_once - self._sending
         if not self._is_connected() or free <= 0:
             return _LOOK_AGAIN_SECONDS  # whatever changes that also wakes us

@@ -75,7 +75,12 @@ def inlet_for(status: ConnectionStatus) -> Inlet:
         return {}
 
     return Inlet(
-        accept=accept, cursor=cursor, cursors=cursors, alive=status.report_alive, chat_reachable=reachable, chat_moved=moved
+        accept=accept,
+        cursor=cursor,
+        cursors=cursors,
+        alive=status.report_alive,
+        chat_reachable=reachable,
+        chat_moved=moved,
     )
 
 

@@ -14,7 +14,7 @@ from gateway.messages import Address
 from gateway.outbound import drafts as drafts_module
 from gateway.outbound.drafts import Drafts, DraftState
 from gateway.outbound.progress import DraftContent
-from gateway.platforms.rate_limit import RateLimits, Rate
+from gateway.platforms.rate_limit import Rate, RateLimits
 from gateway.store import drafts as rows
 from gateway.store.db.database import Database
 from gateway.store.drafts import Draft
