@@ -9,7 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from gateway.store.db.connection import Transaction
-    from gateway.store.personal_data import Belongings, KnownPerson
+    from gateway.store.erase import PersonalData, PersonToErase
     from hermes_cli.opening import OpenedStore
 
 _NAMED = re.compile(r"([a-z][a-z0-9_]*(?:@[a-z0-9_]+)?):(\S+)", re.IGNORECASE)
@@ -41,8 +41,8 @@ def forget(user: str, yes: bool, owner: bool) -> None:
         _refuse_user_name(account, user_id)
         click.echo(f"Nothing is known of {user}: nobody has talked to the agent of this home yet.")
         return
-    person, found = with_store(opened, lambda db: db.read(lambda tx: _look(tx, opened, account, user_id)))
-    if not person.ids and found.is_empty:
+    person, data = with_store(opened, lambda db: db.read(lambda tx: _look(tx, opened, account, user_id)))
+    if not person.ids and data.is_empty:
         _refuse_user_name(account, user_id)
         click.echo(f"Nothing is known of {user}.")
         if with_store(opened, lambda db: db.read(is_unfinished)):
@@ -51,7 +51,7 @@ def forget(user: str, yes: bool, owner: bool) -> None:
         return
     if person.has_owners_role and not owner:
         raise click.ClickException(_for_owners(user, person))
-    for line in _summary(user, person, found):
+    for line in _summary(user, person, data):
         click.echo(line)
     if not yes:
         _ask(user, owner)
@@ -94,7 +94,7 @@ def _refuse_user_name(account: str, user_id: str) -> None:
         raise click.ClickException(f"{user_id!r} is no id, and names change hands; {HOW_TO_FIND_AN_ID}.")
 
 
-def _for_owners(user: str, person: "KnownPerson") -> str:
+def _for_owners(user: str, person: "PersonToErase") -> str:
     what = (
         "is you, the owner: all your conversations would go, those in the browser and the terminal too"
         if person.is_owner
@@ -107,32 +107,33 @@ def _at_a_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _look(tx: "Transaction", opened: "OpenedStore", account: str, user_id: str) -> "tuple[KnownPerson, Belongings]":
+def _look(tx: "Transaction", opened: "OpenedStore", account: str, user_id: str) -> "tuple[PersonToErase, PersonalData]":
     from gateway.policies.pairing import nearest, platform_of
-    from gateway.store.personal_data import accounts_met, belongings, find_person
+    from gateway.store.erase import find_accounts, find_person, find_personal_data
 
-    met = accounts_met(tx)
+    met = find_accounts(tx)
     known = met | {platform_of(one) for one in met} | set(_LOCAL)
     for platform, section in opened.settings.platforms:
         known |= {platform, *(f"{platform}@{name}" for name in getattr(section, "accounts", ()))}
     if account not in known:
         raise click.ClickException(nearest(account, known))
     person = find_person(tx, account, user_id)
-    return person, belongings(tx, person)
+    return person, find_personal_data(tx, person)
 
 
-def _summary(user: str, person: "KnownPerson", found: "Belongings") -> Iterator[str]:
+def _summary(user: str, person: "PersonToErase", data: "PersonalData") -> Iterator[str]:
     also = sorted({f"{account}:{user_id}" for account, user_id in person.identities} - {user} if person.ids else ())
     yield f"{', '.join(sorted(person.names)) or 'Somebody'} ({', '.join((user, *also))})"
+    rows = {table: len(keys) for table, keys in data.rows.items()}
     for count, what in (
-        (len(found.sessions), "conversations with them alone"),
-        (len(found.messages), "messages in these"),
-        (len(found.said), "messages of theirs in groups, to be blanked"),
-        (len(found.overheard), "messages overheard in groups"),
-        (len(found.inbox) + len(found.outbox), "messages received and sent"),
-        (len(found.files), "files, except those that others have sent too"),
-        (len(found.pairing), "requests to be let in"),
-        (len(found.processes), "background processes, which are ended if they still run"),
+        (rows["sessions"], "conversations with them alone"),
+        (rows["messages"], "messages in these"),
+        (len(data.said), "messages of theirs in groups, to be blanked"),
+        (rows["overheard"], "messages overheard in groups"),
+        (rows["inbox"] + rows["outbox"], "messages received and sent"),
+        (len(data.files), "files, except those that others have sent too"),
+        (rows["pairing_requests"], "requests to be let in"),
+        (rows["processes"], "background processes, which are ended if they still run"),
     ):
         if count:
             yield f"  {what}: {count:,}"
@@ -140,7 +141,7 @@ def _summary(user: str, person: "KnownPerson", found: "Belongings") -> Iterator[
         yield "  the note that they were shown the door; afterwards they may ask for a code again"
 
 
-def _still_let_in(opened: "OpenedStore", person: "KnownPerson") -> Iterator[str]:
+def _still_let_in(opened: "OpenedStore", person: "PersonToErase") -> Iterator[str]:
     settings = opened.settings
     lists = {
         "access.owner_users": settings.access.owner_users,

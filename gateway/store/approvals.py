@@ -253,36 +253,6 @@ def revoke(tx: Transaction, ids: Collection[int], *, by: str) -> list[str]:
 # When people and chats change.
 
 
-def forget(tx: Transaction, person_ids: Collection[str], session_keys: Collection[str]) -> None:
-    """All that was asked for these people, or in conversations of theirs, and what was granted to them."""
-    for person_id in person_ids:
-        tx.execute("DELETE FROM approvals WHERE person_id = ? OR holder = ?", person_id, person_id)
-        tx.execute("DELETE FROM approval_rules WHERE holder = ?", person_id)
-    for session_key in session_keys:
-        tx.execute("DELETE FROM approvals WHERE session_key = ?", session_key)
-
-
-def forget_decider(tx: Transaction, handle: str) -> None:
-    tx.execute("UPDATE approvals SET decided_by = '' WHERE decided_by = ?", handle)
-    tx.execute("UPDATE approval_rules SET granted_by = '' WHERE granted_by = ?", handle)
-
-
-def move(tx: Transaction, account: str, old: str, new: str) -> None:
-    """A chat in which questions wait goes on under another id; what stands in the old one is out of reach."""
-    tx.execute(
-        """UPDATE approvals SET asked_chat = ?, outbox_id = NULL
-            WHERE state = 'waiting' AND asked_account = ? AND asked_chat = ?""",
-        new,
-        account,
-        old,
-    )
-
-
-def rename(tx: Transaction, old: str, new: str) -> None:
-    """Another key for a session in which questions wait."""
-    tx.execute("UPDATE approvals SET session_key = ? WHERE session_key = ? AND state = 'waiting'", new, old)
-
-
 def _waiting(tx: Transaction, **where: str) -> list[Approval]:
     wanted = "".join(f" AND {column} = ?" for column in where)
     rows = tx.all(

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from gateway.clock import now_ms
 from gateway.messages import Address, Cursor, InboundMessage, SessionKey
-from gateway.store import approvals, drafts, inbox, processes, spending
+from gateway.store import inbox
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.inbox import key_of
+from gateway.store.tables import TABLES
 
 _MESSAGES_SEARCHED = 100_000
+_MOVED = [(table.name, table.moves_with) for table in TABLES if table.moves_with is not None]
 
 
 def allow(tx: Transaction, account: str, chat: str, *, by: str) -> None:
@@ -63,25 +65,17 @@ def move(tx: Transaction, account: str, old: str, new: str) -> None:
     for key in _keys(tx, account, old):
         _rename(tx, key, _moved(key, old, new))
     tx.execute("UPDATE sessions SET chat = ? WHERE platform = ? AND account = ? AND chat = ?", new, platform, name, old)
-    # Messages are numbered anew there: without a mark of their own the old ones would be taken for the new, or for
-    # second copies of them.
-    tx.execute(
-        "UPDATE inbox SET chat = ?, edited_ms = -id WHERE account = ? AND chat = ? AND state <> 'done'",
-        new,
-        account,
-        old,
-    )
-    tx.execute(
-        """UPDATE outbox SET chat = ?, reply_to = '', edits = '', replaces = ''
-            WHERE account = ? AND chat = ? AND state IN ('ready', 'sending', 'unsure', 'in_doubt')""",
-        new,
-        account,
-        old,
-    )
-    spending.move(tx, account, old, new)
-    processes.move(tx, account, old, new)
-    approvals.move(tx, account, old, new)
-    drafts.forget_in(tx, account, old)  # out of reach: what stands in the old group can no longer be changed
+    for table, move in _MOVED:
+        match move.chat:
+            case [_, _] if move.delete:
+                tx.execute(f"DELETE FROM {table} WHERE (account, chat) = (?, ?)", account, old)  # noqa: S608
+            case [of_account, chat]:
+                changes = ", ".join(filter(None, (f"{chat} = ?1", move.reset)))
+                rows = f"{of_account} = ?2 AND {chat} = ?3 AND {move.when}"
+                tx.execute(f"UPDATE {table} SET {changes} WHERE {rows}", new, account, old)  # noqa: S608
+            case [place]:
+                query = f"UPDATE {table} SET {place} = ? WHERE {place} = ? AND {move.when}"  # noqa: S608
+                tx.execute(query, f"{account}:{new}", f"{account}:{old}")
     tx.execute(
         """INSERT INTO chats (account, chat, title, allowed_ms, allowed_by, home_ms)
            SELECT account, ?, title, allowed_ms, allowed_by, home_ms FROM chats WHERE account = ? AND chat = ?
@@ -127,11 +121,12 @@ def _rename(tx: Transaction, old: str, new: str) -> None:
             "UPDATE sessions SET ended_ms = updated_ms, end_reason = 'moved' WHERE key = ? AND ended_ms IS NULL", old
         )
     tx.execute("UPDATE sessions SET key = ? WHERE key = ?", new, old)
-    tx.execute("UPDATE OR IGNORE turns SET session_key = ? WHERE session_key = ?", new, old)
-    tx.execute("UPDATE inbox SET session_key = ? WHERE session_key = ? AND state <> 'done'", new, old)
-    tx.execute("UPDATE OR IGNORE overheard SET session_key = ? WHERE session_key = ?", new, old)
-    processes.rename(tx, old, new)
-    approvals.rename(tx, old, new)
+    for table, move in _MOVED:
+        if move.session_key:
+            changes = ", ".join(filter(None, ("session_key = ?1", move.rename)))
+            # Ignored: what the new key has already, such as a turn that runs, stays as it is.
+            query = f"UPDATE OR IGNORE {table} SET {changes} WHERE session_key = ?2 AND {move.when}"  # noqa: S608
+            tx.execute(query, new, old)
 
 
 def where_to_tell(tx: Transaction, accounts: Collection[str]) -> Address | None:

@@ -68,11 +68,6 @@ def forget(tx: Transaction, turn_id: str) -> None:
     tx.execute("DELETE FROM drafts WHERE turn_id = ?", turn_id)
 
 
-def forget_in(tx: Transaction, account: str, chat: str) -> None:
-    """All that are in a chat."""
-    tx.execute("DELETE FROM drafts WHERE account = ? AND chat = ?", account, chat)
-
-
 def others_in(tx: Transaction, draft: Draft) -> set[str]:
     """The ids of what we know in its chat and must not be taken for it: other drafts, and what answers took over."""
     rows = tx.all(

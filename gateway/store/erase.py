@@ -1,38 +1,30 @@
-"""Erase a person: all that was said with them alone, their words in groups, and every trace that names them.
+"""Erase a person: conversations with them alone, their words in groups, and every row that names them.
 
-Also erases a single chat of the page.
+Also erases a single chat of the page. The rows are found by the declarations in `tables.py`.
 
-In many short transactions, so that a gateway beside it goes on; run again, it takes up what a cut one left. What stays
-are answers that were given in groups, backups, and the platforms' cursors: without them old messages would come again.
+Works in many short transactions, so that a gateway beside it goes on; run again, it resumes what was cut off. Answers
+given in groups, backups, and the platforms' cursors stay: without cursors old messages would come again.
 """
 
 import asyncio
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from agent_core.conversation import assistant
-from gateway.clock import new_id, now_ms
+from gateway.clock import now_ms
 from gateway.errors import StoreUnavailable
-from gateway.messages import InboundMessage, Sender, SessionKey
-from gateway.store import approvals, drafts, inbox, processes, search, spending, transcripts, turns
+from gateway.store import inbox, processes, search, transcripts, turns
 from gateway.store.db.connection import Row, Transaction, connect
 from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
-from gateway.store.personal_data import (
-    NOBODY,
-    SENT_BY_THEM,
-    Belongings,
-    KnownPerson,
-    belongings,
-    belongings_of_chat,
-    others_words,
-)
-from gateway.store.retention import batches, delete_files, delete_session, references
+from gateway.store.people import OWNER
+from gateway.store.retention import batches, delete_files, delete_row, hashes_in, references
+from gateway.store.tables import INBOX_OPEN, INBOX_WAITING, OUTBOX_OPEN, OUTBOX_WAITING, TABLES, Named, Ref, Table
 from tools.backends import supervised
 from tools.backends.base import BackendFailed
 from tools.content import Part, Quote, Text, dump_parts, in_search, load_parts
@@ -42,25 +34,206 @@ ERASED = "[erased]"
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 60.0
 _PASSES = 10
-_TRAIL_ROWS = 5_000
 _UNFINISHED = "forget_unfinished"
-_ONCE_MORE = "Run `hermes forget` once more to finish it."
+_RUN_AGAIN = "Run `hermes forget` once more to finish."
+_PRIVATE = ("dm", "")  # kinds of chat in which nobody else speaks
+
+_tables = {table.name: table for table in TABLES}
+_PEOPLE = Ref("person", ("person_id",)).condition
+_IDENTITIES = Ref("identity", ("account", "sender_id")).condition
+_SENT_BY_THEM = f"({_PEOPLE} OR {_IDENTITIES})"
+_ACCOUNT = "CASE s.account WHEN '' THEN s.platform ELSE s.platform || '@' || s.account END"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonToErase:
+    """Somebody under all the names they have here."""
+
+    ids: frozenset[str]  # in `people`; empty when they were never let in
+    identities: frozenset[tuple[str, str]]  # account, user id
+    names: frozenset[str] = frozenset()
+    has_owners_role: bool = False  # the one who runs this machine, or somebody paired as an owner
+    was_revoked: bool = False
+
+    @property
+    def is_owner(self) -> bool:
+        """Return whether they run this machine: the terminal and the page are theirs."""
+        return OWNER in self.ids
+
+    @property
+    def handles(self) -> frozenset[str]:
+        """Return how settings and rows may write them: `123`, `telegram:123`, `telegram@work:123`."""
+        spelled = {f"{account}:{user}" for account, user in self.identities}
+        by_platform = {f"{account.partition('@')[0]}:{user}" for account, user in self.identities}
+        return frozenset(spelled | by_platform | {user for _, user in self.identities})
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """Return the values of `_SENT_BY_THEM`."""
+        return _json(self.ids), _json(self.identities)
+
+
+_NOBODY = PersonToErase(ids=frozenset(), identities=frozenset())
+
+
+@dataclass(slots=True, kw_only=True)
+class PersonalData:
+    """All rows of a person, or of a chat that is theirs alone, as one snapshot shows them."""
+
+    values: dict[Named, Collection[object]] = field(default_factory=dict)  # what their rows are found by
+    rows: dict[str, list[str | int]] = field(default_factory=dict)  # keys of the rows to delete, by table
+    said: list[int] = field(default_factory=list)  # their own words in shared sessions, to be blanked
+    shared: list[str] = field(default_factory=list)  # the sessions these are in
+    files: set[str] = field(default_factory=set)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.said and not any(self.rows.values())
+
+
+def find_person(tx: Transaction, account: str, user_id: str) -> PersonToErase:
+    """Find somebody by one of their ids; `telegram` means all bots on it, `telegram@work` just that one."""
+    accounts = {account} | {name for name in find_accounts(tx) if name.startswith(f"{account}@")}
+    named = {(name, user_id) for name in accounts}
+    pairs = Ref("identity", ("account", "user_id")).condition
+    known = tx.all(f"SELECT person_id FROM identities WHERE {pairs}", _json(named))  # noqa: S608
+    ids = frozenset(row["person_id"] for row in known)
+    linked = tx.all(f"SELECT * FROM identities WHERE {_PEOPLE}", _json(ids))  # noqa: S608
+    people = tx.all("SELECT name, role FROM people WHERE id IN (SELECT value FROM json_each(?))", _json(ids))
+    identities = frozenset(named | {(row["account"], row["user_id"]) for row in linked})
+    person = PersonToErase(ids=ids, identities=identities)
+    names = [
+        *linked,
+        *people,
+        *tx.all(f"SELECT DISTINCT sender_name AS name FROM inbox WHERE {_SENT_BY_THEM}", *person.keys),  # noqa: S608
+        *tx.all(f"SELECT DISTINCT sender_name AS name FROM overheard WHERE {_IDENTITIES}", _json(identities)),  # noqa: S608
+    ]
+    return replace(
+        person,
+        names=frozenset(row["name"] for row in names if row["name"]),
+        has_owners_role=OWNER in ids or any(row["role"] == "owner" for row in people),
+        was_revoked=any(row["revoked_ms"] is not None for row in linked),
+    )
+
+
+def find_accounts(tx: Transaction) -> set[str]:
+    """Return every account on which anything was heard or anybody is known."""
+    rows = tx.all(
+        """SELECT account FROM identities UNION SELECT account FROM inbox UNION SELECT account FROM overheard
+            UNION SELECT account FROM pairing_requests UNION SELECT account FROM cursors"""
+    )
+    return {row["account"] for row in rows}
+
+
+def find_personal_data(tx: Transaction, person: PersonToErase) -> PersonalData:
+    """Find all rows of a person."""
+    data = PersonalData(values=_find_own_chats(tx, person))
+    _find_rows(tx, data)
+    said = tx.all(
+        f"""SELECT id, session_id, parts FROM messages
+             WHERE (inbox_id IN (SELECT value FROM json_each(?)) OR {_PEOPLE})
+               AND session_id NOT IN (SELECT value FROM json_each(?))""",  # noqa: S608
+        *(_json(data.values[named]) for named in ("inbox", "person", "session")),
+    )
+    data.said = [row["id"] for row in said]
+    data.shared = sorted({row["session_id"] for row in said})
+    for row in said:
+        data.files |= hashes_in(row["parts"])
+    return data
+
+
+def _find_chat_data(tx: Transaction, account: str, chat: str, session_key: str) -> PersonalData:
+    """Find all rows of a chat that is one person's alone."""
+    sessions = [row["id"] for row in tx.all("SELECT id FROM sessions WHERE key = ?", session_key)]
+    place = f"{account}:{chat}"
+    data = PersonalData(
+        values={"session": sessions, "session_key": [session_key], "chat": [(account, chat)], "place": [place]}
+    )
+    _find_rows(tx, data)
+    return data
+
+
+def _find_own_chats(tx: Transaction, person: PersonToErase) -> dict[Named, Collection[object]]:
+    """Return what the rows of a person are found by: their ids, and the conversations that are theirs alone."""
+    identities = _json(person.identities)
+    spoke_in = tx.all(
+        f"SELECT DISTINCT session_key, account, chat, chat_kind, user_id FROM inbox WHERE {_SENT_BY_THEM}",  # noqa: S608
+        *person.keys,
+    )
+    alone = {row["session_key"] for row in spoke_in if row["chat_kind"] in _PRIVATE or row["user_id"]}
+    sessions = tx.all(
+        f"""SELECT s.id, s.key, s.kind, s.chat, {_ACCOUNT} AS account FROM sessions s
+             WHERE s.key IN (SELECT value FROM json_each(?))
+                OR {Ref("identity", (_ACCOUNT, "s.user_id")).condition}
+                OR (s.kind = 'dm' AND {Ref("identity", (_ACCOUNT, "s.chat")).condition})
+                OR (s.platform = 'cli' AND ?)
+                OR (s.kind IN (?, ?) AND EXISTS (
+                    SELECT 1 FROM messages m WHERE m.session_id = s.id AND {_PEOPLE}))""",  # noqa: S608
+        _json(alone),
+        identities,
+        identities,
+        person.is_owner,
+        *_PRIVATE,
+        _json(person.ids),
+    )
+    asked = tx.all(
+        f"SELECT account, chat FROM pairing_requests WHERE {Ref('identity', ('account', 'user_id')).condition}",  # noqa: S608
+        identities,
+    )
+    private = [row for row in spoke_in if row["chat_kind"] in _PRIVATE]
+    private += [row for row in sessions if row["kind"] in _PRIVATE and row["account"] != "cli"]
+    chats = {(row["account"], row["chat"]) for row in (*private, *asked)}
+    return {
+        "person": person.ids,
+        "identity": person.identities,
+        "handle": person.handles,
+        "session": [row["id"] for row in sessions],
+        "session_key": alone | {row["key"] for row in sessions},
+        "chat": chats,
+        "place": {f"{account}:{chat}" for account, chat in chats},
+    }
+
+
+def _find_rows(tx: Transaction, data: PersonalData) -> None:
+    # These first: other tables refer to them by their keys.
+    data.values["turn"] = _find_keys(tx, _tables["turns"], data)
+    data.values["inbox"] = _find_keys(tx, _tables["inbox"], data)
+    data.values["outbox"] = _find_keys(tx, _tables["outbox"], data)
+    data.rows = {table.name: _find_keys(tx, table, data) for table in TABLES if table.key}
+    for table in TABLES:
+        if table.has_parts:
+            query = f"SELECT parts FROM {table.name} WHERE {table.key} IN (SELECT value FROM json_each(?))"  # noqa: S608
+            for row in tx.all(query, _json(data.rows[table.name])):
+                data.files |= hashes_in(row["parts"])
+
+
+def _find_keys(tx: Transaction, table: Table, data: PersonalData) -> list[str | int]:
+    condition, values = _match(table.personal_by, data)
+    rows = tx.all(f"SELECT {table.key} FROM {table.name} WHERE {condition}", *values)  # noqa: S608
+    return [row[0] for row in rows]
+
+
+def _match(refs: Sequence[Ref], data: PersonalData) -> tuple[str, list[str]]:
+    """Return a condition that holds for rows with any of the references, and its values."""
+    used = [ref for ref in refs if data.values.get(ref.named)]  # without values only the slow scan would be left of one
+    condition = " OR ".join(f"({ref.condition} AND {ref.when})" for ref in used) or "FALSE"
+    return condition, [_json(data.values[ref.named]) for ref in used]
 
 
 async def erase_person(
-    db: Database, files: MediaFiles, person: KnownPerson, *, gateway_runs: Callable[[], bool]
+    db: Database, files: MediaFiles, person: PersonToErase, *, gateway_runs: Callable[[], bool]
 ) -> None:
-    """Returns once nothing is left in the database, its log and the caches.
+    """Erase somebody; return once nothing is left in the database, its log and the caches.
 
     Raises StoreUnavailable when that cannot be reached; what was erased until then stays erased.
     """
     hashes: set[str] = set()
     for _ in range(_PASSES):
         await _stop_work(db, person, gateway_runs)
-        found = await db.read(partial(belongings, person=person))
-        hashes |= found.files
-        await _erase_rows(db, person, found)
-        if await db.write(partial(_erase_names, person=person, found=found)):
+        data = await db.read(partial(find_personal_data, person=person))
+        hashes |= data.files
+        await _erase_rows(db, person, data)
+        if await db.write(partial(_erase_names, person=person, data=data)):
             break
     else:
         raise StoreUnavailable("New messages of theirs keep coming in. Stop the gateway and try again.")
@@ -74,15 +247,14 @@ async def erase_chat(db: Database, files: MediaFiles, account: str, chat: str, s
     The words are gone from the tables, the search and the caches. The file is not rewritten: that would hold up
     everybody else's messages, and `hermes forget` does it.
     """
-    look = partial(belongings_of_chat, account=account, chat=chat, session_key=session_key)
     hashes: set[str] = set()
     for _ in range(_PASSES):
-        found = await db.read(look)
+        data = await db.read(partial(_find_chat_data, account=account, chat=chat, session_key=session_key))
         if await db.read(partial(_is_busy, session_key=session_key)):
             return False
-        hashes |= found.files
-        await _erase_rows(db, NOBODY, found)
-        if await db.write(partial(_erase_names, person=NOBODY, found=found)):
+        hashes |= data.files
+        await _erase_rows(db, _NOBODY, data)
+        if await db.write(partial(_erase_names, person=_NOBODY, data=data)):
             await _delete_unused(db, files, hashes)
             await _clean_index(db)
             return True
@@ -121,110 +293,56 @@ async def _clean_index(db: Database) -> None:
         begin = False
 
 
-async def _stop_work(db: Database, person: KnownPerson, gateway_runs: Callable[[], bool]) -> None:
-    """Returns when nothing of theirs comes in, runs or is being sent any more."""
-    asked: set[str] = set()
-    found = await db.read(partial(belongings, person=person))
+async def _stop_work(db: Database, person: PersonToErase, gateway_runs: Callable[[], bool]) -> None:
+    """Return when nothing of theirs comes in, runs or is being sent any more."""
+    data = await db.read(partial(find_personal_data, person=person))
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while True:
-                await db.write(partial(_close_the_door, person=person, found=found))
-                at_work = await db.read(partial(_at_work, person=person))
-                if not gateway_runs():
-                    await db.write(partial(_end_work, at_work=at_work))
+                if await db.write(partial(_end_work, person=person, data=data, end_turns=not gateway_runs())):
                     return
-                # Deleted while it is sent, a reply would still be told of by the one who sends it.
-                if not at_work and not await db.read(partial(_open_replies, found=found)):
-                    return
-                for turn in at_work:
-                    if turn["id"] not in asked:
-                        await db.write(partial(_ask_to_stop, turn=turn, person=person))
-                        asked.add(turn["id"])
                 await asyncio.sleep(_LOOK_SECONDS)
     except TimeoutError:
         raise StoreUnavailable("The gateway does not stop working for them. Stop it, and try again.") from None
 
 
-def _close_the_door(tx: Transaction, person: KnownPerson, found: Belongings) -> None:
-    now = now_ms()
+def _end_work(tx: Transaction, person: PersonToErase, data: PersonalData, *, end_turns: bool) -> bool:
+    """Close their access and end what waits; False while a gateway, which is asked to stop, still works for them."""
     for account, user_id in person.identities:
-        tx.execute("UPDATE identities SET revoked_ms = ? WHERE account = ? AND user_id = ?", now, account, user_id)
-    waiting = f"SELECT id FROM inbox WHERE state <> 'done' AND state = 'ready' AND kind <> 'command' AND {SENT_BY_THEM}"  # noqa: S608
-    for row in tx.all(waiting, *person.keys):
+        tx.execute("UPDATE identities SET revoked_ms = ? WHERE account = ? AND user_id = ?", now_ms(), account, user_id)
+    for row in tx.all(f"SELECT id FROM inbox WHERE {INBOX_WAITING} AND {_SENT_BY_THEM}", *person.keys):  # noqa: S608
         inbox.finish(tx, row["id"], "deleted")
-    for row_id in _open_replies(tx, found):
-        tx.execute("UPDATE outbox SET state = 'expired' WHERE id = ? AND state <> 'sending'", row_id)
-
-
-def _at_work(tx: Transaction, person: KnownPerson) -> list[Row]:
-    """Open turns that answer them."""
-    return tx.all(
-        f"""SELECT DISTINCT t.id, t.session_id, s.platform, s.account, s.kind, s.chat, s.thread, s.user_id
-              FROM turns t JOIN sessions s ON s.id = t.session_id JOIN inbox i ON i.turn_id = t.id
-             WHERE t.state <> 'done' AND i.id IN (
-                   SELECT id FROM inbox WHERE state <> 'done' AND {SENT_BY_THEM})""",  # noqa: S608
+    replies, values = _match(_tables["outbox"].personal_by, data)
+    tx.execute(f"UPDATE outbox SET state = 'expired' WHERE {OUTBOX_WAITING} AND ({replies})", *values)  # noqa: S608
+    at_work = tx.all(
+        f"""SELECT id, session_key, session_id FROM turns WHERE state <> 'done'
+               AND id IN (SELECT turn_id FROM inbox WHERE {INBOX_OPEN} AND {_SENT_BY_THEM})""",  # noqa: S608
         *person.keys,
     )
-
-
-def _open_replies(tx: Transaction, found: Belongings) -> list[int]:
-    rows = tx.all("SELECT id, account, chat, turn_id FROM outbox WHERE state IN ('ready', 'sending', 'unsure')")
-    own_turns = set(found.turns)
-    return [row["id"] for row in rows if (row["account"], row["chat"]) in found.chats or row["turn_id"] in own_turns]
-
-
-def _ask_to_stop(tx: Transaction, turn: Row, person: KnownPerson) -> None:
-    """As they could themselves: the gateway notices what another process writes."""
-    key = SessionKey(
-        platform=turn["platform"],
-        account=turn["account"],
-        kind=turn["kind"],
-        chat=turn["chat"],
-        thread=turn["thread"],
-        user=turn["user_id"],
-    )
-    _, user_id = min(person.identities)
-    stop = InboundMessage(
-        key=key,
-        message_id=f"forget-{new_id()}",
-        kind="command",
-        sender=Sender(id=user_id),
-        parts=(Text(text="/stop"),),
-        sent_ms=now_ms(),
-    )
-    inbox.insert(tx, stop, person_id=min(person.ids))
-
-
-def _end_work(tx: Transaction, at_work: Sequence[Row]) -> None:
     for turn in at_work:
-        transcripts.append(tx, turn["session_id"], assistant("(Stopped.)"), turn_id=turn["id"])
-        turns.finish(tx, turn["id"], inbox.of_turn(tx, turn["id"]), "stopped")
+        if end_turns:
+            transcripts.append(tx, turn["session_id"], assistant("(Stopped.)"), turn_id=turn["id"])
+            turns.finish(tx, turn["id"], inbox.of_turn(tx, turn["id"]), "stopped")
+        else:
+            turns.request_stop(tx, turn["session_key"])
+    # Deleted while it is sent, a reply would still be recorded by the one who sends it.
+    sending = tx.one(f"SELECT 1 FROM outbox WHERE {OUTBOX_OPEN} AND ({replies}) LIMIT 1", *values)  # noqa: S608
+    return end_turns or (not at_work and sending is None)
 
 
-async def _erase_rows(db: Database, person: KnownPerson, found: Belongings) -> None:
-    for process_id in found.processes:
-        await _end_process(db, process_id)
-    for batch in batches(found.said):
+async def _erase_rows(db: Database, person: PersonToErase, data: PersonalData) -> None:
+    for process_id in data.rows.pop("processes"):
+        await _end_process(db, str(process_id))
+    for batch in batches(data.said):
         await db.write(partial(_blank, ids=batch))
     for table in ("messages", "inbox", "outbox"):
-        rows = await db.read(partial(others_words, person=person, table=table, own_sessions=found.sessions))
+        own_sessions = data.values["session"]
+        rows = await db.read(partial(_find_mentions, person=person, table=table, own_sessions=own_sessions))
         for some in batches(rows):
-            await db.write(partial(_blank_repeated, table=table, rows=some, person=person))
-    await _erase_trail(db, person, found)
-    for table, ids in (
-        ("messages", found.messages),
-        ("outbox", found.outbox),
-        ("overheard", found.overheard),
-        ("inbox", found.inbox),
-    ):
-        for some_ids in batches(ids):
-            await db.write(partial(_delete, table=table, ids=some_ids))
-    for turns_of_theirs in batches(found.turns):
-        await db.write(partial(_forget_drafts, ids=turns_of_theirs))
-    for some_turns in batches(found.turns):
-        await db.write(partial(_delete_turns, ids=some_turns))
-    for sessions in batches(found.sessions):
-        await db.write(partial(_delete_sessions, ids=sessions))
+            await db.write(partial(_blank_mentions, table=table, rows=some, person=person))
+    for declared in TABLES:
+        for keys in batches(data.rows.get(declared.name, [])):
+            await db.write(partial(_delete, table=declared, keys=keys))
 
 
 async def _end_process(db: Database, process_id: str) -> None:
@@ -243,7 +361,7 @@ async def _end_process(db: Database, process_id: str) -> None:
 
 
 def _blank(tx: Transaction, ids: Sequence[int]) -> None:
-    """A transcript without the message would no longer fit the answers in it."""
+    """Empty messages of a transcript: without them it would no longer fit the answers in it."""
     for row_id in ids:
         tx.execute(
             "UPDATE messages SET parts = ?, search_text = ?, inbox_id = NULL, person_id = NULL WHERE id = ?",
@@ -253,7 +371,24 @@ def _blank(tx: Transaction, ids: Sequence[int]) -> None:
         )
 
 
-def _blank_repeated(tx: Transaction, table: str, rows: Sequence[Row], person: KnownPerson) -> None:
+def _find_mentions(tx: Transaction, person: PersonToErase, table: str, own_sessions: Collection[object]) -> list[Row]:
+    """Return rows of others that name the person, and so may repeat their words."""
+    named = " OR ".join("instr(parts, ?)" for _ in person.names)
+    if not named:
+        return []
+    narrowed = {
+        "messages": "AND role = 'user' AND session_id NOT IN (SELECT value FROM json_each(?))",
+        "outbox": "AND (kind = 'notice' OR turn_id IS NULL)",  # not what the agent said
+        "inbox": "",
+    }[table]
+    return tx.all(
+        f"SELECT id, parts FROM {table} WHERE ({named}) {narrowed} ORDER BY id",  # noqa: S608
+        *(json.dumps(name, ensure_ascii=False)[1:-1] for name in sorted(person.names)),
+        *([_json(own_sessions)] if table == "messages" else []),
+    )
+
+
+def _blank_mentions(tx: Transaction, table: str, rows: Sequence[Row], person: PersonToErase) -> None:
     for row in rows:
         before = load_parts(row["parts"])
         after = (
@@ -290,82 +425,29 @@ def _without_name(part: Part, names: Collection[str]) -> Part:
     return Text(text=ERASED) if named else part
 
 
-async def _erase_trail(db: Database, person: KnownPerson, found: Belongings) -> None:
-    inbox_ids, outbox_ids, turn_ids = set(found.inbox), set(found.outbox), set(found.turns)
-
-    def is_theirs(row: Row) -> bool:
-        if row["inbox_id"] in inbox_ids or row["outbox_id"] in outbox_ids or row["turn_id"] in turn_ids:
-            return True
-        detail = json.loads(row["detail"])
-        sender = f"{detail.get('account') or detail.get('platform')}:{detail.get('sender')}"
-        return detail.get("session") in found.session_keys or bool({sender, detail.get("by")} & person.handles)
-
-    last = 0
-    while rows := await db.read(partial(_page_of_trail, after=last)):
-        last = rows[-1]["id"]
-        for ids in batches([row["id"] for row in rows if is_theirs(row)]):
-            await db.write(partial(_delete, table="trail", ids=ids))
+def _delete(tx: Transaction, table: Table, keys: Sequence[str | int]) -> None:
+    for key in keys:
+        delete_row(tx, table, key)
 
 
-def _page_of_trail(tx: Transaction, after: int) -> list[Row]:
-    return tx.all("SELECT * FROM trail WHERE id > ? ORDER BY id LIMIT ?", after, _TRAIL_ROWS)
-
-
-def _delete(tx: Transaction, table: str, ids: Sequence[int]) -> None:
-    for row_id in ids:
-        if table == "inbox":
-            tx.execute("UPDATE messages SET inbox_id = NULL WHERE inbox_id = ?", row_id)
-        tx.execute(f"DELETE FROM {table} WHERE id = ?", row_id)  # noqa: S608
-
-
-def _forget_drafts(tx: Transaction, ids: Sequence[str]) -> None:
-    """A gateway that is still about to take one away finds that out by itself."""
-    for turn_id in ids:
-        drafts.forget(tx, turn_id)
-
-
-def _delete_turns(tx: Transaction, ids: Sequence[str]) -> None:
-    for turn_id in ids:
-        tx.execute(
-            """DELETE FROM turns WHERE id = ? AND state = 'done'
-                  AND NOT EXISTS (SELECT 1 FROM inbox WHERE turn_id = turns.id)""",
-            turn_id,
-        )
-
-
-def _delete_sessions(tx: Transaction, ids: Sequence[str]) -> None:
-    for session_id in ids:
-        if not tx.one(
-            """SELECT 1 FROM turns WHERE session_id = ? UNION ALL SELECT 1 FROM messages WHERE session_id = ?""",
-            session_id,
-            session_id,
-        ):
-            delete_session(tx, session_id)
-
-
-def _erase_names(tx: Transaction, person: KnownPerson, found: Belongings) -> bool:
-    """The last step; False when something of theirs has come in meanwhile and must go first."""
-    for session_id in found.shared:  # called after what was said first in it, perhaps by them
+def _erase_names(tx: Transaction, person: PersonToErase, data: PersonalData) -> bool:
+    """Erase what is left once the rows in batches are gone; False when there is something new of theirs."""
+    for session_id in data.shared:  # titles are made of what was said first in it, perhaps by them
         tx.execute("UPDATE sessions SET title = '' WHERE id = ?", session_id)
     for name in person.names:
         tx.execute("UPDATE sessions SET display_name = '' WHERE display_name = ?", name)
-    for account, chat in found.chats:
-        tx.execute("DELETE FROM chats WHERE account = ? AND chat = ?", account, chat)
-    for row_id in found.pairing:
-        tx.execute("DELETE FROM pairing_requests WHERE id = ?", row_id)
-    spending.forget(tx, person.ids, found.chats)
-    approvals.forget(tx, person.ids, found.session_keys)
-    for handle in person.handles:
-        tx.execute("UPDATE chats SET allowed_by = '' WHERE allowed_by = ?", handle)
-        tx.execute("DELETE FROM pairing_invites WHERE used_by = ?", handle)
-        tx.execute("DELETE FROM pairing_failures WHERE who = ?", handle)
-        approvals.forget_decider(tx, handle)
-    still_there = tx.one(f"SELECT 1 FROM inbox WHERE {SENT_BY_THEM} LIMIT 1", *person.keys) is not None  # noqa: S608
-    if still_there or any(tx.one("SELECT 1 FROM sessions WHERE id = ?", one) for one in found.sessions):
+    for table in TABLES:
+        for ref in table.blank_by:
+            condition, values = _match([ref], data)
+            blanks = ", ".join(f"{column} = ''" for column in (ref.columns[-1], table.blanks) if column)
+            tx.execute(f"UPDATE {table.name} SET {blanks} WHERE {condition}", *values)  # noqa: S608
+    still_there = tx.one(f"SELECT 1 FROM inbox WHERE {_SENT_BY_THEM} LIMIT 1", *person.keys) is not None  # noqa: S608
+    if still_there or any(tx.one("SELECT 1 FROM sessions WHERE id = ?", str(one)) for one in data.values["session"]):
         return False
-    for person_id in person.ids:
-        tx.execute("DELETE FROM identities WHERE person_id = ?", person_id)
-        tx.execute("DELETE FROM people WHERE id = ?", person_id)
+    for table in TABLES:
+        if not table.key:
+            condition, values = _match(table.personal_by, data)
+            tx.execute(f"DELETE FROM {table.name} WHERE {condition}", *values)  # noqa: S608
     tx.execute("INSERT INTO meta (name, value) VALUES (?, 1) ON CONFLICT DO NOTHING", _UNFINISHED)
     return True
 
@@ -378,8 +460,12 @@ def _rewrite_file(path: Path) -> None:
         connection.execute("VACUUM")
         [in_use, *_] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except sqlite3.OperationalError as error:
-        raise StoreUnavailable(f"All rows are erased, but not overwritten yet: {error}. {_ONCE_MORE}") from error
+        raise StoreUnavailable(f"All rows are erased, but not overwritten yet: {error}. {_RUN_AGAIN}") from error
     finally:
         connection.close()
     if in_use:
-        raise StoreUnavailable(f"All rows are erased, but the log of the database is in use. {_ONCE_MORE}")
+        raise StoreUnavailable(f"All rows are erased, but the log of the database is in use. {_RUN_AGAIN}")
+
+
+def _json(values: Iterable[object]) -> str:
+    return json.dumps(list(values))

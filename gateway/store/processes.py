@@ -268,31 +268,6 @@ def outdated(tx: Transaction) -> list[Process]:
     return [_process(row) for row in rows]
 
 
-def move(tx: Transaction, account: str, old: str, new: str) -> None:
-    """Their chat goes on under another id; what had them started stays in the old one."""
-    tx.execute(
-        "UPDATE processes SET chat = ?, reply_to = '' WHERE account = ? AND chat = ? AND state <> 'ended'",
-        new,
-        account,
-        old,
-    )
-
-
-def rename(tx: Transaction, old: str, new: str) -> None:
-    """Another key for their session, after which their holder is called, too."""
-    tx.execute(
-        """UPDATE processes SET session_key = ?, holder = CASE WHEN substr(holder, 1, ?) = ? || '/'
-                                                               THEN ? || substr(holder, ?) ELSE holder END
-            WHERE session_key = ?""",
-        new,
-        len(old) + 1,
-        old,
-        new,
-        len(old) + 1,
-        old,
-    )
-
-
 def _process(row: Row) -> Process:
     values = {name: row[name] for name in _PLAIN}
     values |= {name: bool(row[name]) for name in ("pty", "interactive", "notify_on_complete")}

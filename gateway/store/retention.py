@@ -1,18 +1,20 @@
-"""What is old enough to go: rows by kind and age, and files that nothing refers to any more.
+"""Delete rows that are old enough, as `tables.py` declares, and files that nothing refers to any more.
 
-Looking happens on a snapshot, deleting in short transactions that look again: the writer is never held for long.
+Rows are found on a snapshot and deleted in short transactions that check again: the writer is never held for long.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from gateway.clock import now_ms
-from gateway.store.db.connection import Transaction, Value
+from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
+from gateway.store.tables import TABLES, Table
 from tools.content import Media, load_parts
 
 T = TypeVar("T")
@@ -22,7 +24,7 @@ BATCH_ROWS = 500
 _DAY_MS = 86_400_000
 _READ_ROWS = 2_000
 _GRACE_MS = _DAY_MS  # a file is there before the row that refers to it
-_SHOWING_FILES = {"inbox": "accepted_ms", "messages": "created_ms", "outbox": "created_ms"}
+_FILES_IN = {table.name: table.keep_days.time for table in TABLES if table.has_parts and table.keep_days}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +44,16 @@ class Retention:
 
 
 async def delete_old_rows(db: Database, keep: Retention) -> dict[str, int]:
-    """Gives the number of rows that went, by table; nothing of tables that lost none."""
-    gone: dict[str, int] = {}
+    """Delete what is too old; return the number of rows by table, without tables that lost none."""
+    gone: Counter[str] = Counter()
     for rule in _rules(keep):
-        gone[rule.table] = gone.get(rule.table, 0) + await _apply(db, rule)
-    gone["turns"] = await _delete_all(db, _turns_without_messages, _delete_turn)
+        gone[rule.table.name] += await _delete_all(db, partial(_find_old, rule=rule), partial(_delete_old, rule=rule))
+    turns, sessions = (table for name in ("turns", "sessions") for table in TABLES if table.name == name)
+    gone["turns"] = await _delete_all(db, partial(_find_unused, table=turns), partial(delete_row, table=turns))
     if keep.messages_days:
-        find = partial(_empty_sessions, before_ms=_cutoff(keep.messages_days))
-        gone["sessions"] = await _delete_all(db, find, delete_session)
+        old = f"updated_ms < {_cutoff(keep.messages_days)}"
+        find = partial(_find_unused, table=sessions, condition=old)
+        gone["sessions"] = await _delete_all(db, find, partial(delete_row, table=sessions))
     return {table: count for table, count in gone.items() if count}
 
 
@@ -73,9 +77,9 @@ async def delete_unused_files(db: Database, files: MediaFiles, *, media_days: in
 
 async def references(db: Database) -> tuple[dict[str, int], dict[str, int]]:
     """How far each table was read, and by the hash of a file when a row last referred to it."""
-    seen = dict.fromkeys(_SHOWING_FILES, 0)
+    seen = dict.fromkeys(_FILES_IN, 0)
     last_used_ms: dict[str, int] = {}
-    for table in _SHOWING_FILES:
+    for table in _FILES_IN:
         while rows := await db.read(partial(_page, table=table, after=seen[table])):
             seen[table] = rows[-1][0]
             for _, at_ms, parts in rows:
@@ -95,22 +99,15 @@ async def delete_files(
     return len(gone)
 
 
-def delete_session(tx: Transaction, session_id: str) -> int:
-    """One that nothing but its own list and what was allowed in it refers to."""
-    tx.execute("DELETE FROM todos WHERE task_id = ?", session_id)
-    tx.execute("DELETE FROM approval_rules WHERE session_id = ?", session_id)
-    tx.execute("UPDATE sessions SET parent_id = NULL WHERE parent_id = ?", session_id)
-    return tx.execute("DELETE FROM sessions WHERE id = ?", session_id)
-
-
-def detach_message(tx: Transaction, inbox_id: int) -> None:
-    """The transcript outlives the row of the inbox, and still knows whose words these are."""
-    tx.execute(
-        """UPDATE messages SET person_id = (SELECT person_id FROM inbox WHERE id = ?), inbox_id = NULL
-            WHERE inbox_id = ?""",
-        inbox_id,
-        inbox_id,
-    )
+def delete_row(tx: Transaction, table: Table, key: str | int, condition: str = "TRUE") -> int:
+    """Delete a row unless others still refer to it; return how many went."""
+    deletable = f"{table.key} = ? AND {table.deletable} AND ({condition})"
+    if table.before_delete:
+        if tx.one(f"SELECT 1 FROM {table.name} WHERE {deletable}", key) is None:  # noqa: S608
+            return 0
+        for statement in table.before_delete:
+            tx.execute(statement, key)
+    return tx.execute(f"DELETE FROM {table.name} WHERE {deletable}", key)  # noqa: S608
 
 
 def hashes_in(parts: str) -> set[str]:
@@ -123,114 +120,64 @@ def batches(ids: Sequence[T]) -> Iterator[Sequence[T]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    table: str
+    table: Table
     time: str
-    days: int
-    condition: str = "TRUE"
-    values: tuple[Value, ...] = ()  # of the condition
+    condition: str
+    before_ms: int
 
 
-_DELIVERED = "state NOT IN ('ready', 'sending', 'unsure')"
-_NOT_AT_WORK = "NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = messages.turn_id AND t.state <> 'done')"
+def _rules(keep: Retention) -> Iterator[_Rule]:
+    is_page = f"account = '{keep.timeline_account}'"
+    for table in TABLES:
+        if (kept := table.keep_days) is None:
+            continue
+        days: int = getattr(keep, kept.days)
+        by_condition = {kept.when: days}
+        if kept.in_timeline:
+            by_condition = {f"{kept.when} AND NOT {is_page}": days, f"{kept.when} AND {is_page}": keep.messages_days}
+        for condition, limit in by_condition.items():
+            if limit:
+                before_ms = _cutoff(limit)
+                old = f"{kept.time} < {before_ms} AND ({condition})"
+                yield _Rule(table=table, time=kept.time, condition=old, before_ms=before_ms)
 
 
-def _rules(keep: Retention) -> list[_Rule]:
-    page = (keep.timeline_account,)
-    rules = [
-        _Rule(table="trail", time="at_ms", days=keep.trail_days),
-        _Rule(table="overheard", time="sent_ms", days=keep.overheard_days),
-        _Rule(table="pairing_requests", time="expires_ms", days=keep.pairing_days),
-        _Rule(table="pairing_invites", time="expires_ms", days=keep.pairing_days),
-        _Rule(table="pairing_failures", time="at_ms", days=keep.pairing_days),
-        _Rule(table="spending", time="at_ms", days=keep.spending_days, condition="settled"),
-        _Rule(table="approvals", time="asked_ms", days=keep.trail_days, condition="state <> 'waiting'"),
-        _Rule(table="messages", time="created_ms", days=keep.messages_days, condition=_NOT_AT_WORK),
-    ]
-    for table, time, days, over in (
-        ("outbox", "created_ms", keep.outbox_days, _DELIVERED),
-        ("inbox", "accepted_ms", keep.inbox_days, "state = 'done'"),
-    ):
-        rules.append(_Rule(table=table, time=time, days=days, condition=f"{over} AND account <> ?", values=page))
-        rules.append(
-            _Rule(table=table, time=time, days=keep.messages_days, condition=f"{over} AND account = ?", values=page)
-        )
-    return [rule for rule in rules if rule.days]
-
-
-async def _apply(db: Database, rule: _Rule) -> int:
-    before_ms = _cutoff(rule.days)
-    find = partial(_old, rule=rule, before_ms=before_ms)
-    return await _delete_all(db, find, partial(_delete_old, rule=rule, before_ms=before_ms))
-
-
-async def _delete_all(
-    db: Database, find: Callable[[Transaction], list[T]], delete: Callable[[Transaction, T], int]
-) -> int:
-    """Finds and deletes until there is nothing left, or nothing that would go."""
+async def _delete_all(db: Database, find: Callable[[Transaction], list[T]], delete: Callable[..., int]) -> int:
+    """Find and delete until there is nothing left, or nothing that would go."""
     deleted = 0
-    while ids := await db.read(find):
-        gone = await db.write(partial(_delete_each, ids=ids, delete=delete))
+    while keys := await db.read(find):
+        gone = await db.write(lambda tx, keys=keys: sum(delete(tx, key=key) for key in keys))  # type: ignore[misc]
         deleted += gone
         if not gone:
             break
     return deleted
 
 
-def _delete_each(tx: Transaction, ids: list[T], delete: Callable[[Transaction, T], int]) -> int:
-    return sum(delete(tx, one) for one in ids)
-
-
-def _old(tx: Transaction, *, rule: _Rule, before_ms: int) -> list[int]:
-    # Ids grow with time: nothing beyond the first young row is read, however long the table is.
+def _find_old(tx: Transaction, *, rule: _Rule) -> list[str | int]:
+    # Row ids grow with time: nothing beyond the first young row is read, however long the table is.
+    name = rule.table.name
     rows = tx.all(
-        f"""SELECT id FROM {rule.table} WHERE {rule.time} < ? AND ({rule.condition})
-               AND id < COALESCE((SELECT id FROM {rule.table} WHERE {rule.time} >= ? ORDER BY id LIMIT 1), 1 << 62)
-             ORDER BY id LIMIT ?""",  # noqa: S608
-        before_ms,
-        *rule.values,
-        before_ms,
+        f"""SELECT id FROM {name} WHERE {rule.condition}
+               AND rowid < COALESCE((SELECT rowid FROM {name} WHERE {rule.time} >= ? ORDER BY rowid LIMIT 1), 1 << 62)
+             ORDER BY rowid LIMIT ?""",  # noqa: S608
+        rule.before_ms,
         BATCH_ROWS,
     )
     return [row["id"] for row in rows]
 
 
-def _delete_old(tx: Transaction, row_id: int, *, rule: _Rule, before_ms: int) -> int:
-    if rule.table == "inbox":
-        detach_message(tx, row_id)
-    return tx.execute(
-        f"DELETE FROM {rule.table} WHERE id = ? AND {rule.time} < ? AND ({rule.condition})",  # noqa: S608
-        row_id,
-        before_ms,
-        *rule.values,
-    )
+def _delete_old(tx: Transaction, *, rule: _Rule, key: str | int) -> int:
+    return delete_row(tx, rule.table, key, rule.condition)
 
 
-def _turns_without_messages(tx: Transaction) -> list[str]:
-    rows = tx.all(
-        """SELECT id FROM turns t WHERE state = 'done' AND NOT EXISTS (SELECT 1 FROM inbox WHERE turn_id = t.id)
-            LIMIT ?""",
-        BATCH_ROWS,
-    )
-    return [row["id"] for row in rows]
-
-
-def _delete_turn(tx: Transaction, turn_id: str) -> int:
-    return tx.execute("DELETE FROM turns WHERE id = ?", turn_id)
-
-
-def _empty_sessions(tx: Transaction, *, before_ms: int) -> list[str]:
-    rows = tx.all(
-        """SELECT id FROM sessions s WHERE updated_ms < ? AND NOT EXISTS (SELECT 1 FROM turns WHERE session_id = s.id)
-              AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = s.id) LIMIT ?""",
-        before_ms,
-        BATCH_ROWS,
-    )
-    return [row["id"] for row in rows]
+def _find_unused(tx: Transaction, *, table: Table, condition: str = "TRUE") -> list[str]:
+    query = f"SELECT id FROM {table.name} WHERE {condition} AND {table.deletable} LIMIT ?"  # noqa: S608
+    return [row["id"] for row in tx.all(query, BATCH_ROWS)]
 
 
 def _page(tx: Transaction, *, table: str, after: int) -> list[tuple[int, int, str]]:
     rows = tx.all(
-        f"""SELECT id, {_SHOWING_FILES[table]} AS at_ms,
+        f"""SELECT id, {_FILES_IN[table]} AS at_ms,
                    CASE WHEN instr(parts, '"sha256"') THEN parts ELSE '[]' END AS parts
               FROM {table} WHERE id > ? ORDER BY id LIMIT ?""",  # noqa: S608
         after,

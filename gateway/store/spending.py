@@ -1,6 +1,5 @@
 """What model calls used, a row each: an estimate while one is under way, the provider's numbers afterwards."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -174,19 +173,6 @@ def totals(tx: Transaction, since_day: str, by: By) -> list[Total]:
         since_day,
     )
     return [Total(**dict(row)) for row in rows]
-
-
-def forget(tx: Transaction, people: Collection[str], chats: Collection[tuple[str, str]]) -> None:
-    """Takes a person's name off what was spent: the sums of the day stay what they are."""
-    for person_id in people:
-        tx.execute("UPDATE spending SET person_id = '', session_id = '' WHERE person_id = ?", person_id)
-    for account, chat in chats:
-        tx.execute("UPDATE spending SET chat = '', session_id = '' WHERE chat = ?", f"{account}:{chat}")
-
-
-def move(tx: Transaction, account: str, old: str, new: str) -> None:
-    """A group was given another id."""
-    tx.execute("UPDATE spending SET chat = ? WHERE chat = ?", f"{account}:{new}", f"{account}:{old}")
 
 
 def _write(tx: Transaction, call: Call, payer: Payer, *, settled: bool) -> bool:

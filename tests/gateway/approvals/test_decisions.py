@@ -12,7 +12,7 @@ from gateway.approvals.decisions import ONLY_OWNERS, DecidingPerson
 from gateway.approvals.wording import WROTE_INSTEAD, Verdict
 from gateway.messages import Address, InboundMessage, Sender, SessionKey, Text
 from gateway.policies.access import Role
-from gateway.store import approvals, drafts, inbox, outbox, people
+from gateway.store import approvals, chats, drafts, inbox, outbox, people
 from gateway.store.approvals import Approval, Asker
 from gateway.store.db.connection import Transaction, connect
 from gateway.store.db.schema import migrate
@@ -240,7 +240,7 @@ def test_a_message_that_was_not_sent_yet_is_not_sent(tx: Transaction) -> None:
 
 def test_a_question_without_a_message_has_nothing_to_change(tx: Transaction) -> None:
     question = put(tx)
-    approvals.move(tx, "telegram", "-1", "-2")
+    chats.move(tx, "telegram", "-1", "-2")
     decisions.show(tx, question)
     decisions.show(tx, replace(question, id="gone"))
     assert ready(tx) == []
@@ -412,7 +412,7 @@ def test_of_several_only_those_are_meant_that_were_seen(tx: Transaction) -> None
 
 def test_a_question_whose_chat_has_moved_can_still_be_answered(tx: Transaction) -> None:
     question = put(tx)
-    approvals.move(tx, "telegram", "-1", "-2")
+    chats.move(tx, "telegram", "-1", "-2")
     assert hear(tx, "yes", key=replace(KEY, chat="-2")) == "answer"
     assert now(tx, question).state == "approved"
 

@@ -1,13 +1,17 @@
 """Questions and rules in the store: what is asked once, decided once, used once."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from gateway.messages import Address
-from gateway.store import approvals
+from gateway.messages import Address, SessionKey
+from gateway.store import approvals, chats, sessions
 from gateway.store.approvals import Approval, Asker
 from gateway.store.db.connection import Transaction
+from gateway.store.db.database import Database
+from gateway.store.erase import PersonToErase, erase_person
+from gateway.store.media import MediaFiles
 from tests.gateway.store.conftest import Clock
 from tools.approval.gate import Question
 
@@ -242,27 +246,42 @@ def test_rules_are_taken_back_one_by_one(tx: Transaction) -> None:
 # When people and chats change
 
 
-def test_a_person_who_is_forgotten_takes_all_of_theirs_along(tx: Transaction) -> None:
-    put(tx)
-    put(tx, call="c2", asker=replace(ASKER, person_id=None))  # theirs by the holder
-    put(tx, call="c3", asker=replace(ASKER, holder="chat-1"))  # theirs by the person
-    put(tx, call="c4", asker=replace(ASKER, person_id="bob", holder="bob", session_key="gone"))
-    kept = put(tx, call="c5", asker=replace(ASKER, person_id="bob", holder="bob", session_key="kept"))
-    approvals.grant(tx, "ann", "a", session_id="", by="x")
-    approvals.grant(tx, "bob", "b", session_id="", by="x")
-    approvals.forget(tx, ["ann"], ["gone"])
-    assert approvals.waiting(tx) == [kept]
-    assert [one.holder for one in approvals.rules(tx)] == ["bob"]
+async def erase(db: Database, tmp_path: Path, person: PersonToErase) -> None:
+    await erase_person(db, MediaFiles({"image": tmp_path / "images"}), person, gateway_runs=lambda: False)
 
 
-def test_whoever_decided_can_be_forgotten(tx: Transaction) -> None:
-    first, second = put(tx), put(tx, call="c2")
-    approvals.approve(tx, first, "always", by="telegram:1")
-    approvals.approve(tx, second, "once", by="telegram:2")
-    approvals.grant(tx, "bob", "b", session_id="", by="telegram:2")
-    approvals.forget_decider(tx, "telegram:1")
-    assert (now(tx, first).decided_by, now(tx, second).decided_by) == ("", "telegram:2")
-    assert [one.granted_by for one in approvals.rules(tx)] == ["", "", "telegram:2"]
+async def test_a_person_who_is_erased_takes_all_of_theirs_along(db: Database, tmp_path: Path) -> None:
+    def unit(tx: Transaction) -> Approval:
+        sessions.open_current(tx, SessionKey(platform="telegram", kind="dm", chat="77"))
+        put(tx)
+        put(tx, call="c2", asker=replace(ASKER, person_id=None, sender_id=""))  # theirs by the holder
+        put(tx, call="c3", asker=replace(ASKER, holder="chat-1", sender_id=""))  # theirs by the person
+        bobs = replace(ASKER, person_id="bob", holder="bob", sender_id="43")
+        put(tx, call="c4", asker=replace(bobs, session_key="telegram:dm:77"))
+        approvals.grant(tx, "ann", "a", session_id="", by="x")
+        approvals.grant(tx, "bob", "b", session_id="", by="x")
+        return put(tx, call="c5", asker=replace(bobs, session_key="kept"))
+
+    kept = await db.write(unit)
+    await erase(db, tmp_path, PersonToErase(ids=frozenset({"ann"}), identities=frozenset({("telegram", "77")})))
+    assert await db.read(approvals.waiting) == [kept]
+    assert [one.holder for one in await db.read(approvals.rules)] == ["bob"]
+
+
+async def test_whoever_decided_can_be_erased(db: Database, tmp_path: Path) -> None:
+    def unit(tx: Transaction) -> tuple[Approval, Approval]:
+        first, second = put(tx, at=replace(HERE, chat="1")), put(tx, call="c2")
+        sessions.open_current(tx, SessionKey(platform="telegram", kind="dm", chat="1"))
+        approvals.approve(tx, first, "always", by="telegram:1")
+        approvals.approve(tx, second, "once", by="telegram:2")
+        approvals.grant(tx, "bob", "b", session_id="", by="telegram:2")
+        return first, second
+
+    first, second = await db.write(unit)
+    await erase(db, tmp_path, PersonToErase(ids=frozenset(), identities=frozenset({("telegram", "1")})))
+    decided = await db.read(lambda tx: [now(tx, one) for one in (first, second)])
+    assert [(one.decided_by, one.asked_at.chat) for one in decided] == [("", ""), ("telegram:2", HERE.chat)]
+    assert [one.granted_by for one in await db.read(approvals.rules)] == ["", "", "telegram:2"]
 
 
 def test_what_waits_goes_along_when_its_chat_gets_another_id(tx: Transaction) -> None:
@@ -273,7 +292,7 @@ def test_what_waits_goes_along_when_its_chat_gets_another_id(tx: Transaction) ->
     for one in (waiting, elsewhere, others, done):
         approvals.stands_at(tx, one.id, 5)
     approvals.deny(tx, done, by="x")
-    approvals.move(tx, "telegram", "42", "-100")
+    chats.move(tx, "telegram", "42", "-100")
     places = [(now(tx, one).asked_at.chat, now(tx, one).outbox_id) for one in (waiting, elsewhere, others, done)]
     assert places == [("-100", None), ("43", 5), ("42", 5), ("42", 5)]
 
@@ -282,5 +301,7 @@ def test_what_waits_goes_along_when_its_conversation_gets_another_key(tx: Transa
     waiting, done = put(tx), put(tx, call="c2")
     other = put(tx, call="c3", asker=replace(ASKER, session_key="else"))
     approvals.deny(tx, done, by="x")
-    approvals.rename(tx, "telegram:dm:42", "new")
-    assert [now(tx, one).asker.session_key for one in (waiting, done, other)] == ["new", "telegram:dm:42", "else"]
+    sessions.open_current(tx, SessionKey(platform="telegram", kind="dm", chat="42"))
+    chats.move(tx, "telegram", "42", "-100")
+    keys = [now(tx, one).asker.session_key for one in (waiting, done, other)]
+    assert keys == ["telegram:dm:-100", "telegram:dm:42", "else"]

@@ -16,7 +16,6 @@ from gateway.store import (
     chats,
     drafts,
     erase,
-    inbox,
     members,
     outbox,
     people,
@@ -24,15 +23,15 @@ from gateway.store import (
     search,
     sessions,
     spending,
+    tables,
     trail,
     transcripts,
     turns,
 )
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
-from gateway.store.erase import erase_person
+from gateway.store.erase import PersonToErase, erase_person, find_person, find_personal_data
 from gateway.store.media import MediaFiles
-from gateway.store.personal_data import Belongings, KnownPerson, belongings, find_person
 from gateway.store.retention import Retention, delete_old_rows
 from gateway.store.spending import Call
 from gateway.turns.transcript_text import render_for_model
@@ -48,29 +47,7 @@ ANNS = SessionKey(platform="telegram", kind="dm", chat="42")
 BOBS = SessionKey(platform="telegram", kind="dm", chat="43")
 GROUP = SessionKey(platform="telegram", kind="group", chat="-100")
 SLACK = SessionKey(platform="slack", kind="dm", chat="D012")  # here a chat's id is not its person's
-TABLES = (
-    "people",
-    "identities",
-    "sessions",
-    "turns",
-    "inbox",
-    "messages",
-    "outbox",
-    "trail",
-    "todos",
-    "media",
-    "overheard",
-    "pairing_requests",
-    "pairing_invites",
-    "pairing_failures",
-    "chats",
-    "tool_starts",
-    "drafts",
-    "spending",
-    "processes",
-    "approvals",
-    "approval_rules",
-)
+TABLES = [table.name for table in tables.TABLES if table.name not in ("meta", "notices", "web_keys", "cursors")]
 
 
 @pytest.fixture
@@ -124,7 +101,7 @@ def everything_of(tx: Transaction, who: Sender, key: SessionKey, words: str) -> 
     trail.record_refusal(tx, account="telegram", chat="9", sender_id=who.id, reason=words)
 
 
-async def find(db: Database, account: str = "telegram", user_id: str = "42") -> KnownPerson:
+async def find(db: Database, account: str = "telegram", user_id: str = "42") -> PersonToErase:
     return await db.read(lambda tx: find_person(tx, account, user_id))
 
 
@@ -191,7 +168,7 @@ async def test_afterwards_they_are_a_stranger(db: Database, files: MediaFiles) -
     assert (standing.paired_as, standing.revoked) == (None, False)
     again = await find(db)
     assert (again.ids, again.names) == (frozenset(), frozenset())
-    assert (await db.read(lambda tx: belongings(tx, again))).is_empty
+    assert (await db.read(lambda tx: find_personal_data(tx, again))).is_empty
     await db.write(lambda tx: exchange(tx, "hello, I am new", key=ANNS, sender=ANN))
 
 
@@ -346,22 +323,18 @@ async def test_without_a_gateway_open_work_is_ended(db: Database, files: MediaFi
 
 
 async def test_beside_a_gateway_a_running_turn_is_stopped_first(db: Database, files: MediaFiles) -> None:
-    """The gateway is played here: it handles the command that asks for the stop, and ends the turn."""
+    """The gateway is played here: it sees that the turn is to stop, and ends it."""
     turn = await db.write(lambda tx: begin(tx, CANARY, key=ANNS, sender=ANN))
     forgetting = asyncio.create_task(forget_ann(db, files, gateway_runs=True))
 
-    def asked(tx: Transaction) -> bool:
-        command = inbox.claim_command(tx)
-        if command is None:
+    def stop(tx: Transaction) -> bool:
+        if turns.to_be_stopped(tx) != [turn.id]:
             return False
-        assert (command.text, command.key) == ("/stop", ANNS)
-        inbox.finish(tx, command.id, "answered")
-        outbox.add(tx, command.address, [Text(text="Stopped.")])
         turns.finish(tx, turn.id, turn.messages, "stopped")
         return True
 
     async with asyncio.timeout(10):
-        while not await db.write(asked):
+        while not await db.write(stop):
             assert not forgetting.done()
             await asyncio.sleep(0)
         await forgetting
@@ -470,7 +443,8 @@ async def test_what_would_go_is_counted_before(db: Database) -> None:
     await db.write(lambda tx: everything_of(tx, BOB, BOBS, "sparrow"))
     await db.write(lambda tx: everything_of(tx, ANN, ANNS, CANARY))
     ann = await find(db)
-    found: Belongings = await db.read(lambda tx: belongings(tx, ann))
-    assert (len(found.sessions), len(found.messages), len(found.said)) == (2, 84, 1)
-    assert (len(found.inbox), len(found.outbox), len(found.overheard), len(found.pairing)) == (22, 21, 1, 1)
+    data = await db.read(lambda tx: find_personal_data(tx, ann))
+    rows = {table: len(keys) for table, keys in data.rows.items()}
+    assert (rows["sessions"], rows["messages"], len(data.said)) == (2, 84, 1)
+    assert (rows["inbox"], rows["outbox"], rows["overheard"], rows["pairing_requests"]) == (22, 21, 1, 1)
     assert ann.names == {"Ann Kanarienvogel"}

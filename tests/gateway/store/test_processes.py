@@ -12,9 +12,8 @@ from gateway.store import inbox, members, processes, sessions, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.db.schema import undo_scripts
-from gateway.store.erase import erase_person
+from gateway.store.erase import PersonToErase, erase_person
 from gateway.store.media import MediaFiles
-from gateway.store.personal_data import KnownPerson
 from gateway.store.processes import StoredProcesses, WatchedProcess
 from gateway.store.turns import Turn
 from tests.gateway.background import in_background, until
@@ -204,7 +203,7 @@ async def test_whoever_is_forgotten_leaves_neither_processes_nor_output(
         [person_id] = await db.read(
             lambda tx: [row["id"] for row in tx.all("SELECT id FROM people WHERE name = 'Ann'")]
         )
-        ann = KnownPerson(ids=frozenset({person_id}), identities=frozenset({("telegram", "42")}))
+        ann = PersonToErase(ids=frozenset({person_id}), identities=frozenset({("telegram", "42")}))
         files = MediaFiles({"file": tmp_path / "documents"})
         await erase_person(db, files, ann, gateway_runs=lambda: gateway_runs)
         assert not any(supervised.is_running(process.spawned) for process in theirs)

@@ -4,6 +4,7 @@ import os
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from agent_core.events import Usage
 from gateway.clock import now_ms
 from gateway.messages import Sender, SessionKey
-from gateway.store import outbox, retention, search, sessions, spending, transcripts, turns
+from gateway.store import approvals, outbox, retention, search, sessions, spending, transcripts, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
@@ -19,7 +20,7 @@ from gateway.store.retention import Retention, delete_old_rows, delete_unused_fi
 from gateway.store.spending import Call, Payer
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin, exchange, keep_file
-from tests.gateway.store.rows import ADDRESS, KEY, inbound, take
+from tests.gateway.store.rows import ADDRESS, KEY, a_question, an_asker, inbound, take
 from tools.content import Text
 
 NOTHING = Retention(
@@ -305,3 +306,19 @@ async def test_ending_an_old_turn_is_no_reason_to_lose_its_messages(db: Database
     await delete_old_rows(db, Retention(messages_days=10))
     await db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, "answered"))
     assert await counts(db, "messages", "turns") == {"messages": 1, "turns": 1}
+
+
+async def test_old_questions_go_whatever_their_ids(db: Database, clock: Clock) -> None:
+    def ask(tx: Transaction, call: str) -> None:
+        asked = approvals.put(tx, an_asker(KEY, "", Sender(id="1")), call, a_question("rm x"), ADDRESS, expires_ms=2)
+        approvals.deny(tx, asked, by="x")
+
+    for number in range(10):
+        await db.write(partial(ask, call=f"old {number}"))
+    clock.forward(hours=30 * DAYS)
+    for number in range(10):
+        await db.write(partial(ask, call=f"young {number}"))
+    assert await delete_old_rows(db, replace(NOTHING, trail_days=20)) == {"approvals": 10, "trail": 20}
+    clock.forward(hours=30 * DAYS)
+    await delete_old_rows(db, replace(NOTHING, trail_days=20))
+    assert await counts(db, "approvals") == {"approvals": 0}

@@ -1,0 +1,257 @@
+"""Every table of the schema, declared once: whom its rows are about, how they follow a chat, how long they stay.
+
+Erasing a person, moving a chat to another id and deleting old rows read these declarations. A new table needs its
+migration and its entry here; a test fails when a table, or a column that names somebody, is missing.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Named = Literal[
+    "person",  # an id of `people`
+    "identity",  # account and user id
+    "handle",  # a user as settings write them: `123`, `telegram:123`, `telegram@work:123`
+    "session",  # an id of `sessions`
+    "session_key",
+    "chat",  # account and chat
+    "place",  # account and chat in one column: `telegram:-100123`
+    "turn",
+    "inbox",
+    "outbox",
+]
+
+INBOX_OPEN = "state <> 'done'"  # in these words, or SQLite does not use the index `inbox_open`
+INBOX_WAITING = f"{INBOX_OPEN} AND state = 'ready'"
+OUTBOX_OPEN = "state IN ('ready', 'sending', 'unsure')"  # in the words of the index `outbox_open`
+OUTBOX_WAITING = f"{OUTBOX_OPEN} AND state <> 'sending'"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Columns (or an expression) by which a row is about somebody or something."""
+
+    named: Named
+    columns: tuple[str, ...]
+    when: str = "TRUE"
+
+    @property
+    def condition(self) -> str:
+        """SQL with one parameter: a JSON list, since there may be more values than a statement may have parameters."""
+        if len(self.columns) == 1:
+            return f"{self.columns[0]} IN (SELECT value FROM json_each(?))"  # noqa: S608
+        pairs = "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)"
+        return f"({', '.join(self.columns)}) IN ({pairs})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Which columns follow a chat that is given another id."""
+
+    chat: tuple[str, ...] = ()  # account and chat, or one column with both
+    session_key: bool = False
+    when: str = "TRUE"
+    reset: str = ""  # assignments made along with the chat; what they name is out of reach in the old one
+    rename: str = ""  # assignments made along with the session's key; ?1 is the new one, ?2 the old one
+    delete: bool = False  # the rows of the chat do not follow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """How long rows stay."""
+
+    days: str  # a field of `Retention`
+    time: str  # a column
+    when: str = "TRUE"  # rows that are needed longer do not fit this
+    in_timeline: bool = False  # rows of the page's account are its conversations, and stay as long as those
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    name: str
+    key: str = ""  # by which rows are erased in batches; without one a person's few rows are erased in one transaction
+    personal_by: tuple[Ref, ...] = ()  # such a row of an erased person is deleted
+    blank_by: tuple[Ref, ...] = ()  # such a row of an erased person stays: its last column, and `blanks`, are emptied
+    blanks: str = ""
+    moves_with: Move | None = None
+    keep_days: Keep | None = None
+    has_parts: bool = False  # and with them files
+    deletable: str = "TRUE"  # while this is false other rows refer to the row
+    before_delete: tuple[str, ...] = ()  # statements with the key as their parameter
+    exempt: dict[str, str] = field(default_factory=dict)  # columns that neither erase nor move covers, and why
+
+
+def _ref(named: Named, *columns: str, when: str = "TRUE") -> Ref:
+    return Ref(named, columns, when)
+
+
+_SENDER = (_ref("person", "person_id"), _ref("identity", "account", "sender_id"))
+_CHAT = _ref("chat", "account", "chat")
+_SESSION_KEY = _ref("session_key", "session_key")
+_TURN = _ref("turn", "turn_id")
+_GONE_WITH_ROW = "the row goes with its sender"
+_NOT_MOVED = "of a private chat, and those do not move"
+
+# In the order in which a person's rows are deleted: whatever refers to others stands before them.
+TABLES = (
+    Table(
+        name="messages",
+        key="id",
+        personal_by=(_ref("session", "session_id"),),
+        keep_days=Keep(
+            days="messages_days",
+            time="created_ms",
+            when="NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = messages.turn_id AND t.state <> 'done')",
+        ),
+        has_parts=True,
+        exempt={"person_id": "words in shared sessions are blanked, so that the transcript stays whole"},
+    ),
+    Table(
+        name="outbox",
+        key="id",
+        personal_by=(_CHAT, _TURN),
+        moves_with=Move(
+            chat=("account", "chat"),
+            when="state IN ('ready', 'sending', 'unsure', 'in_doubt')",
+            reset="reply_to = '', edits = '', replaces = ''",
+        ),
+        keep_days=Keep(days="outbox_days", time="created_ms", when=f"NOT ({OUTBOX_OPEN})", in_timeline=True),
+        has_parts=True,
+    ),
+    Table(
+        name="trail",
+        key="id",
+        personal_by=(
+            _ref("inbox", "inbox_id"),
+            _ref("outbox", "outbox_id"),
+            _TURN,
+            _ref("session_key", "json_extract(detail, '$.session')"),
+            _ref(
+                "handle",
+                """COALESCE(json_extract(detail, '$.account'), json_extract(detail, '$.platform'))
+                   || ':' || json_extract(detail, '$.sender')""",
+            ),
+            _ref("handle", "json_extract(detail, '$.by')"),
+        ),
+        keep_days=Keep(days="trail_days", time="at_ms"),
+    ),
+    Table(
+        name="overheard",
+        key="id",
+        personal_by=(_ref("identity", "account", "sender_id"), _SESSION_KEY),
+        moves_with=Move(session_key=True),
+        keep_days=Keep(days="overheard_days", time="sent_ms"),
+    ),
+    Table(
+        name="inbox",
+        key="id",
+        personal_by=(*_SENDER, _SESSION_KEY, _CHAT),
+        # Messages are numbered anew in the new chat: without a mark of their own the old ones would be taken for the
+        # new, or for second copies of them.
+        moves_with=Move(chat=("account", "chat"), session_key=True, when=INBOX_OPEN, reset="edited_ms = -id"),
+        keep_days=Keep(days="inbox_days", time="accepted_ms", when="state = 'done'", in_timeline=True),
+        has_parts=True,
+        # The transcript outlives the row, and still knows whose words these are.
+        before_delete=(
+            """UPDATE messages SET person_id = (SELECT person_id FROM inbox WHERE id = ?1), inbox_id = NULL
+                WHERE inbox_id = ?1""",
+        ),
+        exempt={"user_id": "part of the session's key", "turn_id": _GONE_WITH_ROW},
+    ),
+    Table(
+        name="processes",
+        key="id",
+        personal_by=(*_SENDER, _SESSION_KEY, _ref("session", "task_id"), _ref("person", "holder")),
+        moves_with=Move(
+            chat=("account", "chat"),
+            session_key=True,
+            reset="reply_to = ''",
+            rename="""holder = CASE WHEN substr(holder, 1, length(?2) + 1) = ?2 || '/'
+                                    THEN ?1 || substr(holder, length(?2) + 1) ELSE holder END""",
+        ),
+        exempt={"chat": "covered by the session's key", "user_id": "part of the session's key"},
+    ),
+    Table(name="drafts", key="turn_id", personal_by=(_TURN, _CHAT), moves_with=Move(chat=_CHAT.columns, delete=True)),
+    Table(name="tool_starts", personal_by=(_TURN,)),
+    Table(
+        name="approvals",
+        key="id",
+        personal_by=(*_SENDER, _ref("person", "holder"), _SESSION_KEY, _ref("session", "session_id"), _TURN),
+        blank_by=(
+            _ref("handle", "decided_by"),
+            _ref("chat", "asked_account", "asked_chat", when="state <> 'waiting'"),
+        ),
+        moves_with=Move(
+            chat=("asked_account", "asked_chat"), session_key=True, when="state = 'waiting'", reset="outbox_id = NULL"
+        ),
+        keep_days=Keep(days="trail_days", time="asked_ms", when="state <> 'waiting'"),
+    ),
+    Table(
+        name="turns",
+        key="id",
+        personal_by=(_ref("session", "session_id"), _SESSION_KEY),
+        moves_with=Move(session_key=True),
+        deletable="state = 'done' AND NOT EXISTS (SELECT 1 FROM inbox WHERE turn_id = turns.id)",
+    ),
+    Table(name="todos", key="task_id", personal_by=(_ref("session", "task_id"),)),
+    Table(
+        name="approval_rules",
+        key="id",
+        personal_by=(_ref("person", "holder"), _ref("session", "session_id")),
+        blank_by=(_ref("handle", "granted_by"),),
+    ),
+    Table(
+        name="sessions",
+        key="id",
+        personal_by=(_ref("session", "id"),),
+        deletable="""NOT EXISTS (SELECT 1 FROM turns WHERE session_id = sessions.id)
+                     AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = sessions.id)""",
+        before_delete=(
+            "DELETE FROM todos WHERE task_id = ?",
+            "DELETE FROM approval_rules WHERE session_id = ?",
+            "UPDATE sessions SET parent_id = NULL WHERE parent_id = ?",
+        ),
+        exempt={
+            "chat": "found as the person's own; `chats.move` gives it the new id, and the key",
+            "user_id": "found as the person's own",
+        },
+    ),
+    Table(
+        name="pairing_requests",
+        key="id",
+        personal_by=(_ref("identity", "account", "user_id"),),
+        keep_days=Keep(days="pairing_days", time="expires_ms"),
+        exempt={"chat": _NOT_MOVED},
+    ),
+    Table(
+        name="pairing_invites",
+        key="id",
+        personal_by=(_ref("handle", "used_by"),),
+        keep_days=Keep(days="pairing_days", time="expires_ms"),
+    ),
+    Table(
+        name="pairing_failures",
+        key="id",
+        personal_by=(_ref("handle", "who"),),
+        keep_days=Keep(days="pairing_days", time="at_ms"),
+    ),
+    Table(
+        name="spending",
+        key="id",
+        # The sums of the day stay what they are.
+        blank_by=(_ref("person", "person_id"), _ref("place", "chat")),
+        blanks="session_id",
+        moves_with=Move(chat=("chat",)),
+        keep_days=Keep(days="spending_days", time="at_ms", when="settled"),
+    ),
+    Table(
+        name="chats",
+        personal_by=(_CHAT,),
+        blank_by=(_ref("handle", "allowed_by"),),
+        exempt={"chat": "`chats.move` merges it with what is known of the new id"},
+    ),
+    Table(name="identities", personal_by=(_ref("person", "person_id"),), exempt={"user_id": "goes with the person"}),
+    Table(name="people", personal_by=(_ref("person", "id"),)),
+    # Nobody's: counters and texts for the operator, files by their hash, keys of the page, and how far each platform
+    # was read (without that, old messages would come again).
+    *(Table(name=name) for name in ("meta", "notices", "media", "web_keys", "cursors")),
+)
