@@ -13,7 +13,7 @@ from gateway.errors import GatewayError, StoreUnavailable
 from gateway.lock import HomeLock, hold_home
 from gateway.policies.backoff import backoff_seconds
 from gateway.policies.budgets import how_to_price
-from gateway.store import inbox, outbox, spending
+from gateway.store import inbox, outbox, restored, spending
 from gateway.store.db.backup import backup_is_due, make_backup
 from gateway.store.db.commit_counter import seal
 from gateway.store.db.database import Database, open_database
@@ -101,6 +101,8 @@ async def _take_over(path: Path, busy_timeout_seconds: float) -> Database:
         await db.write(inbox.after_crash)
         await db.write(outbox.after_crash)
         await db.write(spending.after_crash)
+        if closed := await db.write(restored.close_open_work):
+            log.warning("open work was closed after a restore", notice=closed)
     except BaseException:
         await db.close()  # its threads would keep the process alive
         raise

@@ -29,6 +29,7 @@ _NOT_TAKEN = {
     "revoked": "its sender's access was taken back while it waited",
     "chat closed": "the chat was closed for guests while it waited",
     "superseded": "a newer message took its place; what was asked here is answered there",
+    "restored": "the database was restored from a backup; it may have been answered before that. Ask again if not",
 }
 _MODEL_PROBLEMS = {
     "NoEndpoint": "no model is set that could be asked",
@@ -54,6 +55,7 @@ _TOLD = {  # by event, of all that needs no more than its words
     "stopped": "stopped",
     "given_up": "given up",
     "superseded": "left to a newer message",
+    "restored": "closed, because the database was restored from a backup",
     "deleted": "deleted by its sender",
     "revoked": "its sender's access was taken back",
     "chat closed": "the chat was closed for guests",

@@ -1,7 +1,6 @@
 """Chats as places: opened by an owner, the home for notices, and what becomes of one that goes on under another id."""
 
 import json
-import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -295,9 +294,6 @@ def take(tx: Transaction, session_key: str) -> str:
     return "\n".join(f"{row['sender_name'] or row['sender_id']}: {row['text']}" for row in rows)
 
 
-_WENT_BACK = "went_back_ms"  # in the table `meta`
-
-
 def get(tx: Transaction, account: str, channel: str) -> str:
     """Empty when nothing was read yet."""
     row = tx.one("SELECT value FROM cursors WHERE account = ? AND channel = ?", account, channel)
@@ -317,16 +313,3 @@ def move_cursor(tx: Transaction, account: str, cursor: Cursor) -> None:
         cursor.channel,
         cursor.value,
     )
-
-
-def record_going_back(connection: sqlite3.Connection) -> None:
-    """Say that this database has lost commits just now: messages it does not know may have been answered already."""
-    connection.execute(
-        "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (_WENT_BACK, now_ms()),
-    )
-
-
-def went_back_ms(tx: Transaction) -> int:
-    """Return when this database last lost commits; 0 if it never did."""
-    return tx.count("SELECT value FROM meta WHERE name = ?", _WENT_BACK)

@@ -14,7 +14,7 @@ from gateway.store.db.connection import Row, Transaction
 from gateway.store.inbox import Accepted, speakers
 from tools.content import Part
 
-Outcome = Literal["answered", "failed", "stopped", "given_up", "superseded"]
+Outcome = Literal["answered", "failed", "stopped", "given_up", "superseded", "restored"]
 
 _STOP, _INTERRUPT = 1, 2  # in the column `stop_requested`
 

@@ -23,7 +23,7 @@ from gateway.outbound.send_message import Sending
 from gateway.platforms.base import Inlet, Platform
 from gateway.policies.resets import Resets, resets_for
 from gateway.processes.watcher import Watchers
-from gateway.store import chats, pairing
+from gateway.store import chats, pairing, restored
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.housekeeping import Housekeeping
@@ -317,7 +317,7 @@ def connect(platform: Platform, intake: Intake, settings: Settings, redactor: Re
         return await intake.db.read(lambda tx: chats.all_of(tx, platform.account))
 
     async def history_since_ms() -> int:
-        return await intake.db.read(chats.went_back_ms)
+        return await intake.db.read(restored.went_back_ms)
 
     async def moved(old: str, new: str) -> None:
         await intake.db.write_when_possible(lambda tx: chats.move(tx, platform.account, old, new))

@@ -7,13 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 from gateway.clock import for_people, now_ms
-from gateway.store.chats import record_going_back
 from gateway.store.db.backup import BackupPolicy as BackupPolicy
 from gateway.store.db.backup import find_damage, newest_sound_backup, stamp, sync
 from gateway.store.db.commit_counter import CommitCounter, break_seal, check_not_lost, is_lost
 from gateway.store.db.connection import connect, errors_told
 from gateway.store.db.schema import migrate, migrations, schema_version
 from gateway.store.db.upgrade import upgrade
+from gateway.store.restored import record_going_back
 from gateway.store.search import index_is_damaged, rebuild_index
 
 

@@ -9,12 +9,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from gateway.errors import StoreCorrupt, StoreUnavailable
-from gateway.store.chats import record_going_back
 from gateway.store.db.backup import BackupPolicy, find_damage, find_unfit, stamp, write_copy
 from gateway.store.db.commit_counter import CommitCounter
 from gateway.store.db.connection import errors_told
 from gateway.store.db.prepare import move_aside, put_in_place, siblings
 from gateway.store.db.upgrade import change, one_at_a_time
+from gateway.store.restored import record_going_back
 
 
 def take_back(path: Path, care: BackupPolicy, to: int) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.messages import Address, InboundMessage, Kind, Sender, SessionKey, Text
-from gateway.store import chats, inbox, people
+from gateway.store import inbox, people, restored
 from gateway.store.approvals import Asker
 from gateway.store.db.connection import Transaction
 from gateway.store.inbox import Accepted
@@ -124,7 +124,7 @@ def went_back_ms(path: Path) -> int:
     """As a platform that connects would be told."""
     connection = sqlite3.connect(path)
     try:
-        return chats.went_back_ms(Transaction(connection))
+        return restored.went_back_ms(Transaction(connection))
     finally:
         connection.close()
 

@@ -1,0 +1,79 @@
+"""A store that lost commits (a restored backup, a log that was cut): answers may exist that it does not know."""
+
+import sqlite3
+
+from agent_core.conversation import assistant
+from gateway.clock import now_ms
+from gateway.store import approvals, inbox, outbox, trail, transcripts, turns
+from gateway.store.db.connection import Transaction
+from gateway.store.tables import INBOX_WAITING, OUTBOX_OPEN
+
+# Names in the table `meta`.
+_WENT_BACK = "went_back_ms"
+_UNCLOSED = "went_back_unclosed"
+
+_NO_ANSWER = "(Closed without an answer: the database was restored from a backup.)"
+
+
+def record_going_back(connection: sqlite3.Connection) -> None:
+    """Record that this database has lost commits just now. Works with every schema."""
+    connection.executemany(
+        "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        [(_WENT_BACK, now_ms()), (_UNCLOSED, 1)],
+    )
+
+
+def went_back_ms(tx: Transaction) -> int:
+    """Return when this database last lost commits; 0 if it never did."""
+    return tx.count("SELECT value FROM meta WHERE name = ?", _WENT_BACK)
+
+
+def close_open_work(tx: Transaction) -> str:
+    """Close, once, what was open in a database that lost commits: it was probably answered since.
+
+    Messages end without an answer, and replies that waited are in doubt. Return what the owner is told, which is kept
+    as a notice; empty when nothing was open.
+    """
+    if not tx.execute("DELETE FROM meta WHERE name = ?", _UNCLOSED):
+        return ""
+    for approval in approvals.waiting(tx):
+        approvals.withdraw(tx, approval)
+        if approval.outbox_id is not None:
+            outbox.take_back(tx, approval.outbox_id)
+    messages = 0
+    for row in tx.all("SELECT id, session_id FROM turns WHERE state <> 'done'"):
+        claimed = inbox.of_turn(tx, row["id"])
+        messages += sum(message.asks for message in claimed)
+        if tx.one("SELECT 1 FROM messages WHERE turn_id = ? LIMIT 1", row["id"]) is not None:
+            # A request that stands open in the transcript would be taken up again with the next message.
+            transcripts.append(tx, row["session_id"], assistant(_NO_ANSWER), turn_id=row["id"])
+        turns.finish(tx, row["id"], claimed, "restored")
+    for row in tx.all(f"SELECT id FROM inbox WHERE {INBOX_WAITING}"):  # noqa: S608
+        waiting = inbox.get(tx, row["id"])
+        messages += waiting.asks or waiting.kind in ("command", "button")
+        inbox.finish(tx, waiting.id, "restored")
+        trail.record(tx, "restored", inbox_id=waiting.id)
+    replies = tx.execute(
+        f"""UPDATE outbox SET state = 'unsure', unsure = MAX(unsure, 1), replaces = '', not_before_ms = 0,
+                   expires_ms = ? + (expires_ms - created_ms) WHERE {OUTBOX_OPEN}""",  # noqa: S608
+        now_ms(),
+    )
+    notice = _describe(messages, replies)
+    if notice:
+        tx.execute("INSERT INTO notices (at_ms, text) VALUES (?, ?)", now_ms(), notice)
+    return notice
+
+
+def _describe(messages: int, replies: int) -> str:
+    said = []
+    if messages:
+        said.append(
+            f"Messages without an answer in the restored state: {messages}. They may have been answered since, so they "
+            "were closed; ask again for what you still need."
+        )
+    if replies:
+        said.append(
+            f"Replies that were waiting to be sent: {replies}. They may have arrived since. Where the platform can be "
+            "asked, each is looked up before it is sent; elsewhere its chat gets a button that sends it again."
+        )
+    return " ".join(said)
