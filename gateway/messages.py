@@ -55,6 +55,11 @@ class SessionKey:
         return frozenset(f"{name}:{chat}" for chat in chats for name in (self.platform, self.account_name))
 
     @property
+    def is_private(self) -> bool:
+        """Return whether nobody else speaks or reads here; a platform with only one kind of chat has private ones."""
+        return self.kind in ("dm", "")
+
+    @property
     def account_name(self) -> str:
         return f"{self.platform}@{self.account}" if self.account else self.platform
 

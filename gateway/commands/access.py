@@ -83,7 +83,7 @@ class _AccessDesk:
 
     def allow(self, tx: Transaction, call: CommandCall) -> CommandReply:
         account, chat = call.key.account_name, call.key.chat
-        if call.key.kind in ("dm", ""):
+        if call.key.is_private:
             return CommandReply(text=_NOT_IN_DMS)
         match call.arguments.lower():
             case "here":

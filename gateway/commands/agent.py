@@ -18,7 +18,7 @@ _TOLD = {
 
 def verbose(tx: Transaction, call: CommandCall) -> CommandReply:
     """In this conversation, while an answer is made; without an argument everything is shown."""
-    if call.role == "guest" and call.key.kind not in ("dm", ""):  # an owner's tools may be at work here, too
+    if call.role == "guest" and not call.key.is_private:  # an owner's tools may be at work here, too
         return CommandReply(text=_NOT_FOR_GUESTS)
     mode = parse_tool_progress_mode(call.arguments.lower() or "verbose")
     if mode is None:

@@ -88,7 +88,7 @@ def _not_waiting(tx: Transaction, call: CommandCall, approval_id: str) -> str:
 
 
 def _is_shared(call: CommandCall) -> bool:
-    return call.key.kind not in ("dm", "")
+    return not call.key.is_private
 
 
 def _of_this_chat(tx: Transaction, call: CommandCall, approval_id: str) -> Approval | None:

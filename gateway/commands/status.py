@@ -53,7 +53,7 @@ def usage_command(budgets: Budgets, unpriced: Sequence[str] = ()) -> CommandSpec
 
     def usage(tx: Transaction, call: CommandCall) -> CommandReply:
         lines = [_conversation(tx, call), *_mine(tx, call, budgets), *_chat(tx, call, budgets)]
-        if call.role == "owner" and call.key.kind in ("dm", ""):
+        if call.role == "owner" and call.key.is_private:
             day = budgets.day(now_ms())
             lines.append(f"Everybody today: {against(spending.used(tx, day), budgets.limit('day'))}")
             lines += [f"{no_price(model)} {how_to_price(model)} says it." for model in unpriced]
@@ -86,7 +86,7 @@ def _mine(tx: Transaction, call: CommandCall, budgets: Budgets) -> list[str]:
 def _chat(tx: Transaction, call: CommandCall, budgets: Budgets) -> list[str]:
     """What others cost here is told where it is limited, or where they all are: in a group."""
     limit = budgets.limit("chat")
-    if call.place == "cli" or (not limit and call.key.kind in ("dm", "")):
+    if call.place == "cli" or (not limit and call.key.is_private):
         return []
     chat = f"{call.key.account_name}:{call.key.chat}"
     return [f"This chat today: {against(spending.used(tx, budgets.day(now_ms()), chat=chat), limit)}"]

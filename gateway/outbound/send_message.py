@@ -117,7 +117,7 @@ class _Rights:
             listed = (*chats.homes(tx, accounts), *chats.recent(tx, accounts, limit=4 * MAX_LISTED))
             known = {place.id: place for place in listed}
         # In a shared chat others would read about private ones.
-        is_shared = any(message.key.kind not in ("dm", "") for message in self.asked)
+        is_shared = any(not message.key.is_private for message in self.asked)
         return [place for place in known.values() if not is_shared or place.kind not in ("dm", "") or place.is_home]
 
     def _reaches(self, message: Accepted, place: ChatPlace) -> bool:

@@ -7,6 +7,7 @@ from gateway.clock import now_ms
 from gateway.messages import Address, InboundMessage, Kind, SessionKey
 from gateway.store import trail
 from gateway.store.db.connection import Row, Transaction
+from gateway.store.tables import INBOX_WAITING
 from tools.content import Part, dump_parts, load_parts, text_of, words_of
 
 BusyMode = Literal["steer", "interrupt", "queue", "collect"]
@@ -53,9 +54,9 @@ def speakers(tx: Transaction, session_key: str) -> set[Speaker]:
 def _own_turn_of_beginning(tx: Transaction, message: InboundMessage) -> int | None:
     """Of what its sender has begun to say and not completed."""
     row = tx.one(
-        """SELECT own_turn FROM inbox INDEXED BY inbox_open
-            WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = 'message' AND sender_id = ?
-              AND not_before_ms > ? ORDER BY sent_ms DESC, id DESC LIMIT 1""",
+        f"""SELECT own_turn FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND {INBOX_WAITING} AND kind = 'message' AND sender_id = ?
+              AND not_before_ms > ? ORDER BY sent_ms DESC, id DESC LIMIT 1""",  # noqa: S608
         str(message.key),
         message.sender.id,
         now_ms(),
@@ -66,9 +67,9 @@ def _own_turn_of_beginning(tx: Transaction, message: InboundMessage) -> int | No
 def _last_waiting(tx: Transaction, session_key: str) -> tuple[int, str] | None:
     """Of the last message in line, which turn is its own, and who sent it."""
     row = tx.one(
-        """SELECT own_turn, sender_id FROM inbox INDEXED BY inbox_open
-            WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = 'message'
-            ORDER BY sent_ms DESC, id DESC LIMIT 1""",
+        f"""SELECT own_turn, sender_id FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND {INBOX_WAITING} AND kind = 'message'
+            ORDER BY sent_ms DESC, id DESC LIMIT 1""",  # noqa: S608
         session_key,
     )
     return (row["own_turn"], row["sender_id"]) if row is not None else None
@@ -172,8 +173,8 @@ def get(tx: Transaction, inbox_id: int) -> Accepted:
 
 def waiting(tx: Transaction, session_key: str) -> int:
     return tx.count(
-        """SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
-            WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = 'message'""",
+        f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND {INBOX_WAITING} AND kind = 'message'""",  # noqa: S608
         session_key,
     )
 
@@ -181,8 +182,8 @@ def waiting(tx: Transaction, session_key: str) -> int:
 def waiting_commands(tx: Transaction, session_key: str) -> list[str]:
     """The words of each command, and what each pressed button carries, the oldest first."""
     rows = tx.all(
-        """SELECT parts FROM inbox INDEXED BY inbox_open WHERE session_key = ? AND state <> 'done'
-              AND state = 'ready' AND kind IN ('command', 'button') ORDER BY id""",
+        f"""SELECT parts FROM inbox INDEXED BY inbox_open WHERE session_key = ? AND {INBOX_WAITING}
+               AND kind IN ('command', 'button') ORDER BY id""",  # noqa: S608
         session_key,
     )
     return [words_of(load_parts(row["parts"])) for row in rows]
@@ -192,7 +193,7 @@ def waiting_in_all(tx: Transaction) -> int:
     """Of what will be answered: what is only noted waits for the next message, however long that takes."""
     return tx.count(
         f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
-             WHERE state <> 'done' AND state = 'ready' AND kind NOT IN ({_NOTED})"""  # noqa: S608
+             WHERE {INBOX_WAITING} AND kind NOT IN ({_NOTED})"""  # noqa: S608
     )
 
 
@@ -200,7 +201,7 @@ def noted(tx: Transaction, session_key: str) -> int:
     """How many edits and the like wait for the next turn."""
     return tx.count(
         f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
-             WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind IN ({_NOTED})""",  # noqa: S608
+             WHERE session_key = ? AND {INBOX_WAITING} AND kind IN ({_NOTED})""",  # noqa: S608
         session_key,
     )
 
@@ -238,18 +239,18 @@ def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
     """
     rows = tx.all(
         f"""WITH lane AS (
-               SELECT session_key FROM inbox AS i INDEXED BY inbox_open WHERE state <> 'done' AND state = 'ready'
+               SELECT session_key FROM inbox AS i INDEXED BY inbox_open WHERE {INBOX_WAITING}
                   AND kind IN ({_BEGINS})
                   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_key = i.session_key AND t.state <> 'done')
                   AND NOT EXISTS (SELECT 1 FROM inbox AS w INDEXED BY inbox_open WHERE w.session_key = i.session_key
-                                     AND w.state <> 'done' AND w.state = 'ready'
+                                     AND {INBOX_WAITING}
                                      AND (w.not_before_ms > ? OR w.kind IN ('command', 'button')))
                 ORDER BY accepted_ms, id LIMIT 1),
            line AS (
                SELECT id, kind, own_turn, SUM(kind IN ({_BEGINS})) OVER ordered AS place,
                       SUM(own_turn) OVER ordered AS own_turns
                  FROM inbox INDEXED BY inbox_open WHERE session_key = (SELECT session_key FROM lane)
-                  AND state <> 'done' AND state = 'ready' AND kind IN ({_BEGINS}, {_NOTED})
+                  AND {INBOX_WAITING} AND kind IN ({_BEGINS}, {_NOTED})
                WINDOW ordered AS (ORDER BY sent_ms, id))
            UPDATE inbox SET state = 'running', turn_id = ?
             WHERE id IN (SELECT id FROM line WHERE place <= 1 OR own_turns = 0 OR NULLIF(own_turn, 0) =
@@ -264,8 +265,8 @@ def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
 def next_due_ms(tx: Transaction) -> int | None:
     """When the next session has waited long enough for the rest of what is being said."""
     row = tx.one(
-        """SELECT MIN(not_before_ms) AS due FROM inbox INDEXED BY inbox_open
-            WHERE state <> 'done' AND state = 'ready' AND not_before_ms > ?""",
+        f"""SELECT MIN(not_before_ms) AS due FROM inbox INDEXED BY inbox_open
+            WHERE {INBOX_WAITING} AND not_before_ms > ?""",  # noqa: S608
         now_ms(),
     )
     return row["due"] if row is not None else None
@@ -274,8 +275,8 @@ def next_due_ms(tx: Transaction) -> int | None:
 def after_crash(tx: Transaction) -> None:
     """Keep waits for the rest of a message from outlasting a clock that was set back."""
     tx.execute(
-        """UPDATE inbox SET not_before_ms = MIN(not_before_ms - ?, ?)
-            WHERE state <> 'done' AND state = 'ready' AND not_before_ms > 0""",
+        f"""UPDATE inbox SET not_before_ms = MIN(not_before_ms - ?, ?)
+            WHERE {INBOX_WAITING} AND not_before_ms > 0""",  # noqa: S608
         trail.clock_set_back_ms(tx),
         now_ms() + _LONGEST_WAIT_MS,
     )
@@ -284,8 +285,8 @@ def after_crash(tx: Transaction) -> None:
 def claim_command(tx: Transaction) -> Accepted | None:
     """Commands and pressed buttons wait for nothing but earlier ones."""
     row = tx.one(
-        """SELECT * FROM inbox INDEXED BY inbox_open WHERE state <> 'done' AND state = 'ready'
-              AND kind IN ('command', 'button') ORDER BY id LIMIT 1"""
+        f"""SELECT * FROM inbox INDEXED BY inbox_open WHERE {INBOX_WAITING}
+              AND kind IN ('command', 'button') ORDER BY id LIMIT 1"""  # noqa: S608
     )
     return _accepted(row) if row is not None else None
 
@@ -358,8 +359,8 @@ def is_old_news(tx: Transaction, message: InboundMessage) -> bool:
 def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: str) -> None:
     """Ends what somebody has said and no turn has taken yet."""
     for row in tx.all(
-        """UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = ?
-            WHERE account = ? AND sender_id = ? AND state <> 'done' AND state = 'ready' RETURNING id""",
+        f"""UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = ?
+            WHERE account = ? AND sender_id = ? AND {INBOX_WAITING} RETURNING id""",  # noqa: S608
         outcome,
         account,
         sender_id,
@@ -373,10 +374,10 @@ def drop_waiting_in(tx: Transaction, account: str, chat: str, role: str, outcome
     Not where the thread, or the channel around it, is allowed by itself.
     """
     for row in tx.all(
-        """UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = ?
-            WHERE account = ? AND ? IN (chat, within) AND role = ? AND state <> 'done' AND state = 'ready'
+        f"""UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = ?
+            WHERE account = ? AND ? IN (chat, within) AND role = ? AND {INBOX_WAITING}
               AND NOT EXISTS (SELECT 1 FROM chats c WHERE c.account = inbox.account AND c.allowed_ms IS NOT NULL
-                                 AND c.chat IN (inbox.chat, inbox.within)) RETURNING id""",
+                                 AND c.chat IN (inbox.chat, inbox.within)) RETURNING id""",  # noqa: S608
         outcome,
         account,
         chat,

@@ -1,7 +1,7 @@
-"""What we say: rows that delivery owns from the commit on, sent in order within a chat.
+"""Replies and notices: rows that delivery owns from the commit on, sent in order within a chat.
 
-Queries for open rows name the index over the few open ones and say `state IN ('ready', 'sending', 'unsure')` in these
-words, as that index does. Left to itself, SQLite may take an index over everything ever said.
+Queries for open rows name the index over the few open ones and use `OUTBOX_OPEN`, the words of that index. Left to
+itself, SQLite may take an index over everything ever said.
 """
 
 import json
@@ -13,6 +13,7 @@ from gateway.clock import new_id, now_ms
 from gateway.messages import Address, Choice, OutboundMessage, Receipt
 from gateway.store import trail
 from gateway.store.db.connection import Row, Transaction
+from gateway.store.tables import OUTBOX_OPEN, OUTBOX_WAITING
 from tools.content import Part, Text, dump_parts, load_parts, loads_list
 
 OutboxKind = Literal["answer", "notice"]
@@ -98,8 +99,8 @@ def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
     """Whether a notice on this topic is on its way to the chat already."""
     return (
         tx.one(
-            """SELECT 1 FROM outbox INDEXED BY outbox_open WHERE account = ? AND chat = ? AND topic = ?
-                  AND state IN ('ready', 'sending', 'unsure')""",
+            f"""SELECT 1 FROM outbox INDEXED BY outbox_open WHERE account = ? AND chat = ? AND topic = ?
+                  AND {OUTBOX_OPEN}""",  # noqa: S608
             address.account,
             address.chat,
             topic,
@@ -129,16 +130,16 @@ def was_tried(tx: Transaction, row_id: int) -> bool:
 def after_crash(tx: Transaction) -> None:
     """Doubt what was being sent when the last process died; keep waits from outlasting a clock that was set back."""
     tx.execute(
-        """UPDATE outbox SET not_before_ms = MIN(not_before_ms - ?, ?)
-            WHERE state IN ('ready', 'sending', 'unsure') AND not_before_ms > 0""",
+        f"""UPDATE outbox SET not_before_ms = MIN(not_before_ms - ?, ?)
+            WHERE {OUTBOX_OPEN} AND not_before_ms > 0""",  # noqa: S608
         trail.clock_set_back_ms(tx),
         now_ms() + LONGEST_WAIT_MS,
     )
     # One whose draft has not been taken away, as far as is known, was not sent yet.
     tx.execute(
-        """UPDATE outbox INDEXED BY outbox_open SET state = CASE replaces WHEN '' THEN 'unsure' ELSE 'ready' END,
+        f"""UPDATE outbox INDEXED BY outbox_open SET state = CASE replaces WHEN '' THEN 'unsure' ELSE 'ready' END,
                   unsure = unsure + (replaces = '')
-            WHERE state IN ('ready', 'sending', 'unsure') AND state = 'sending'"""
+            WHERE {OUTBOX_OPEN} AND state = 'sending'"""  # noqa: S608
     )
 
 
@@ -155,15 +156,15 @@ def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = 
     """
     # The cast: what RETURNING names has no type, so that SQLite would scan all turns for one.
     rows = tx.all(
-        """UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure') * MAX(unsure, 1), state = 'sending'
+        f"""UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure') * MAX(unsure, 1), state = 'sending'
             WHERE id IN (
                SELECT id FROM (SELECT COALESCE(MIN(id) FILTER (WHERE piece > 0), MIN(id)) AS id,
                                       SUM(state = 'sending') AS busy FROM outbox INDEXED BY outbox_open
-                                WHERE account = ? AND state IN ('ready', 'sending', 'unsure') GROUP BY chat, thread)
+                                WHERE account = ? AND {OUTBOX_OPEN} GROUP BY chat, thread)
                 JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ?
                  AND chat NOT IN (SELECT value FROM json_each(?)) ORDER BY attempts, id LIMIT ?)
            RETURNING *, EXISTS (SELECT 1 FROM turns WHERE id = CAST(outbox.turn_id AS TEXT)
-                                   AND outcome IN ('failed', 'given_up')) AS turn_failed""",
+                                   AND outcome IN ('failed', 'given_up')) AS turn_failed""",  # noqa: S608
         account,
         now_ms(),
         json.dumps(list(resting)),
@@ -203,9 +204,9 @@ def reword(tx: Transaction, row_id: int, parts: Sequence[Part], choices: Sequenc
 def next_due_ms(tx: Transaction, account: str) -> int | None:
     """When the next row that waits for its time is due."""
     row = tx.one(
-        """SELECT MIN(not_before_ms) AS due FROM outbox INDEXED BY outbox_open
-            WHERE account = ? AND state IN ('ready', 'sending', 'unsure') AND state <> 'sending'
-              AND not_before_ms > ?""",
+        f"""SELECT MIN(not_before_ms) AS due FROM outbox INDEXED BY outbox_open
+            WHERE account = ? AND {OUTBOX_WAITING}
+              AND not_before_ms > ?""",  # noqa: S608
         account,
         now_ms(),
     )
@@ -279,9 +280,9 @@ def give_up(tx: Transaction, row: Outgoing, state: Literal["failed", "in_doubt"]
 def expire(tx: Transaction, account: str) -> int:
     """Drops what is too old to be wanted; the chat is told once, when it can be reached again."""
     rows = tx.all(
-        """UPDATE outbox INDEXED BY outbox_open SET state = 'expired'
-            WHERE account = ? AND state IN ('ready', 'sending', 'unsure') AND state <> 'sending' AND expires_ms <= ?
-           RETURNING *""",
+        f"""UPDATE outbox INDEXED BY outbox_open SET state = 'expired'
+            WHERE account = ? AND {OUTBOX_WAITING} AND expires_ms <= ?
+           RETURNING *""",  # noqa: S608
         account,
         now_ms(),
     )
@@ -297,16 +298,16 @@ def expire(tx: Transaction, account: str) -> int:
 def make_due(tx: Transaction, account: str, chat: str) -> int:
     """The chat can be reached again: what waits for it need not wait longer."""
     return tx.execute(
-        """UPDATE outbox INDEXED BY outbox_open SET not_before_ms = 0
-            WHERE account = ? AND chat = ? AND state IN ('ready', 'sending', 'unsure') AND state <> 'sending'
-              AND not_before_ms > 0""",
+        f"""UPDATE outbox INDEXED BY outbox_open SET not_before_ms = 0
+            WHERE account = ? AND chat = ? AND {OUTBOX_WAITING}
+              AND not_before_ms > 0""",  # noqa: S608
         account,
         chat,
     )
 
 
 def undelivered(tx: Transaction) -> int:
-    return tx.count("SELECT COUNT(*) FROM outbox INDEXED BY outbox_open WHERE state IN ('ready', 'sending', 'unsure')")
+    return tx.count(f"SELECT COUNT(*) FROM outbox INDEXED BY outbox_open WHERE {OUTBOX_OPEN}")  # noqa: S608
 
 
 def _outgoing(row: Row, after: str) -> Outgoing:

@@ -8,6 +8,7 @@ from gateway.messages import Address, InboundMessage, Kind, Part, Sender, Sessio
 from gateway.store import inbox
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.db.database import Database
+from gateway.store.tables import INBOX_WAITING
 from tools.backends.base import Spawned
 from tools.content import dump_parts, load_parts
 from tools.process_book import KEPT_MS, MAX_PROCESSES, Process
@@ -198,8 +199,8 @@ def erase(tx: Transaction, process_id: str) -> None:
 def tell_agent(tx: Transaction, watched: WatchedProcess, kind: Kind, parts: tuple[Part, ...], *, role: str) -> None:
     """What waits already in the name of the same person is told with it: a burst of ends is one turn, or one note."""
     waiting = tx.one(
-        """SELECT id, parts FROM inbox INDEXED BY inbox_open
-            WHERE session_key = ? AND state <> 'done' AND state = 'ready' AND kind = ? AND sender_id = ?""",
+        f"""SELECT id, parts FROM inbox INDEXED BY inbox_open
+            WHERE session_key = ? AND {INBOX_WAITING} AND kind = ? AND sender_id = ?""",  # noqa: S608
         str(watched.key),
         kind,
         watched.sender.id,

@@ -11,9 +11,9 @@ from typing import Any
 
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.processes import AT_TERMINAL
+from gateway.store.tables import OUTBOX_OPEN
 
 _ASKING = "'message', 'wake', 'command', 'button'"
-_OPEN = "'ready', 'sending', 'unsure'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +269,7 @@ def _of_turn(tx: Transaction, turn_id: str) -> int | None:
 def _replies(tx: Transaction, message: Row, ids: set[int]) -> list[Row]:
     """Those that the trail names, and what waits for its first try and is not in it yet."""
     # By the index of what is open. With the account SQLite takes the one of all that was ever said there.
-    waiting = tx.all(f"SELECT id FROM outbox WHERE state IN ({_OPEN}) AND turn_id = ?", message["turn_id"])  # noqa: S608
+    waiting = tx.all(f"SELECT id FROM outbox WHERE {OUTBOX_OPEN} AND turn_id = ?", message["turn_id"])  # noqa: S608
     wanted = json.dumps(sorted(ids | {row["id"] for row in waiting}))
     return tx.all("SELECT * FROM outbox WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", wanted)
 

@@ -12,6 +12,7 @@ from gateway.policies.resets import NEVER, Resets
 from gateway.store import inbox, sessions, trail
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.inbox import Accepted, speakers
+from gateway.store.tables import INBOX_WAITING
 from tools.content import Part
 
 Outcome = Literal["answered", "failed", "stopped", "given_up", "superseded", "restored"]
@@ -39,7 +40,7 @@ class Turn:
     @property
     def is_shared(self) -> bool:
         """In a place where others read along."""
-        return self.asked[-1].key.kind not in ("dm", "")
+        return not self.asked[-1].key.is_private
 
     @property
     def holder(self) -> str:
@@ -52,7 +53,7 @@ class Turn:
     @property
     def is_with_owner(self) -> bool:
         """Alone with an owner, not in a group where others read along."""
-        return all(message.role == "owner" and message.key.kind in ("dm", "") for message in self.asked)
+        return all(message.role == "owner" and message.key.is_private for message in self.asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,9 +219,9 @@ def join(tx: Transaction, turn_id: str, may_join: Callable[[Accepted], bool]) ->
 def waited_for(tx: Transaction) -> list[str]:
     """Turns behind which messages of their sessions wait."""
     rows = tx.all(
-        """SELECT id FROM turns t WHERE state <> 'done' AND EXISTS (
+        f"""SELECT id FROM turns t WHERE state <> 'done' AND EXISTS (
                SELECT 1 FROM inbox AS i INDEXED BY inbox_open WHERE i.session_key = t.session_key
-                  AND i.state <> 'done' AND i.state = 'ready' AND i.kind = 'message')"""
+                  AND {INBOX_WAITING} AND i.kind = 'message')"""  # noqa: S608
     )
     return [row["id"] for row in rows]
 

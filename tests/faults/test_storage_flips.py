@@ -106,7 +106,7 @@ def _contents(database: Path) -> Contents:
     """Without what a restore itself writes down."""
     contents = read_all(database)
     del contents.rows["notices"]
-    written = {id_ for id_, row in contents.rows["meta"].items() if row[0].startswith(b"went_back")}
+    written = {id_ for id_, row in contents.rows["meta"].items() if row[0] in (b"went_back_ms", b"went_back_unclosed")}
     contents.rows["meta"] = {id_: row for id_, row in contents.rows["meta"].items() if id_ not in written}
     contents.by_index["sqlite_autoindex_meta_1"] -= written
     return contents
