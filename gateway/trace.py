@@ -10,6 +10,7 @@ from gateway.approvals.wording import WROTE_INSTEAD
 from gateway.clock import for_people, how_long
 from gateway.store import inbox
 from gateway.store.trace import RefusedMessage, Reply, Step, Trace
+from gateway.store.trail import TrailEvent
 
 MAX_CHAT_LINES = 15
 UNADDRESSED = (
@@ -45,33 +46,33 @@ _MODEL_PROBLEMS = {
     "RequestRefused": "the model's provider refused the request",
     "BudgetSpent": "a budget was used up, or had too little left for it. /usage tells what is left",
 }
-_TOLD = {  # by event, of all that needs no more than its words
-    "accepted": "accepted",
-    "joined": "taken into the turn that was running",
-    "opened": "written into the conversation",
-    "draft_shown": "a draft is shown",
-    "paused": "paused, because the gateway was stopped",
-    "answered": "answer written down",
-    "stopped": "stopped",
-    "given_up": "given up",
-    "superseded": "left to a newer message",
-    "restored": "closed, because the database was restored from a backup",
-    "deleted": "deleted by its sender",
-    "revoked": "its sender's access was taken back",
-    "chat closed": "the chat was closed for guests",
+_TOLD: dict[str, str] = {  # by event, of all that needs no more than its words
+    TrailEvent.ACCEPTED: "accepted",
+    TrailEvent.JOINED: "taken into the turn that was running",
+    TrailEvent.OPENED: "written into the conversation",
+    TrailEvent.DRAFT_SHOWN: "a draft is shown",
+    TrailEvent.PAUSED: "paused, because the gateway was stopped",
+    TrailEvent.ANSWERED: "answer written down",
+    TrailEvent.STOPPED: "stopped",
+    TrailEvent.GIVEN_UP: "given up",
+    TrailEvent.SUPERSEDED: "left to a newer message",
+    TrailEvent.RESTORED: "closed, because the database was restored from a backup",
+    TrailEvent.DELETED: "deleted by its sender",
+    TrailEvent.REVOKED: "its sender's access was taken back",
+    TrailEvent.CHAT_CLOSED: "the chat was closed for guests",
 }
-_DELIVERED = {
-    "sending": "{what} is being sent{again}",
-    "piece_sent": "a piece of {what} is delivered as message {receipt}",
-    "sent": "{what} is delivered as message {receipt}",
-    "postponed": "{what} could not be sent yet: {problem}",
-    "failed": "{what} could not be delivered: {problem}",
-    "in_doubt": "nobody can tell whether {what} arrived: {problem}",
-    "expired": "{what} was too old to be sent, and dropped",
-    "asked_again": "{what} is sent again, as somebody in the chat asked for",
+_DELIVERED: dict[str, str] = {
+    TrailEvent.SENDING: "{what} is being sent{again}",
+    TrailEvent.PIECE_SENT: "a piece of {what} is delivered as message {receipt}",
+    TrailEvent.SENT: "{what} is delivered as message {receipt}",
+    TrailEvent.POSTPONED: "{what} could not be sent yet: {problem}",
+    TrailEvent.FAILED: "{what} could not be delivered: {problem}",
+    TrailEvent.IN_DOUBT: "nobody can tell whether {what} arrived: {problem}",
+    TrailEvent.EXPIRED: "{what} was too old to be sent, and dropped",
+    TrailEvent.ASKED_AGAIN: "{what} is sent again, as somebody in the chat asked for",
 }
 _SCOPES = {"once": "once", "session": "for this conversation", "always": "for good"}
-_WORK = ("model_replied", "tool_started", "tool_finished")
+_WORK = (TrailEvent.MODEL_REPLIED, TrailEvent.TOOL_STARTED, TrailEvent.TOOL_FINISHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +205,7 @@ def _why_not(trace: Trace) -> str:
     if trace.outcome in _NOT_TAKEN:
         return _NOT_TAKEN[trace.outcome]
     match trace.outcome:
-        case "stopped" if any(step.event == "revoked" for step in trace.steps):
+        case "stopped" if any(step.event == TrailEvent.REVOKED for step in trace.steps):
             return "its sender's access was taken back while it was worked on"
         case "stopped":
             return f"it was stopped {'at the terminal' if trace.at_terminal else 'from the chat'}"
@@ -217,7 +218,7 @@ def _why_not(trace: Trace) -> str:
 
 
 def _what_failed(trace: Trace) -> str:
-    ends = [step for step in trace.steps if step.event == "failed" and step.reply is None]
+    ends = [step for step in trace.steps if step.event == TrailEvent.FAILED and step.reply is None]
     problem = ends[-1].detail.get("problem", "") if ends else ""
     if problem:
         return _MODEL_PROBLEMS.get(problem, "the model could not answer")
@@ -269,20 +270,20 @@ def _told(trace: Trace, step: Step) -> str:
     if step.reply is not None and step.event in _DELIVERED:
         return _told_of_delivery(trace, step)
     match step.event:
-        case "refused" | "noted":
-            return f"{'not taken' if step.event == 'refused' else 'noted'}: {detail.get('reason')}"
-        case "claimed":
+        case TrailEvent.REFUSED | TrailEvent.NOTED:
+            return f"{'not taken' if step.event == TrailEvent.REFUSED else 'noted'}: {detail.get('reason')}"
+        case TrailEvent.CLAIMED:
             others = trace.turn.others if trace.turn else 0
             return f"taken up in turn {trace.turn.id if trace.turn else '?'}" + _with_others(others)
-        case "resumed":
+        case TrailEvent.RESUMED:
             return f"taken up again after a {detail.get('after')}"
-        case "model_replied":
+        case TrailEvent.MODEL_REPLIED:
             return f"the model replied{_took(detail)}{_tokens(detail)}" + _asked_for(detail)
-        case "tool_started" | "tool_finished":
+        case TrailEvent.TOOL_STARTED | TrailEvent.TOOL_FINISHED:
             return _told_of_tool(step)
-        case "message_queued":
+        case TrailEvent.MESSAGE_QUEUED:
             return _told_of_sending(trace, step)
-        case "failed":
+        case TrailEvent.FAILED:
             return f"failed: {_what_failed(trace)}"
     if step.event.startswith(("approval_", "rule_")):
         return _told_of_decision(step)
@@ -291,7 +292,7 @@ def _told(trace: Trace, step: Step) -> str:
 
 def _told_of_tool(step: Step) -> str:
     tool = step.detail.get("tool")
-    if step.event == "tool_started":
+    if step.event == TrailEvent.TOOL_STARTED:
         return f"{tool} begins"
     if not step.was_run:
         return f"{tool} was not run"
@@ -303,24 +304,24 @@ def _told_of_decision(step: Step) -> str:
     known = {"tool": "a call", "approval": "", "by": "", "scope": "", "rule": "", **step.detail}
     by = f" by {known['by']}" if known["by"] else ""
     match step.event:
-        case "approval_asked":
+        case TrailEvent.APPROVAL_ASKED:
             return (
                 f"{known['tool']} is waiting for a human since {_clock(step.at_ms)} UTC (question {known['approval']})"
             )
-        case "approval_approved":
+        case TrailEvent.APPROVAL_APPROVED:
             return f"allowed {_SCOPES.get(known['scope'], 'once')}{by}"
-        case "approval_denied" if known["by"] == WROTE_INSTEAD:
+        case TrailEvent.APPROVAL_DENIED if known["by"] == WROTE_INSTEAD:
             return "not allowed, since something else was said instead"
-        case "approval_denied":
+        case TrailEvent.APPROVAL_DENIED:
             return f"denied{by}"
-        case "approval_expired":
+        case TrailEvent.APPROVAL_EXPIRED:
             return "nobody decided in time, so it was not done"
-        case "approval_withdrawn":
+        case TrailEvent.APPROVAL_WITHDRAWN:
             return "the question is no longer needed"
-        case "rule_granted":
+        case TrailEvent.RULE_GRANTED:
             lasting = "for good" if step.detail.get("lasting") else "for this conversation"
             return f"granted {lasting}{by}: {known['rule']}"
-        case "rule_revoked":
+        case TrailEvent.RULE_REVOKED:
             return f"taken back{by}: {known['rule']}"
     return step.event.replace("_", " ")
 
@@ -362,13 +363,13 @@ def _folded(trace: Trace) -> Iterator[tuple[Step, str]]:
 
 
 def _told_together(steps: Sequence[Step]) -> str:
-    calls = [step.detail for step in steps if step.event == "model_replied"]
+    calls = [step.detail for step in steps if step.event == TrailEvent.MODEL_REPLIED]
     words = []
     if calls:
         total = {name: sum(call.get(name, 0) for call in calls) for name in ("ms", "input_tokens", "output_tokens")}
         often = f" {_times(len(calls))}" if len(calls) > 1 else ""
         words.append(f"the model replied{often}{_took(total)}{_tokens(total)}")
-    tools = Counter(step.detail.get("tool", "") for step in steps if step.event == "tool_started")
+    tools = Counter(step.detail.get("tool", "") for step in steps if step.event == TrailEvent.TOOL_STARTED)
     if tools:
         failed = sum(bool(step.detail.get("error")) and step.was_run for step in steps)
         words.append(f"used {_counted(tools)}" + (f" ({failed} failed)" if failed else ""))

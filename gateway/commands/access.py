@@ -11,6 +11,7 @@ from gateway.policies import pairing as words
 from gateway.policies.access import Role, Rules, decide
 from gateway.store import chats, members, pairing, people, trail
 from gateway.store.db.connection import Transaction
+from gateway.store.trail import TrailEvent
 
 _ROLES = get_args(Role)
 _NOT_IN_DMS = "This is not a group, so there is nothing to open. Send it in the group."
@@ -88,7 +89,7 @@ class _AccessDesk:
         match call.arguments.lower():
             case "here":
                 chats.allow(tx, account, chat, by=_by(call))
-                trail.record(tx, "chat allowed", account=account, chat=chat, by=_by(call))
+                trail.record(tx, TrailEvent.CHAT_ALLOWED, account=account, chat=chat, by=_by(call))
                 return CommandReply(text="Everybody in this group may talk to me now. /allow off takes it back.")
             case "off":
                 return CommandReply(text=self._disallow(tx, call))
@@ -108,7 +109,7 @@ class _AccessDesk:
 
     def set_home(self, tx: Transaction, call: CommandCall) -> CommandReply:
         chats.set_home(tx, call.key.account_name, call.key.chat)
-        trail.record(tx, "home set", account=call.key.account_name, chat=call.key.chat, by=_by(call))
+        trail.record(tx, TrailEvent.HOME_SET, account=call.key.account_name, chat=call.key.chat, by=_by(call))
         text = (
             f"Notices on {call.key.account_name} come here from now on. To change that, send /sethome in another chat."
         )
@@ -169,7 +170,7 @@ class _AccessDesk:
         opened_by_config = bool(call.key.place_names & self.rules.allowed_chats)
         was_open = chats.disallow(tx, account, chat, stays_open=opened_by_config)
         if was_open:
-            trail.record(tx, "chat closed", account=account, chat=chat, by=_by(call))
+            trail.record(tx, TrailEvent.CHAT_CLOSED, account=account, chat=chat, by=_by(call))
         if opened_by_config:
             return "The config opens this group, so it stays open. Take it out of access.allowed_chats there."
         if call.key.within and people.standing(tx, account, call.sender_id, call.key.within).chat_allowed:

@@ -13,6 +13,7 @@ from gateway.store import inbox, outbox, trail
 from gateway.store.db.connection import Transaction
 from gateway.store.inbox import Accepted
 from gateway.store.people import RoleOf
+from gateway.store.trail import TrailEvent
 
 log = structlog.get_logger()
 
@@ -87,4 +88,4 @@ def _finish(tx: Transaction, row: Accepted, reply: CommandReply, outcome: Litera
     elif reply.text:
         said = outbox.add(tx, row.address, parts, answers=[row.message_id], choices=reply.choices)
     inbox.finish(tx, row.id, outcome)
-    trail.record(tx, outcome, inbox_id=row.id, outbox_id=said)
+    trail.record(tx, TrailEvent(outcome), inbox_id=row.id, outbox_id=said)

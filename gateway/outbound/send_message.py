@@ -17,6 +17,7 @@ from gateway.store.chats import ChatPlace
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.inbox import Accepted
+from gateway.store.trail import TrailEvent
 from tools.base import ToolFailed
 from tools.builtin.messaging import Target
 from tools.content import one_line
@@ -55,7 +56,7 @@ class Sending:
             # Without the turn: its readers must not learn what was asked elsewhere.
             row = outbox.add(tx, place.address, [Text(text=text)], topic=TOPIC, age_limit_ms=self.age_limit_ms)
             # Without the address: only the row has it, and is erased with its person.
-            trail.record(tx, "message_queued", turn_id=turn_id, row=row, key=key)
+            trail.record(tx, TrailEvent.MESSAGE_QUEUED, turn_id=turn_id, row=row, key=key)
             return place.account
 
         self.changes.notify("outbox", account=await self.db.write_when_possible(unit))

@@ -14,6 +14,7 @@ from gateway.messages import Address
 from gateway.store import trail
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.people import OWNER
+from gateway.store.trail import TrailEvent
 from tools.approval.gate import Decider, Question
 from tools.content import loads_list
 
@@ -101,7 +102,7 @@ def put(
         expires_ms,
     )
     assert row is not None
-    trail.record(tx, "approval_asked", turn_id=asker.turn_id, tool=question.tool, approval=row["id"])
+    trail.record(tx, TrailEvent.APPROVAL_ASKED, turn_id=asker.turn_id, tool=question.tool, approval=row["id"])
     return _approval(row)
 
 
@@ -209,7 +210,7 @@ def grant(tx: Transaction, holder: str, rule: str, *, session_id: str, by: str) 
         by,
         now_ms(),
     )
-    trail.record(tx, "rule_granted", rule=rule, by=by, lasting=not session_id)
+    trail.record(tx, TrailEvent.RULE_GRANTED, rule=rule, by=by, lasting=not session_id)
 
 
 def granted_to(tx: Transaction, holder: str, session_id: str) -> list[str]:
@@ -245,7 +246,7 @@ def revoke(tx: Transaction, ids: Collection[int], *, by: str) -> list[str]:
     gone: list[str] = []
     for rule_id in ids:
         for row in tx.all("DELETE FROM approval_rules WHERE id = ? RETURNING rule", rule_id):
-            trail.record(tx, "rule_revoked", rule=row["rule"], by=by)
+            trail.record(tx, TrailEvent.RULE_REVOKED, rule=row["rule"], by=by)
             gone.append(row["rule"])
     return gone
 
@@ -284,7 +285,8 @@ def _settle(tx: Transaction, approval: Approval, state: State, *, by: str = "", 
         approval.id,
     )
     if changed:
-        trail.record(tx, f"approval_{state}", turn_id=approval.asker.turn_id, approval=approval.id, by=by, scope=scope)
+        event = TrailEvent(f"approval_{state}")
+        trail.record(tx, event, turn_id=approval.asker.turn_id, approval=approval.id, by=by, scope=scope)
     return changed > 0
 
 

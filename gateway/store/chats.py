@@ -10,6 +10,7 @@ from gateway.store import inbox
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.inbox import key_of
 from gateway.store.tables import TABLES
+from gateway.store.trail import TrailEvent
 
 _MESSAGES_SEARCHED = 100_000
 _MOVED = [(table.name, table.moves_with) for table in TABLES if table.moves_with is not None]
@@ -37,7 +38,7 @@ def disallow(tx: Transaction, account: str, chat: str, *, stays_open: bool = Fal
         chat,
     )
     if changed and not stays_open:
-        inbox.drop_waiting_in(tx, account, chat, "guest", "chat closed")
+        inbox.drop_waiting_in(tx, account, chat, "guest", TrailEvent.CHAT_CLOSED)
     return changed > 0
 
 

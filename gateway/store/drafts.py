@@ -8,6 +8,7 @@ from gateway.clock import new_id, now_ms
 from gateway.messages import Address
 from gateway.store import trail
 from gateway.store.db.connection import Row, Transaction
+from gateway.store.trail import TrailEvent
 
 _OLDEST_TOLD_MS = 20 * 3_600_000  # of what is older, some rows may have been cleared away already
 _CLOCKS_DIFFER_MS = 3_600_000  # at most: ours and the platform's
@@ -54,7 +55,7 @@ def shown(tx: Transaction, turn_id: str, message_id: str) -> bool:
     """False when it was forgotten meanwhile: then nobody will take it away."""
     known = tx.execute("UPDATE drafts SET message_id = ? WHERE turn_id = ?", message_id, turn_id) > 0
     if known:
-        trail.record(tx, "draft_shown", turn_id=turn_id, receipt=message_id)
+        trail.record(tx, TrailEvent.DRAFT_SHOWN, turn_id=turn_id, receipt=message_id)
     return known
 
 
@@ -115,7 +116,7 @@ def said_since(tx: Transaction, draft: Draft, settled_ms: int) -> set[str] | Non
         since_ms,
         *place,
     )
-    is_unsure = unknown is not None or any(row["event"] == "in_doubt" for row in rows)
+    is_unsure = unknown is not None or any(row["event"] == TrailEvent.IN_DOUBT for row in rows)
     if is_unsure or not any(row["at_ms"] >= settled_ms for row in rows):
         return None
     return {str(row["id"]) for row in rows}

@@ -8,6 +8,7 @@ from gateway.messages import Address, InboundMessage, Kind, SessionKey
 from gateway.store import trail
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.tables import INBOX_WAITING
+from gateway.store.trail import TrailEvent
 from tools.content import Part, dump_parts, load_parts, text_of, words_of
 
 BusyMode = Literal["steer", "interrupt", "queue", "collect"]
@@ -160,7 +161,9 @@ def insert(
     )
     if row is None:
         return None
-    event = "accepted" if not refused else "refused" if refused in (FULL, TOO_FAST) else "noted"
+    event = TrailEvent.ACCEPTED
+    if refused:
+        event = TrailEvent.REFUSED if refused in (FULL, TOO_FAST) else TrailEvent.NOTED
     trail.record(tx, event, inbox_id=row["id"], reason=refused, session=values["session_key"])
     return int(row["id"])
 
@@ -336,7 +339,7 @@ def take_back(tx: Transaction, message: InboundMessage) -> bool:
         message.message_id,
     )
     for row in rows:
-        trail.record(tx, "deleted", inbox_id=row["id"])
+        trail.record(tx, TrailEvent.DELETED, inbox_id=row["id"])
     return bool(rows)
 
 
@@ -356,7 +359,7 @@ def is_old_news(tx: Transaction, message: InboundMessage) -> bool:
     )
 
 
-def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: str) -> None:
+def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: TrailEvent) -> None:
     """Ends what somebody has said and no turn has taken yet."""
     for row in tx.all(
         f"""UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = ?
@@ -368,7 +371,7 @@ def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: str) ->
         trail.record(tx, outcome, inbox_id=row["id"])
 
 
-def drop_waiting_in(tx: Transaction, account: str, chat: str, role: str, outcome: str) -> None:
+def drop_waiting_in(tx: Transaction, account: str, chat: str, role: str, outcome: TrailEvent) -> None:
     """Ends what people of one role have said in a chat, or in a thread of it, and no turn has taken yet.
 
     Not where the thread, or the channel around it, is allowed by itself.

@@ -11,6 +11,7 @@ from gateway.policies.pairing import covers, platform_of
 from gateway.store import inbox, processes, trail, turns
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.people import OWNER
+from gateway.store.trail import TrailEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,7 @@ def revoke(
         )
     name = words.plain_name(found[0]["name"] if found else "", user_id)
     _shut_out(tx, accounts, user_id, name)
-    trail.record(tx, "revoked", platform=platform, sender=user_id, by=by)
+    trail.record(tx, TrailEvent.REVOKED, platform=platform, sender=user_id, by=by)
     is_listed = bool(names & set(allowed_users))
     return Revoked(accounts=tuple(accounts), user_id=user_id, name=name, is_listed=is_listed)
 
@@ -167,7 +168,7 @@ def _shut_out(tx: Transaction, accounts: Sequence[str], user_id: str, name: str)
             account,
             user_id,
         )
-        inbox.drop_waiting(tx, account, user_id, "revoked")
+        inbox.drop_waiting(tx, account, user_id, TrailEvent.REVOKED)
         turns.stop_those_for(tx, account, user_id)
         processes.request_end_of(tx, account, user_id)
 

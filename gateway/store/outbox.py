@@ -14,6 +14,7 @@ from gateway.messages import Address, Choice, OutboundMessage, Receipt
 from gateway.store import trail
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.tables import OUTBOX_OPEN, OUTBOX_WAITING
+from gateway.store.trail import TrailEvent
 from tools.content import Part, Text, dump_parts, load_parts, loads_list
 
 OutboxKind = Literal["answer", "notice"]
@@ -172,7 +173,7 @@ def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = 
     )
     for row in rows:
         if row["attempts"] == 1 or row["unsure"]:
-            trail.record(tx, "sending", outbox_id=row["id"], turn_id=row["turn_id"], attempt=row["attempts"])
+            trail.record(tx, TrailEvent.SENDING, outbox_id=row["id"], turn_id=row["turn_id"], attempt=row["attempts"])
     return [_outgoing(row, _last_receipt(tx, row) if row["unsure"] else "") for row in rows]
 
 
@@ -220,7 +221,7 @@ def sent(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
         now_ms(),
         row.id,
     )
-    trail.record(tx, "sent", outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
+    trail.record(tx, TrailEvent.SENT, outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
 
 
 def piece_arrived(tx: Transaction, row: Outgoing, receipt: Receipt, *, pause_ms: int = 0) -> None:
@@ -234,7 +235,7 @@ def piece_arrived(tx: Transaction, row: Outgoing, receipt: Receipt, *, pause_ms:
         now_ms() + pause_ms if pause_ms else 0,
         row.id,
     )
-    trail.record(tx, "piece_sent", outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
+    trail.record(tx, TrailEvent.PIECE_SENT, outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
 
 
 def send_again(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
@@ -249,7 +250,7 @@ def send_again(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
         chat,
     )
     for row in rows:
-        trail.record(tx, "asked_again", outbox_id=row["id"], turn_id=row["turn_id"])
+        trail.record(tx, TrailEvent.ASKED_AGAIN, outbox_id=row["id"], turn_id=row["turn_id"])
     return bool(rows)
 
 
@@ -269,12 +270,12 @@ def retry_at(tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure
         row.id,
     )
     if problem != row.problem:  # a chat that stays away for a day would fill the trail with the same line
-        trail.record(tx, "postponed", outbox_id=row.id, turn_id=row.turn_id, problem=problem)
+        trail.record(tx, TrailEvent.POSTPONED, outbox_id=row.id, turn_id=row.turn_id, problem=problem)
 
 
 def give_up(tx: Transaction, row: Outgoing, state: Literal["failed", "in_doubt"], problem: str) -> None:
     tx.execute("UPDATE outbox SET state = ?, problem = ? WHERE id = ?", state, problem, row.id)
-    trail.record(tx, state, outbox_id=row.id, turn_id=row.turn_id, problem=problem)
+    trail.record(tx, TrailEvent(state), outbox_id=row.id, turn_id=row.turn_id, problem=problem)
 
 
 def expire(tx: Transaction, account: str) -> int:
@@ -287,7 +288,7 @@ def expire(tx: Transaction, account: str) -> int:
         now_ms(),
     )
     for row in rows:
-        trail.record(tx, "expired", outbox_id=row["id"], turn_id=row["turn_id"])
+        trail.record(tx, TrailEvent.EXPIRED, outbox_id=row["id"], turn_id=row["turn_id"])
         address = _address(row)
         if row["kind"] == "answer" and not notice_waits(tx, address, "expired"):
             text = "An answer could not be delivered for a day and was dropped. Ask again if you still need it."

@@ -17,6 +17,7 @@ from gateway.policies.pairing import SALT_BYTES, covers, platform_of
 from gateway.store import members, outbox, trail
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.members import KnownPerson, Problem
+from gateway.store.trail import TrailEvent
 
 CODE_TOPIC = "pairing code"  # of an outbox row without text: delivery fills it in with `compose_code`
 _WELCOME_TOPIC = "paired"
@@ -110,7 +111,7 @@ def ask(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> bool
     )
     if not outbox.notice_waits(tx, message.address, CODE_TOPIC):
         outbox.add(tx, message.address, [], kind="notice", topic=CODE_TOPIC, age_limit_ms=limits.code_ms)
-    trail.record(tx, "pairing asked", account=account, chat=message.key.chat, sender=user_id)
+    trail.record(tx, TrailEvent.PAIRING_ASKED, account=account, chat=message.key.chat, sender=user_id)
     return True
 
 
@@ -159,7 +160,7 @@ def approve(
     name = words.plain_name(request["user_name"], user_id)
     members.admit(tx, account, user_id, name, role)
     _say_welcome(tx, Address(account=account, chat=request["chat"]), role)
-    trail.record(tx, "pairing approved", account=account, sender=user_id, role=role, by=by)
+    trail.record(tx, TrailEvent.PAIRING_APPROVED, account=account, sender=user_id, role=role, by=by)
     return Approved(account=account, user_id=user_id, name=name, role=role)
 
 
@@ -173,7 +174,7 @@ def clear_pending(tx: Transaction, platform: str | None = None) -> int:
     pending = [row for row in _pending(tx) if platform is None or covers(platform, row["account"])]
     for row in pending:
         tx.execute("UPDATE pairing_requests SET state = 'cleared', salt = NULL, hash = NULL WHERE id = ?", row["id"])
-        trail.record(tx, "pairing cleared", account=row["account"], sender=row["user_id"])
+        trail.record(tx, TrailEvent.PAIRING_CLEARED, account=row["account"], sender=row["user_id"])
     return len(pending)
 
 
@@ -182,7 +183,7 @@ def unlock(tx: Transaction, platform: str, limits: PairingLimits) -> bool:
     bare = platform_of(platform)
     was_locked = _locked_until(tx, bare, limits) > 0
     tx.execute("DELETE FROM pairing_failures WHERE platform = ?", bare)
-    trail.record(tx, "pairing unlocked", platform=bare)
+    trail.record(tx, TrailEvent.PAIRING_UNLOCKED, platform=bare)
     return was_locked
 
 
@@ -204,7 +205,7 @@ def invite(tx: Transaction, platform: str, role: Role, limits: PairingLimits, *,
         now,
         now + limits.code_ms,
     )
-    trail.record(tx, "invited", platform=platform, role=role, by=by)
+    trail.record(tx, TrailEvent.INVITED, platform=platform, role=role, by=by)
     return code
 
 
@@ -229,7 +230,7 @@ def redeem(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> R
     )
     members.admit(tx, account, message.sender.id, words.plain_name(message.sender.name, message.sender.id), role)
     _say_welcome(tx, message.address, role)
-    trail.record(tx, "invite used", account=account, sender=message.sender.id, role=role)
+    trail.record(tx, TrailEvent.INVITE_USED, account=account, sender=message.sender.id, role=role)
     return role
 
 
@@ -328,7 +329,7 @@ def _take_request(tx: Transaction, platform: str, code: str) -> Row | None:
 def _failed_approval(tx: Transaction, platform: str, limits: PairingLimits, *, by: str, well_formed: bool) -> Problem:
     bare = platform_of(platform)
     _count_failure(tx, bare, _APPROVALS, limits)
-    trail.record(tx, "approval failed", platform=platform, by=by)
+    trail.record(tx, TrailEvent.APPROVAL_FAILED, platform=platform, by=by)
     if until_ms := _locked_until(tx, bare, limits):
         return Problem(text=words.locked(bare, until_ms, limits.max_failures))
     recent = tx.count(
@@ -391,7 +392,7 @@ def _clear_invites(tx: Transaction, platform: str | None) -> int:
     invites = [one for one in open_ones if platform is None or covers(platform, one["platform"])]
     for invite in invites:
         tx.execute("DELETE FROM pairing_invites WHERE id = ?", invite["id"])
-        trail.record(tx, "invite cleared", platform=invite["platform"])
+        trail.record(tx, TrailEvent.INVITE_CLEARED, platform=invite["platform"])
     return len(invites)
 
 

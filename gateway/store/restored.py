@@ -7,6 +7,7 @@ from gateway.clock import now_ms
 from gateway.store import approvals, inbox, outbox, trail, transcripts, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.tables import INBOX_WAITING, OUTBOX_OPEN
+from gateway.store.trail import TrailEvent
 
 # Names in the table `meta`.
 _WENT_BACK = "went_back_ms"
@@ -52,7 +53,7 @@ def close_open_work(tx: Transaction) -> str:
         waiting = inbox.get(tx, row["id"])
         messages += waiting.asks or waiting.kind in ("command", "button")
         inbox.finish(tx, waiting.id, "restored")
-        trail.record(tx, "restored", inbox_id=waiting.id)
+        trail.record(tx, TrailEvent.RESTORED, inbox_id=waiting.id)
     replies = tx.execute(
         f"""UPDATE outbox SET state = 'unsure', unsure = MAX(unsure, 1), replaces = '', not_before_ms = 0,
                    expires_ms = ? + (expires_ms - created_ms) WHERE {OUTBOX_OPEN}""",  # noqa: S608

@@ -12,6 +12,7 @@ from typing import Any
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.processes import AT_TERMINAL
 from gateway.store.tables import OUTBOX_OPEN
+from gateway.store.trail import TrailEvent
 
 _ASKING = "'message', 'wake', 'command', 'button'"
 
@@ -103,7 +104,7 @@ def read(tx: Transaction, inbox_id: int) -> Trace:
         inbox_id,
         inbox_id,
     )
-    sent_elsewhere = {json.loads(one["detail"])["row"] for one in trail if one["event"] == "message_queued"}
+    sent_elsewhere = {json.loads(one["detail"])["row"] for one in trail if one["event"] == TrailEvent.MESSAGE_QUEUED}
     said_here = {one["outbox_id"] for one in trail if one["outbox_id"] is not None}
     replies = _replies(tx, row, said_here | sent_elsewhere)
     first = next((one["id"] for one in trail if one["inbox_id"] is not None), 0)  # one may join a turn that runs
@@ -278,7 +279,7 @@ def _deliveries_without_turn(replies: Iterable[Row]) -> list[Step]:
     """What answers a command, or was sent elsewhere, has no turn by which the rest of its trail would be found; its
     row knows the end."""
     return [
-        Step(at_ms=row["sent_ms"], event="sent", reply=row["id"], detail={"receipt": row["receipt"]})
+        Step(at_ms=row["sent_ms"], event=TrailEvent.SENT, reply=row["id"], detail={"receipt": row["receipt"]})
         for row in replies
         if not row["turn_id"] and row["state"] == "sent"
     ]
@@ -314,11 +315,11 @@ def _running_tools(trail: Iterable[Row]) -> tuple[str, ...]:
     """Those that the last process has begun: what an earlier one left is not run again."""
     running: list[_Call] = []
     for row in trail:
-        if row["event"] == "resumed":
+        if row["event"] == TrailEvent.RESUMED:
             running.clear()
-        elif row["event"] == "tool_started":
+        elif row["event"] == TrailEvent.TOOL_STARTED:
             running.append(_call(row))
-        elif row["event"] == "tool_finished" and _call(row) in running:
+        elif row["event"] == TrailEvent.TOOL_FINISHED and _call(row) in running:
             running.remove(_call(row))
     return tuple(sorted(tool for tool, _ in running))
 
@@ -328,11 +329,11 @@ def _not_run(trail: Iterable[Row]) -> set[int]:
     begun: Counter[_Call] = Counter()
     ends = set()
     for row in trail:
-        if row["event"] == "tool_started":
+        if row["event"] == TrailEvent.TOOL_STARTED:
             begun[_call(row)] += 1
-        elif row["event"] == "tool_finished" and not begun[_call(row)]:
+        elif row["event"] == TrailEvent.TOOL_FINISHED and not begun[_call(row)]:
             ends.add(row["id"])
-        elif row["event"] == "tool_finished":
+        elif row["event"] == TrailEvent.TOOL_FINISHED:
             begun[_call(row)] -= 1
     return ends
 

@@ -1,6 +1,7 @@
-"""What became of each message: written by the same units that do the work, so it cannot disagree with them."""
+"""Record each step in the life of a message, in the units that do the work, so that it cannot disagree with them."""
 
 import json
+from enum import StrEnum
 
 from gateway.clock import now_ms
 from gateway.store.db.connection import Transaction, Value
@@ -9,16 +10,73 @@ _REFUSALS_KEPT = 1_000
 _TIDIED_EVERY = 64  # rows: finding the oldest to keep costs more than writing one
 
 
+class TrailEvent(StrEnum):
+    """A step of a message, a turn or a reply, or a change of who may speak. The values are in the database."""
+
+    # A message on its way in.
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    NOTED = "noted"
+    DELETED = "deleted"
+    CHAT_CLOSED = "chat closed"
+    REVOKED = "revoked"
+    # A turn.
+    CLAIMED = "claimed"
+    JOINED = "joined"
+    OPENED = "opened"
+    RESUMED = "resumed"
+    PAUSED = "paused"
+    MODEL_REPLIED = "model_replied"
+    TOOL_STARTED = "tool_started"
+    TOOL_FINISHED = "tool_finished"
+    MESSAGE_QUEUED = "message_queued"
+    DRAFT_SHOWN = "draft_shown"
+    # How a message or its turn ended.
+    ANSWERED = "answered"
+    STOPPED = "stopped"
+    GIVEN_UP = "given_up"
+    SUPERSEDED = "superseded"
+    RESTORED = "restored"
+    # A reply on its way out; `failed` is also how a turn ends.
+    SENDING = "sending"
+    PIECE_SENT = "piece_sent"
+    SENT = "sent"
+    POSTPONED = "postponed"
+    FAILED = "failed"
+    IN_DOUBT = "in_doubt"
+    EXPIRED = "expired"
+    ASKED_AGAIN = "asked_again"
+    # Decisions.
+    APPROVAL_ASKED = "approval_asked"
+    APPROVAL_APPROVED = "approval_approved"
+    APPROVAL_DENIED = "approval_denied"
+    APPROVAL_EXPIRED = "approval_expired"
+    APPROVAL_WITHDRAWN = "approval_withdrawn"
+    RULE_GRANTED = "rule_granted"
+    RULE_REVOKED = "rule_revoked"
+    # Who may speak.
+    PAIRING_ASKED = "pairing asked"
+    PAIRING_APPROVED = "pairing approved"
+    PAIRING_CLEARED = "pairing cleared"
+    PAIRING_UNLOCKED = "pairing unlocked"
+    APPROVAL_FAILED = "approval failed"
+    INVITED = "invited"
+    INVITE_USED = "invite used"
+    INVITE_CLEARED = "invite cleared"
+    CHAT_ALLOWED = "chat allowed"
+    HOME_SET = "home set"
+
+
 def record(
     tx: Transaction,
-    event: str,
+    event: TrailEvent,
     *,
     inbox_id: int | None = None,
     turn_id: str | None = None,
     outbox_id: int | None = None,
     **detail: Value,
 ) -> None:
-    """Detail holds names and numbers, never message text; what is None is not known, and left out."""
+    """Write a step down. Detail holds names and numbers, never message text; None is left out."""
     tx.execute(
         "INSERT INTO trail (at_ms, event, inbox_id, turn_id, outbox_id, detail) VALUES (?, ?, ?, ?, ?, ?)",
         now_ms(),
@@ -39,9 +97,9 @@ def clock_set_back_ms(tx: Transaction) -> int:
 def record_refusal(
     tx: Transaction, *, account: str, chat: str, sender_id: str, reason: str, message_id: str = ""
 ) -> None:
-    """Bounded, since anybody can cause these rows."""
+    """Record a message that was not taken. Only the newest are kept, since anybody can cause these rows."""
     before = _last_refusal(tx)
-    record(tx, "refused", account=account, chat=chat, message=message_id, sender=sender_id, reason=reason)
+    record(tx, TrailEvent.REFUSED, account=account, chat=chat, message=message_id, sender=sender_id, reason=reason)
     if before // _TIDIED_EVERY == _last_refusal(tx) // _TIDIED_EVERY:
         return
     # Those with an inbox row are about people we know, and no stranger may drive them out.

@@ -13,6 +13,7 @@ from gateway.store import inbox, sessions, trail
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.inbox import Accepted, speakers
 from gateway.store.tables import INBOX_WAITING
+from gateway.store.trail import TrailEvent
 from tools.content import Part
 
 Outcome = Literal["answered", "failed", "stopped", "given_up", "superseded", "restored"]
@@ -91,7 +92,7 @@ def begin(tx: Transaction, resets: Resets = NEVER) -> Turn | None:
         now_ms(),
     )
     for message in claimed:
-        trail.record(tx, "claimed", inbox_id=message.id, turn_id=turn_id)
+        trail.record(tx, TrailEvent.CLAIMED, inbox_id=message.id, turn_id=turn_id)
     return Turn(id=turn_id, session_key=session.key, session_id=session.id, messages=tuple(claimed))
 
 
@@ -113,7 +114,7 @@ def begin_at_terminal(tx: Transaction, key: SessionKey, session_id: str) -> Turn
         now_ms(),
     )
     tx.execute("UPDATE inbox SET state = 'done', turn_id = ? WHERE id = ?", turn_id, inbox_id)
-    trail.record(tx, "claimed", inbox_id=inbox_id, turn_id=turn_id)
+    trail.record(tx, TrailEvent.CLAIMED, inbox_id=inbox_id, turn_id=turn_id)
     return Turn(id=turn_id, session_key=str(key), session_id=session_id, messages=(inbox.get(tx, inbox_id),))
 
 
@@ -133,7 +134,7 @@ def resume_all(tx: Transaction) -> list[Turn]:
         tx.execute(
             "UPDATE turns SET state = 'running', resumes = resumes + ? WHERE id = ?", int(cut_at_work), row["id"]
         )
-        trail.record(tx, "resumed", turn_id=row["id"], after="crash" if row["state"] == "running" else "stop")
+        trail.record(tx, TrailEvent.RESUMED, turn_id=row["id"], after="crash" if row["state"] == "running" else "stop")
         resumed.append(_turn(tx, row, resumes=row["resumes"] + cut_at_work))
     return resumed
 
@@ -142,7 +143,7 @@ def pause(tx: Transaction, turn_id: str) -> bool:
     """For an orderly stop; False when the turn was over already."""
     paused = tx.execute("UPDATE turns SET state = 'paused' WHERE id = ? AND state = 'running'", turn_id) > 0
     if paused:
-        trail.record(tx, "paused", turn_id=turn_id)
+        trail.record(tx, TrailEvent.PAUSED, turn_id=turn_id)
     return paused
 
 
@@ -177,7 +178,7 @@ def stop_those_for(tx: Transaction, account: str, sender_id: str) -> None:
         account,
         sender_id,
     ):
-        trail.record(tx, "revoked", turn_id=row["id"])
+        trail.record(tx, TrailEvent.REVOKED, turn_id=row["id"])
 
 
 def to_be_stopped(tx: Transaction) -> list[str]:
@@ -212,7 +213,7 @@ def join(tx: Transaction, turn_id: str, may_join: Callable[[Accepted], bool]) ->
     joining = _that_join(waiting, lambda message: own == {message.speaker} and may_join(message))
     for message in joining:
         tx.execute("UPDATE inbox SET state = 'running', turn_id = ? WHERE id = ?", turn_id, message.id)
-        trail.record(tx, "joined", inbox_id=message.id, turn_id=turn_id)
+        trail.record(tx, TrailEvent.JOINED, inbox_id=message.id, turn_id=turn_id)
     return joining
 
 
@@ -254,7 +255,7 @@ def finish(
     tx.execute("DELETE FROM tool_starts WHERE turn_id = ?", turn_id)
     for message in messages:
         inbox.finish(tx, message.id, outcome)
-        trail.record(tx, outcome, inbox_id=message.id, turn_id=turn_id, problem=problem)
+        trail.record(tx, TrailEvent(outcome), inbox_id=message.id, turn_id=turn_id, problem=problem)
 
 
 def is_over(tx: Transaction, turn_id: str) -> bool:

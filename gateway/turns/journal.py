@@ -8,6 +8,7 @@ from gateway.stopwatch import ModelCall, Stopwatch
 from gateway.store import trail, transcripts
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
+from gateway.store.trail import TrailEvent
 from gateway.store.turns import Turn
 
 
@@ -35,7 +36,7 @@ class StoreJournal:
 
         def unit(tx: Transaction) -> None:
             transcripts.mark_tool_started(tx, self.turn.id, call.id)
-            trail.record(tx, "tool_started", turn_id=self.turn.id, tool=call.name, call=call.id)
+            trail.record(tx, TrailEvent.TOOL_STARTED, turn_id=self.turn.id, tool=call.name, call=call.id)
 
         await self.db.write_when_possible(unit)
 
@@ -49,14 +50,14 @@ class StoreJournal:
         ms = self.stopwatch.tool_finished(message.tool_call_id)
         tool, call, error = message.tool_name, message.tool_call_id, message.is_error
         return lambda tx: trail.record(
-            tx, "tool_finished", turn_id=self.turn.id, tool=tool, call=call, error=error, ms=ms
+            tx, TrailEvent.TOOL_FINISHED, turn_id=self.turn.id, tool=tool, call=call, error=error, ms=ms
         )
 
 
 def record_model_reply(tx: Transaction, turn: Turn, call: ModelCall, tools: str = "") -> None:
     trail.record(
         tx,
-        "model_replied",
+        TrailEvent.MODEL_REPLIED,
         turn_id=turn.id,
         tools=tools,
         ms=call.ms,

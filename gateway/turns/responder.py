@@ -30,6 +30,7 @@ from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.inbox import Accepted
 from gateway.store.sessions import title_of
+from gateway.store.trail import TrailEvent
 from gateway.store.turns import OpenedTurn, Outcome, Turn
 from gateway.turns.joining import Joining
 from gateway.turns.journal import StoreJournal, record_model_reply
@@ -202,7 +203,7 @@ class Responder:
             said = Message(role="user", parts=render_for_model(message, overheard))
             transcripts.append(tx, turn.session_id, said, turn_id=turn.id, inbox_id=message.id)
             overheard = ""
-        trail.record(tx, "opened", turn_id=turn.id)
+        trail.record(tx, TrailEvent.OPENED, turn_id=turn.id)
         return OpenedTurn(
             history=transcripts.recent(tx, turn.session_id, limit=self.history_messages, turn_id=turn.id),
             started=transcripts.started_calls(tx, turn.id),

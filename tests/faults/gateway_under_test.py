@@ -90,7 +90,7 @@ class KillPoint:
     def _watch_trail(self, wanted: str) -> None:
         record = trail.record
 
-        def recording(tx: Transaction, event: str, **rest: Any) -> None:
+        def recording(tx: Transaction, event: trail.TrailEvent, **rest: Any) -> None:
             record(tx, event, **rest)
             if f"{_prefix(tx, rest)}{event}" == wanted:
                 self._due = self._due or self._counts(self._name)

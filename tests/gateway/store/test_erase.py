@@ -34,6 +34,7 @@ from gateway.store.erase import PersonToErase, erase_person, find_person, find_p
 from gateway.store.media import MediaFiles
 from gateway.store.retention import Retention, delete_old_rows
 from gateway.store.spending import Call
+from gateway.store.trail import TrailEvent
 from gateway.turns.transcript_text import render_for_model
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin, exchange, keep_file
@@ -388,9 +389,9 @@ async def test_what_the_owner_was_told_about_them_goes(db: Database, files: Medi
         home = BOBS.reply_address("1")
         outbox.add_notice(tx, home, f"{ANN.name} (42) asks to be let in.", topic="pairing")
         outbox.add_notice(tx, home, f"{ANN.name}s and others are birds.", topic="birds")
-        trail.record(tx, "revoked", platform="telegram", sender="42", by="telegram:43")
-        trail.record(tx, "pairing approved", account="telegram", sender="43", by="telegram:42")
-        trail.record(tx, "revoked", platform="discord", sender="42", by="telegram:43")
+        trail.record(tx, TrailEvent.REVOKED, platform="telegram", sender="42", by="telegram:43")
+        trail.record(tx, TrailEvent.PAIRING_APPROVED, account="telegram", sender="43", by="telegram:42")
+        trail.record(tx, TrailEvent.REVOKED, platform="discord", sender="42", by="telegram:43")
 
     await db.write(unit)
     await forget_ann(db, files)

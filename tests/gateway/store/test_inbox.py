@@ -10,6 +10,7 @@ from gateway.policies.access import Rules
 from gateway.store import inbox, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
+from gateway.store.trail import TrailEvent
 from gateway.store.turns import Turn
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import ANN, KEY, accept, inbound, key_of, take
@@ -254,7 +255,7 @@ def test_hot_queries_read_open_rows_alone(path: Path, tx: Transaction) -> None:
     inbox.waiting_in_all(tx)
     inbox.waiting_commands(tx, str(KEY))
     inbox.claim_command(tx)
-    inbox.drop_waiting_in(tx, "telegram", "-100", "guest", "chat closed")
+    inbox.drop_waiting_in(tx, "telegram", "-100", "guest", TrailEvent.CHAT_CLOSED)
     begin(tx)
     turns.to_be_stopped(tx)
     turns.resume_all(tx)

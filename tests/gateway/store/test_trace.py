@@ -7,6 +7,7 @@ import pytest
 from gateway.messages import Address, Receipt, SessionKey, Text
 from gateway.store import approvals, chats, inbox, outbox, people, trace, trail, turns
 from gateway.store.db.connection import Transaction
+from gateway.store.trail import TrailEvent
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import exchange
 from tests.gateway.store.rows import ADDRESS, ANN, KEY, a_question, an_asker, inbound, key_of, take
@@ -92,8 +93,8 @@ def test_the_tools_that_run_now(tx: Transaction) -> None:
     turn = turns.begin(tx)
     assert turn is not None
     for tool in ("look", "dig", "dig"):
-        trail.record(tx, "tool_started", turn_id=turn.id, tool=tool)
-    trail.record(tx, "tool_finished", turn_id=turn.id, tool="dig")
+        trail.record(tx, TrailEvent.TOOL_STARTED, turn_id=turn.id, tool=tool)
+    trail.record(tx, TrailEvent.TOOL_FINISHED, turn_id=turn.id, tool="dig")
     assert at_work() == ("dig", "look")
     turns.resume_all(tx)
     assert at_work() == ()
@@ -103,9 +104,9 @@ def test_a_call_that_was_not_let_begin_hides_none_that_runs(tx: Transaction) -> 
     wanted = take(tx, inbound("a"))
     turn = turns.begin(tx)
     assert turn is not None
-    trail.record(tx, "tool_finished", turn_id=turn.id, tool="dig", call="refused", error=True)
-    trail.record(tx, "tool_started", turn_id=turn.id, tool="dig", call="allowed")
-    trail.record(tx, "tool_finished", turn_id=turn.id, tool="dig", call="denied", error=True)
+    trail.record(tx, TrailEvent.TOOL_FINISHED, turn_id=turn.id, tool="dig", call="refused", error=True)
+    trail.record(tx, TrailEvent.TOOL_STARTED, turn_id=turn.id, tool="dig", call="allowed")
+    trail.record(tx, TrailEvent.TOOL_FINISHED, turn_id=turn.id, tool="dig", call="denied", error=True)
     found = trace.read(tx, wanted)
     assert found.turn is not None
     assert found.turn.tools == ("dig",)
@@ -116,16 +117,16 @@ def test_one_that_a_crash_left_behind_was_run(tx: Transaction) -> None:
     wanted = take(tx, inbound("a"))
     turn = turns.begin(tx)
     assert turn is not None
-    trail.record(tx, "tool_started", turn_id=turn.id, tool="dig", call="c1")
+    trail.record(tx, TrailEvent.TOOL_STARTED, turn_id=turn.id, tool="dig", call="c1")
     turns.resume_all(tx)
-    trail.record(tx, "tool_finished", turn_id=turn.id, tool="dig", call="c1", error=True)
+    trail.record(tx, TrailEvent.TOOL_FINISHED, turn_id=turn.id, tool="dig", call="c1", error=True)
     assert all(step.was_run for step in trace.read(tx, wanted).steps)
 
 
 def send_elsewhere(tx: Transaction, turn: turns.Turn) -> int:
     """As `gateway.outbound.send_message` does it."""
     row = outbox.add(tx, Address(account="telegram", chat="77"), [Text(text="psst")], topic="message")
-    trail.record(tx, "message_queued", turn_id=turn.id, row=row, key="k1")
+    trail.record(tx, TrailEvent.MESSAGE_QUEUED, turn_id=turn.id, row=row, key="k1")
     return row
 
 
@@ -175,10 +176,10 @@ def test_one_that_joins_a_running_turn_has_only_the_steps_since(tx: Transaction)
     take(tx, inbound("a"))
     turn = turns.begin(tx)
     assert turn is not None
-    trail.record(tx, "tool_started", turn_id=turn.id, tool="dig")
+    trail.record(tx, TrailEvent.TOOL_STARTED, turn_id=turn.id, tool="dig")
     late = take(tx, inbound("b"))
     tx.execute("UPDATE inbox SET state = 'running', turn_id = ? WHERE id = ?", turn.id, late)
-    trail.record(tx, "tool_finished", turn_id=turn.id, tool="dig")
+    trail.record(tx, TrailEvent.TOOL_FINISHED, turn_id=turn.id, tool="dig")
     assert events(trace.read(tx, late)) == ["accepted", "tool_finished"]
 
 
@@ -210,7 +211,7 @@ def test_a_command_is_traced_to_its_answer_and_back(tx: Transaction, clock: Cloc
     command = inbox.get(tx, wanted)
     said = outbox.add(tx, command.address, [Text(text="b")])
     inbox.finish(tx, wanted, "answered")
-    trail.record(tx, "answered", inbox_id=wanted, outbox_id=said)
+    trail.record(tx, TrailEvent.ANSWERED, inbox_id=wanted, outbox_id=said)
     clock.forward(seconds=1)
     [row] = outbox.claim(tx, "telegram", 1)
     outbox.sent(tx, row, Receipt(message_id="77"))
