@@ -59,6 +59,7 @@ SMALL_LOOKUPS = {
     "sqlite_autoindex_identities_1 (account=? AND user_id=?)",
     "sqlite_autoindex_messages_1 (inbox_id=?)",
     "sqlite_autoindex_overheard_1 (session_key=?)",
+    "sqlite_autoindex_meta_1 (name=?)",
     "sqlite_autoindex_sessions_1 (id=?)",
     "sqlite_autoindex_tool_starts_1 (turn_id=?)",
     "sqlite_autoindex_turns_1 (id=?)",
