@@ -47,7 +47,7 @@ def forget(user: str, yes: bool, owner: bool) -> None:
         click.echo(f"Nothing is known of {user}.")
         if with_store(opened, lambda db: db.read(is_unfinished)):
             with_store(opened, finish)
-            click.echo("What an earlier run erased is overwritten now.")
+            click.echo("The rows that an earlier run erased are now overwritten on disk.")
         return
     if person.has_owners_role and not owner:
         raise click.ClickException(_for_owners(user, person))
@@ -71,7 +71,7 @@ def forget(user: str, yes: bool, owner: bool) -> None:
 def _ask(user: str, owner: bool) -> None:
     if not _at_a_terminal():
         raise click.UsageError(
-            "Nothing was erased: there is no terminal to ask you at. If you mean it: "
+            "Nothing was erased: there is no terminal to confirm at. To erase without confirming: "
             f"hermes forget {user}{' --owner' if owner else ''} --yes"
         )
     click.confirm("Erase all this? It cannot be undone.", abort=True)
@@ -138,7 +138,7 @@ def _summary(user: str, person: "PersonToErase", data: "PersonalData") -> Iterat
         if count:
             yield f"  {what}: {count:,}"
     if person.was_revoked:
-        yield "  the note that they were shown the door; afterwards they may ask for a code again"
+        yield "  the record that their access was revoked; afterwards they may ask for a code again"
 
 
 def _still_let_in(opened: "OpenedStore", person: "PersonToErase") -> Iterator[str]:
@@ -151,7 +151,7 @@ def _still_let_in(opened: "OpenedStore", person: "PersonToErase") -> Iterator[st
         lists[f"platforms.{platform}.allowed_users"] = getattr(section, "allowed_users", ())
     for key, users in lists.items():
         if person.handles.intersection(users):
-            yield f"They still stand in {key} and are let in again when they write; mend it: hermes config set {key} …"
+            yield f"They are still listed in {key} and may write again. To change that: hermes config set {key} …"
 
 
 def _in_backups(opened: "OpenedStore") -> Iterator[str]:

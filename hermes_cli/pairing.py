@@ -153,7 +153,7 @@ def invite(platform: str, role: "Role", as_json: bool) -> None:
 
     def unit(tx: "Transaction") -> tuple[str, str, str]:
         name = _known(tx, opened, platform)
-        return name, store.invite(tx, name, role, limits, by=_BY), chats.get(tx, name, "username")
+        return name, store.invite(tx, name, role, limits, by=_BY), chats.read_cursor(tx, name, "username")
 
     name, code, username = with_store(opened, lambda db: db.write(unit))
     link = words.deep_link(username, code) if username else ""

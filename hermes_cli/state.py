@@ -28,10 +28,10 @@ def check(as_json: bool) -> None:
 
     Exits with 1 when it would not.
     """
-    from gateway.store.db.upgrade import look_ahead
+    from gateway.store.db.upgrade import preview_upgrade
 
     home, care = _open()
-    found = look_ahead(home.database, care)
+    found = preview_upgrade(home.database, care)
     click.echo(json.dumps(asdict(found), indent=2) if as_json else "\n".join(_check_lines(found)))
     if found.problem:
         raise SystemExit(1)

@@ -167,7 +167,7 @@ class Intake:
     def _overhear(self, tx: Transaction, message: InboundMessage, standing: SenderStatus) -> None:
         allowed = standing.chat_allowed or message.key.place_names & self.rules.allowed_chats
         if allowed and message.kind == "message" and self.policy.overheard_messages:
-            chats.add(tx, message, keep=self.policy.overheard_messages)
+            chats.add_overheard(tx, message, keep=self.policy.overheard_messages)
 
     def _admit(self, tx: Transaction, message: InboundMessage, role: Role, *, within_rate: bool) -> bool:
         if message.kind in _NOTED:

@@ -17,7 +17,7 @@ _MOVED = [(table.name, table.moves_with) for table in TABLES if table.moves_with
 
 
 def allow(tx: Transaction, account: str, chat: str, *, by: str) -> None:
-    """Everybody in this chat may talk to us from now on."""
+    """Let everybody in this chat talk to us from now on."""
     tx.execute(
         """INSERT INTO chats (account, chat, allowed_ms, allowed_by) VALUES (?, ?, ?, ?)
            ON CONFLICT (account, chat)
@@ -43,7 +43,7 @@ def disallow(tx: Transaction, account: str, chat: str, *, stays_open: bool = Fal
 
 
 def set_home(tx: Transaction, account: str, chat: str) -> None:
-    """One home an account: the one before is none any more."""
+    """Make a chat the home of its account, instead of the one before."""
     tx.execute("UPDATE chats SET home_ms = NULL WHERE account = ? AND chat <> ?", account, chat)
     tx.execute(
         """INSERT INTO chats (account, chat, home_ms) VALUES (?, ?, ?)
@@ -60,7 +60,7 @@ def home(tx: Transaction, account: str) -> str | None:
 
 
 def move(tx: Transaction, account: str, old: str, new: str) -> None:
-    """A group was given another id: its conversations, what waits in it and what was allowed in it go along."""
+    """Give a group its new id: its conversations, open work and permissions follow."""
     platform, _, name = account.partition("@")
     for key in _keys(tx, account, old):
         _rename(tx, key, _moved(key, old, new))
@@ -265,7 +265,7 @@ def _place(account: str, chat: str, thread: str, known: Row | None, set_up: Row 
 _MAX_CHARS = 2_000
 
 
-def add(tx: Transaction, message: InboundMessage, *, keep: int) -> None:
+def add_overheard(tx: Transaction, message: InboundMessage, *, keep: int) -> None:
     key = str(message.key)
     tx.execute(
         """INSERT INTO overheard (session_key, account, sender_id, sender_name, message_id, text, sent_ms)
@@ -287,21 +287,21 @@ def add(tx: Transaction, message: InboundMessage, *, keep: int) -> None:
     )
 
 
-def take(tx: Transaction, session_key: str) -> str:
-    """A line for each, the oldest first; empty when nothing was overheard. They are not given twice."""
+def take_overheard(tx: Transaction, session_key: str) -> str:
+    """Return a line for each overheard message, the oldest first, and delete them; empty when there is none."""
     rows = tx.all("SELECT * FROM overheard WHERE session_key = ? ORDER BY sent_ms, id", session_key)
     if rows:
         tx.execute("DELETE FROM overheard WHERE session_key = ?", session_key)
     return "\n".join(f"{row['sender_name'] or row['sender_id']}: {row['text']}" for row in rows)
 
 
-def get(tx: Transaction, account: str, channel: str) -> str:
+def read_cursor(tx: Transaction, account: str, channel: str) -> str:
     """Empty when nothing was read yet."""
     row = tx.one("SELECT value FROM cursors WHERE account = ? AND channel = ?", account, channel)
     return str(row["value"]) if row is not None else ""
 
 
-def all_of(tx: Transaction, account: str) -> dict[str, str]:
+def read_cursors(tx: Transaction, account: str) -> dict[str, str]:
     rows = tx.all("SELECT channel, value FROM cursors WHERE account = ?", account)
     return {row["channel"]: row["value"] for row in rows}
 

@@ -276,12 +276,12 @@ async def _delete_unused(db: Database, files: MediaFiles, hashes: Collection[str
 
 
 def is_unfinished(tx: Transaction) -> bool:
-    """Whether somebody's rows were erased, but the file was not rewritten after that."""
+    """Return whether rows were erased, but the file was not rewritten after that."""
     return tx.one("SELECT 1 FROM meta WHERE name = ?", _UNFINISHED) is not None
 
 
 async def finish(db: Database) -> None:
-    """Deleted rows are still in the search index, in free pages and in the log: all three are gone through now."""
+    """Remove deleted rows from the search index, from free pages and from the log."""
     await _clean_index(db)
     await asyncio.to_thread(_rewrite_file, db.path)
     await db.write(lambda tx: tx.execute("DELETE FROM meta WHERE name = ?", _UNFINISHED))

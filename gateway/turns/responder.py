@@ -198,7 +198,7 @@ class Responder:
     def _write_messages(self, tx: Transaction, turn: Turn, messages: Sequence[Accepted]) -> OpenedTurn:
         # Once only: what was overheard after a crash belongs to the next turn.
         is_open = bool(transcripts.turn(tx, turn.session_id, turn.id))
-        overheard = "" if is_open else chats.take(tx, turn.session_key)
+        overheard = "" if is_open else chats.take_overheard(tx, turn.session_key)
         for message in messages:
             said = Message(role="user", parts=render_for_model(message, overheard))
             transcripts.append(tx, turn.session_id, said, turn_id=turn.id, inbox_id=message.id)

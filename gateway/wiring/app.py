@@ -311,10 +311,10 @@ def connect(platform: Platform, intake: Intake, settings: Settings, redactor: Re
         await intake.accept(messages, cursor, account=platform.account, local=platform.features.local)
 
     async def cursor_of(channel: str) -> str:
-        return await intake.db.read(lambda tx: chats.get(tx, platform.account, channel))
+        return await intake.db.read(lambda tx: chats.read_cursor(tx, platform.account, channel))
 
     async def all_cursors() -> Mapping[str, str]:
-        return await intake.db.read(lambda tx: chats.all_of(tx, platform.account))
+        return await intake.db.read(lambda tx: chats.read_cursors(tx, platform.account))
 
     async def history_since_ms() -> int:
         return await intake.db.read(restored.went_back_ms)

@@ -72,7 +72,7 @@ async def test_what_does_not_fit_is_refused_and_what_was_taken_stays(
     for number in range(5):
         assert not await offer(intake, f"refused {number}")
     assert await db.read(accepted) == taken
-    assert await db.read(lambda tx: chats.get(tx, "telegram", "updates")) == taken[-1]
+    assert await db.read(lambda tx: chats.read_cursor(tx, "telegram", "updates")) == taken[-1]
 
     disk.free()
     assert await offer(intake, "after", "that")
@@ -96,7 +96,7 @@ async def test_a_page_of_messages_is_taken_whole_or_not_at_all(disk: SmallDisk, 
     disk.fill(leave_bytes=100 * 1024)
     assert not await offer(intake, *(str(number) for number in range(200)))
     assert await db.read(accepted) == []
-    assert await db.read(lambda tx: chats.get(tx, "telegram", "updates")) == ""
+    assert await db.read(lambda tx: chats.read_cursor(tx, "telegram", "updates")) == ""
 
 
 async def test_something_small_that_still_fits_does_not_hide_a_full_disk(

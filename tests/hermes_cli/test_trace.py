@@ -168,5 +168,5 @@ def test_what_was_refused(home: Path) -> None:
 def test_what_was_said_to_others(home: Path) -> None:
     with written(home) as tx:
         group = SessionKey(platform="telegram", kind="group", chat="-100")
-        chats.add(tx, inbound("a", key=group, message_id="7"), keep=5)
+        chats.add_overheard(tx, inbound("a", key=group, message_id="7"), keep=5)
     assert "was not said to me" in run("telegram:-100:7").stderr

@@ -31,7 +31,7 @@ class Lost:
     count: int
 
 
-def take_census(connection: sqlite3.Connection) -> RowCounts:
+def count_rows(connection: sqlite3.Connection) -> RowCounts:
     rows = {table: _count(connection, table) for table in _tables(connection)}
     strays = Counter(row[0] for row in connection.execute("PRAGMA foreign_key_check"))
     return RowCounts(rows=rows, strays=strays)
@@ -171,14 +171,14 @@ def _change(connection: sqlite3.Connection, steps: dict[int, str], choose: Calla
     with _unchecked_references(connection), _transaction(connection):
         found = schema_version(connection)  # asked under the lock: another process may have been faster
         chosen = choose(found)
-        before = take_census(connection) if chosen and found else None  # a new file has nothing to lose
+        before = count_rows(connection) if chosen and found else None  # a new file has nothing to lose
         for step in chosen:
             for statement in _statements(step.script):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {step.leads_to}")
         if before is not None:
-            problem = find_difference(before, take_census(connection), [step.script for step in chosen])
+            problem = find_difference(before, count_rows(connection), [step.script for step in chosen])
             if problem := problem or find_schema_damage(connection, steps):
                 raise Unsound(problem)
     return [step.number for step in chosen]

@@ -30,12 +30,12 @@ from gateway.store.db.schema import (
     Lost,
     Unsound,
     check_not_newer,
+    count_rows,
     example,
     find_losses,
     migrate,
     migrations,
     schema_version,
-    take_census,
     undo,
     undo_scripts,
 )
@@ -133,9 +133,9 @@ def _try(copy: Path, care: BackupPolicy, to: int) -> list[Lost]:
     try:
         connection.execute("PRAGMA synchronous = OFF")  # nobody will miss it
         losses = _find_losses(connection, to)
-        before, searchable = take_census(connection).rows, not index_is_damaged(connection)
+        before, searchable = count_rows(connection).rows, not index_is_damaged(connection)
         _apply(connection, to)
-        after = take_census(connection).rows
+        after = count_rows(connection).rows
         if searchable and index_is_damaged(connection):
             raise Unsound("the search index would be damaged")
     finally:
@@ -196,7 +196,7 @@ class UndoTarget:
     usual: int  # where it was before its last upgrade
 
 
-def look_ahead(path: Path, care: BackupPolicy) -> UpgradePreview:
+def preview_upgrade(path: Path, care: BackupPolicy) -> UpgradePreview:
     """What the next start would find and do."""
     newest = max(migrations())
     with errors_told(path):

@@ -107,7 +107,7 @@ def test_a_thread_below_a_message_is_a_reply_to_it(tx: Transaction) -> None:
 
 
 def test_what_was_not_said_to_us(tx: Transaction) -> None:
-    chats.add(tx, said("a", key=GROUP, message_id="7"), keep=5)
+    chats.add_overheard(tx, said("a", key=GROUP, message_id="7"), keep=5)
     assert ask(tx, "7").startswith("Not answered because it was not said to me: in a group, mention me")
 
 

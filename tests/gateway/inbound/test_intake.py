@@ -109,9 +109,9 @@ async def test_a_page_and_its_cursor_are_one_commit(db: Database) -> None:
     page = [inbound("one", message_id="1"), inbound("two", message_id="2"), inbound("spam", sender="666")]
     await door.accept(*page, cursor=Cursor(channel="updates", value="1002"))
     assert await rows(db, "SELECT message_id FROM inbox ORDER BY id") == [("1",), ("2",)]
-    assert await db.read(lambda tx: chats.get(tx, ACCOUNT, "updates")) == "1002"
+    assert await db.read(lambda tx: chats.read_cursor(tx, ACCOUNT, "updates")) == "1002"
     await door.accept(cursor=Cursor(channel="updates", value="1003"))
-    assert await db.read(lambda tx: chats.get(tx, ACCOUNT, "updates")) == "1003"
+    assert await db.read(lambda tx: chats.read_cursor(tx, ACCOUNT, "updates")) == "1003"
 
 
 async def test_one_message_that_cannot_be_written_leaves_the_whole_page_untaken(db: Database) -> None:
@@ -120,7 +120,7 @@ async def test_one_message_that_cannot_be_written_leaves_the_whole_page_untaken(
     with pytest.raises(UnicodeEncodeError):
         await door.accept(*page, cursor=Cursor(channel="updates", value="1002"))
     assert await rows(db, "SELECT COUNT(*) FROM inbox") == [(0,)]
-    assert await db.read(lambda tx: chats.get(tx, ACCOUNT, "updates")) == ""
+    assert await db.read(lambda tx: chats.read_cursor(tx, ACCOUNT, "updates")) == ""
 
 
 @pytest.mark.parametrize(

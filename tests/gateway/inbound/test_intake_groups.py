@@ -170,7 +170,7 @@ async def test_taking_is_undone_with_its_transaction(db: Database) -> None:
     await hear(small, in_group("lunch?", "1"))
 
     def cut_off(tx: object) -> None:
-        assert chats.take(tx, f"{ACCOUNT}:group:group") == "Bo: lunch?"  # type: ignore[arg-type]
+        assert chats.take_overheard(tx, f"{ACCOUNT}:group:group") == "Bo: lunch?"  # type: ignore[arg-type]
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

@@ -159,10 +159,10 @@ def test_a_new_message_is_not_taken_for_a_copy_of_an_old_one_of_that_number(tx: 
 
 def test_what_was_overheard_goes_along(tx: Transaction) -> None:
     for text in ("lunch?", "pizza"):
-        chats.add(tx, inbound(text, key=OLD), keep=20)
+        chats.add_overheard(tx, inbound(text, key=OLD), keep=20)
     move(tx)
-    assert chats.take(tx, str(NEW)) == "Ann: lunch?\nAnn: pizza"
-    assert chats.take(tx, str(OLD)) == ""
+    assert chats.take_overheard(tx, str(NEW)) == "Ann: lunch?\nAnn: pizza"
+    assert chats.take_overheard(tx, str(OLD)) == ""
 
 
 def test_a_group_that_was_allowed_stays_so(tx: Transaction) -> None:

@@ -433,7 +433,7 @@ async def test_an_owner_is_known_as_one_however_they_became_it(db: Database) -> 
 async def test_overheard_words_of_others_stay(db: Database, files: MediaFiles) -> None:
     def unit(tx: Transaction) -> None:
         for who in (ANN, BOB):
-            chats.add(tx, inbound("psst", key=GROUP, sender=who), keep=20)
+            chats.add_overheard(tx, inbound("psst", key=GROUP, sender=who), keep=20)
 
     await db.write(unit)
     await forget_ann(db, files)

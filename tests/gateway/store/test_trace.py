@@ -261,7 +261,7 @@ def test_refusals_of_strangers_and_of_people_we_know(tx: Transaction, clock: Clo
 
 def test_what_was_said_to_others_is_known_as_that(tx: Transaction) -> None:
     group = SessionKey(platform="telegram", kind="group", chat="-100")
-    chats.add(tx, inbound("a", message_id="7", key=group), keep=5)
+    chats.add_overheard(tx, inbound("a", message_id="7", key=group), keep=5)
     assert trace.was_overheard(tx, "telegram", "-100", "7")
     assert not trace.was_overheard(tx, "telegram", "42", "7")
 

@@ -32,10 +32,10 @@ async def gateway_on(scene: Scene, db: Database) -> AsyncIterator[ConnectionStat
         await small.intake.accept(messages, cursor, account="discord", local=True)
 
     async def cursor_of(channel: str) -> str:
-        return await db.read(lambda tx: chats.get(tx, "discord", channel))
+        return await db.read(lambda tx: chats.read_cursor(tx, "discord", channel))
 
     async def all_cursors() -> dict[str, str]:
-        return dict(await db.read(lambda tx: chats.all_of(tx, "discord")))
+        return dict(await db.read(lambda tx: chats.read_cursors(tx, "discord")))
 
     async def moved(old: str, new: str) -> None: ...
 

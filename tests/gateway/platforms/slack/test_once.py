@@ -27,7 +27,7 @@ async def gateway(db: Database, platform: SlackPlatform, server: SlackServer) ->
     inlet: Inlet = replace(
         Gate().inlet(),
         accept=partial(small.intake.accept, account=platform.account, local=True),
-        cursors=lambda: db.read(lambda tx: chats.all_of(tx, platform.account)),
+        cursors=lambda: db.read(lambda tx: chats.read_cursors(tx, platform.account)),
     )
     async with running(small):
         task = asyncio.create_task(platform.run(inlet))

@@ -11,7 +11,7 @@ from gateway.store.db.commit_counter import CommitCounter
 from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.db.restore import take_back
 from gateway.store.db.schema import migrations
-from gateway.store.db.upgrade import UndoTarget, find_reach, foresee_losses, look_ahead
+from gateway.store.db.upgrade import UndoTarget, find_reach, foresee_losses, preview_upgrade
 from tests.gateway.store.filling import ROWS, make_database
 
 OLD = 5
@@ -21,7 +21,7 @@ NEWEST = max(migrations())
 def test_an_older_database_is_tried_on_a_copy(path: Path, care: BackupPolicy) -> None:
     make_database(path, OLD)
     before = path.read_bytes()
-    found = look_ahead(path, care)
+    found = preview_upgrade(path, care)
     assert (found.schema, found.newest, found.problem) == (OLD, NEWEST, "")
     assert found.room is not None
     assert found.room.is_enough
@@ -34,12 +34,12 @@ def test_one_that_would_not_survive_it_is_told(path: Path, care: BackupPolicy) -
     make_database(path, OLD)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE spending (x)")
-    assert "is damaged (the definition of the table spending" in look_ahead(path, care).problem
+    assert "is damaged (the definition of the table spending" in preview_upgrade(path, care).problem
 
 
 def test_one_that_is_up_to_date_needs_nothing(path: Path, care: BackupPolicy) -> None:
     prepare(path, care, repair=True)
-    found = look_ahead(path, care)
+    found = preview_upgrade(path, care)
     assert (found.schema, found.problem, found.room) == (NEWEST, "", None)
 
 
@@ -47,7 +47,7 @@ def test_one_that_is_too_new_is_told(path: Path, care: BackupPolicy) -> None:
     prepare(path, care, repair=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {NEWEST + 1}")
-    assert f"hermes state undo --to {NEWEST}" in look_ahead(path, care).problem
+    assert f"hermes state undo --to {NEWEST}" in preview_upgrade(path, care).problem
     with pytest.raises(StoreTooNew):
         find_reach(path, care)
 
@@ -79,7 +79,7 @@ def test_an_emptied_file_is_left_for_the_gateway_to_restore(path: Path, care: Ba
     with closing(CommitCounter(path)) as mark:
         mark.write(7)
     path.write_bytes(b"")
-    for look in (look_ahead, find_reach):
+    for look in (preview_upgrade, find_reach):
         with pytest.raises(StoreCorrupt, match=r"is gone\. Start the gateway"):
             look(path, care)
     assert path.read_bytes() == b""

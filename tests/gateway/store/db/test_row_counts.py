@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway.store.db.schema import Lost, find_losses, take_census
+from gateway.store.db.schema import Lost, count_rows, find_losses
 
 
 @pytest.fixture
@@ -48,6 +48,6 @@ def test_references_that_lead_nowhere_are_counted_by_their_table(older: sqlite3.
     older.execute("CREATE TABLE child (x REFERENCES nobody (id))")
     older.execute("CREATE TABLE nobody (id INTEGER PRIMARY KEY)")
     older.executemany("INSERT INTO child VALUES (?)", [(1,), (2,), (None,)])
-    found = take_census(older)
+    found = count_rows(older)
     assert found.rows == {"child": 3, "kept": 0, "nobody": 0}
     assert found.strays == {"child": 2}
