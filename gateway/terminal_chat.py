@@ -29,7 +29,7 @@ from gateway.turns.journal import StoreJournal, record_model_reply
 from gateway.turns.metering import meter_terminal
 from gateway.turns.prompts import Prompts
 from tools.approval.gate import Gate, NobodyToAsk
-from tools.backends.base import Workplace
+from tools.backends.base import ProcessBackends, Workplace
 from tools.base import Tool, ToolContext
 from tools.content import Text
 from tools.provenance import STDIN
@@ -46,6 +46,7 @@ class LocalChat:
     key: SessionKey
     prompts: Prompts
     workplace: Workplace
+    backends: ProcessBackends
     gate: Callable[[SessionKey, str], Gate] = lambda key, session_id: NobodyToAsk()  # asked before a call does harm
     timezone: str = ""
     budgets: Budgets = field(default_factory=Budgets)
@@ -57,7 +58,7 @@ class LocalChat:
 
         `piped` comes along with a message: text to be read, which is not the user's own words.
         """
-        self._process_reports.extend(await LocalProcesses(self.db).ends())
+        self._process_reports.extend(await LocalProcesses(self.db, self.backends).report_ends())
         if command := parse(text):
             return await self._run_command(*command)
         reports = tuple(self._process_reports)
@@ -79,7 +80,7 @@ class LocalChat:
         reply = await self.db.write(lambda tx: self.commands.run(tx, call))
         if reply.refused:
             raise CommandRefused(reply.text)
-        return "\n".join([reply.text, *await LocalProcesses(self.db).end_those_asked_for()])
+        return "\n".join([reply.text, *await LocalProcesses(self.db, self.backends).end_requested()])
 
     async def _answer(self, message: Message, title: str, emit: Emit) -> str:
         def begin(tx: Transaction) -> tuple[Turn, list[Message]]:

@@ -25,6 +25,7 @@ from hermes_cli.piped import read_piped
 from hermes_cli.prompting import Screen, typed
 from hermes_config.redaction import NOTE
 from tools.content import one_line
+from tools.workplaces import process_backends
 
 _LEAVE = {"/quit", "/exit"}
 
@@ -114,6 +115,7 @@ def _chat(opened: OpenedStore, db: Database, model: Model, screen: Screen) -> Lo
         max_tool_result_chars=settings.agent.max_tool_result_chars,
         prompts=build_prompts(settings, opened.home, db, hints=hints, project=Path.cwd()),
         workplace=workplace_here(opened.settings.terminal, opened.home, AT_TERMINAL),
+        backends=process_backends(),
         commands=build_commands(settings),
         gate=LocalGates(db=db, mode=settings.approvals.mode, prompt=screen.ask).gate,
         budgets=build_budgets(settings),

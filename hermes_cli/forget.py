@@ -32,6 +32,7 @@ def forget(user: str, yes: bool, owner: bool) -> None:
     from gateway.turns.workplaces import delete_folders
     from gateway.wiring.tools import build_media_files
     from hermes_cli.opening import open_home, with_store
+    from tools.workplaces import process_backends
 
     account, user_id = _read(user)
     user = f"{account}:{user_id}"
@@ -60,7 +61,9 @@ def forget(user: str, yes: bool, owner: bool) -> None:
         return read_state(opened.home.lock_file) is not None
 
     files = build_media_files(opened.home)
-    with_store(opened, lambda db: erase_person(db, files, person, gateway_runs=gateway_runs))
+    with_store(
+        opened, lambda db: erase_person(db, files, person, backends=process_backends(), gateway_runs=gateway_runs)
+    )
     for left in delete_folders(opened.home, person.ids):
         click.echo(f"{left} could not be deleted: delete it yourself.")
     click.echo(f"Erased: {user} is a stranger from now on.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from gateway.store.db.database import Database
     from hermes_cli.opening import OpenedStore
 
 _STATES = {"needs operator": "stopped until you fix this"}  # as shown; scripts get the state as it is
@@ -49,7 +50,7 @@ def _from_store(opened: "OpenedStore") -> dict[str, Any]:
     from gateway.store import approvals, inbox, outbox, pairing, processes, turns
     from gateway.store.db.connection import Transaction
     from hermes_cli.opening import with_store
-    from tools.backends.supervised import is_kept
+    from tools.workplaces import process_backends
 
     if not opened.home.database.exists():
         counts = ("waiting", "running", "undelivered", "processes", "questions", "people", "asking")
@@ -61,15 +62,23 @@ def _from_store(opened: "OpenedStore") -> dict[str, Any]:
             "waiting": inbox.waiting_in_all(tx),
             "running": turns.running(tx),
             "undelivered": outbox.undelivered(tx),
-            "processes": sum(is_kept(process.spawned) for process in processes.running(tx)),
+            "processes": [process.handle for process in processes.running(tx)],
             "questions": len(approvals.waiting(tx)),
             "people": len(access.people),
             "asking": len(access.pending),
             "notices": [asdict(notice) for notice in outbox.recent(tx)],
         }
 
+    async def read(db: "Database") -> dict[str, Any]:
+        facts = await db.read(query)
+        handles, facts["processes"] = facts["processes"], 0
+        for name, backend in process_backends().items():
+            statuses = await backend.statuses([handle for handle in handles if handle.backend == name])
+            facts["processes"] += sum(status.is_running for status in statuses.values())
+        return facts
+
     try:
-        return with_store(opened, lambda db: db.read(query))
+        return with_store(opened, read)
     except GatewayError as error:
         return {"store_problem": str(error)}
 

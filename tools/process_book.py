@@ -1,14 +1,11 @@
-"""What is known of a background process, and who writes it down.
-
-A tool is handed a book, so that it works with and without a database behind it.
-"""
+"""The record of background processes that a tool is given, so that it works with and without a database."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from tools.backends.base import Spawned
+from tools.backends.base import ProcessHandle
 
 MAX_PROCESSES = 64  # of one holder
 KEPT_MS = 30 * 60_000  # after its end
@@ -18,47 +15,49 @@ KEPT_MS = 30 * 60_000  # after its end
 class Process:
     """A command that was started in the background. Plain values, to be stored."""
 
-    id: str  # proc_…, the id of what was spawned
+    handle: ProcessHandle
     holder: str  # who may see it and end it: `Workplace.holder` of whoever started it
-    task_id: str  # the session, or the batch task, in which that was
+    task_id: str  # the session, or the batch task, in which it was started
     command: str
     workdir: str
-    backend: str  # its name: `local`, `bubblewrap`
-    spawned: Spawned
     started_ms: int
     pty: bool = False
     interactive: bool = False
-    check_interval_seconds: int = 0  # how often new output is told in the chat; 0 means never
+    check_interval_seconds: int = 0  # how often the chat gets new output; 0 means never
     notify_on_complete: bool = False  # whether the agent is woken when it ends
-    polled: int = 0  # up to which byte of its output the model was shown by `poll`
+    polled: int = 0  # how many bytes of its output the model has seen through `poll`
     exit_code: int | None = None  # None while it runs, and when nobody saw how it ended
     ended_ms: int | None = None
 
+    @property
+    def id(self) -> str:
+        return self.handle.id
+
 
 class ProcessBook(Protocol):
-    """Keeps the rows. Whoever asks sees only what has the same holder."""
+    """Stores processes. A holder sees only their own."""
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody looks after what is in it, tells a chat and wakes the agent."""
+        """Whether a gateway watches the processes, to tell a chat and wake the agent."""
 
     async def add(self, process: Process) -> None: ...
 
-    async def all_of(self, holder: str) -> Sequence[Process]:
-        """The newest first."""
+    async def read_all(self, holder: str) -> Sequence[Process]:
+        """Return a holder's processes, the newest first."""
 
     async def find(self, holder: str, process_id: str) -> Process | None: ...
 
     async def mark_polled(self, process_id: str, position: int) -> None: ...
 
     async def mark_ended(self, process_id: str, exit_code: int | None, *, seen: bool = True) -> bool:
-        """False when that was known already. `seen`: the agent is being told, so nobody else needs to tell it."""
+        """Return False when that was known already. `seen`: the agent is being told by the caller."""
 
     async def remove(self, process_id: str) -> None: ...
 
 
 class ProcessesInMemory:
-    """For scripts: it knows of nothing when it is made anew, though the processes themselves may go on."""
+    """For scripts. A new one knows nothing of earlier processes, although they may still run."""
 
     is_watched = False
 
@@ -68,8 +67,8 @@ class ProcessesInMemory:
     async def add(self, process: Process) -> None:
         self._processes[process.id] = process
 
-    async def all_of(self, holder: str) -> Sequence[Process]:
-        return [one for one in reversed(self._processes.values()) if one.holder == holder]
+    async def read_all(self, holder: str) -> Sequence[Process]:
+        return [process for process in reversed(self._processes.values()) if process.holder == holder]
 
     async def find(self, holder: str, process_id: str) -> Process | None:
         found = self._processes.get(process_id)
@@ -90,11 +89,13 @@ class ProcessesInMemory:
         self._processes.pop(process_id, None)
 
 
-def stale(processes: Sequence[Process], at_ms: int, *, making_room_for: int = 0) -> list[Process]:
-    """Of one holder's, the newest first: those that ended long ago, and the oldest of the ended when there are many."""
-    ended = [one for one in processes if one.ended_ms is not None]
+def find_stale(processes: Sequence[Process], at_ms: int, *, making_room_for: int = 0) -> list[Process]:
+    """Return those of a holder's processes, newest first, that ended long ago, or are too many."""
+    ended = [process for process in processes if process.ended_ms is not None]
     room = max(0, MAX_PROCESSES - making_room_for - (len(processes) - len(ended)))
-    return [one for place, one in enumerate(ended) if place >= room or (one.ended_ms or 0) + KEPT_MS < at_ms]
+    return [
+        process for place, process in enumerate(ended) if place >= room or (process.ended_ms or 0) + KEPT_MS < at_ms
+    ]
 
 
 def now_ms() -> int:

@@ -1,4 +1,7 @@
-"""Builds workplaces: a local one for whoever owns the machine, a sandboxed one for everybody else."""
+"""Build workplaces: a local one for the owner of the machine, a sandboxed one for everybody else.
+
+The only module besides the wiring that knows which backends there are.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,14 +9,16 @@ from pathlib import Path
 
 from hermes_config.places import Home
 from hermes_config.settings import TerminalSettings
-from tools.backends.base import Workplace
-from tools.backends.bubblewrap import BubblewrapBackend, SandboxLimits
+from tools.backends.background import BackgroundProcesses
+from tools.backends.base import ProcessBackends, Workplace
+from tools.backends.bubblewrap import BubblewrapBackend, describe_sandbox_limits
 from tools.backends.local import LocalBackend
+from tools.backends.sandbox import SandboxLimits, SandboxProblem, find_features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How commands are run, whatever the backend."""
+    """Settings of commands that every backend has."""
 
     timeout_seconds: float = 180
     max_output_chars: int = 50_000
@@ -23,44 +28,68 @@ class RunOptions:
 def build_workplace(
     settings: TerminalSettings, folder: Path, *, home: Home, private: Path, is_owner: bool
 ) -> Workplace:
-    """Whoever is not the owner gets a sandbox, whatever the settings say, and none of our variables.
+    """Build the workplace of a person. Only the owner may work outside of a sandbox, or get variables of ours.
 
     `private` is a folder for long outputs, and for the sandbox's /tmp. Raises BackendFailed.
     """
-    manner = RunOptions(
+    options = RunOptions(
         timeout_seconds=settings.timeout_seconds,
         max_output_chars=settings.max_output_chars,
         env_passthrough=settings.env_passthrough,
     )
     if is_owner and settings.backend == "local":
-        return local_workplace(folder, home=home, outputs=private / "outputs", manner=manner)
+        return local_workplace(folder, home=home, outputs=private / "outputs", options=options)
     return sandboxed_workplace(
         folder,
         home=home,
         private=private,
         network=settings.bubblewrap.network,
-        limits=sandbox_limits(settings),
-        manner=manner if is_owner else replace(manner, env_passthrough=()),
+        limits=_sandbox_limits(settings),
+        options=options if is_owner else replace(options, env_passthrough=()),
     )
 
 
-def sandbox_limits(settings: TerminalSettings) -> SandboxLimits:
+def process_backends() -> ProcessBackends:
+    """Return every backend that may have started a background process."""
+    return {backend.name: BackgroundProcesses() for backend in (LocalBackend, BubblewrapBackend)}
+
+
+def check_sandbox() -> None:
+    """Raise BackendFailed, with the reason, where no sandbox can be made. Blocks."""
+    find_features()
+
+
+def sandbox_problem() -> str:
+    """Return why no sandbox can be made here; empty when one can. Blocks."""
+    try:
+        find_features()
+    except SandboxProblem as error:
+        return str(error)
+    return ""
+
+
+def describe_limits(settings: TerminalSettings) -> str:
+    """Describe to the operator what limits commands in this process's sandboxes."""
+    return describe_sandbox_limits(_sandbox_limits(settings))
+
+
+def _sandbox_limits(settings: TerminalSettings) -> SandboxLimits:
     box = settings.bubblewrap
     return SandboxLimits(memory_mb=box.memory_mb, max_processes=box.max_processes, workspace_mb=box.workspace_mb)
 
 
 def local_workplace(
-    folder: Path, *, home: Home, outputs: Path | None = None, manner: RunOptions | None = None
+    folder: Path, *, home: Home, outputs: Path | None = None, options: RunOptions | None = None
 ) -> Workplace:
-    """On this machine, as the user that we are. The file tools leave our own secrets and state alone."""
-    manner = manner or RunOptions()
+    """Build a workplace on this machine, as our own user. The file tools cannot touch our own secrets and state."""
+    options = options or RunOptions()
     backend = LocalBackend(
         workspace=folder,
         outputs=outputs,
         closed=_closed(home),
-        timeout_seconds=manner.timeout_seconds,
-        max_output_chars=manner.max_output_chars,
-        env_passthrough=manner.env_passthrough,
+        timeout_seconds=options.timeout_seconds,
+        max_output_chars=options.max_output_chars,
+        env_passthrough=options.env_passthrough,
     )
     where = str(folder)
     return Workplace(backend=backend, workspace=where, current_folder=where, kept_outputs=str(outputs or ""))
@@ -73,23 +102,22 @@ def sandboxed_workplace(
     private: Path | None = None,
     network: bool = False,
     limits: SandboxLimits | None = None,
-    manner: RunOptions | None = None,
+    options: RunOptions | None = None,
 ) -> Workplace:
-    """In a sandbox of its own, with nothing but the folder. Raises BackendFailed for one that holds our home.
+    """Build a workplace in a sandbox that contains only the folder. Raises BackendFailed if that contains our home.
 
-    What `manner` passes through of our environment can be read by whoever works there: for others than the owner
-    it should be nothing.
+    Everybody who works there can read the variables that `options` passes on: pass none to others than the owner.
     """
-    manner = manner or RunOptions()
+    options = options or RunOptions()
     backend = BubblewrapBackend(
         workspace=folder,
         private=private,
         hidden=(home.root,),
         network=network,
         limits=limits,
-        timeout_seconds=manner.timeout_seconds,
-        max_output_chars=manner.max_output_chars,
-        env_passthrough=manner.env_passthrough,
+        timeout_seconds=options.timeout_seconds,
+        max_output_chars=options.max_output_chars,
+        env_passthrough=options.env_passthrough,
     )
     where = backend.home
     return Workplace(backend=backend, workspace=where, current_folder=where, kept_outputs=str(backend.outputs))

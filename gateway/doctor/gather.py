@@ -23,7 +23,7 @@ from hermes_config.errors import ConfigError
 from hermes_config.load import Loaded, load
 from hermes_config.places import Home
 from hermes_config.secrets import SECRETS
-from tools.backends.sandbox import SandboxProblem, find_features
+from tools.workplaces import sandbox_problem
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -72,7 +72,7 @@ def gather(home: Home) -> Facts:
         backup_ms=eyes.see("store", "The folder of backups", lambda: _backup_times(home), ()),
         units=eyes.see("service", "The files of systemd", _units, ()),
         lingers=eyes.see("service", "Lingering", _lingers, False),
-        sandbox_problem=eyes.see("machine", "The sandbox", _sandbox_problem, "it could not be tried"),
+        sandbox_problem=eyes.see("machine", "The sandbox", sandbox_problem, "it could not be tried"),
         has_ripgrep=shutil.which("rg") is not None,
         free_bytes=eyes.see("machine", "The disk", lambda: _free_bytes(home.root), None),
         unseen=tuple(eyes.unseen),
@@ -128,14 +128,6 @@ def _units() -> tuple[Path, ...]:
 
 def _lingers() -> bool:
     return (_LINGERING / pwd.getpwuid(os.geteuid()).pw_name).exists()
-
-
-def _sandbox_problem() -> str:
-    try:
-        find_features()
-    except SandboxProblem as error:
-        return str(error)
-    return ""
 
 
 def _free_bytes(root: Path) -> int:

@@ -1,41 +1,40 @@
-"""Reads what a background process wrote, from where its chat was told; what is shown of it is its end."""
+"""Read what a background process wrote since its chat was last told: the end of it, and how much came before."""
 
 import codecs
 
 from gateway.processes.messages import Fresh
 from tools.ansi import plain
-from tools.backends import supervised
-from tools.backends.base import Spawned
+from tools.backends.base import ProcessControl, ProcessHandle
 
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 16
 
 
-def read_lines(spawned: Spawned, since: int) -> tuple[Fresh, int]:
-    """Whole lines, and where the next one begins: the rest of a line is told with it."""
-    tail, lines_before, is_gapped, end = _read(spawned, since)
+async def read_lines(backend: ProcessControl, handle: ProcessHandle, since: int) -> tuple[Fresh, int]:
+    """Return whole lines, and where the next one begins: the rest of a line is told with it."""
+    tail, lines_before, is_gapped, end = await _read(backend, handle, since)
     if whole := tail.rpartition(b"\n")[0]:
         return _fresh(whole, lines_before, is_gapped), end - len(tail) + len(whole) + 1
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(tail)
-    unfinished = len(decoder.getstate()[0])  # of a character some bytes are still to come
+    unfinished = len(decoder.getstate()[0])  # bytes of a character that is not complete yet
     return _fresh(tail[: len(tail) - unfinished], lines_before, is_gapped), end - unfinished
 
 
-def read_rest(spawned: Spawned, since: int) -> Fresh:
-    """Of one that has ended."""
-    tail, lines_before, is_gapped, _ = _read(spawned, since)
+async def read_rest(backend: ProcessControl, handle: ProcessHandle, since: int) -> Fresh:
+    """Return the end of the output of a process that has ended."""
+    tail, lines_before, is_gapped, _ = await _read(backend, handle, since)
     return _fresh(tail, lines_before, is_gapped)
 
 
-def _read(spawned: Spawned, since: int) -> tuple[bytes, int, bool, int]:
-    """The end of what was written since; how many lines came before it; whether some are gone; where it ends."""
-    total = supervised.standing(
-        spawned
-    ).output_bytes  # asked once: who writes faster than we read would keep us for ever
+async def _read(backend: ProcessControl, handle: ProcessHandle, since: int) -> tuple[bytes, int, bool, int]:
+    """Return the last output, how many lines came before it, whether some are lost, and where it ends."""
+    # Asked once: a process that writes faster than we read would keep us for ever.
+    status = (await backend.statuses([handle])).get(handle.id)
+    total = status.output_bytes if status else 0
     tail, lines_before, is_gapped, at = b"", 0, False, since
     while at < total:
-        piece = supervised.output(spawned, since=at, max_bytes=_READ_BYTES)
+        piece = await backend.read(handle, since=at, max_bytes=_READ_BYTES)
         if not piece.content:
             break
         if piece.start > at:

@@ -1,10 +1,9 @@
-"""Background processes of whoever sits at the terminal: a gateway leaves them alone, and there may be none.
+"""Background processes started from `hermes chat`. No gateway watches them, and there may be none.
 
-Nothing runs between two messages to tell of them. So what has ended is noted when the next one is said.
+Nothing runs between two messages, so the agent is told of ended processes with the next message.
 """
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.clock import now_ms
@@ -15,58 +14,58 @@ from gateway.store import processes
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.processes import WatchedProcess
-from tools.backends import supervised
-from tools.backends.base import BackendFailed
+from tools.backends.base import BackendFailed, ProcessBackends
 from tools.content import Text
+from tools.process_book import Process
 from tools.provenance import EVENT
 
-_MAX_TOLD = 20  # at once: of the others, too, the agent can ask
+_MAX_REPORTS = 20  # at once: the agent can ask about the others
 
 
 @dataclass(frozen=True, slots=True)
 class LocalProcesses:
     db: Database
+    backends: ProcessBackends
 
-    async def ends(self) -> list[Text]:
-        """What the agent is told of those that have ended and that it has not seen end, each once."""
-        over = await asyncio.to_thread(_over, await self.db.read(processes.at_terminal))
+    async def report_ends(self) -> list[Text]:
+        """Return what the agent has to know of processes that it has not seen end, each once."""
+        ended = await self._find_ended()
 
         def unit(tx: Transaction) -> list[Text]:
             return [
-                Text(text=messages.for_agent(news, was_stopped=one.end_requested), origin=EVENT)
-                for one, news in over
-                if processes.mark_seen(tx, one.process.id, news.exit_code)
+                Text(text=messages.for_agent(report, was_stopped=one.end_requested), origin=EVENT)
+                for one, report in ended
+                if processes.mark_seen(tx, one.process.id, report.exit_code)
             ]
 
-        return (await self.db.write(unit))[-_MAX_TOLD:] if over else []
+        return (await self.db.write(unit))[-_MAX_REPORTS:] if ended else []
 
-    async def end_those_asked_for(self) -> list[str]:
-        """Waits until they are gone; gives what could not be ended, in words."""
-        asked = [one for one in await self.db.read(processes.at_terminal) if one.end_requested]
-        ended = await asyncio.gather(*(_end(one) for one in asked))
-        return [problem for problem in ended if problem]
+    async def end_requested(self) -> list[str]:
+        """End the processes that were asked to end; return the problems, when they are gone."""
 
+        async def end(process: Process) -> str:
+            try:
+                await self.backends[process.handle.backend].kill(process.handle)
+            except (BackendFailed, OSError) as error:
+                return f"{process.id}: {error}"
+            return ""
 
-async def _end(one: WatchedProcess) -> str:
-    try:
-        await supervised.kill(one.process.spawned)
-    except (BackendFailed, OSError) as error:
-        return f"{one.process.id}: {error}"
-    return ""
+        asked = [one.process for one in await self.db.read(processes.at_terminal) if one.end_requested]
+        return [problem for problem in await asyncio.gather(*map(end, asked)) if problem]
 
-
-def _over(watched: Sequence[WatchedProcess]) -> list[tuple[WatchedProcess, ProcessReport]]:
-    found = []
-    for one in watched:
-        standing = supervised.standing(one.process.spawned)
-        if not standing.is_running:
-            fresh = read_rest(one.process.spawned, one.process.polled)
-            news = ProcessReport(
-                process=one.process,
-                fresh=fresh,
-                at_ms=standing.ended_ms or now_ms(),
-                exit_code=standing.exit_code,
-                note=standing.note,
-            )
-            found.append((one, news))
-    return found
+    async def _find_ended(self) -> list[tuple[WatchedProcess, ProcessReport]]:
+        ended = []
+        for one in await self.db.read(processes.at_terminal):
+            handle = one.process.handle
+            backend = self.backends[handle.backend]
+            status = (await backend.statuses([handle])).get(handle.id)
+            if status is not None and not status.is_running:
+                report = ProcessReport(
+                    process=one.process,
+                    fresh=await read_rest(backend, handle, one.process.polled),
+                    at_ms=status.ended_ms or now_ms(),
+                    exit_code=status.exit_code,
+                    note=status.note,
+                )
+                ended.append((one, report))
+        return ended

@@ -1,7 +1,7 @@
-"""A background process said something or ended: rows for its chat and for the agent, each once.
+"""Watch background processes: write their new output and their ends for the chat and the agent, each once.
 
-What is told, and that it was told, are one transaction. So there is no recovery besides: after a start the same look
-finds those that live, with their output from where it was told, and those that ended meanwhile.
+A message and the mark that it was sent are one transaction. So recovery needs no code of its own: after a start the
+same look finds those that run, with their output from where it was told, and those that ended meanwhile.
 """
 
 import asyncio
@@ -26,15 +26,14 @@ from gateway.store import outbox, processes
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.processes import WatchedProcess
-from tools.backends import supervised
-from tools.backends.base import BackendFailed, ProcessStatus, Spawned
+from tools.backends.base import BackendFailed, ProcessBackends, ProcessControl, ProcessHandle, ProcessStatus
 
 log = structlog.get_logger()
 
 Notifications = Literal["all", "result", "error", "off"]
-"""What a chat is told: output and ends; ends; failing ends; nothing."""
+"""The messages that a chat gets: output and ends; ends; failing ends; nothing."""
 
-MAX_WAKES_IN_A_ROW = 20  # without a word from anybody: an agent that starts another process each time has no end
+MAX_WAKES_IN_A_ROW = 20  # without a message from anybody: an agent may start another process each time, for ever
 _TOPIC = "process"
 _LOOKS_BETWEEN_PRUNINGS = 30
 
@@ -42,92 +41,108 @@ _LOOKS_BETWEEN_PRUNINGS = 30
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedProcess:
     watched: WatchedProcess
-    standing: ProcessStatus
+    status: ProcessStatus
 
     @property
     def at_ms(self) -> int:
-        """0 when nobody saw it."""
-        return self.watched.process.ended_ms or self.standing.ended_ms or 0
+        """When it ended; 0 when nobody saw it."""
+        return self.watched.process.ended_ms or self.status.ended_ms or 0
 
 
 @dataclass(slots=True, kw_only=True)
 class Watchers:
     db: Database
-    role_of: Callable[[Transaction, InboundMessage], str | None]  # as things stand; None: not served any more
+    backends: ProcessBackends
+    role_of: Callable[[Transaction, InboundMessage], str | None]  # the current role; None: no longer served
     changes: Changes = field(default_factory=Changes)
     notifications: Notifications = "all"
     shortest_interval_seconds: float = 30.0
-    look_seconds: float = 2.0
-    gather_seconds: float = 2.0  # ends that come together are told together
+    gather_seconds: float = 2.0  # ends this close to each other are one message
     _began_ms: int = field(default_factory=now_ms)
     _seen_running: set[str] = field(default_factory=set)
     _asked: asyncio.Event = field(default_factory=asyncio.Event)
-    _has_ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _has_ended: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
     _any: bool = True  # whether there was something to watch at the last look
     _ending: set[str] = field(default_factory=set)
     _checked_ms: dict[str, int] = field(default_factory=dict)  # when output was last looked for
 
     async def run(self) -> None:
-        """Until cancelled; the processes go on."""
+        """Watch until cancelled; the processes go on."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._watch(), name="watch processes")
+            for name in self.backends:
+                group.create_task(self._watch(name), name=f"watch processes: {name}")
+            pause_seconds = min(backend.poll_seconds for backend in self.backends.values())
             while True:
                 with contextlib.suppress(StoreUnavailable, sqlite3.Error):
-                    await self._end_those_asked_for(group)
-                await self._pause(self._asked)
+                    await self._end_requested(group)
+                await _wait(self._asked, pause_seconds)
 
     def wake(self) -> None:
-        """Somebody may have asked for an end."""
+        """Look soon: somebody may have asked for a process to end."""
         if self._any:
             self._asked.set()
 
-    async def _end_those_asked_for(self, group: asyncio.TaskGroup) -> None:
+    async def _end_requested(self, group: asyncio.TaskGroup) -> None:
         if not self._any:
             return
         for one in await self.db.read(processes.to_end):
             if one.process.id not in self._ending:
                 self._ending.add(one.process.id)
-                group.create_task(self._end(one.process.spawned), name=f"end {one.process.id}")
+                group.create_task(self._end(one.process.handle), name=f"end {one.process.id}")
 
-    async def _end(self, spawned: Spawned) -> None:
-        """That it has ended is seen and told like any end."""
+    async def _end(self, handle: ProcessHandle) -> None:
+        """End a process. The next look finds that it has ended and tells it like any end."""
         try:
-            await supervised.kill(spawned)
+            await self.backends[handle.backend].kill(handle)
         except (BackendFailed, OSError) as error:
-            log.warning("process not ended", process=spawned.id, problem=str(error))
+            log.warning("process not ended", process=handle.id, problem=str(error))
         finally:
-            self._ending.discard(spawned.id)
-            self._has_ended.set()
+            self._ending.discard(handle.id)
+            self._has_ended[handle.backend].set()
 
-    async def _watch(self) -> None:
+    async def _watch(self, name: str) -> None:
+        backend = self.backends[name]
         looks = 0
         while True:
             try:
-                await self.look()
+                if not looks:
+                    await self._reattach(name)
+                await self.look(name)
                 if looks % _LOOKS_BETWEEN_PRUNINGS == 0:
                     await self._prune()
                 looks += 1
-            except StoreUnavailable as error:  # tells the operator of itself; nothing was told, so nothing is lost
+            except StoreUnavailable as error:  # reported by the store; nothing was told, so nothing is lost
                 log.debug("processes not looked at", problem=str(error))
             except (sqlite3.Error, OSError) as error:
                 log.warning("processes not looked at", problem=str(error))
-            await self._pause(self._has_ended)
+            await _wait(self._has_ended[name], backend.poll_seconds)
 
-    async def _pause(self, cut_short: asyncio.Event) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.look_seconds):
-                await cut_short.wait()
-        cut_short.clear()
+    async def _reattach(self, name: str) -> None:
+        handles = [one.process.handle for one in await self._read_watched(name)]
+        if handles:
+            running = await self.backends[name].reattach(handles)
+            log.info("processes found again", backend=name, running=len(running), ended=len(handles) - len(running))
 
-    async def look(self) -> None:
+    async def _read_watched(self, name: str) -> list[WatchedProcess]:
         watched = await self.db.read(processes.to_watch)
         self._any = bool(watched)
+        ids = {one.process.id for one in watched}
+        self._seen_running &= ids
+        self._checked_ms = {id_: at_ms for id_, at_ms in self._checked_ms.items() if id_ in ids}
+        return [one for one in watched if one.process.handle.backend == name]
+
+    async def look(self, name: str) -> None:
+        """Report what is new of the processes of one backend."""
+        watched = await self._read_watched(name)
         if not watched:
             return
-        ended = await asyncio.to_thread(_ended_of, watched)
-        ids = {one.process.id for one in watched}
-        self._seen_running = (self._seen_running & ids) | (ids - ended.keys())
-        self._checked_ms = {id_: at_ms for id_, at_ms in self._checked_ms.items() if id_ in ids}
+        statuses = await self.backends[name].statuses([one.process.handle for one in watched])
+        ended = {
+            one.process.id: EndedProcess(watched=one, status=status)
+            for one in watched
+            if (status := statuses.get(one.process.id)) and not status.is_running
+        }
+        self._seen_running |= {one.process.id for one in watched} - ended.keys()
         chats: defaultdict[tuple[str, str], list[WatchedProcess]] = defaultdict(list)
         for one in watched:
             chats[str(one.key), one.sender.id].append(one)
@@ -136,11 +151,11 @@ class Watchers:
                 await self._attend(group, ended)
             except GatewayError:
                 raise
-            except Exception:  # contained: a row that cannot be read must not keep the others from being told
-                log.exception("processes not told of", processes=[one.process.id for one in group])
+            except Exception:  # contained: one bad row must not keep the others from being told
+                log.exception("processes not reported", processes=[one.process.id for one in group])
 
     async def _attend(self, group: Sequence[WatchedProcess], ended: dict[str, EndedProcess]) -> None:
-        """What one person has started in one conversation."""
+        """Report what one person has started in one conversation."""
         running = [one for one in group if one.process.id not in ended]
         over = [ended[one.process.id] for one in group if one.process.id in ended]
         if over and self._is_time_to_tell(over, running):
@@ -161,7 +176,7 @@ class Watchers:
         return now - max(one.at_ms for one in over) >= gather_ms
 
     def _due(self, running: Sequence[WatchedProcess]) -> list[WatchedProcess]:
-        """The chat hears at most once in the shortest interval of them all, and of each at most once in its own."""
+        """Choose those to report: the chat gets a message once in the shortest interval of all, each in its own."""
         followed = [one for one in running if one.process.check_interval_seconds and one.key and not one.end_requested]
         if self.notifications != "all" or not followed:
             return []
@@ -185,7 +200,7 @@ class Watchers:
 
     async def _tell_progress(self, due: Sequence[WatchedProcess]) -> None:
         self._checked_ms |= {one.process.id: now_ms() for one in due}
-        read = await asyncio.to_thread(lambda: [(one, *read_lines(one.process.spawned, one.told)) for one in due])
+        read = [(one, *await read_lines(self._backend_of(one), one.process.handle, one.told)) for one in due]
         fresh = [found for found in read if found[1].text.strip()]
         if fresh:
             await self.db.write(partial(self._write_progress, fresh=fresh))
@@ -204,13 +219,13 @@ class Watchers:
             outbox.add_notice(tx, news[-1][0].address, text_of_all, topic=_TOPIC)
 
     async def _tell_ends(self, over: Sequence[EndedProcess]) -> None:
-        def read() -> list[tuple[EndedProcess, Fresh, Fresh]]:
-            found = [(one, one.watched.process.spawned) for one in over]
-            return [(one, read_rest(spawned, one.watched.told), read_rest(spawned, 0)) for one, spawned in found]
-
-        await self.db.write(partial(self._write_ends, read=await asyncio.to_thread(read)))
+        read: list[tuple[EndedProcess, Fresh, Fresh]] = []
         for one in over:
-            log.info("process ended", process=one.watched.process.id, exit_code=one.standing.exit_code)
+            backend, handle = self._backend_of(one.watched), one.watched.process.handle
+            read.append((one, await read_rest(backend, handle, one.watched.told), await read_rest(backend, handle, 0)))
+        await self.db.write(partial(self._write_ends, read=read))
+        for one in over:
+            log.info("process ended", process=one.watched.process.id, exit_code=one.status.exit_code)
         self.changes.notify("inbox", "outbox")
 
     def _write_ends(self, tx: Transaction, read: Sequence[tuple[EndedProcess, Fresh, Fresh]]) -> None:
@@ -232,7 +247,7 @@ class Watchers:
             self._write_for_agent(tx, unseen, waking)
 
     def _waking(self, tx: Transaction, ended: Sequence[WatchedProcess]) -> list[WatchedProcess]:
-        """Those that wake the agent; none when it has been woken too often, which the chat is told."""
+        """Choose those that wake the agent: none when it was woken too often, and then the chat is told."""
         asked = [one for one in ended if one.process.notify_on_complete and not (one.end_requested or one.is_seen)]
         if asked and processes.wakes_in_a_row(tx, str(asked[0].key)) >= MAX_WAKES_IN_A_ROW:
             outbox.add_notice(tx, asked[0].address, messages.not_woken(MAX_WAKES_IN_A_ROW), topic=_TOPIC)
@@ -242,7 +257,7 @@ class Watchers:
     def _write_for_agent(
         self, tx: Transaction, unseen: Sequence[tuple[WatchedProcess, ProcessReport]], waking: Sequence[WatchedProcess]
     ) -> None:
-        """Those that shall wake it wake it; it is told of the others on the same occasion."""
+        """Wake the agent if one of them asked for that; it is told of the others on the same occasion."""
         parts = tuple(Text(text=messages.for_agent(last, was_stopped=one.end_requested)) for one, last in unseen)
         one = waking[0] if waking else unseen[0][0]
         role = self.role_of(tx, one.message("process", ()))
@@ -250,7 +265,7 @@ class Watchers:
         processes.tell_agent(tx, one, "wake" if waking else "process", parts, role=role)
 
     def _is_for_chat(self, one: WatchedProcess, news: ProcessReport, *, wakes: bool) -> bool:
-        """An agent that is woken, or has seen it, tells it itself; a chat that followed its output hears it anyway."""
+        """An agent that is woken, or saw the end, reports it itself; a chat that follows the output gets it anyway."""
         if one.end_requested or self.notifications == "off" or (self.notifications == "error" and news.exit_code == 0):
             return False
         return bool(one.process.check_interval_seconds) or not (wakes or one.is_seen)
@@ -269,20 +284,22 @@ class Watchers:
             process=process,
             fresh=fresh,
             at_ms=over.at_ms or now_ms(),
-            exit_code=process.exit_code if over.watched.is_seen else over.standing.exit_code,
+            exit_code=process.exit_code if over.watched.is_seen else over.status.exit_code,
             was_away=process.started_ms < self._began_ms and process.id not in self._seen_running,
-            note=over.standing.note,
+            note=over.status.note,
         )
 
     async def _prune(self) -> None:
         for process in await self.db.read(processes.outdated):
-            await asyncio.to_thread(supervised.forget, process.spawned)
+            await self.backends[process.handle.backend].forget(process.handle)
             await self.db.write(partial(processes.remove, process_id=process.id))
 
+    def _backend_of(self, one: WatchedProcess) -> ProcessControl:
+        return self.backends[one.process.handle.backend]
 
-def _ended_of(watched: Sequence[WatchedProcess]) -> dict[str, EndedProcess]:
-    return {
-        one.process.id: EndedProcess(watched=one, standing=supervised.standing(one.process.spawned))
-        for one in watched
-        if not supervised.is_running(one.process.spawned)
-    }
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    event.clear()

@@ -25,8 +25,7 @@ from gateway.store.media import MediaFiles
 from gateway.store.people import OWNER
 from gateway.store.retention import batches, delete_files, delete_row, hashes_in, references
 from gateway.store.tables import INBOX_OPEN, INBOX_WAITING, OUTBOX_OPEN, OUTBOX_WAITING, TABLES, Named, Ref, Table
-from tools.backends import supervised
-from tools.backends.base import BackendFailed
+from tools.backends.base import BackendFailed, ProcessBackends
 from tools.content import Part, Quote, Text, dump_parts, in_search, load_parts
 
 ERASED = "[erased]"
@@ -221,7 +220,12 @@ def _match(refs: Sequence[Ref], data: PersonalData) -> tuple[str, list[str]]:
 
 
 async def erase_person(
-    db: Database, files: MediaFiles, person: PersonToErase, *, gateway_runs: Callable[[], bool]
+    db: Database,
+    files: MediaFiles,
+    person: PersonToErase,
+    *,
+    backends: ProcessBackends,
+    gateway_runs: Callable[[], bool],
 ) -> None:
     """Erase somebody; return once nothing is left in the database, its log and the caches.
 
@@ -232,7 +236,7 @@ async def erase_person(
         await _stop_work(db, person, gateway_runs)
         data = await db.read(partial(find_personal_data, person=person))
         hashes |= data.files
-        await _erase_rows(db, person, data)
+        await _erase_rows(db, person, data, backends)
         if await db.write(partial(_erase_names, person=person, data=data)):
             break
     else:
@@ -241,7 +245,9 @@ async def erase_person(
     await finish(db)
 
 
-async def erase_chat(db: Database, files: MediaFiles, account: str, chat: str, session_key: str) -> bool:
+async def erase_chat(
+    db: Database, files: MediaFiles, account: str, chat: str, session_key: str, *, backends: ProcessBackends
+) -> bool:
     """Erase a chat that is one person's alone; False, and nothing is erased, while something runs or waits in it.
 
     The words are gone from the tables, the search and the caches. The file is not rewritten: that would hold up
@@ -253,7 +259,7 @@ async def erase_chat(db: Database, files: MediaFiles, account: str, chat: str, s
         if await db.read(partial(_is_busy, session_key=session_key)):
             return False
         hashes |= data.files
-        await _erase_rows(db, _NOBODY, data)
+        await _erase_rows(db, _NOBODY, data, backends)
         if await db.write(partial(_erase_names, person=_NOBODY, data=data)):
             await _delete_unused(db, files, hashes)
             await _clean_index(db)
@@ -330,9 +336,9 @@ def _end_work(tx: Transaction, person: PersonToErase, data: PersonalData, *, end
     return end_turns or (not at_work and sending is None)
 
 
-async def _erase_rows(db: Database, person: PersonToErase, data: PersonalData) -> None:
+async def _erase_rows(db: Database, person: PersonToErase, data: PersonalData, backends: ProcessBackends) -> None:
     for process_id in data.rows.pop("processes"):
-        await _end_process(db, str(process_id))
+        await _end_process(db, str(process_id), backends)
     for batch in batches(data.said):
         await db.write(partial(_blank, ids=batch))
     for table in ("messages", "inbox", "outbox"):
@@ -345,18 +351,19 @@ async def _erase_rows(db: Database, person: PersonToErase, data: PersonalData) -
             await db.write(partial(_delete, table=declared, keys=keys))
 
 
-async def _end_process(db: Database, process_id: str) -> None:
+async def _end_process(db: Database, process_id: str, backends: ProcessBackends) -> None:
     """The row goes last: cut off in between, the next run still finds the process and its output."""
     process = await db.write(partial(processes.hush, process_id=process_id))
     if process is None:
         return
+    backend = backends[process.handle.backend]
     try:
-        await supervised.kill(process.spawned)
+        await backend.kill(process.handle)
+        await backend.forget(process.handle)
     except BackendFailed as error:
         raise StoreUnavailable(
             f"The background process {process.id} was not ended: {error} Try again to finish."
         ) from error
-    await asyncio.to_thread(supervised.forget, process.spawned)
     await db.write(partial(processes.erase, process_id=process_id))
 
 

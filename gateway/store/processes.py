@@ -1,5 +1,6 @@
 """Background processes: what runs, whom news of it goes to, and how much of it was told."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -9,15 +10,14 @@ from gateway.store import inbox
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.db.database import Database
 from gateway.store.tables import INBOX_WAITING
-from tools.backends.base import Spawned
+from tools.backends.base import ProcessHandle
 from tools.content import dump_parts, load_parts
 from tools.process_book import KEPT_MS, MAX_PROCESSES, Process
 
 AT_TERMINAL = "cli"  # the holder of all that whoever sits at the terminal has started, in whichever conversation
 _MAX_WAITING_NEWS = 20  # that one turn is told of: of the others, too, the agent can ask
 
-_SPAWNED = ("pid", "keeper_pid", "keeper_started", "folder")
-_PLAIN = [field.name for field in fields(Process) if field.name != "spawned"]
+_PLAIN = [field.name for field in fields(Process) if field.name != "handle"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +63,8 @@ class StoredProcesses:
     async def add(self, process: Process) -> None:
         await self.db.write_when_possible(lambda tx: add(tx, process))
 
-    async def all_of(self, holder: str) -> Sequence[Process]:
-        return await self.db.read(lambda tx: all_of(tx, holder))
+    async def read_all(self, holder: str) -> Sequence[Process]:
+        return await self.db.read(lambda tx: read_all(tx, holder))
 
     async def find(self, holder: str, process_id: str) -> Process | None:
         return await self.db.read(lambda tx: find(tx, holder, process_id))
@@ -88,7 +88,8 @@ def add(tx: Transaction, process: Process) -> None:
     """News of it goes where the running turn of its session is answered; nowhere if there is no such turn, as at the
     terminal: then it is its holder's. In one that is being stopped it comes too late, and is ended."""
     values = {name: getattr(process, name) for name in _PLAIN}
-    values |= {name: getattr(process.spawned, name) for name in _SPAWNED}
+    handle = process.handle
+    values |= {"id": handle.id, "backend": handle.backend, "handle": json.dumps(dict(handle.data))}
     values |= _asker(tx, process.task_id) or {"session_key": process.holder}
     values |= {"told_ms": process.started_ms, "state": "running" if process.ended_ms is None else "ended"}
     names, marks = ", ".join(values), ", ".join("?" for _ in values)
@@ -115,7 +116,7 @@ def _asker(tx: Transaction, session_id: str) -> dict[str, str | int]:
     }
 
 
-def all_of(tx: Transaction, holder: str) -> list[Process]:
+def read_all(tx: Transaction, holder: str) -> list[Process]:
     rows = tx.all("SELECT * FROM processes WHERE holder = ? ORDER BY started_ms DESC, id", holder)
     return [_process(row) for row in rows]
 
@@ -272,8 +273,8 @@ def outdated(tx: Transaction) -> list[Process]:
 def _process(row: Row) -> Process:
     values = {name: row[name] for name in _PLAIN}
     values |= {name: bool(row[name]) for name in ("pty", "interactive", "notify_on_complete")}
-    spawned = Spawned(id=row["id"], **{name: row[name] for name in _SPAWNED})
-    return Process(**values, spawned=spawned)
+    handle = ProcessHandle(id=row["id"], backend=row["backend"], data=json.loads(row["handle"]))
+    return Process(**values, handle=handle)
 
 
 def _watched(row: Row) -> WatchedProcess:

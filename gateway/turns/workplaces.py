@@ -19,8 +19,7 @@ from gateway.turns.shells import restore, save
 from hermes_config.places import Home
 from hermes_config.settings import TerminalSettings
 from tools.backends.base import BackendFailed, KeepShell, Workplace
-from tools.backends.sandbox import SandboxProblem, find_features
-from tools.workplaces import build_workplace
+from tools.workplaces import build_workplace, check_sandbox
 
 log = structlog.get_logger()
 
@@ -69,7 +68,7 @@ class Workplaces:
 
     def _build(self, turn: Turn) -> Workplace:
         if not self._is_local(turn):
-            _check_sandboxes()
+            check_sandbox()
         folder, private = self.folder(turn), self._private(turn)
         built = build_workplace(self.terminal, folder, home=self.home, private=private, is_owner=turn.is_with_owner)
         file = self._shell(turn)
@@ -113,10 +112,3 @@ def _make_saver(file: Path) -> KeepShell:
             await asyncio.to_thread(save, replace(place, environment=dict(place.environment)), file)
 
     return keep_shell
-
-
-def _check_sandboxes() -> None:
-    try:
-        find_features()
-    except SandboxProblem as error:
-        raise BackendFailed(str(error)) from error

@@ -30,6 +30,7 @@ from gateway.web import approvals
 from gateway.web.access import PageAccess
 from gateway.web.address import login_address
 from gateway.web.socket import CHAT_ID, PageSocket, is_storable
+from tools.backends.base import ProcessBackends
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAFE_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"}
@@ -43,6 +44,7 @@ class WebServer:
     platform: WebPlatform
     db: Database
     media_files: MediaFiles
+    backends: ProcessBackends
     access: PageAccess
     model_name: str
     commands: Commands
@@ -169,7 +171,7 @@ class WebServer:
 
     async def _delete(self, request: web.Request) -> web.Response:
         chat, key = _read_chat(request)
-        if not await erase_chat(self.db, self.media_files, "web", chat, key):
+        if not await erase_chat(self.db, self.media_files, "web", chat, key, backends=self.backends):
             raise _problem(
                 web.HTTPConflict, "Hermes is still working in this chat. Stop it first, then delete the chat."
             )

@@ -49,8 +49,7 @@ from gateway.wiring.tools import (
 from hermes_config.places import Home
 from hermes_config.redaction import Redactor
 from hermes_config.settings import DisplaySettings, Settings
-from tools.backends.bubblewrap import limits_in_force
-from tools.workplaces import sandbox_limits
+from tools.workplaces import describe_limits, process_backends
 
 if TYPE_CHECKING:
     from gateway.web.server import WebServer
@@ -143,7 +142,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
         model=model,
         changes=changes,
         redactor=redactor,
-        sandbox_limits=limits_in_force(sandbox_limits(settings.terminal)),
+        sandbox_limits=describe_limits(settings.terminal),
     )
     if web is not None:
         web.state = gateway.state
@@ -268,6 +267,7 @@ def build_watchers(settings: Settings, intake: Intake, platforms: Mapping[str, P
     local = {account for account, platform in platforms.items() if platform.features.local}
     return Watchers(
         db=intake.db,
+        backends=process_backends(),
         role_of=lambda tx, message: intake.role_of(tx, message, local=message.key.account_name in local),
         changes=intake.changes,
         notifications=settings.display.background_process_notifications,

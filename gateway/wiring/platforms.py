@@ -96,6 +96,7 @@ def build_web(
     from gateway.platforms.web import WebPlatform
     from gateway.web.access import PageAccess
     from gateway.web.server import WebServer
+    from tools.workplaces import process_backends
 
     web = settings.platforms.web
     secret = settings.secrets.hermes_web_token
@@ -112,6 +113,7 @@ def build_web(
         platform=platform,
         db=db,
         media_files=files,
+        backends=process_backends(),
         access=access,
         model_name=model.name,
         commands=commands,

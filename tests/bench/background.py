@@ -19,8 +19,8 @@ from tests.bench.relay_sides import cpu_seconds
 from tests.bench.rows import Row, Size, percentile
 from tests.bench.scratch import at_model, environment, running, running_gateway
 from tests.bench.three import Far, far_side
-from tools.backends.bubblewrap import BubblewrapBackend, SandboxLimits
-from tools.backends.sandbox import SandboxProblem, find_features
+from tools.backends.bubblewrap import BubblewrapBackend
+from tools.backends.sandbox import SandboxLimits, SandboxProblem, find_features
 
 _SECONDS: dict[Size, float] = {"full": 60.0, "quick": 10.0, "tiny": 0.2}
 _EVERY_SECONDS = 0.08
@@ -106,7 +106,9 @@ class Gateway:
     def keepers(self) -> set[int]:
         """Of what is waited for they are its children; the others have left it, and are in the database."""
         with closing(sqlite3.connect(self.home / "state.db")) as database:
-            left = database.execute("SELECT keeper_pid FROM processes WHERE state = 'running'").fetchall()
+            left = database.execute(
+                "SELECT handle ->> 'supervisor_pid' FROM processes WHERE state = 'running'"
+            ).fetchall()
         children = [int(pid) for one in _children_files(self.pid) for pid in one.read_text().split()]
         return {pid for pid in (*children, *(pid for (pid,) in left)) if _is_keeper(pid)}
 

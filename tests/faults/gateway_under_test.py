@@ -29,6 +29,7 @@ from gateway.store.db.connection import Transaction
 from gateway.wiring import app
 from hermes_cli.main import main as hermes
 from tests.faults.points import ACKED, NOT_RECORDED, TOOL_BEGUN, TOOL_DONE, WRITTEN
+from tools.backends.background import BackgroundProcesses
 from tools.base import ToolContext
 from tools.registry import registry
 
@@ -187,7 +188,8 @@ def main() -> None:
         point.arm(watch_steps)
     _register_tool(options.effects, point)
     patch.object(demo, "MAX_RESULT_CHARS", 100_000).start()  # else it could give no long answer
-    patch.object(app, "Watchers", partial(Watchers, look_seconds=0.05, gather_seconds=0.1)).start()
+    patch.object(app, "Watchers", partial(Watchers, gather_seconds=0.1)).start()
+    patch.object(BackgroundProcesses, "poll_seconds", 0.05).start()
     sys.argv = ["hermes", "gateway", "run"]
     hermes()
 

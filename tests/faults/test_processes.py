@@ -11,7 +11,8 @@ from gateway.store.db.database import open_database
 from gateway.store.processes import StoredProcesses
 from tests.faults.stage import SocketStage, on_stage
 from tests.gateway.background import until
-from tools.backends import supervised
+from tools.backends import background
+from tools.backends.background import BackgroundProcesses
 from tools.backends.base import Command
 from tools.backends.local import LocalBackend
 from tools.process_book import Process
@@ -26,23 +27,21 @@ async def started() -> AsyncIterator[list[Process]]:
     """Nothing of them is left when a test fails, either."""
     started: list[Process] = []
     yield started
-    await asyncio.gather(*(supervised.kill(process.spawned) for process in started))
+    await asyncio.gather(*(BackgroundProcesses().kill(process.handle) for process in started))
 
 
 async def start(stage: SocketStage, folder: Path, command: str) -> Process:
     """As a tool would, in the turn that is running."""
-    spawned = await LocalBackend(workspace=folder, outputs=folder / "outputs").spawn(Command(text=command))
+    handle = await LocalBackend(workspace=folder, outputs=folder / "outputs").spawn(Command(text=command))
     db = await open_database(stage.database)
     try:
         [turn] = await db.read(lambda tx: tx.all("SELECT session_id FROM turns WHERE state <> 'done'"))
         process = Process(
-            id=spawned.id,
+            handle=handle,
             holder="a",
             task_id=turn["session_id"],
             command=command,
             workdir=str(folder),
-            backend="local",
-            spawned=spawned,
             started_ms=now_ms(),
             check_interval_seconds=1,
         )
@@ -54,7 +53,7 @@ async def start(stage: SocketStage, folder: Path, command: str) -> Process:
 
 async def ended(process: Process) -> None:
     async with asyncio.timeout(10):
-        while supervised.is_running(process.spawned):
+        while background.is_running(process.handle):
             await asyncio.sleep(0.01)
 
 
@@ -93,4 +92,4 @@ async def test_killed_and_started_again_nothing_of_the_output_is_missing_or_told
         assert not verdict.offences, verdict
         [end] = stage.ledger.notices("a", ") ended ")
         assert f"({dying.id}) ended while I was away with exit code 3" in end.text
-        assert supervised.is_running(living.spawned)  # neither a kill nor an orderly stop of ours ends it
+        assert background.is_running(living.handle)  # neither a kill nor an orderly stop of ours ends it

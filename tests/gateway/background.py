@@ -17,8 +17,9 @@ from gateway.store.processes import StoredProcesses
 from tests.gateway.scene import rows
 from tests.gateway.store.exchange import begin
 from tests.gateway.store.rows import ANN, KEY
-from tools.backends import supervised
-from tools.backends.base import Command
+from tools.backends import background
+from tools.backends.background import BackgroundProcesses
+from tools.backends.base import Command, ProcessBackends
 from tools.backends.local import LocalBackend
 from tools.process_book import Process
 
@@ -45,15 +46,12 @@ class Background:
         return process
 
     async def spawn(self, command: str, *, task_id: str, holder: str = HOLDER, **options: Any) -> Process:
-        spawned = await self.backend.spawn(Command(text=command))
         process = Process(
-            id=spawned.id,
+            handle=await self.backend.spawn(Command(text=command)),
             holder=holder,
             task_id=task_id,
             command=command,
             workdir=str(self.folder),
-            backend="local",
-            spawned=spawned,
             started_ms=now_ms(),
             **options,
         )
@@ -63,12 +61,12 @@ class Background:
 
     async def ended(self, *started: Process) -> None:
         async with asyncio.timeout(10):
-            while any(supervised.is_running(process.spawned) for process in started or self.started):
+            while any(background.is_running(process.handle) for process in started or self.started):
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def wrote(self, process: Process, size_bytes: int) -> None:
         async with asyncio.timeout(10):
-            while supervised.standing(process.spawned).output_bytes < size_bytes:
+            while background.status(process.handle).output_bytes < size_bytes:
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def due(self) -> None:
@@ -103,14 +101,20 @@ async def in_background(db: Database, folder: Path) -> AsyncIterator[Background]
     try:
         yield stage
     finally:
-        await asyncio.gather(*(supervised.kill(process.spawned) for process in stage.started))
+        await asyncio.gather(*(BackgroundProcesses().kill(process.handle) for process in stage.started))
 
 
 def make_watchers(db: Database, **options: Any) -> Watchers:
     """Patient with nobody: what has ended is told with the next look, what was written when it is due."""
     chosen: dict[str, Any] = {"role_of": lambda tx, message: "member"}
-    chosen |= {"shortest_interval_seconds": 30.0, "look_seconds": 0.02, "gather_seconds": 0.0}
+    chosen |= {"shortest_interval_seconds": 30.0, "gather_seconds": 0.0, "backends": backends_polled_every(0.02)}
     return Watchers(db=db, **(chosen | options))
+
+
+def backends_polled_every(seconds: float) -> ProcessBackends:
+    local = BackgroundProcesses()
+    local.poll_seconds = seconds
+    return {"local": local}
 
 
 def state_of(tx: Transaction, process: Process) -> str:

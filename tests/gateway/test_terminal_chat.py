@@ -25,7 +25,7 @@ from tests.gateway.scene import rows
 from tests.gateway.turns.test_responder import Unhappy
 from tools.approval.gate import Gate, NobodyToAsk
 from tools.base import ToolContext
-from tools.workplaces import local_workplace
+from tools.workplaces import local_workplace, process_backends
 
 
 def chat(db: Database, model: ScriptedModel | Unhappy) -> LocalChat:
@@ -40,6 +40,7 @@ def chat(db: Database, model: ScriptedModel | Unhappy) -> LocalChat:
         key=new_key(),
         prompts=Prompts(db=db, soul=folder / "SOUL.md", project=folder, hints={}),
         workplace=local_workplace(folder, home=Home(folder)),
+        backends=process_backends(),
     )
 
 

@@ -50,7 +50,8 @@ def test_background_processes_are_counted(home: Path, made: None) -> None:
             process = a_process("20260322_124359_6b542f4e", name)
             if name != "ended":  # as if we kept it: only the other has ended, which nobody has noticed yet
                 pid, started = os.getpid(), started_ticks(os.getpid())
-                process = replace(process, spawned=replace(process.spawned, keeper_pid=pid, keeper_started=started))
+                data = {**process.handle.data, "supervisor_pid": pid, "supervisor_started": started}
+                process = replace(process, handle=replace(process.handle, data=data))
             processes.add(Transaction(connection), process)
     assert "Processes 2 running in the background" in run().stdout
     assert json.loads(run("--json").stdout)["processes"] == 2

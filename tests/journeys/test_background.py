@@ -79,7 +79,7 @@ async def test_the_agent_is_woken_by_the_end_and_a_stop_ends_all(kind: Kind, tmp
         on.model.script(in_background("sleep 1000"), say("It sleeps."))
         on.ask("sleep")
         await on.sees("It sleeps.")
-        [(keeper,)] = on.home.rows("SELECT keeper_pid FROM processes WHERE state = 'running'")
+        [(keeper,)] = on.home.rows("SELECT handle ->> 'supervisor_pid' FROM processes WHERE state = 'running'")
         on.ask("/stop all")
         await on.sees("Stopped: 1 background process has ended.")
         await until(lambda: not Path(f"/proc/{keeper}").exists())

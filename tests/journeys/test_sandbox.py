@@ -58,7 +58,10 @@ async def run(on: Stage, who: int, *commands: str, **more: object) -> list[dict[
 
 
 def running_processes(on: Stage) -> list[tuple[str, int, str]]:
-    return on.home.rows("SELECT id, keeper_pid, folder FROM processes WHERE state = 'running' ORDER BY started_ms")
+    return on.home.rows(
+        """SELECT id, handle ->> 'supervisor_pid', handle ->> 'folder' FROM processes WHERE state = 'running'
+            ORDER BY started_ms"""
+    )
 
 
 @needs("bubblewrap")

@@ -32,7 +32,7 @@ def built(tmp_path: Path, *, is_owner: bool, folder: str = "ws", **settings: obj
 )
 def test_only_the_owner_works_outside_of_a_sandbox(tmp_path: Path, backend: str, is_owner: bool, name: str) -> None:
     place = built(tmp_path, is_owner=is_owner, backend=backend)
-    assert (place.backend.name, place.backend.is_isolated) == (name, name != "local")
+    assert (place.backend.name, place.backend.isolates) == (name, name != "local")
     assert place.workspace == place.current_folder == str(tmp_path / "ws")
     assert place.kept_outputs == str(tmp_path / "private" / "outputs")
 

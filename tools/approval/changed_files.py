@@ -39,7 +39,7 @@ async def changed_files(
     """Return the texts by absolute path, without missing files; the text of an unreadable one is `UNREAD`."""
     since = note_beginning(task_id)
     paths = dict.fromkeys(_locate(reversed(written), (folder, place.current_folder, place.workspace), place))
-    if place.backend.name == "local":
+    if place.backend.shares_host_files:
         paths |= dict.fromkeys(await asyncio.to_thread(_find_newer, command, folder, place, since))
     found: dict[str, str] = {}
     for path in paths:

@@ -77,7 +77,7 @@ async def review(asked: Asked, rules: TerminalRules, place: Workplace, context: 
         return CommandReview(judgement=judgement)
     heard = await asyncio.to_thread(context.heard)
     written = await changed_files(asked.command, asked.folder, heard.written, place, context.task_id)
-    if written and not place.backend.is_isolated:
+    if written and not place.backend.isolates:
         judgement = await asyncio.to_thread(_judge_files, judgement, asked, rules, place, written)
     doubt = NO_DOUBT
     if heard.outside and not allows_as_written(rules.allowlist, asked.command):
@@ -110,13 +110,13 @@ def question_from(asked: Asked, look: CommandReview, place: Workplace, context: 
             look.written,
             *asked.facts,
         ),
-        decider="asker" if place.backend.is_isolated else "owner",
+        decider="asker" if place.backend.isolates else "owner",
         is_blocked=is_blocked,
     )
 
 
 def where(place: Workplace, folder: str) -> str:
-    machine = "in the sandbox" if place.backend.is_isolated else "on this machine"
+    machine = "in the sandbox" if place.backend.isolates else "on this machine"
     return f"{machine}, in {from_home(folder, place)}" if folder else machine
 
 
@@ -132,16 +132,16 @@ def exists(path: str, home: str) -> bool:
 
 
 def _judge(asked: Asked, rules: TerminalRules, place: Workplace) -> Judgement:
-    if place.backend.is_isolated:
+    if place.backend.isolates:
         return Judgement(verdict="safe")
     home = place.backend.home
-    is_local = place.backend.name == "local"  # files of another machine cannot be looked up
+    shares_files = place.backend.shares_host_files  # files of another machine cannot be looked up
     judgement = judge(
         asked.command,
         cwd=asked.folder,
         home=home,
         policy=rules.policy,
-        is_there=lambda path: not is_local or exists(path, home),
+        is_there=lambda path: not shares_files or exists(path, home),
     )
     if judgement.verdict == "ask" and allows(rules.allowlist, asked.command):
         return Judgement(verdict="safe", argv=judgement.argv)

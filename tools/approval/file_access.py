@@ -51,7 +51,7 @@ async def _about(
 ) -> Question | None:
     place = context.workplace
     note_beginning(context.task_id)
-    if place is None or place.backend.is_isolated or not isinstance(path, str):
+    if place is None or place.backend.isolates or not isinstance(path, str):
         return None
     spelled = place.locate(path)
     if "\0" in spelled:
@@ -74,9 +74,9 @@ async def _about(
 
 def _judge(command: str, spelled: str, place: Workplace) -> tuple[Judgement, str]:
     """Judge a path under its own name and its real one; return the judgement and the real path."""
-    real = _real(spelled) if place.backend.name == "local" else spelled
+    real = _real(spelled) if place.backend.shares_host_files else spelled
     home = place.backend.home
-    homes = dict.fromkeys((home, _real(home) if place.backend.name == "local" else home))
+    homes = dict.fromkeys((home, _real(home) if place.backend.shares_host_files else home))
     found = [
         judge(f"{command} {shlex.quote(path)}", cwd=place.current_folder, home=known, is_there=lambda path: False)
         for path in dict.fromkeys((spelled, real))

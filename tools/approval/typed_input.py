@@ -103,7 +103,7 @@ async def _question(
         facts=(process.id, process.command, data, after.text),
     )
     if reader.kind == "answers":
-        isolated = place.backend.is_isolated
+        isolated = place.backend.isolates
         # Only lines that are new or continue: the others were judged when they were typed.
         new = after.text.removeprefix(before.text)
         lines = text.split("\n")[-1 - new.count("\n") - new.count("\r") :]
@@ -112,7 +112,7 @@ async def _question(
         )
         return question_from(asked, CommandReview(judgement=judgement), place, context), True
     special = _special(reader, text, is_known=is_known, is_terminal=process.pty)
-    if special is not None and not place.backend.is_isolated:
+    if special is not None and not place.backend.isolates:
         return question_from(asked, CommandReview(judgement=special), place, context), text.endswith("\n")
     look = await _review_commands(asked, reader, text, rules, place, context)
     is_over = text.endswith("\n") and not text.endswith("\\\n") and "unreadable" not in _names(look.judgement)

@@ -7,7 +7,7 @@ docker) can do all of `Files` by running small commands, with `Command.stdin` fo
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from tools.errors import ToolFailed
 
@@ -65,33 +65,35 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spawned:
-    """A long-lived child: enough to find it again after a restart of ours. Plain values, to be stored."""
+class ProcessHandle:
+    """Enough to find a background process again, even after a restart of ours. Plain values, to be stored."""
 
     id: str
-    pid: int
-    keeper_pid: int  # who looks after it: reads its output, ends its children, writes down how it ended
-    keeper_started: int  # in ticks since boot: a pid alone may be somebody else's by now
-    folder: str  # on our side, where its output is
+    backend: str  # the name of the backend that started it
+    data: Mapping[str, Any]  # JSON that only that backend understands; a `pid` in it is shown to the model
+
+    @property
+    def pid(self) -> int | None:
+        return self.data.get("pid")
 
 
-WriteDown = Callable[[Spawned], Awaitable[None]]
-"""Makes a child known to whoever looks after it later."""
+RecordHandle = Callable[[ProcessHandle], Awaitable[None]]
+"""Stores a handle, so that the process is found again later."""
 
 
-async def nobody_asks(spawned: Spawned) -> None:
-    """For a child that whoever starts it keeps in mind."""
+async def record_nothing(handle: ProcessHandle) -> None:
+    """Store nothing: the caller of `spawn` looks after the process itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStatus:
-    """How a spawned child is doing. `exit_code` is None while it runs, and when nobody saw how it ended."""
+    """The state of a background process. `exit_code` is None while it runs, and when nobody saw how it ended."""
 
     is_running: bool
     exit_code: int | None = None
     output_bytes: int = 0
     ended_ms: int | None = None  # None when nobody saw it, or the backend does not know
-    note: str = ""  # what became of its children, when that should be known
+    note: str = ""  # about its children, if there is something to say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,60 +193,91 @@ class Files(Protocol):
     async def search(self, search: Search) -> Found: ...
 
 
-class Backend(Protocol):
+class ProcessControl(Protocol):
+    """Background processes of one backend, by their handles alone: the workplace that started them may be gone.
+
+    All methods but `reattach` and `statuses` raise BackendFailed.
+    """
+
+    @property
+    def poll_seconds(self) -> float:
+        """How often it is sensible to ask for statuses."""
+
+    async def reattach(self, handles: Sequence[ProcessHandle]) -> set[str]:
+        """Reconnect to processes of an earlier run of ours; return the ids of those that still run."""
+
+    async def statuses(self, handles: Sequence[ProcessHandle]) -> Mapping[str, ProcessStatus]:
+        """Return statuses by process id. A process that cannot be asked about now is missing."""
+
+    async def read(self, handle: ProcessHandle, *, since: int = 0, max_bytes: int = 200_000) -> OutputChunk:
+        """Return output from byte `since` on, as far as it is kept; `start` says where that begins."""
+
+    async def write(self, handle: ProcessHandle, data: bytes) -> None:
+        """Write to the input of an interactive process."""
+
+    async def resize(self, handle: ProcessHandle, *, columns: int, rows: int) -> None:
+        """Resize the terminal of a process that has one."""
+
+    async def kill(self, handle: ProcessHandle) -> None:
+        """End the process and all its children; return when they are gone. It may have ended already."""
+
+    async def forget(self, handle: ProcessHandle) -> None:
+        """Delete the output of a process that has ended; do nothing while it runs."""
+
+
+ProcessBackends = Mapping[str, ProcessControl]
+"""All backends that may have started a process, by their names."""
+
+
+class Backend(ProcessControl, Protocol):
     """A place where commands run. All methods but `close` raise BackendFailed."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def is_isolated(self) -> bool:
+    def isolates(self) -> bool:
         """Whether a risky command can do no harm outside of its workspace."""
+
+    @property
+    def shares_host_files(self) -> bool:
+        """Whether its paths are those of this machine, as the gateway itself sees them."""
 
     @property
     def has_network(self) -> bool:
         """Whether its commands can reach other machines."""
 
     @property
+    def accepts_sudo(self) -> bool:
+        """Whether the operator's sudo password may be given to its commands."""
+
+    @property
+    def keeps_processes(self) -> bool:
+        """Whether `spawn` works: a process goes on after the turn, and after a restart of ours."""
+
+    @property
     def home(self) -> str:
-        """What `~` means in it."""
+        """The folder that `~` stands for."""
 
     @property
     def limits_in_force(self) -> str:
-        """What bounds a command, and what does not, in words for the operator."""
+        """Describe to the operator what limits a command, and what does not."""
 
     @property
     def files(self) -> Files: ...
 
     async def run(self, command: Command) -> Finished:
-        """Waits for its end. Nothing of it is left running afterwards; being cancelled ends it, too."""
+        """Run a command to its end. Nothing of it is left running afterwards; cancelling ends it too."""
 
-    async def spawn(self, command: Command, write_down: WriteDown = nobody_asks) -> Spawned:
-        """Starts it and goes on. Once `write_down` has returned it outlives us, and so does its output; until then,
-        and when that raises, it ends with us."""
-
-    async def standing(self, spawned: Spawned) -> ProcessStatus: ...
-
-    async def output(self, spawned: Spawned, *, since: int = 0, max_bytes: int = 200_000) -> OutputChunk:
-        """What it wrote from `since` on, as far as it is kept; `start` says where that begins."""
-
-    async def send(self, spawned: Spawned, data: bytes) -> None:
-        """To the input of an interactive one."""
-
-    async def resize(self, spawned: Spawned, *, columns: int, rows: int) -> None:
-        """The terminal of one that has one."""
-
-    async def kill(self, spawned: Spawned) -> None:
-        """It and all its children; returns when they are gone. One that has ended already is fine."""
+    async def spawn(self, command: Command, record: RecordHandle = record_nothing) -> ProcessHandle:
+        """Start a background process. Once `record` has returned, it and its output outlive us; until then, and when
+        `record` raises, it ends with us."""
 
     async def keep(self, text: str) -> str:
-        """Puts a long text where `files` finds it, for a while; gives its path."""
-
-    async def forget(self, spawned: Spawned) -> None:
-        """Removes what is kept of one that has ended."""
+        """Store a long text where `files` finds it, for a while; return its path."""
 
     async def close(self) -> None:
-        """Gives back what the backend holds; spawned children go on."""
+        """Release what the backend holds; background processes go on."""
 
 
 async def nobody_keeps(place: "Workplace") -> None:

@@ -1,4 +1,4 @@
-"""Commands on this machine, as the user that we are: no isolation, but nothing left behind and no secret passed on."""
+"""Run commands on this machine as our own user: not isolated, but nothing is left behind and no secret passed on."""
 
 import os
 import shutil
@@ -8,24 +8,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.backends import supervised
-from tools.backends.base import BackendFailed, Command, Finished, Spawned, WriteDown, nobody_asks
+from tools.backends.background import SupervisedBackend, spawn
+from tools.backends.base import Command, Finished, ProcessHandle, RecordHandle, record_nothing
 from tools.backends.environment import child_environment, hide_our_memory
 from tools.backends.files import HostFiles
-from tools.backends.keeping import KeepingBackend
 from tools.backends.search import BackendFolder, Searcher
-from tools.backends.shell import Shell
-
-SHELL = ("/bin/bash", "/bin/sh")
-PTY_TERM = "xterm-256color"
 
 
-class LocalBackend(KeepingBackend):
-    """`closed` are files and folders that the file tools leave alone, such as the home's secrets."""
+class LocalBackend(SupervisedBackend):
+    """This machine itself. `closed` are files that the file tools must not touch, such as the home's secrets."""
 
     name = "local"
-    is_isolated = False
+    isolates = False
+    shares_host_files = True
     has_network = True
-    limits_in_force = "a time limit, and nothing else: commands may do what the gateway's user may do"
+    accepts_sudo = True
+    limits_in_force = "a time limit only: commands may do whatever the gateway's user may do"
 
     def __init__(
         self,
@@ -52,7 +50,7 @@ class LocalBackend(KeepingBackend):
 
     @property
     def outputs(self) -> Path:
-        """Made when it is first needed; one that nobody chose is removed with us."""
+        """Made when first needed; a temporary one is deleted when we end."""
         if self._outputs is None:
             self._outputs = Path(tempfile.mkdtemp(prefix="hermes-outputs-"))
             weakref.finalize(self, shutil.rmtree, self._outputs, ignore_errors=True)
@@ -61,33 +59,25 @@ class LocalBackend(KeepingBackend):
     async def run(self, command: Command) -> Finished:
         timeout = self._timeout_seconds if command.timeout_seconds is None else command.timeout_seconds
         most = self._max_output_chars if command.max_output_chars is None else command.max_output_chars
-        order = self._order(command, timeout)
-        return await supervised.run(order, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
+        spec = self._launch_spec(command, timeout)
+        return await supervised.run(spec, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
 
-    async def spawn(self, command: Command, write_down: WriteDown = nobody_asks) -> Spawned:
-        return await supervised.spawn(self._order(command, command.timeout_seconds), self.outputs, write_down)
+    async def spawn(self, command: Command, record: RecordHandle = record_nothing) -> ProcessHandle:
+        return await spawn(self._launch_spec(command, command.timeout_seconds), self.outputs, self.name, record)
 
-    def _order(self, command: Command, timeout_seconds: float | None) -> supervised.Order:
+    def _launch_spec(self, command: Command, timeout_seconds: float | None) -> supervised.LaunchSpec:
         hide_our_memory()
         workdir = command.workdir or self._workspace
         # With PWD a folder keeps the name by which it was entered, also where that is a link.
-        more = {"PWD": workdir} | ({"TERM": PTY_TERM} if command.pty else {}) | dict(command.environment)
-        return supervised.Order(
-            argv=argv_of(command),
+        more = {"PWD": workdir} | ({"TERM": supervised.PTY_TERM} if command.pty else {}) | dict(command.environment)
+        return supervised.LaunchSpec(
+            argv=supervised.argv_of(command),
             workdir=workdir,
             environment=child_environment(self._env_passthrough) | more,
             timeout_seconds=timeout_seconds,
             stdin=command.stdin,
             interactive=command.interactive,
             pty=command.pty,
-            shell=None if command.variables is None else Shell(variables=command.variables),
+            shell=None if command.variables is None else supervised.ShellSetup(variables=command.variables),
             sudo_password=command.sudo_password,
         )
-
-
-def argv_of(command: Command) -> tuple[str, ...]:
-    if command.argv:
-        return command.argv
-    if not command.text.strip():
-        raise BackendFailed("There is no command to run.")
-    return (next((shell for shell in SHELL if os.path.exists(shell)), SHELL[-1]), "-c", command.text)

@@ -12,7 +12,7 @@ from tools.ansi import plain, unfinished
 from tools.approval.typed_input import about_process
 from tools.approval.wrapper import needs_approval
 from tools.arguments import parse_object
-from tools.backends.base import Backend, ProcessStatus
+from tools.backends.base import Backend, BackendFailed, ProcessStatus
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput, workplace_of
 from tools.builtin.terminal import make_room, terminal_tool
 from tools.content import in_bytes
@@ -72,10 +72,10 @@ def process_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
         place = workplace_of(context)
         if action == "list":
             await make_room(place, book, wanted=0)
-            return {"processes": [_listed(one) for one in await book.all_of(place.holder)]}
+            return {"processes": [_listed(one) for one in await book.read_all(place.holder)]}
         found = await book.find(place.holder, session_id)
         if found is None:
-            raise ToolFailed(_unknown(session_id, await book.all_of(place.holder)))
+            raise ToolFailed(_unknown(session_id, await book.read_all(place.holder)))
         one = _One(process=found, backend=place.backend, book=book)
         match action:
             case "poll":
@@ -156,14 +156,14 @@ class _One:
         return self._told(standing, note, output=shown, total_lines=len(lines), offset=first, limit=limit)
 
     async def killed(self) -> dict[str, Any]:
-        await self.backend.kill(self.process.spawned)
+        await self.backend.kill(self.process.handle)
         return self._told(await self._standing())
 
     async def resize(self, size: str) -> None:
         if not self.process.pty:
             raise ToolFailed("It has no terminal: start it with pty=true.")
         columns, _, rows = size.partition("x")
-        await self.backend.resize(self.process.spawned, columns=int(columns), rows=int(rows))
+        await self.backend.resize(self.process.handle, columns=int(columns), rows=int(rows))
 
     async def sent(self, data: str, *, with_enter: bool, may_be_nothing: bool = False) -> dict[str, Any]:
         # A terminal's Enter is a carriage return; programs that read keys wait for that one.
@@ -172,11 +172,13 @@ class _One:
             raise ToolFailed("There is nothing to write: give it as data.")
         encoded = typed.encode("utf-8", "replace")
         if encoded:
-            await self.backend.send(self.process.spawned, encoded)
+            await self.backend.write(self.process.handle, encoded)
         return {"session_id": self.process.id, "bytes_sent": len(encoded)}
 
     async def _standing(self) -> ProcessStatus:
-        standing = await self.backend.standing(self.process.spawned)
+        standing = (await self.backend.statuses([self.process.handle])).get(self.process.id)
+        if standing is None:
+            raise BackendFailed("The state of the process cannot be read now. Try again later.")
         if not standing.is_running:
             await self.book.mark_ended(self.process.id, standing.exit_code)
         return standing
@@ -206,7 +208,7 @@ class _One:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         # No further than it was when we looked: some write faster than anybody reads.
         while position < standing.output_bytes:
-            output = await self.backend.output(self.process.spawned, since=position)
+            output = await self.backend.read(self.process.handle, since=position)
             if not output.content:
                 break
             if output.start > position:
@@ -243,7 +245,7 @@ def _listed(process: Process) -> dict[str, Any]:
         "session_id": process.id,
         "command": process.command[:_COMMAND_CHARS],
         "status": "exited" if ended else "running",
-        "pid": process.spawned.pid,
+        "pid": process.handle.pid,
         "workdir": process.workdir,
         "seconds": ((process.ended_ms or now_ms()) - process.started_ms) // 1000,
     }

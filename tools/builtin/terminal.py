@@ -12,10 +12,10 @@ from pydantic import Field
 from tools.ansi import plain
 from tools.approval.command import about_terminal
 from tools.approval.wrapper import needs_approval
-from tools.backends.base import BackendFailed, Command, FileRefused, Finished, Spawned, Workplace
+from tools.backends.base import BackendFailed, Command, FileRefused, Finished, ProcessHandle, Workplace
 from tools.base import Tool, ToolContext, ToolFailed, workplace_of
 from tools.media import shown
-from tools.process_book import MAX_PROCESSES, Process, ProcessBook, now_ms, stale
+from tools.process_book import MAX_PROCESSES, Process, ProcessBook, find_stale, now_ms
 from tools.registry import build_tool
 from tools.terminal_rules import TerminalRules as TerminalRules
 
@@ -70,10 +70,12 @@ def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
             pty=pty,
             sudo_password=_password_for(command, place, rules),
         )
+        if background and not place.backend.keeps_processes:
+            raise ToolFailed("Commands cannot run in the background here. Run it with background=false.")
         if background:
             interval = max(check_interval, rules.min_check_interval_seconds) if check_interval else 0
             process = await _started(asked, place, book, context.task_id, interval, notify_on_complete)
-            told: dict[str, Any] = {"session_id": process.id, "pid": process.spawned.pid}
+            told: dict[str, Any] = {"session_id": process.id, "pid": process.handle.pid}
             note = _about_news(book, check_interval, interval, notify_on_complete=notify_on_complete)
             return told | ({"note": note} if note else {})
         return await _waited_for(asked, place, rules, timeout, may_move=not workdir)
@@ -83,7 +85,7 @@ def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
 
 
 def _password_for(command: str, place: Workplace, rules: TerminalRules) -> str:
-    is_wanted = place.backend.name == "local" and _SUDO.search(command)
+    is_wanted = place.backend.accepts_sudo and _SUDO.search(command)
     return rules.sudo_password if is_wanted else ""
 
 
@@ -143,7 +145,7 @@ def _remember(finished: Finished, command: Command, place: Workplace, *, may_mov
 
 
 def _sudo_tip(finished: Finished, place: Workplace, rules: TerminalRules) -> str:
-    is_missing = finished.exit_code and not rules.sudo_password and place.backend.name == "local"
+    is_missing = finished.exit_code and not rules.sudo_password and place.backend.accepts_sudo
     return _SUDO_TIP if is_missing and _PASSWORD_WANTED.search(finished.output) else ""
 
 
@@ -173,15 +175,13 @@ async def _started(
     await make_room(place, book)
     await _check_folder(command.workdir, place)
 
-    def process(spawned: Spawned) -> Process:
+    def process(handle: ProcessHandle) -> Process:
         return Process(
-            id=spawned.id,
+            handle=handle,
             holder=place.holder,
             task_id=task_id,
             command=command.text,
             workdir=command.workdir,
-            backend=place.backend.name,
-            spawned=spawned,
             started_ms=now_ms(),
             pty=command.pty,
             interactive=command.interactive,
@@ -189,7 +189,7 @@ async def _started(
             notify_on_complete=notify_on_complete,
         )
 
-    return process(await place.backend.spawn(command, lambda spawned: book.add(process(spawned))))
+    return process(await place.backend.spawn(command, lambda handle: book.add(process(handle))))
 
 
 def _about_news(book: ProcessBook, wanted_interval: int, interval: int, *, notify_on_complete: bool) -> str:
@@ -202,15 +202,16 @@ def _about_news(book: ProcessBook, wanted_interval: int, interval: int, *, notif
 
 async def make_room(place: Workplace, book: ProcessBook, *, wanted: int = 1) -> None:
     """Forgets those that ended long ago. Raises ToolFailed when too many are running."""
-    running = 0  # by what is, and not by the rows: whoever watches them may not have looked yet
-    for process in await book.all_of(place.holder):
-        if process.ended_ms is None:
-            standing = await place.backend.standing(process.spawned)
-            running += standing.is_running
-            if not standing.is_running:
-                await book.mark_ended(process.id, standing.exit_code, seen=not wanted)
+    # Counted by what runs, not by the rows: the watcher may not have looked yet.
+    open_ones = [process.handle for process in await book.read_all(place.holder) if process.ended_ms is None]
+    statuses = await place.backend.statuses(open_ones)
+    running = len(open_ones)
+    for process_id, status in statuses.items():
+        if not status.is_running:
+            running -= 1
+            await book.mark_ended(process_id, status.exit_code, seen=not wanted)
     if wanted and running >= MAX_PROCESSES:
         raise ToolFailed(f"{MAX_PROCESSES} processes are running already. Kill some first.")
-    for process in stale(await book.all_of(place.holder), now_ms(), making_room_for=wanted):
-        await place.backend.forget(process.spawned)
+    for process in find_stale(await book.read_all(place.holder), now_ms(), making_room_for=wanted):
+        await place.backend.forget(process.handle)
         await book.remove(process.id)

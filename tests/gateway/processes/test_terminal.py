@@ -19,7 +19,8 @@ from tests.gateway.background import make_watchers
 from tests.gateway.scene import rows
 from tests.gateway.test_terminal_chat import chat
 from tests.tools.backends.watching import is_there, nap, until
-from tools.backends import supervised
+from tools.backends import background
+from tools.backends.background import BackgroundProcesses
 from tools.builtin.processes import process_tools
 from tools.workplaces import local_workplace
 
@@ -39,7 +40,7 @@ class Terminal:
 
     async def ended(self) -> None:
         started = await self.db.read(processes.at_terminal)
-        await until(lambda: not any(supervised.is_running(one.process.spawned) for one in started))
+        await until(lambda: not any(background.is_running(one.process.handle) for one in started))
 
 
 def starts(command: str, **options: object) -> Message:
@@ -50,7 +51,7 @@ def starts(command: str, **options: object) -> Message:
 async def terminal(db: Database, tmp_path: Path) -> AsyncIterator[Terminal]:
     yield Terminal(db, tmp_path)
     for one in await db.read(processes.at_terminal):
-        await supervised.kill(one.process.spawned)
+        await BackgroundProcesses().kill(one.process.handle)
 
 
 async def test_the_next_conversation_lists_and_ends_what_another_has_started(terminal: Terminal) -> None:
@@ -105,6 +106,6 @@ async def test_the_agent_is_told_that_nobody_watches(terminal: Terminal) -> None
 async def test_a_gateway_leaves_them_to_the_terminal(terminal: Terminal) -> None:
     await terminal.chat(starts("exit 3"), assistant("started")).say("start it")
     await terminal.ended()
-    await make_watchers(terminal.db).look()
+    await make_watchers(terminal.db).look("local")
     assert await rows(terminal.db, "SELECT state FROM processes") == [("running",)]
     assert await terminal.db.read(processes.to_end) == []

@@ -20,7 +20,7 @@ async def starts_another(stage: Background, watchers: Watchers) -> None:
     await stage.spawn("exit 0", task_id=turn.session_id, notify_on_complete=True)
     await stage.db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, "answered"))
     await stage.ended()
-    await watchers.look()
+    await watchers.look("local")
 
 
 async def test_an_agent_that_wakes_itself_waits_for_a_human_in_the_end(
@@ -48,12 +48,12 @@ async def test_a_clock_that_is_set_back_silences_nothing(stage: Background, watc
     process = await stage.start(f"echo one; {until('go')}; echo two; {until('end')}", check_interval_seconds=40)
     await stage.wrote(process, 4)
     await stage.due()
-    await watchers.look()
+    await watchers.look("local")
     stage.goes_on("go")
     await stage.wrote(process, 8)
     later = now_ms() + HOUR_MS
     await stage.db.write(lambda tx: tx.execute("UPDATE processes SET told_ms = ?", later))
-    await make_watchers(stage.db).look()
+    await make_watchers(stage.db).look("local")
     assert [text.split("```")[1] for text in await stage.said()] == ["\none\n", "\ntwo\n"]
 
 

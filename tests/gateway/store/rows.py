@@ -11,7 +11,7 @@ from gateway.store.approvals import Asker
 from gateway.store.db.connection import Transaction
 from gateway.store.inbox import Accepted
 from tools.approval.gate import Question, bound_to
-from tools.backends.base import Spawned
+from tools.backends.base import ProcessHandle
 from tools.process_book import Process
 
 ANN = Sender(id="42", name="Ann")
@@ -76,15 +76,13 @@ def accepted(message: InboundMessage, *, role: str = "owner") -> Accepted:
 
 def a_process(task_id: str, name: str = "a") -> Process:
     """One that nobody has started."""
-    spawned = Spawned(id=f"proc_{name}", pid=1, keeper_pid=2, keeper_started=3, folder=f"outputs/proc_{name}")
+    data = {"pid": 1, "supervisor_pid": 2, "supervisor_started": 3, "folder": f"outputs/proc_{name}"}
     return Process(
-        id=spawned.id,
+        handle=ProcessHandle(id=f"proc_{name}", backend="local", data=data),
         holder="telegram:dm:42/ann",
         task_id=task_id,
         command="make",
         workdir="src",
-        backend="local",
-        spawned=spawned,
         started_ms=5,
         pty=True,
         interactive=True,

@@ -247,7 +247,8 @@ def test_rules_are_taken_back_one_by_one(tx: Transaction) -> None:
 
 
 async def erase(db: Database, tmp_path: Path, person: PersonToErase) -> None:
-    await erase_person(db, MediaFiles({"image": tmp_path / "images"}), person, gateway_runs=lambda: False)
+    files = MediaFiles({"image": tmp_path / "images"})
+    await erase_person(db, files, person, backends={}, gateway_runs=lambda: False)
 
 
 async def test_a_person_who_is_erased_takes_all_of_theirs_along(db: Database, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin, exchange, keep_file
 from tests.gateway.store.rows import a_process, a_question, an_asker, inbound, take
 from tools.content import Quote, Text, dump_parts, load_parts
+from tools.workplaces import process_backends
 
 CANARY = "kanarienvogel"
 ANN = Sender(id="42", name="Ann Kanarienvogel")
@@ -107,7 +108,7 @@ async def find(db: Database, account: str = "telegram", user_id: str = "42") -> 
 
 
 async def forget_ann(db: Database, files: MediaFiles, *, gateway_runs: bool = False) -> None:
-    await erase_person(db, files, await find(db), gateway_runs=lambda: gateway_runs)
+    await erase_person(db, files, await find(db), backends=process_backends(), gateway_runs=lambda: gateway_runs)
 
 
 async def all_rows(db: Database) -> dict[str, list[tuple[object, ...]]]:
@@ -238,7 +239,9 @@ async def test_what_outlived_its_inbox_row_is_still_known_as_theirs(
     clock.forward(hours=24 * 100)
     await delete_old_rows(db, Retention())
     for account, user_id in (("slack", "U0ANN"), ("telegram", "42")):
-        await erase_person(db, files, await find(db, account, user_id), gateway_runs=lambda: False)
+        await erase_person(
+            db, files, await find(db, account, user_id), backends=process_backends(), gateway_runs=lambda: False
+        )
     assert CANARY.encode() not in raw_bytes(tmp_path)
     assert await db.read(lambda tx: tx.count("SELECT COUNT(*) FROM sessions")) == 1
 
@@ -303,7 +306,7 @@ async def test_the_owner_takes_their_terminal_and_page_along(db: Database, files
     await db.write(unit)
     me = await find(db, "web", "local")
     assert me.is_owner
-    await erase_person(db, files, me, gateway_runs=lambda: False)
+    await erase_person(db, files, me, backends=process_backends(), gateway_runs=lambda: False)
     assert CANARY.encode() not in raw_bytes(tmp_path)
     assert await db.read(lambda tx: tx.count("SELECT COUNT(*) FROM sessions")) == 1
 

@@ -1,5 +1,6 @@
 """Rows of background processes: what the tools keep in them, whose they are, and what they hold up."""
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ import pytest
 from gateway.messages import Sender, SessionKey, Text
 from gateway.policies.resets import Policy, Resets
 from gateway.store import inbox, members, processes, sessions, turns
-from gateway.store.db.connection import Transaction
+from gateway.store.db.connection import Transaction, connect
 from gateway.store.db.database import Database
-from gateway.store.db.schema import undo_scripts
+from gateway.store.db.schema import migrate, undo, undo_scripts
 from gateway.store.erase import PersonToErase, erase_person
 from gateway.store.media import MediaFiles
 from gateway.store.processes import StoredProcesses, WatchedProcess
@@ -19,9 +20,13 @@ from gateway.store.turns import Turn
 from tests.gateway.background import in_background, until
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin
+from tests.gateway.store.filling import make_database
 from tests.gateway.store.rows import ANN, KEY, a_process, inbound, take
-from tools.backends import supervised
+from tools.backends import background
+from tools.backends.base import Command
+from tools.backends.local import LocalBackend
 from tools.process_book import Process
+from tools.workplaces import process_backends
 
 BOB = Sender(id="43", name="Bob")
 GROUP = SessionKey(platform="telegram", kind="group", chat="-1")
@@ -43,10 +48,10 @@ async def test_the_book_gives_back_what_was_written_into_it(db: Database) -> Non
     older, newer = process_of(turn), process_of(turn, "b", started_ms=6, pty=False, interactive=False)
     for process in (older, newer):
         await book.add(process)
-    assert await book.all_of(older.holder) == [newer, older]
+    assert await book.read_all(older.holder) == [newer, older]
     assert await book.find(older.holder, older.id) == older
     assert await book.find("somebody else", older.id) is None
-    assert await book.all_of("somebody else") == []
+    assert await book.read_all("somebody else") == []
     await book.mark_polled(older.id, 7)
     assert await book.mark_ended(older.id, 3)
     found = await book.find(older.holder, older.id)
@@ -63,7 +68,7 @@ async def test_one_whose_end_is_not_told_yet_is_not_removed(db: Database) -> Non
         await book.remove(process.id)
         await book.mark_ended(process.id, 0)
         await book.remove(process.id)
-    assert [process.id for process in await book.all_of(followed.holder)] == [followed.id]
+    assert [process.id for process in await book.read_all(followed.holder)] == [followed.id]
 
 
 def test_news_goes_where_the_turn_is_answered(tx: Transaction) -> None:
@@ -205,11 +210,11 @@ async def test_whoever_is_forgotten_leaves_neither_processes_nor_output(
         )
         ann = PersonToErase(ids=frozenset({person_id}), identities=frozenset({("telegram", "42")}))
         files = MediaFiles({"file": tmp_path / "documents"})
-        await erase_person(db, files, ann, gateway_runs=lambda: gateway_runs)
-        assert not any(supervised.is_running(process.spawned) for process in theirs)
-        assert not any(Path(process.spawned.folder).exists() for process in theirs)
+        await erase_person(db, files, ann, backends=process_backends(), gateway_runs=lambda: gateway_runs)
+        assert not any(background.is_running(process.handle) for process in theirs)
+        assert not any(Path(process.handle.data["folder"]).exists() for process in theirs)
         assert await db.read(lambda tx: [row["id"] for row in tx.all("SELECT id FROM processes")]) == [other.id]
-        assert supervised.is_running(other.spawned)
+        assert background.is_running(other.handle)
 
 
 def test_an_older_version_finds_work_that_it_can_end(tx: Transaction) -> None:
@@ -226,3 +231,26 @@ def test_an_older_version_finds_work_that_it_can_end(tx: Transaction) -> None:
         tx.execute(statement)
     assert [message.kind for message in inbox.of_turn(tx, woken.id)] == ["message"]
     assert tx.all("SELECT 1 FROM inbox WHERE state <> 'done' AND kind <> 'message'") == []
+
+
+async def test_a_process_that_an_older_version_started_is_found_again(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    make_database(path, 8)
+    handle = await LocalBackend(workspace=tmp_path, outputs=tmp_path / "outputs").spawn(Command(text="sleep 1000"))
+    data = handle.data
+    with closing(connect(path, busy_timeout_seconds=1)) as connection:
+        connection.execute("DELETE FROM processes WHERE rowid > 1")
+        connection.execute(
+            """UPDATE processes SET id = ?, backend = 'local', pid = ?, keeper_pid = ?, keeper_started = ?, folder = ?,
+                      state = 'running'""",
+            (handle.id, data["pid"], data["supervisor_pid"], data["supervisor_started"], data["folder"]),
+        )
+        migrate(connection)
+        [process] = processes.running(Transaction(connection))
+        backend = process_backends()["local"]
+        assert process.handle == handle
+        assert await backend.reattach([process.handle]) == {handle.id}
+        await backend.kill(process.handle)
+        undo(connection, 8)
+        [row] = connection.execute("SELECT id, pid, keeper_pid, keeper_started, folder FROM processes").fetchall()
+    assert tuple(row) == (handle.id, data["pid"], data["supervisor_pid"], data["supervisor_started"], data["folder"])

@@ -70,7 +70,7 @@ async def test_the_owner_alone_works_on_this_machine(tmp_path: Path, places: Wor
 async def test_everybody_else_works_in_a_sandbox(places: Workplaces, turn: Turn) -> None:
     place = await of(places, turn)
     assert place is not None
-    assert place.backend.is_isolated
+    assert place.backend.isolates
     assert Path(place.workspace) == places.workspace(turn)
     assert Path(place.workspace).parent == places.home.workspaces
 
@@ -162,7 +162,7 @@ async def test_where_there_can_be_no_sandbox_only_the_owner_has_a_workplace(
     def none() -> None:
         raise SandboxProblem("no user namespaces")
 
-    monkeypatch.setattr(module, "find_features", none)
+    monkeypatch.setattr(module, "check_sandbox", none)
     assert await of(places, ADA) is None
     assert await of(places, OWNER) is not None
 

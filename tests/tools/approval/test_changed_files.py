@@ -111,7 +111,7 @@ async def test_what_a_command_names_is_read_if_it_is_newer_than_the_conversation
 async def test_what_another_machine_holds_is_not_looked_for_here(place: Workplace) -> None:
     script = write(place, "a.sh")
     assert list(await found(place, "sh a.sh", task_id="t")) == [script]
-    place.backend.name = "elsewhere"  # type: ignore[misc]
+    place.backend.shares_host_files = False  # type: ignore[misc]
     assert await found(place, "sh a.sh", task_id="t") == {}
 
 

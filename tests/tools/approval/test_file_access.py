@@ -145,7 +145,7 @@ async def test_links_of_another_machine_are_not_looked_for_here(place: Workplace
     (Path(place.workspace) / "notes.txt").symlink_to(tmp_path / "me" / ".ssh" / "id_rsa")
     (tmp_path / "linked").symlink_to(tmp_path / "me")
     place.backend.home = str(tmp_path / "linked")  # type: ignore[misc]
-    place.backend.name = "elsewhere"  # type: ignore[misc]
+    place.backend.shares_host_files = False  # type: ignore[misc]
     assert await question(place, "file_read", path="notes.txt") is None
     assert await question(place, "file_write", path=f"{tmp_path}/me/bin/x", content="x") is None
     assert (await asked(place, "file_write", path="~/bin/x", content="x")).reasons

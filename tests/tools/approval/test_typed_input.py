@@ -12,7 +12,7 @@ from tests.tools.approval.test_command import TAINTED, Listening
 from tests.tools.places import place_in
 from tools.approval.gate import NotApproved, Question
 from tools.approval.typed_input import InputReader, _remember, about_process, reader_of
-from tools.backends.base import Spawned
+from tools.backends.base import ProcessHandle
 from tools.base import ToolContext
 from tools.builtin.processes import process_tools
 from tools.process_book import Process, ProcessesInMemory
@@ -31,13 +31,11 @@ class Console:
         self.about = about_process(TerminalRules(), self.book, self.typed)
         self.heard = heard or Provenance()
         self.process = Process(
-            id="proc_1",
+            handle=ProcessHandle(id="proc_1", backend="local", data={"pid": 1}),
             holder=self.place.holder,
             task_id="t",
             command=command,
             workdir=self.place.workspace,
-            backend="local",
-            spawned=Spawned(id="proc_1", pid=1, keeper_pid=1, keeper_started=1, folder=""),
             started_ms=0,
             pty=pty,
             interactive=True,

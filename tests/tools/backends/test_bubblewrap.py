@@ -12,9 +12,10 @@ import pytest
 
 from tests.programs import needs
 from tests.tools.backends.watching import is_there, nap, until
-from tools.backends import bubblewrap, supervised
+from tools.backends import background, bubblewrap
 from tools.backends.base import BackendFailed, Command, FileRefused, Search
-from tools.backends.bubblewrap import BubblewrapBackend, SandboxLimits
+from tools.backends.bubblewrap import BubblewrapBackend
+from tools.backends.sandbox import SandboxLimits
 
 pytestmark = needs("bubblewrap")
 
@@ -177,14 +178,14 @@ async def test_when_nobody_waits_any_longer_nothing_is_left(backend: BubblewrapB
 
 async def test_a_spawned_child_is_in_the_sandbox_too(backend: BubblewrapBackend, secret: Path) -> None:
     left = nap()
-    spawned = await backend.spawn(Command(text=f"read line; cat {secret}; echo $line; {left}", interactive=True))
-    await backend.send(spawned, b"hello\n")
+    handle = await backend.spawn(Command(text=f"read line; cat {secret}; echo $line; {left}", interactive=True))
+    await backend.write(handle, b"hello\n")
     await until(lambda: is_there(left))
-    assert b"canary" not in (await backend.output(spawned)).content
-    assert b"hello\n" in (await backend.output(spawned)).content
-    await backend.kill(spawned)
+    assert b"canary" not in (await backend.read(handle)).content
+    assert b"hello\n" in (await backend.read(handle)).content
+    await backend.kill(handle)
     assert not is_there(left)
-    assert not supervised.standing(spawned).is_running
+    assert not background.status(handle).is_running
 
 
 @pytest.mark.parametrize("pty", [False, True])
@@ -194,19 +195,19 @@ async def test_one_that_is_ended_has_time_to_tidy_up(
     monkeypatch.setattr(bubblewrap, "_NICENESS", 0)  # or it may get no processor for as long as its grace lasts
     left, waited_for = nap(), nap()
     tidying = "trap 'echo tidy > tidied; exit 5' TERM"
-    spawned = await backend.spawn(Command(text=f"{tidying}; (setsid {left} &); {waited_for} & wait", pty=pty))
+    handle = await backend.spawn(Command(text=f"{tidying}; (setsid {left} &); {waited_for} & wait", pty=pty))
     await until(lambda: is_there(left) and is_there(waited_for))
-    await backend.kill(spawned)
+    await backend.kill(handle)
     assert (Path(backend.home) / "tidied").read_text() == "tidy\n"
-    assert supervised.standing(spawned).exit_code == 5
+    assert background.status(handle).exit_code == 5
     assert not is_there(left)
 
 
 async def test_a_spawned_child_may_have_a_terminal(backend: BubblewrapBackend) -> None:
-    spawned = await backend.spawn(Command(text="test -t 0 && read x && echo got:$x", interactive=True, pty=True))
-    await backend.send(spawned, b"yes\n")
-    await until(lambda: not supervised.standing(spawned).is_running)
-    assert b"got:yes\r\n" in (await backend.output(spawned)).content
+    handle = await backend.spawn(Command(text="test -t 0 && read x && echo got:$x", interactive=True, pty=True))
+    await backend.write(handle, b"yes\n")
+    await until(lambda: not background.status(handle).is_running)
+    assert b"got:yes\r\n" in (await backend.read(handle)).content
 
 
 # That it does no harm.
@@ -261,7 +262,7 @@ async def test_a_single_file_cannot_be_larger_than_the_room_there_is(backend: Bu
 
 async def test_who_fills_the_disk_with_many_files_is_stopped(backend: BubblewrapBackend) -> None:
     text = "n=0; while :; do n=$((n+1)); head -c 1000000 /dev/zero > part$n; sleep 0.02; done"
-    with pytest.raises(BackendFailed, match="grown beyond its 20 MB"):
+    with pytest.raises(BackendFailed, match="larger than 20 MB"):
         await backend.run(Command(text=text, timeout_seconds=60))
     with pytest.raises(FileRefused, match="workspace is full"):
         await backend.files.write(f"{backend.home}/more", b"x")

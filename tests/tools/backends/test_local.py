@@ -17,8 +17,8 @@ import pytest
 from tests.programs import needs
 from tests.thorough import a_few_of
 from tests.tools.backends.watching import command_lines, is_there, nap, until
-from tools.backends import supervised
-from tools.backends.base import BackendFailed, Command, ProcessStatus, Spawned
+from tools.backends import background, supervised
+from tools.backends.base import BackendFailed, Command, ProcessHandle, ProcessStatus
 from tools.backends.local import LocalBackend
 from tools.backends.supervisor_child import UNKEPT_BYTES_PER_SECOND
 
@@ -71,7 +71,7 @@ async def test_one_that_a_signal_ends_says_so_as_a_shell_does(backend: LocalBack
         (Command(text="true", workdir="/no/such/folder"), r"no such file or directory \(/no/such/folder\)"),
         (Command(text="  "), "no command to run"),
         (Command(text="echo " + "x" * 200_000), "longer than 131,000 bytes"),
-        (Command(argv=("echo", "\0")), "holds a NUL"),
+        (Command(argv=("echo", "\0")), "contains a NUL"),
     ],
 )
 async def test_what_cannot_be_started_is_said_in_words(backend: LocalBackend, command: Command, words: str) -> None:
@@ -84,7 +84,7 @@ async def test_of_a_long_output_head_and_tail_are_shown_and_the_whole_is_in_a_fi
     finished = await backend.run(Command(text="seq 100000", max_output_chars=1_000))
     assert finished.output.startswith("1\n2\n")
     assert finished.output.endswith("99999\n100000\n")
-    assert "of output are left out here" in finished.output
+    assert "of output omitted" in finished.output
     assert len(finished.output) < 1_100
     whole = await backend.files.read(finished.full_output, max_bytes=1_000_000)
     assert whole.content == b"".join(b"%d\n" % number for number in range(1, 100_001))
@@ -244,7 +244,7 @@ async def test_what_a_command_leaves_at_its_end_is_ended_and_told(backend: Local
     command = LEAVERS[how].format(nap=left)
     finished = await backend.run(Command(text=f"{command}\nuntil pgrep -fx '{left}'; do :; done >/dev/null; echo done"))
     assert (finished.output.splitlines()[-1], finished.exit_code) == ("done", 0)
-    assert "start those in the background" in finished.note
+    assert "start such processes with background=true" in finished.note
     assert not is_there(left)
 
 
@@ -282,7 +282,7 @@ async def test_a_disk_that_takes_no_more_neither_stops_nor_leaves_a_command(back
     go.touch()
     finished = await running
     assert (finished.exit_code, finished.output_bytes) == (5, 588_895)
-    assert "could not be kept" in finished.output
+    assert "could not be stored" in finished.output
     assert not is_there(left)
 
 
@@ -319,75 +319,76 @@ print(json.dumps(dataclasses.asdict(asyncio.run(backend.spawn(command)))))
 
 async def test_a_spawned_child_outlives_us_and_is_found_again(backend: LocalBackend, tmp_path: Path) -> None:
     ours = subprocess.run([sys.executable, "-c", SPAWNING, str(tmp_path)], capture_output=True, text=True, check=True)
-    spawned = Spawned(**json.loads(ours.stdout))
-    assert (await backend.standing(spawned)).is_running
-    await backend.send(spawned, b"hello\n")
-    await until(lambda: supervised.standing(spawned).output_bytes)
-    assert (await backend.output(spawned)).content == b"heard hello\n"
-    await backend.send(spawned, b"end\n")
-    await until(lambda: not supervised.standing(spawned).is_running)
-    standing = await backend.standing(spawned)
+    handle = ProcessHandle(**json.loads(ours.stdout))
+    assert (await backend.statuses([handle]))[handle.id].is_running
+    await backend.write(handle, b"hello\n")
+    await until(lambda: background.status(handle).output_bytes)
+    assert (await backend.read(handle)).content == b"heard hello\n"
+    await backend.write(handle, b"end\n")
+    await until(lambda: not background.status(handle).is_running)
+    standing = (await backend.statuses([handle]))[handle.id]
     assert (standing.exit_code, standing.output_bytes) == (7, len(b"heard hello\nheard end\n"))
-    assert (await backend.output(spawned, since=12)).content == b"heard end\n"
+    assert (await backend.read(handle, since=12)).content == b"heard end\n"
     with pytest.raises(BackendFailed, match="takes no input"):
-        await backend.send(spawned, b"still there?\n")
-    await backend.forget(spawned)
-    assert not Path(spawned.folder).exists()
+        await backend.write(handle, b"still there?\n")
+    await backend.forget(handle)
+    assert not Path(handle.data["folder"]).exists()
 
 
 async def test_killing_a_spawned_child_ends_all_its_children(backend: LocalBackend) -> None:
     left = nap()
-    spawned = await backend.spawn(Command(text=f"(setsid {left} &); {nap()}"))
+    handle = await backend.spawn(Command(text=f"(setsid {left} &); {nap()}"))
     await until(lambda: is_there(left))
-    await backend.forget(spawned)  # does nothing while it runs
-    await backend.kill(spawned)
+    await backend.forget(handle)  # does nothing while it runs
+    await backend.kill(handle)
     assert not is_there(left)
-    standing = await backend.standing(spawned)
+    standing = (await backend.statuses([handle]))[handle.id]
     assert standing == ProcessStatus(is_running=False, exit_code=143, ended_ms=standing.ended_ms)
-    await backend.kill(spawned)
+    await backend.kill(handle)
 
 
 async def test_a_process_that_only_has_the_same_number_is_left_alone(backend: LocalBackend) -> None:
-    spawned = await backend.spawn(Command(text=nap()))
-    somebody_else = replace(spawned, id="proc_before", keeper_started=spawned.keeper_started - 1)
-    assert not (await backend.standing(somebody_else)).is_running
+    handle = await backend.spawn(Command(text=nap()))
+    earlier = {**handle.data, "supervisor_started": handle.data["supervisor_started"] - 1}
+    somebody_else = replace(handle, id="proc_before", data=earlier)
+    assert not (await backend.statuses([somebody_else]))[somebody_else.id].is_running
     await backend.kill(somebody_else)
-    assert (await backend.standing(spawned)).is_running
-    await backend.kill(spawned)
+    assert (await backend.statuses([handle]))[handle.id].is_running
+    await backend.kill(handle)
 
 
 async def test_of_a_talkative_child_the_beginning_and_the_latest_are_kept(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervised, "SPAWNED_HEAD_BYTES", 1_000)
-    monkeypatch.setattr(supervised, "SPAWNED_TAIL_BYTES", 10_000)
-    spawned = await backend.spawn(Command(text="seq -f %09.0f 10000"))  # ten bytes a line
-    await until(lambda: not supervised.standing(spawned).is_running)
-    assert (await backend.standing(spawned)).output_bytes == 100_000
-    beginning = await backend.output(spawned)
+    monkeypatch.setattr(supervised, "BACKGROUND_HEAD_BYTES", 1_000)
+    monkeypatch.setattr(supervised, "BACKGROUND_TAIL_BYTES", 10_000)
+    handle = await backend.spawn(Command(text="seq -f %09.0f 10000"))  # ten bytes a line
+    await until(lambda: not background.status(handle).is_running)
+    assert (await backend.statuses([handle]))[handle.id].output_bytes == 100_000
+    beginning = await backend.read(handle)
     assert (beginning.start, beginning.end, beginning.content[:10]) == (0, 1_000, b"000000001\n")
-    latest = await backend.output(spawned, since=beginning.end)
+    latest = await backend.read(handle, since=beginning.end)
     assert latest.end == 100_000
     assert 10_000 <= latest.end - latest.start <= 20_000
     assert latest.content == b"".join(b"%09d\n" % number for number in range(1, 10_001))[latest.start :]
-    assert (await backend.output(spawned, since=100_000)).content == b""
-    assert (await backend.output(spawned, since=99_990, max_bytes=4)).content == b"0000"
+    assert (await backend.read(handle, since=100_000)).content == b""
+    assert (await backend.read(handle, since=99_990, max_bytes=4)).content == b"0000"
 
 
 async def test_a_child_with_a_terminal_sees_one_and_can_be_talked_to(backend: LocalBackend) -> None:
-    spawned = await backend.spawn(
+    handle = await backend.spawn(
         Command(text="test -t 0 && test -t 1 && read answer && echo got:$answer", interactive=True, pty=True)
     )
-    await backend.send(spawned, b"yes\n")
-    await until(lambda: not supervised.standing(spawned).is_running)
-    assert (await backend.standing(spawned)).exit_code == 0
-    assert b"got:yes\r\n" in (await backend.output(spawned)).content
+    await backend.write(handle, b"yes\n")
+    await until(lambda: not background.status(handle).is_running)
+    assert (await backend.statuses([handle]))[handle.id].exit_code == 0
+    assert b"got:yes\r\n" in (await backend.read(handle)).content
 
 
 async def test_a_spawned_child_may_have_a_time_limit(backend: LocalBackend) -> None:
-    spawned = await backend.spawn(Command(text=nap(), timeout_seconds=0.2))
-    await until(lambda: not supervised.standing(spawned).is_running)
-    assert (await backend.standing(spawned)).exit_code == 143
+    handle = await backend.spawn(Command(text=nap(), timeout_seconds=0.2))
+    await until(lambda: not background.status(handle).is_running)
+    assert (await backend.statuses([handle]))[handle.id].exit_code == 143
 
 
 async def test_what_cannot_be_spawned_is_said_and_leaves_no_folder(backend: LocalBackend) -> None:
@@ -397,5 +398,5 @@ async def test_what_cannot_be_spawned_is_said_and_leaves_no_folder(backend: Loca
 
 
 def test_a_spawned_child_can_be_written_down() -> None:
-    spawned = Spawned(id="proc_1", pid=2, keeper_pid=3, keeper_started=4, folder="/x")
-    assert Spawned(**json.loads(json.dumps(asdict(spawned)))) == spawned
+    handle = ProcessHandle(id="proc_1", backend="local", data={"pid": 2, "folder": "/x"})
+    assert ProcessHandle(**json.loads(json.dumps(asdict(handle)))) == handle

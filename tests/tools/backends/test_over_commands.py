@@ -27,7 +27,7 @@ from tools.backends.base import (
     WrittenFile,
 )
 from tools.backends.local import LocalBackend
-from tools.base import ToolContext
+from tools.base import ToolContext, ToolFailed
 from tools.loading import load_builtin
 
 
@@ -116,3 +116,11 @@ async def test_the_file_tools_need_no_more_than_a_command_channel(backend: Backe
     assert (await ask("file_search", pattern="two"))["matches"][0]["line"] == 2
     with pytest.raises(FileRefused, match=r"no such file\. Did you mean `notes.txt`"):
         await ask("file_read", path="a b/note.txt")
+
+
+async def test_a_backend_that_keeps_no_processes_says_so(backend: Backend, tmp_path: Path) -> None:
+    backend.keeps_processes = False  # type: ignore[misc]
+    place = Workplace(backend=backend, workspace=str(tmp_path), current_folder=str(tmp_path))
+    [terminal] = [tool for tool in load_builtin() if tool.name == "terminal"]
+    with pytest.raises(ToolFailed, match="cannot run in the background here"):
+        await terminal.run('{"command": "ls", "background": true}', ToolContext(task_id="one", workplace=place))

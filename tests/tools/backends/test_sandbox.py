@@ -6,10 +6,17 @@ from pathlib import Path
 import pytest
 
 from tools.backends.base import BackendFailed
-from tools.backends.bubblewrap import BubblewrapBackend, SandboxLimits
-from tools.backends.cgroups import Bounds, Cgroups, find_cgroups
-from tools.backends.sandbox import Sandbox, SandboxFeatures, SandboxProblem, find_features
-from tools.backends.usage import WorkspaceUse
+from tools.backends.bubblewrap import BubblewrapBackend
+from tools.backends.sandbox import (
+    Cgroups,
+    Sandbox,
+    SandboxFeatures,
+    SandboxLimits,
+    SandboxProblem,
+    WorkspaceUse,
+    find_cgroups,
+    find_features,
+)
 
 FEATURES = SandboxFeatures(program="bwrap", options=frozenset({"--size", "--disable-userns"}))
 
@@ -59,7 +66,7 @@ def test_what_is_hidden_inside_of_the_system_is_covered(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workspace", ["home", ".", "/"])
 def test_a_workspace_that_holds_our_home_is_refused(tmp_path: Path, workspace: str) -> None:
-    with pytest.raises(BackendFailed, match="files of Hermes itself lie in it"):
+    with pytest.raises(BackendFailed, match="it contains files of Hermes itself"):
         BubblewrapBackend(workspace=tmp_path / workspace, private=Path("/nowhere"), hidden=[tmp_path / "home"])
 
 
@@ -75,7 +82,7 @@ def test_a_workspace_inside_of_our_home_shows_itself_alone(tmp_path: Path) -> No
 
 def test_without_bubblewrap_one_sentence_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(SandboxProblem, match=r"not installed: install the package bubblewrap"):
+    with pytest.raises(SandboxProblem, match=r"not installed\. Install it: apt install bubblewrap"):
         find_features.__wrapped__()
 
 
@@ -105,30 +112,30 @@ def kernel(tmp_path: Path, *, switched_on: str, ours: str) -> Path:
 @pytest.mark.parametrize("switched_on", ["", "cpu io", "memory"])
 def test_groups_whose_controllers_are_off_are_not_used(tmp_path: Path, switched_on: str) -> None:
     proc = kernel(tmp_path, switched_on=switched_on, ours="service")
-    assert find_cgroups(Bounds(memory_bytes=1, processes=1), proc) is None
+    assert find_cgroups(SandboxLimits(), proc) is None
 
 
 def test_a_folder_in_which_limits_cannot_be_set_is_not_used(tmp_path: Path) -> None:
     """An ordinary folder has no files like memory.max when it is made."""
     proc = kernel(tmp_path, switched_on="cpu memory pids", ours="service")
-    assert find_cgroups(Bounds(memory_bytes=1, processes=1), proc) is None
+    assert find_cgroups(SandboxLimits(), proc) is None
     assert [folder.name for folder in (tmp_path / "groups").iterdir() if folder.is_dir()] == ["service"]
 
 
 def test_limits_that_cannot_be_set_keep_a_command_from_running(tmp_path: Path) -> None:
     backend = BubblewrapBackend(workspace=tmp_path / "ws", private=tmp_path / "p")
-    bounds = Bounds(memory_bytes=1, processes=1)
-    backend._cgroups = Cgroups(version=2, parents=(tmp_path / "gone",), bounds=bounds)
+    limits = SandboxLimits()
+    backend._cgroups = Cgroups(version=2, parents=(tmp_path / "gone",), limits=limits)
     with pytest.raises(BackendFailed, match="its limits cannot be set"):
         backend._new_group()
 
 
 def test_without_proc_there_are_none(tmp_path: Path) -> None:
-    assert find_cgroups(Bounds(memory_bytes=1, processes=1), tmp_path) is None
+    assert find_cgroups(SandboxLimits(), tmp_path) is None
 
 
 def test_it_says_which_limits_are_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.backends.bubblewrap.find_cgroups", lambda bounds: None)
+    monkeypatch.setattr("tools.backends.bubblewrap.find_cgroups", lambda limits: None)
     backend = BubblewrapBackend(
         workspace=tmp_path / "ws", private=tmp_path / "p", limits=SandboxLimits(memory_mb=100, max_processes=9)
     )

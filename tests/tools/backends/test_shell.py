@@ -3,7 +3,7 @@
 import pytest
 
 from tools.backends.base import ShellState
-from tools.backends.shell import MAX_VARIABLES_BYTES, read_report
+from tools.backends.supervised import MAX_VARIABLES_BYTES, read_report
 
 GIVEN = {"PATH": "/bin", "LANG": "C", "PWD": "/"}
 

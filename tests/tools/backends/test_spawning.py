@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.tools.backends.watching import is_there, nap, until
-from tools.backends import supervised
-from tools.backends.base import BackendFailed, Command, Spawned
+from tools.backends import background, supervised
+from tools.backends.base import BackendFailed, Command, ProcessHandle
 from tools.backends.local import LocalBackend
 
 
@@ -25,7 +25,7 @@ def backend(tmp_path: Path) -> LocalBackend:
 async def test_what_cannot_be_written_down_is_ended(backend: LocalBackend) -> None:
     left = nap()
 
-    async def fail(spawned: Spawned) -> None:
+    async def fail(handle: ProcessHandle) -> None:
         await until(lambda: is_there(left))
         raise OSError("no room")
 
@@ -38,7 +38,7 @@ async def test_what_cannot_be_written_down_is_ended(backend: LocalBackend) -> No
 async def test_stopped_while_it_is_written_down_nothing_is_left(backend: LocalBackend) -> None:
     left, writing = nap(), asyncio.Event()
 
-    async def never_done(spawned: Spawned) -> None:
+    async def never_done(handle: ProcessHandle) -> None:
         writing.set()
         await asyncio.Event().wait()
 
@@ -62,7 +62,7 @@ async def test_stopped_before_it_has_told_that_it_began_nothing_is_left(
         await asyncio.Event().wait()
         raise AssertionError
 
-    monkeypatch.setattr(supervised, "_begun", deaf)
+    monkeypatch.setattr(background, "read_start", deaf)
     starting = asyncio.create_task(backend.spawn(Command(text=left)))
     await waiting.wait()
     await until(lambda: is_there(left))
@@ -88,23 +88,23 @@ import asyncio, pathlib, sys
 from tools.backends.base import Command
 from tools.backends.local import LocalBackend
 backend = LocalBackend(workspace=pathlib.Path(sys.argv[1]), outputs=pathlib.Path(sys.argv[1]) / "outputs")
-async def write_down(spawned):
+async def record(handle):
     await asyncio.sleep(1000)
-asyncio.run(backend.spawn(Command(text=sys.argv[2] + "; sleep 1000", interactive=True), write_down))
+asyncio.run(backend.spawn(Command(text=sys.argv[2] + "; sleep 1000", interactive=True), record))
 """
 
 
 async def test_one_whose_input_cannot_be_made_is_not_started(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left, new_folder = nap(), supervised._new_folder
+    left, new_folder = nap(), supervised.make_output_folder
 
     def with_something_in_it(outputs: Path, kind: str) -> Path:
         folder = new_folder(outputs, kind)
         (folder / "input").touch()
         return folder
 
-    monkeypatch.setattr(supervised, "_new_folder", with_something_in_it)
+    monkeypatch.setattr(background, "make_output_folder", with_something_in_it)
     with pytest.raises(BackendFailed, match="could not be started: file exists"):
         await backend.spawn(Command(text=left, interactive=True))
     assert not is_there(left)
@@ -115,22 +115,22 @@ async def test_one_whose_input_cannot_be_made_is_not_started(
 
 async def test_of_one_whose_keeper_was_killed_nothing_lives_on_unknown(backend: LocalBackend) -> None:
     itself, apart = nap(), nap()
-    spawned = await backend.spawn(Command(text=f"(setsid {apart} &); {itself}"))
+    handle = await backend.spawn(Command(text=f"(setsid {apart} &); {itself}"))
     await until(lambda: is_there(itself) and is_there(apart))
-    os.kill(spawned.keeper_pid, signal.SIGKILL)
+    os.kill(handle.data["supervisor_pid"], signal.SIGKILL)
     await until(lambda: not is_there(itself))
-    standing = await backend.standing(spawned)
+    standing = (await backend.statuses([handle]))[handle.id]
     assert (standing.is_running, standing.exit_code) == (False, None)
     assert not is_there(apart)
 
 
 async def test_killing_one_whose_keeper_was_killed_ends_what_is_left(backend: LocalBackend) -> None:
     apart, others = nap(), nap()
-    spawned = await backend.spawn(Command(text=f"(setsid {apart} &); {nap()}"))
+    handle = await backend.spawn(Command(text=f"(setsid {apart} &); {nap()}"))
     other = await backend.spawn(Command(text=f"(setsid {others} &); {nap()}"))
     await until(lambda: is_there(apart) and is_there(others))
-    os.kill(spawned.keeper_pid, signal.SIGKILL)
-    await backend.kill(spawned)
+    os.kill(handle.data["supervisor_pid"], signal.SIGKILL)
+    await backend.kill(handle)
     assert not is_there(apart)
     assert is_there(others)
     await backend.kill(other)
@@ -141,25 +141,25 @@ async def test_killing_one_whose_keeper_was_killed_ends_what_is_left(backend: Lo
 
 async def test_what_is_not_read_does_not_pile_up_and_is_not_lost(backend: LocalBackend, tmp_path: Path) -> None:
     text = "until [ -e go ]; do sleep 0.01; done; sed -n '/end/{=;q}'"
-    spawned = await backend.spawn(Command(text=text, interactive=True))
+    handle = await backend.spawn(Command(text=text, interactive=True))
     taken = refused = 0
     while refused < 30 and taken < 500:
         try:
-            await backend.send(spawned, b"x" * 4_095 + b"\n")
+            await backend.write(handle, b"x" * 4_095 + b"\n")
             taken, refused = taken + 1, 0
         except BackendFailed:
             refused += 1
             await asyncio.sleep(0.01)  # its keeper may just be about to take what was sent
     assert taken < 100  # what three pipes hold
     (tmp_path / "go").touch()
-    await until(lambda: _is_sent(spawned, b"end\n"))
-    await until(lambda: not supervised.standing(spawned).is_running)
-    assert (await backend.output(spawned)).content.decode().split() == [str(taken + 1)]
+    await until(lambda: _is_sent(handle, b"end\n"))
+    await until(lambda: not background.status(handle).is_running)
+    assert (await backend.read(handle)).content.decode().split() == [str(taken + 1)]
 
 
-def _is_sent(spawned: Spawned, data: bytes) -> bool:
+def _is_sent(handle: ProcessHandle, data: bytes) -> bool:
     try:
-        supervised.send(spawned, data)
+        background.write(handle, data)
     except BackendFailed:
         return False
     return True
@@ -170,11 +170,11 @@ async def test_one_that_has_closed_its_input_is_not_hurt_by_more(
     backend: LocalBackend, tmp_path: Path, pty: bool
 ) -> None:
     text = "exec < /dev/null > /dev/null 2>&1; touch closed; until [ -e go ]; do sleep 0.01; done; exit 3"
-    spawned = await backend.spawn(Command(text=text, interactive=True, pty=pty))
+    handle = await backend.spawn(Command(text=text, interactive=True, pty=pty))
     await until(lambda: (tmp_path / "closed").exists())
-    await until(lambda: not _is_sent(spawned, b"anybody there?\n"))
+    await until(lambda: not _is_sent(handle, b"anybody there?\n"))
     with pytest.raises(BackendFailed, match="takes no input"):
-        await backend.send(spawned, b"hello?\n")
+        await backend.write(handle, b"hello?\n")
     (tmp_path / "go").touch()
-    await until(lambda: not supervised.standing(spawned).is_running)
-    assert (await backend.standing(spawned)).exit_code == 3
+    await until(lambda: not background.status(handle).is_running)
+    assert (await backend.statuses([handle]))[handle.id].exit_code == 3

@@ -24,10 +24,10 @@ SPREAD = {
 async def test_nothing_is_left_of_one_in_the_background_that_is_killed(tmp_path: Path, kind: str, spread: str) -> None:
     backend, left = place_in(tmp_path, kind).backend, nap()
     text = f"{SPREAD[spread].format(nap=left)}\n{nap()}"
-    spawned = await backend.spawn(Command(text=text, interactive=True, pty="terminal" in spread))
+    handle = await backend.spawn(Command(text=text, interactive=True, pty="terminal" in spread))
     await until(lambda: is_there(left))
-    assert inherited(spawned.id)
-    await backend.kill(spawned)
-    assert inherited(spawned.id) == []
+    assert inherited(handle.id)
+    await backend.kill(handle)
+    assert inherited(handle.id) == []
     assert not is_there(left)
-    assert not (await backend.standing(spawned)).is_running
+    assert not (await backend.statuses([handle]))[handle.id].is_running

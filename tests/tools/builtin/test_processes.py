@@ -13,13 +13,13 @@ from tests.programs import needs
 from tests.tools.backends.watching import is_there, nap, until
 from tests.tools.places import KINDS, Ask, asking, place_in
 from tools.approval.gate import Gate, NobodyNeedsToBeAsked, NobodyToAsk
-from tools.backends import supervised
-from tools.backends.base import Spawned, Workplace
+from tools.backends import background, supervised
+from tools.backends.base import ProcessHandle, Workplace
 from tools.base import BadArguments, ToolFailed
 from tools.builtin import processes
 from tools.builtin.processes import process_tools
 from tools.builtin.terminal import TerminalRules
-from tools.process_book import KEPT_MS, MAX_PROCESSES, Process, ProcessesInMemory, now_ms, stale
+from tools.process_book import KEPT_MS, MAX_PROCESSES, Process, ProcessesInMemory, find_stale, now_ms
 
 
 class Room:
@@ -53,12 +53,12 @@ class Room:
         """A poll, once it has written so much."""
         found = await self.book.find(self.place.holder, which)
         assert found is not None
-        await until(lambda: supervised.standing(found.spawned).output_bytes == output_bytes)
+        await until(lambda: background.status(found.handle).output_bytes == output_bytes)
         return await self.process(action="poll", session_id=which)
 
     async def end_all(self) -> None:
-        for process in await self.book.all_of(self.place.holder):
-            await self.place.backend.kill(process.spawned)
+        for process in await self.book.read_all(self.place.holder):
+            await self.place.backend.kill(process.handle)
 
 
 @pytest.fixture
@@ -140,8 +140,8 @@ async def test_the_log_gives_lines(room: Room, arguments: dict[str, int], first:
 async def test_of_a_flood_head_and_tail_are_shown_and_the_rest_is_told(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervised, "SPAWNED_HEAD_BYTES", 1_000)
-    monkeypatch.setattr(supervised, "SPAWNED_TAIL_BYTES", 1_000)
+    monkeypatch.setattr(supervised, "BACKGROUND_HEAD_BYTES", 1_000)
+    monkeypatch.setattr(supervised, "BACKGROUND_TAIL_BYTES", 1_000)
     which = await room.start("seq -f %09.0f 1000")
     await room.process(action="wait", session_id=which)
     lines = (await room.process(action="log", session_id=which, offset=1, limit=2000))["output"].splitlines()
@@ -255,7 +255,7 @@ async def test_what_it_left_running_is_told_with_its_end(room: Room) -> None:
     which = await room.start(f"{left} & until pgrep -fx '{left}'; do :; done; echo done")
     told = await room.process(action="wait", session_id=which)
     assert told["output"].endswith("done\n")
-    assert told["note"].startswith("It left processes running, which were ended with it;")
+    assert told["note"].startswith("It left child processes running, which were ended;")
     assert not is_there(left)
 
 
@@ -264,8 +264,8 @@ async def test_what_could_not_be_ended_is_not_claimed_to_be(room: Room) -> None:
     which = await room.start("cat")
     found = await room.book.find(room.place.holder, which)
     assert found is not None
-    await room.place.backend.kill(found.spawned)
-    told = Path(found.spawned.folder) / "ended"
+    await room.place.backend.kill(found.handle)
+    told = Path(found.handle.data["folder"]) / "ended"
     told.write_text(json.dumps(json.loads(told.read_text()) | {"stubborn": 2}))
     ended = await room.process(action="kill", session_id=which)
     assert ended["note"] == "2 of its processes could not be ended: they belong to another user."
@@ -305,33 +305,30 @@ async def test_how_it_is_looked_after_is_written_down(room: Room, monkeypatch: p
     monkeypatch.setattr(room.book, "is_watched", True)
     told = await room.terminal(command="cat", background=True, check_interval=5)
     assert told["note"] == "It is checked every 30 seconds; more often is not possible."
-    often, seldom = await room.book.all_of("me")
+    often, seldom = await room.book.read_all("me")
     assert (seldom.id, seldom.check_interval_seconds, seldom.notify_on_complete) == (which, 60, True)
     assert (often.check_interval_seconds, often.notify_on_complete, often.interactive) == (30, False, True)
-    assert (often.task_id, often.backend, often.spawned.pid) == ("one", "local", told["pid"])
+    assert (often.task_id, often.handle.backend, often.handle.pid) == ("one", "local", told["pid"])
 
 
 async def test_those_that_ended_long_ago_are_forgotten_with_their_output(room: Room) -> None:
     which = await room.start("echo kept")
     await room.process(action="wait", session_id=which)
-    (ended,) = await room.book.all_of("me")
+    (ended,) = await room.book.read_all("me")
     await room.process(action="list")
-    assert Path(ended.spawned.folder).exists()
+    assert Path(ended.handle.data["folder"]).exists()
     await room.book.add(replace(ended, ended_ms=now_ms() - KEPT_MS - 1))
     assert (await room.process(action="list"))["processes"] == []
-    assert not Path(ended.spawned.folder).exists()
+    assert not Path(ended.handle.data["folder"]).exists()
 
 
 def row(name: str, **fields: Any) -> Process:
-    spawned = Spawned(id=name, pid=1, keeper_pid=1, keeper_started=1, folder="/x")
     return Process(
-        id=name,
+        handle=ProcessHandle(id=name, backend="local", data={}),
         holder="me",
         task_id="",
         command="",
         workdir="",
-        backend="local",
-        spawned=spawned,
         started_ms=0,
         **fields,
     )
@@ -340,10 +337,10 @@ def row(name: str, **fields: Any) -> Process:
 def test_there_is_room_for_so_many_and_the_oldest_of_the_ended_make_it() -> None:
     running = [row(f"r{number}") for number in range(MAX_PROCESSES - 2)]
     ended = [row(f"e{number}", ended_ms=1_000) for number in range(4)]
-    assert [one.id for one in stale([*running, *ended], 1_000)] == ["e2", "e3"]
-    assert [one.id for one in stale([*running, *ended], 1_000, making_room_for=1)] == ["e1", "e2", "e3"]
-    assert [one.id for one in stale(ended, 1_001 + KEPT_MS)] == ["e0", "e1", "e2", "e3"]
-    assert stale(running, 10**15) == []
+    assert [one.id for one in find_stale([*running, *ended], 1_000)] == ["e2", "e3"]
+    assert [one.id for one in find_stale([*running, *ended], 1_000, making_room_for=1)] == ["e1", "e2", "e3"]
+    assert [one.id for one in find_stale(ended, 1_001 + KEPT_MS)] == ["e0", "e1", "e2", "e3"]
+    assert find_stale(running, 10**15) == []
 
 
 async def test_more_than_so_many_at_once_are_refused(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,8 +357,8 @@ async def test_those_that_have_ended_unnoticed_take_no_room(room: Room, monkeypa
     monkeypatch.setattr("tools.builtin.terminal.MAX_PROCESSES", 1)
     monkeypatch.setattr(room.book, "mark_ended", left_to_who_watches)
     await room.start("true")
-    [ended] = await room.book.all_of("me")
-    await until(lambda: not supervised.is_running(ended.spawned))
+    [ended] = await room.book.read_all("me")
+    await until(lambda: not background.is_running(ended.handle))
     await room.start("cat")
 
 

@@ -173,7 +173,7 @@ async def test_a_timeout_that_is_too_long_is_shortened_and_told(place: Workplace
 
 
 async def test_what_it_leaves_running_is_ended_and_told(ask: Ask) -> None:
-    assert "start those in the background" in (await ask(command="sleep 1000 & echo $!"))["note"]
+    assert "start such processes with background=true" in (await ask(command="sleep 1000 & echo $!"))["note"]
 
 
 @pytest.mark.parametrize("arguments", [{}, {"command": "ls", "timeout": 0}, {"command": "ls", "check_interval": -1}])

@@ -1,0 +1,251 @@
+"""Background processes on this machine. Each has a supervisor that outlives us, so a handle is all that is needed."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tools.backends.base import BackendFailed, OutputChunk, ProcessHandle, ProcessStatus, RecordHandle
+from tools.backends.supervised import (
+    ENDED,
+    MARK,
+    LaunchSpec,
+    close_lifeline,
+    describe_children,
+    keep,
+    make_output_folder,
+    output_pieces,
+    read_start,
+    start_supervisor,
+)
+from tools.backends.supervisor_child import GIVE_UP_SECONDS
+
+_SWEEP_SECONDS = 5.0
+
+
+class BackgroundProcesses:
+    """Processes that were started by `spawn`, of whichever backend."""
+
+    poll_seconds = 2.0
+
+    async def reattach(self, handles: Sequence[ProcessHandle]) -> set[str]:
+        found = await self.statuses(handles)
+        return {process_id for process_id, status in found.items() if status.is_running}
+
+    async def statuses(self, handles: Sequence[ProcessHandle]) -> Mapping[str, ProcessStatus]:
+        return await asyncio.to_thread(lambda: {handle.id: status(handle) for handle in handles})
+
+    async def read(self, handle: ProcessHandle, *, since: int = 0, max_bytes: int = 200_000) -> OutputChunk:
+        return await asyncio.to_thread(read, handle, since=since, max_bytes=max_bytes)
+
+    async def write(self, handle: ProcessHandle, data: bytes) -> None:
+        write(handle, data)
+
+    async def resize(self, handle: ProcessHandle, *, columns: int, rows: int) -> None:
+        await asyncio.to_thread(_resize, handle, columns=columns, rows=rows)
+
+    async def kill(self, handle: ProcessHandle) -> None:
+        with contextlib.suppress(ProcessLookupError, TimeoutError):
+            await _end_supervisor(handle)
+        if await asyncio.to_thread(is_running, handle):
+            raise BackendFailed("The process was killed, but has not ended.")
+
+    async def forget(self, handle: ProcessHandle) -> None:
+        if not await asyncio.to_thread(is_running, handle):
+            await asyncio.to_thread(shutil.rmtree, handle.data["folder"], ignore_errors=True)
+
+
+class SupervisedBackend(BackgroundProcesses):
+    """All of `Backend` that is the same wherever a supervised command runs."""
+
+    keeps_processes = True
+
+    @property
+    def outputs(self) -> Path:
+        """The folder of what commands write, on our side."""
+        raise NotImplementedError
+
+    async def keep(self, text: str) -> str:
+        return await asyncio.to_thread(keep, text, self.outputs)
+
+    async def close(self) -> None:
+        """Background processes and their output stay."""
+
+
+async def spawn(spec: LaunchSpec, outputs: Path, backend: str, record: RecordHandle) -> ProcessHandle:
+    """Start a process that outlives us from the moment that `record` has returned: before, nobody would know of it."""
+    folder = make_output_folder(outputs, "proc")
+    try:
+        process = await start_supervisor(spec, folder, outlives_us=True)
+        try:
+            started = await read_start(process)
+            data = {
+                "pid": int(started["pid"]),
+                "supervisor_pid": int(started["keeper"]),
+                # In ticks since boot: a pid alone may belong to another process by now.
+                "supervisor_started": int(started["started"]),
+                "folder": str(folder),
+            }
+            handle = ProcessHandle(id=folder.name, backend=backend, data=data)
+            await record(handle)
+        except BaseException:
+            await close_lifeline(process)
+            raise
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    assert process.stdin is not None
+    process.stdin.write(b"\n")  # lets it go
+    await close_lifeline(process)
+    return handle
+
+
+def status(handle: ProcessHandle) -> ProcessStatus:
+    folder = Path(handle.data["folder"])
+    pieces = output_pieces(folder)
+    total = pieces[-1][0] + pieces[-1][1].stat().st_size if pieces else 0
+    if is_running(handle):
+        return ProcessStatus(is_running=True, output_bytes=total)
+    try:
+        ended = json.loads((folder / ENDED).read_text(encoding="utf-8"))
+        return ProcessStatus(
+            is_running=False,
+            exit_code=int(ended["exit_code"]),
+            output_bytes=int(ended["output_bytes"]),
+            ended_ms=(folder / ENDED).stat().st_mtime_ns // 1_000_000,
+            note=describe_children(ended, "a background command must not end before its children."),
+        )
+    except (OSError, ValueError, KeyError):
+        return ProcessStatus(is_running=False, output_bytes=total)
+
+
+def is_running(handle: ProcessHandle) -> bool:
+    """Tell whether anything of the process runs.
+
+    When its supervisor was killed, what is left is ended first: nobody reads its output, and nothing may stay behind.
+    """
+    if _is_supervised(handle):
+        return True
+    # In this order: a supervisor that ends in between has written the file by the second question.
+    return not (Path(handle.data["folder"]) / ENDED).exists() and not _end_leftovers(handle.id)
+
+
+def read(handle: ProcessHandle, *, since: int, max_bytes: int) -> OutputChunk:
+    """Return output from the first byte at or after `since` that is still kept."""
+    content = bytearray()
+    start = since
+    for position, file in output_pieces(Path(handle.data["folder"])):
+        try:
+            with file.open("rb") as piece:
+                size = os.fstat(piece.fileno()).st_size
+                if position + size <= since or len(content) >= max_bytes:
+                    continue
+                if content and position != start + len(content):
+                    break  # the middle is gone: it is for the next call
+                if not content:
+                    start = max(since, position)
+                piece.seek(start + len(content) - position)
+                content += piece.read(max_bytes - len(content))
+        except FileNotFoundError:  # removed by its supervisor meanwhile
+            continue
+    return OutputChunk(content=bytes(content), start=start, end=start + len(content))
+
+
+def write(handle: ProcessHandle, data: bytes) -> None:
+    try:
+        descriptor = os.open(Path(handle.data["folder"]) / "input", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise BackendFailed("This process takes no input: it has ended, or was not started for that.") from error
+    try:
+        written = os.write(descriptor, data)
+    except BlockingIOError:
+        written = 0
+    finally:
+        os.close(descriptor)
+    if written < len(data):
+        raise BackendFailed(
+            f"The process is slow to read its input: {written} of {len(data)} bytes were sent. Send the rest later."
+        )
+
+
+def _resize(handle: ProcessHandle, *, columns: int, rows: int) -> None:
+    """Write the size to a file and signal the supervisor to read it."""
+    try:
+        supervisor = os.pidfd_open(handle.data["supervisor_pid"])
+    except ProcessLookupError as error:
+        raise BackendFailed("This process has ended.") from error
+    try:
+        if not _is_supervised(handle):  # held first, asked then, as below
+            raise BackendFailed("This process has ended.")
+        size = Path(handle.data["folder"]) / "size"
+        size.with_suffix(".new").write_text(f"{rows} {columns}", encoding="ascii")
+        size.with_suffix(".new").replace(size)
+        signal.pidfd_send_signal(supervisor, signal.SIGWINCH)
+    except OSError as error:
+        raise BackendFailed(f"The terminal was not resized ({error.strerror}).") from error
+    finally:
+        os.close(supervisor)
+
+
+async def _end_supervisor(handle: ProcessHandle) -> None:
+    """End a supervisor, which ends its command first. Raises ProcessLookupError, TimeoutError."""
+    supervisor = os.pidfd_open(handle.data["supervisor_pid"])
+    gone = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(supervisor, gone.set)
+    try:
+        # Held first, asked then: the pid cannot become another process's in between.
+        if not _is_supervised(handle):
+            return
+        signal.pidfd_send_signal(supervisor, signal.SIGTERM)
+        async with asyncio.timeout(GIVE_UP_SECONDS + 5):
+            await gone.wait()
+    finally:
+        loop.remove_reader(supervisor)
+        os.close(supervisor)
+
+
+def _is_supervised(handle: ProcessHandle) -> bool:
+    try:
+        facts = Path(f"/proc/{handle.data['supervisor_pid']}/stat").read_bytes().rpartition(b")")[2].split()
+        return facts[0] != b"Z" and int(facts[19]) == handle.data["supervisor_started"]
+    except (OSError, IndexError):
+        return False
+
+
+def _end_leftovers(process_id: str) -> bool:
+    """Kill every process that has inherited the mark; return False when some do not end."""
+    until = time.monotonic() + _SWEEP_SECONDS
+    while left := list(_find_marked(process_id)):
+        # Stopped first: one that forks faster than we kill would never be caught.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(process, number)
+        for process in left:
+            os.close(process)
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _find_marked(process_id: str) -> Iterator[int]:
+    """Find each process with the mark, held by a descriptor that the caller closes. Zombies have lost it."""
+    mark = f"\0{MARK}={process_id}\0".encode()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it has ended, or belongs to another user
+            held = os.pidfd_open(int(pid))
+            try:
+                is_ours = mark in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+            except OSError:
+                is_ours = False
+            if is_ours:
+                yield held
+            else:
+                os.close(held)
