@@ -1,37 +1,30 @@
-"""Load the built-in tools, and those in the folder of the user."""
+"""Load the tools that come with Hermes, and those that a user has dropped into a folder."""
 
 import importlib.util
+import pkgutil
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import structlog
 
+from tools import builtin
 from tools.registry import Registry, registry
-
-MODULES = (
-    "tools.builtin.clock",
-    "tools.builtin.files",
-    "tools.builtin.messaging",
-    "tools.builtin.processes",
-    "tools.builtin.todo",
-)
-
-
-def load_builtin() -> Registry:
-    """Import the built-in tools, which registers them; a second call does nothing."""
-    for module in MODULES:
-        import_module(module)
-    return registry
-
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _PREFIX = "hermes_user_tools."
 
 
+def load_builtin() -> Registry:
+    """Import every module of `tools.builtin`, by which its tools join the registry; a second time does nothing."""
+    for module in pkgutil.iter_modules(builtin.__path__):
+        import_module(f"{builtin.__name__}.{module.name}")
+    return registry
+
+
 def load_folder(folder: Path) -> dict[str, str]:
-    """Load the tools of a folder, each file once; return why files could not be loaded, by name."""
+    """Load each file of the folder once; return why files were left out, by their names."""
     problems: dict[str, str] = {}
     for file in sorted(folder.glob("*.py")):
         if problem := _load(file, registry):
@@ -52,7 +45,7 @@ def _load(file: Path, into: Registry) -> str:
     before = into.snapshot()
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # contained: it is the user's file, which may do anything
+    except (Exception, SystemExit) as error:  # contained: a user's file may do anything
         log.exception("tool file not loaded", file=file.name)
         del sys.modules[name]
         into.restore(before)

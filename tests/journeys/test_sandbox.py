@@ -77,7 +77,7 @@ async def test_members_reach_neither_each_other_nor_the_gateway(tmp_path: Path) 
         about_hers = (("process", {"action": action, "session_id": process_id}) for action in ("poll", "log", "kill"))
         listed, *refused = await use(on, BEN, ("process", {"action": "list"}), *about_hers)
         assert json.loads(listed) == {"processes": []}
-        assert all(f"There is no process {process_id}; you have none." in told for told in refused)
+        assert all(f"There is no process {process_id}. You have no background processes." in told for told in refused)
         await _tries_by_file_tools(on, hers)
 
         assert Path(f"/proc/{keeper}").exists()

@@ -1,5 +1,9 @@
+import sys
+from pathlib import Path
+
 import pytest
 
+from tools import builtin
 from tools.loading import load_builtin
 from tools.registry import Registry
 from tools.toolsets import TOOLSETS, Toolset, ToolsetError, resolve, select, why_not
@@ -85,3 +89,11 @@ def test_every_tool_that_comes_with_hermes_describes_itself_and_its_parameters()
     for tool in load_builtin():
         assert tool.description
         assert all(parameter.get("description") for parameter in tool.schema["properties"].values())
+
+
+def test_every_module_of_the_builtin_folder_is_loaded() -> None:
+    load_builtin()
+    folder = Path(builtin.__file__ or "").parent
+    names = {f"tools.builtin.{file.stem}" for file in folder.glob("[a-z]*.py")}
+    assert names
+    assert names <= sys.modules.keys()

@@ -1,4 +1,4 @@
-"""What time it is, here or elsewhere."""
+"""The `clock` tool."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -16,10 +16,10 @@ from tools.registry import tool
 async def clock(
     context: ToolContext,
     timezone: Annotated[
-        str | None, Field(description="IANA name such as Europe/Berlin; left out, the user's own time zone")
+        str | None, Field(description="IANA time zone, for example Europe/Berlin. Default: the user's own.")
     ] = None,
 ) -> dict[str, str]:
-    """Tell the current date and time."""
+    """Get the current date, time and weekday. Use it whenever an answer depends on today's date or the time."""
     name = (timezone or context.timezone).strip()
     now = _utc_now().astimezone(await _zone(name) if name else None)
     offset = now.strftime("%z")

@@ -1,6 +1,6 @@
-"""Messages to other chats than the one a conversation is in. It always asks first: see `tools.approval.wrapper`.
+"""The `send_message` tool. A human is always asked first: see `tools.approval.wrapper`.
 
-Who may send where is not decided here but by whoever sends; without one there is nowhere to send to.
+Who may send where is decided by the `Sends` that the tool is given.
 """
 
 import json
@@ -24,75 +24,79 @@ _ORIGINS_NAMED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    id: str  # "discord:123", "telegram:-100123:77": by this it can be named again
-    name: str  # in words, with the id
-    is_here: bool = False  # where the conversation is
+    """A chat that a message can be sent to."""
+
+    id: str  # "discord:123", "telegram:-100123:77": names it for good
+    name: str  # for people, with the id
+    is_here: bool = False  # whether the conversation is in it
 
 
 class Sends(Protocol):
-    """Knows the places, and who may send to which. `task_id` says for whom."""
+    """Finds chats and queues messages. `task_id` says for whom."""
 
     async def find(self, task_id: str, to: str) -> Target:
-        """Raises ToolFailed when there is no such place for them, and says which there are."""
+        """Find a chat they may send to. Raises ToolFailed when there is none, and names those there are."""
 
     async def send(self, task_id: str, target: Target, text: str) -> None:
-        """Returns once the text is sure to be sent, though not yet sent; raises ToolFailed as `find` does."""
+        """Queue the text durably; raises ToolFailed as `find` does."""
 
 
 class NowhereToSend:
-    """For conversations that are in no chat."""
+    """For conversations outside of chats."""
 
     async def find(self, task_id: str, to: str) -> Target:
-        raise ToolFailed("Messages can be sent from chats of the gateway alone, and this conversation is in none.")
+        raise ToolFailed("Messages can be sent only from a chat of the gateway; this conversation is not in one.")
 
     async def send(self, task_id: str, target: Target, text: str) -> None:
         await self.find(task_id, target.id)
 
 
 def messaging_tool(sends: Sends) -> Tool:
-    """The tool over the sender of the caller's choice."""
+    """Build the tool over a sender."""
 
     async def send_message(
         context: ToolContext,
-        text: Annotated[str, Field(description="The message, as its readers shall see it; words only, no files")],
+        text: Annotated[str, Field(description="The message exactly as its readers will see it. Text only, no files.")],
         to: Annotated[
             str,
             Field(
-                description="Where: 'home', a platform ('telegram', 'discord', 'slack') for its home channel, or a "
-                "chat that is known here as 'platform:chat' or 'platform:chat:thread'"
+                description="Where to send it: 'home'; a platform name ('telegram', 'discord', 'slack') for its home "
+                "channel; or a known chat as 'platform:chat' or 'platform:chat:thread', such as 'telegram:-100123:77'"
             ),
         ],
     ) -> dict[str, Any]:
-        """Send a message to another chat. A human is asked first. To say something in this chat, just answer."""
-        words = _checked(text)
-        target = await _elsewhere(sends, context, to)
+        """Send a message to another chat. A human has to approve it first.
+
+        Do not use it to reply in this chat: just answer.
+        """
+        words = _check(text)
+        target = await _find_elsewhere(sends, context, to)
         await sends.send(context.task_id, target, words)
         return {
             "status": "queued",
             "to": target.id,
-            "note": f"On its way to {target.name}. It is queued, which does not mean that it has been delivered.",
+            "note": f"Queued for {target.name}. It has not been delivered yet.",
         }
 
     async def about(arguments: dict[str, object], context: ToolContext) -> Question | None:
         text, to = arguments.get("text"), arguments.get("to")
         if not isinstance(text, str) or not isinstance(to, str):
             return None  # the tool itself says what is wrong with them, and sends nothing
-        words = _checked(text)
-        return _question(await _elsewhere(sends, context, to), words, context.heard())
+        words = _check(text)
+        return _question(await _find_elsewhere(sends, context, to), words, context.heard())
 
-    # What it tells is our own; a guest's turn does not have it.
+    # Its results are our own words; guests do not get the tool.
     built = build_tool(send_message, toolset="messaging", brings="")
     asking = needs_approval(replace(built, for_guests=False), about)
 
     async def run(arguments: str, context: ToolContext) -> ToolOutput:
-        return await asking.run(await _by_id(sends, arguments, context), context)
+        return await asking.run(await _with_chat_id(sends, arguments, context), context)
 
     return replace(asking, run=run)
 
 
-async def _by_id(sends: Sends, arguments: str, context: ToolContext) -> str:
-    """The same arguments, with the place as it is called for ever: a home can be moved between the yes that is taken
-    and the message that is sent."""
+async def _with_chat_id(sends: Sends, arguments: str, context: ToolContext) -> str:
+    """Return the arguments with the permanent id of the chat: `home` may move between the approval and the sending."""
     try:
         given = parse_object(arguments)
     except BadArguments:
@@ -123,21 +127,21 @@ def _after_reading(heard: Provenance) -> tuple[str, ...]:
     return (f"it comes after I have read {', '.join(origins[:_ORIGINS_NAMED])}{more}",)
 
 
-async def _elsewhere(sends: Sends, context: ToolContext, to: str) -> Target:
+async def _find_elsewhere(sends: Sends, context: ToolContext, to: str) -> Target:
     target = await sends.find(context.task_id, to)
     if target.is_here:
-        raise ToolFailed("That is the chat you are in. Just answer: what you say is read here.")
+        raise ToolFailed("That is the chat you are in. Just answer.")
     return target
 
 
-def _checked(text: str) -> str:
+def _check(text: str) -> str:
     words = text.strip()
     if not words:
-        raise ToolFailed("A message needs text: the words that shall be read.")
+        raise ToolFailed("The text is missing: write the message.")
     if len(words) > MAX_TEXT_CHARS:
         raise ToolFailed(
-            f"The text has {len(words):,} characters; a message may have at most {MAX_TEXT_CHARS:,}, since a human "
-            "reads it before it goes. Say it shorter."
+            f"The text has {len(words):,} characters; the limit is {MAX_TEXT_CHARS:,}, since a human reads it before "
+            "it is sent. Shorten it."
         )
     return words
 

@@ -1,6 +1,6 @@
-"""The agent's shell: a command that is waited for, or one that goes on in the background.
+"""The `terminal` tool: run a shell command and wait for it, or start it in the background.
 
-The folder it ends in and what it exports last from one command to the next of a conversation.
+The folder a command ends in and the variables it exports last until the next command of the conversation.
 """
 
 import re
@@ -19,47 +19,56 @@ from tools.process_book import MAX_PROCESSES, Process, ProcessBook, find_stale, 
 from tools.registry import build_tool
 from tools.terminal_rules import TerminalRules as TerminalRules
 
-TIMED_OUT = 124  # as the command `timeout` says it
+TIMED_OUT = 124  # the exit code of the command `timeout`
 LONGEST_CHECK_INTERVAL_SECONDS = 86_400
 _LEAVES_SOMETHING = re.compile(r"\b(?:cd|pushd|popd|export|unset|source|declare)\b")
 _SUDO = re.compile(r"(?<![\w./-])sudo(?![\w./-])")
 _PASSWORD_WANTED = re.compile(r"sudo: .{0,200}(?:a terminal is required|a password is required|no askpass program)")
 _SUDO_TIP = (
-    "sudo needs a password here. The owner can set it with `hermes config set SUDO_PASSWORD` and restart the "
-    "gateway; sudo then gets it, and it is shown to nobody."
+    "sudo needs a password here. The owner can store it with `hermes config set SUDO_PASSWORD` and restart the "
+    "gateway; only sudo gets it."
 )
 
 
 def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
-    """The tool over a book of the caller's choice."""
+    """Build the tool over a book of processes."""
 
     async def terminal(
         context: ToolContext,
-        command: Annotated[str, Field(description="What the shell (bash) shall run")],
+        command: Annotated[str, Field(description="Command line for bash, for example: pytest -q tests/unit")],
         background: Annotated[
-            bool, Field(description="Go on at once: for servers and for what takes minutes; gives a session_id")
+            bool,
+            Field(
+                description="Start it and return at once, with a session_id for the process tool. For servers and "
+                "anything that takes minutes."
+            ),
         ] = False,
         timeout: Annotated[
             float,
             Field(
-                description="After so many seconds it is ended; not of one in the background", gt=0, allow_inf_nan=False
+                description="Seconds after which the command is ended. Does not apply to background commands.",
+                gt=0,
+                allow_inf_nan=False,
             ),
         ] = rules.timeout_seconds,
-        workdir: Annotated[str, Field(description="Where to run it, for this command alone")] = "",
+        workdir: Annotated[str, Field(description="Folder to run this one command in; the current folder stays")] = "",
         check_interval: Annotated[
             int,
             Field(
-                description="In the background: tell the chat what is new every so many seconds; 0 means never",
+                description="With background: post new output to the chat every so many seconds; 0 for never",
                 ge=0,
                 le=LONGEST_CHECK_INTERVAL_SECONDS,
             ),
         ] = 0,
-        notify_on_complete: Annotated[bool, Field(description="In the background: be woken when it has ended")] = False,
-        pty: Annotated[bool, Field(description="Give it a terminal, as some programs want one")] = False,
+        notify_on_complete: Annotated[
+            bool, Field(description="With background: start a new turn for you when the command has ended")
+        ] = False,
+        pty: Annotated[bool, Field(description="Run it in a terminal, for programs that need one")] = False,
     ) -> dict[str, Any]:
-        """Run a shell command. The current folder and exported variables stay for the next one.
+        """Run a shell command and return its output and exit code.
 
-        Nobody can type into it: start what asks questions in the background, and answer with process.
+        The current folder and exported variables carry over to the next command. A command that is waited for gets no
+        input: start programs that ask questions with background=true and answer them with the process tool.
         """
         place = workplace_of(context)
         asked = Command(
@@ -74,11 +83,11 @@ def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
             raise ToolFailed("Commands cannot run in the background here. Run it with background=false.")
         if background:
             interval = max(check_interval, rules.min_check_interval_seconds) if check_interval else 0
-            process = await _started(asked, place, book, context.task_id, interval, notify_on_complete)
-            told: dict[str, Any] = {"session_id": process.id, "pid": process.handle.pid}
-            note = _about_news(book, check_interval, interval, notify_on_complete=notify_on_complete)
-            return told | ({"note": note} if note else {})
-        return await _waited_for(asked, place, rules, timeout, may_move=not workdir)
+            process = await _start(asked, place, book, context.task_id, interval, notify_on_complete)
+            result: dict[str, Any] = {"session_id": process.id, "pid": process.handle.pid}
+            note = _note_on_reports(book, check_interval, interval, notify_on_complete=notify_on_complete)
+            return result | ({"note": note} if note else {})
+        return await _run(asked, place, rules, timeout, may_move=not workdir)
 
     built = build_tool(terminal, toolset="terminal", needs_workplace=True, brings="tool:terminal")
     return needs_approval(built, about_terminal(rules))
@@ -89,10 +98,10 @@ def _password_for(command: str, place: Workplace, rules: TerminalRules) -> str:
     return rules.sudo_password if is_wanted else ""
 
 
-# One that is waited for.
+# A command that is waited for.
 
 
-async def _waited_for(
+async def _run(
     command: Command, place: Workplace, rules: TerminalRules, timeout: float, *, may_move: bool
 ) -> dict[str, Any]:
     seconds = min(timeout, rules.longest_seconds)
@@ -101,15 +110,15 @@ async def _waited_for(
     except BackendFailed:
         await _check_folder(command.workdir, place)
         raise
-    notes = [f"The timeout was made {seconds:g} seconds, the longest there is."] if seconds < timeout else []
+    notes = [f"The timeout was reduced to {seconds:g} s, the longest allowed."] if seconds < timeout else []
     before = (place.current_folder, dict(place.environment))
     notes += [finished.note, _sudo_tip(finished, place, rules), _remember(finished, command, place, may_move=may_move)]
     if before != (place.current_folder, place.environment):
         await place.keep_shell(place)
     error = None
     if finished.timed_out:
-        error = f"It was ended after {seconds:g} seconds; its output until then is given."
-        notes.append("Start servers and what takes longer with background=true.")
+        error = f"Timed out after {seconds:g} s; partial output follows."
+        notes.append("Start servers and long-running commands with background=true.")
     result: dict[str, Any] = {
         "output": plain(finished.output, from_terminal=command.pty),
         "error": error,
@@ -117,25 +126,23 @@ async def _waited_for(
     }
     if finished.full_output:
         result["full_output"] = finished.full_output
-        notes.append("There is more output than is shown; it is in the file full_output.")
+        notes.append("The output is shortened; the file full_output has all of it.")
     if said := " ".join(filter(None, notes)):
         result["note"] = said
     return result
 
 
 def _remember(finished: Finished, command: Command, place: Workplace, *, may_move: bool) -> str:
-    """Takes over what the command has changed, and only that: another one may run beside it. Gives a note."""
+    """Take over what the command changed, and only that: another may run beside it. Return a note, or nothing."""
     before = command.variables or {}
     state = finished.shell
     if state is None:
         lost = not finished.timed_out and _LEAVES_SOMETHING.search(command.text)
-        return (
-            "The shell ended without telling where it was: folder and variables are those from before." if lost else ""
-        )
+        return "The shell did not report its folder and variables; those from before stay." if lost else ""
     if may_move and state.folder != command.workdir:
         place.current_folder = state.folder
     if state.variables is None:
-        return "What it exported is more than 64 KB, and was not kept."
+        return "Its exported variables exceed 64 KB and were not kept."
     for name in before.keys() - state.variables.keys():
         place.environment.pop(name, None)
     place.environment.update(
@@ -150,26 +157,26 @@ def _sudo_tip(finished: Finished, place: Workplace, rules: TerminalRules) -> str
 
 
 async def _check_folder(folder: str, place: Workplace) -> None:
-    """Raises ToolFailed when the folder is gone. Nothing is run elsewhere instead: it could do harm there."""
+    """Raise ToolFailed when the folder is gone. The command is not run elsewhere: it could do harm there."""
     try:
         there = await place.backend.files.look(folder)
-    except FileRefused:  # nobody can say
+    except FileRefused:  # unknown
         return
     if there and there.kind in ("folder", "link"):
         return
     if folder != place.current_folder or folder == place.workspace:
-        raise ToolFailed(f"There is no folder {shown(folder)}, so nothing was run.")
+        raise ToolFailed(f"The command was not run: there is no folder {shown(folder)}.")
     place.current_folder = place.workspace
     raise ToolFailed(
-        f"The current folder {shown(folder)} is gone, so nothing was run. The current folder is now "
-        f"{shown(place.workspace)}; run it again if it belongs there."
+        f"The command was not run: the current folder {shown(folder)} is gone. The current folder is now "
+        f"{shown(place.workspace)}; run the command again if it belongs there."
     )
 
 
-# One that goes on.
+# A background command.
 
 
-async def _started(
+async def _start(
     command: Command, place: Workplace, book: ProcessBook, task_id: str, check_interval: int, notify_on_complete: bool
 ) -> Process:
     await make_room(place, book)
@@ -192,16 +199,16 @@ async def _started(
     return process(await place.backend.spawn(command, lambda handle: book.add(process(handle))))
 
 
-def _about_news(book: ProcessBook, wanted_interval: int, interval: int, *, notify_on_complete: bool) -> str:
+def _note_on_reports(book: ProcessBook, wanted_interval: int, interval: int, *, notify_on_complete: bool) -> str:
     if not book.is_watched and (interval or notify_on_complete):
-        return "Nobody watches it here, so nothing is told by itself: look with process poll, or wait for it."
+        return "Nothing watches it here, so you get no messages about it. Use process poll or wait."
     if interval != wanted_interval:
-        return f"It is checked every {interval} seconds; more often is not possible."
+        return f"New output is posted every {interval} s, the shortest interval allowed."
     return ""
 
 
 async def make_room(place: Workplace, book: ProcessBook, *, wanted: int = 1) -> None:
-    """Forgets those that ended long ago. Raises ToolFailed when too many are running."""
+    """Forget processes that ended long ago. Raises ToolFailed when too many are running."""
     # Counted by what runs, not by the rows: the watcher may not have looked yet.
     open_ones = [process.handle for process in await book.read_all(place.holder) if process.ended_ms is None]
     statuses = await place.backend.statuses(open_ones)
@@ -211,7 +218,7 @@ async def make_room(place: Workplace, book: ProcessBook, *, wanted: int = 1) -> 
             running -= 1
             await book.mark_ended(process_id, status.exit_code, seen=not wanted)
     if wanted and running >= MAX_PROCESSES:
-        raise ToolFailed(f"{MAX_PROCESSES} processes are running already. Kill some first.")
+        raise ToolFailed(f"{MAX_PROCESSES} background processes are running already. Kill some first.")
     for process in find_stale(await book.read_all(place.holder), now_ms(), making_room_for=wanted):
         await place.backend.forget(process.handle)
         await book.remove(process.id)

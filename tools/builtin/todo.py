@@ -1,4 +1,4 @@
-"""A list of tasks for each conversation, so that a long piece of work keeps its thread."""
+"""The `todo` tool: a task list for each conversation."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -30,14 +30,14 @@ Todos = tuple[Todo, ...]
 
 
 class TodoStore(Protocol):
-    """Keeps a list per task. `edit` is a plain function, so a store can run it inside a transaction."""
+    """Stores a list per task. `edit` is a plain function, so a store can run it inside a transaction."""
 
     async def change(self, task_id: str, edit: Callable[[Todos], Todos]) -> Todos:
-        """Replaces the list by what `edit` makes of it and gives it back; unchanged when `edit` raises."""
+        """Replace the list with what `edit` returns, and return it; leave it unchanged when `edit` raises."""
 
 
 class TodosInMemory:
-    """Forgets the list that was used longest ago when there are too many, and all of them at the end."""
+    """Keeps lists in memory, and drops the one used longest ago when there are too many."""
 
     def __init__(self, max_tasks: int = MAX_TASKS) -> None:
         self._max_tasks = max_tasks
@@ -54,17 +54,26 @@ class TodosInMemory:
 
 
 def todo_tool(store: TodoStore) -> Tool:
-    """The tool over a store of the caller's choice."""
+    """Build the tool over a store."""
 
     async def todo(
         context: ToolContext,
-        action: Annotated[Action, Field(description="What to do")],
+        action: Annotated[
+            Action,
+            Field(
+                description="create: add an item. update: change its text. complete, cancel: set its status. "
+                "list: only return the list."
+            ),
+        ],
         id: Annotated[  # noqa: A002  # the name that models know
-            str | int | None, Field(description="Which todo; needed by update, complete and cancel")
+            str | int | None, Field(description="Id of the item. Required for update, complete and cancel.")
         ] = None,
-        content: Annotated[str | None, Field(description="The words; needed by create and update")] = None,
+        content: Annotated[str | None, Field(description="Text of the item. Required for create and update.")] = None,
     ) -> dict[str, Any]:
-        """Keep a list of what is to be done in this conversation. Every action gives back the whole list."""
+        """Keep a task list for this conversation. Every action returns the whole list.
+
+        Use it for work of several steps: create an item for each step, and complete each one when it is done.
+        """
         which = "" if id is None else str(id).strip()
         words = (content or "").strip()
         todos = await store.change(context.task_id, lambda todos: _edit(todos, action, which, words))
@@ -78,11 +87,11 @@ def _edit(todos: Todos, action: Action, which: str, words: str) -> Todos:
         case "create":
             return _create(todos, which, words)
         case "update":
-            return _alter(todos, which, lambda todo: replace(todo, content=_checked(words)))
+            return _change(todos, which, lambda todo: replace(todo, content=_check(words)))
         case "complete":
-            return _alter(todos, which, lambda todo: replace(todo, status="completed"))
+            return _change(todos, which, lambda todo: replace(todo, status="completed"))
         case "cancel":
-            return _alter(todos, which, lambda todo: replace(todo, status="cancelled"))
+            return _change(todos, which, lambda todo: replace(todo, status="cancelled"))
         case "list":
             return todos
 
@@ -90,32 +99,32 @@ def _edit(todos: Todos, action: Action, which: str, words: str) -> Todos:
 def _create(todos: Todos, which: str, words: str) -> Todos:
     taken = {todo.id for todo in todos}
     if which in taken:
-        raise ToolFailed(f"There is a todo with the id {which!r} already. Leave the id out to get a new one.")
+        raise ToolFailed(f"The id {which!r} is taken. Leave the id out to get a new one.")
     if len(which) > MAX_ID_CHARS:
-        raise ToolFailed(f"An id may have at most {MAX_ID_CHARS} characters. Leave it out to get one.")
-    created = Todo(id=which or _next_id(taken), content=_checked(words))
+        raise ToolFailed(f"An id has at most {MAX_ID_CHARS} characters. Leave it out to get one.")
+    created = Todo(id=which or _next_id(taken), content=_check(words))
     if len(todos) < MAX_TODOS:
         return (*todos, created)
     closed = next((todo for todo in todos if todo.status != "pending"), None)
     if closed is None:
-        raise ToolFailed(f"The list is full: {MAX_TODOS} todos are pending. Complete or cancel some first.")
+        raise ToolFailed(f"The list is full: {MAX_TODOS} items are pending. Complete or cancel some first.")
     return (*(todo for todo in todos if todo is not closed), created)
 
 
-def _alter(todos: Todos, which: str, change: Callable[[Todo], Todo]) -> Todos:
+def _change(todos: Todos, which: str, change: Callable[[Todo], Todo]) -> Todos:
     if not which:
-        raise ToolFailed("Say which todo by its id.")
+        raise ToolFailed("The id is missing: name the item by its id.")
     if which not in {todo.id for todo in todos}:
         there = f"The ids are: {', '.join(todo.id for todo in todos)}." if todos else "The list is empty."
-        raise ToolFailed(f"There is no todo with the id {which!r}. {there}")
+        raise ToolFailed(f"There is no item with the id {which!r}. {there}")
     return tuple(change(todo) if todo.id == which else todo for todo in todos)
 
 
-def _checked(words: str) -> str:
+def _check(words: str) -> str:
     if not words:
-        raise ToolFailed("A todo needs content: the words that say what is to be done.")
+        raise ToolFailed("The content is missing: say what is to be done.")
     if len(words) > MAX_CONTENT_CHARS:
-        raise ToolFailed(f"The content has {len(words)} characters; a todo may have at most {MAX_CONTENT_CHARS}.")
+        raise ToolFailed(f"The content has {len(words)} characters; the limit is {MAX_CONTENT_CHARS}.")
     return words
 
 

@@ -75,7 +75,7 @@ async def first_reply(*messages: Message, tools: list[Tool] | None = None) -> Me
         ("add a todo call mum", "1. call mum"),
         ("add eggs to my todo list", "1. eggs"),
         ("what is on my todo list?", "Your todo list is empty."),
-        ("complete todo 7", "todo returned: There is no todo with the id '7'"),
+        ("complete todo 7", "todo returned: There is no item with the id '7'"),
         ('use todo {"action": "list"}', 'todo returned: {"todos": []}'),
         ("use todo {broken", "todo returned: The arguments are not valid JSON"),
         ("use todo", "'action' is missing"),

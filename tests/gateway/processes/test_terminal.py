@@ -100,7 +100,7 @@ async def test_what_was_stopped_is_told_as_stopped(terminal: Terminal) -> None:
 
 async def test_the_agent_is_told_that_nobody_watches(terminal: Terminal) -> None:
     await terminal.chat(starts("cat", notify_on_complete=True), assistant("started")).say("start it")
-    assert "Nobody watches it here" in terminal.model.asked[-1][-1].text
+    assert "Nothing watches it here" in terminal.model.asked[-1][-1].text
 
 
 async def test_a_gateway_leaves_them_to_the_terminal(terminal: Terminal) -> None:

@@ -74,14 +74,14 @@ async def test_a_part_of_a_file_says_where_to_go_on(ask: Ask) -> None:
         "total_lines": 3,
         "offset": 2,
         "limit": 1,
-        "note": "The file goes on; read on with offset 3.",
+        "note": "The file goes on. Continue with offset=3.",
     }
 
 
 async def test_an_offset_beyond_the_end_and_an_empty_file_are_said(ask: Ask, folder: Path) -> None:
     (folder / "empty").touch()
     beyond = await ask("file_read", path="notes.txt", offset=10)
-    assert (beyond["content"], beyond["note"]) == ("", "The file has only 3 lines: there is nothing from line 10 on.")
+    assert (beyond["content"], beyond["note"]) == ("", "The file has only 3 lines; line 10 is beyond its end.")
     assert (await ask("file_read", path="empty"))["note"] == "The file is empty."
 
 
@@ -101,7 +101,7 @@ async def test_more_than_can_be_shown_ends_between_two_lines(ask: Ask, folder: P
     read = await ask("file_read", path="long")
     assert len(read["content"]) <= files.MAX_SHOWN_CHARS
     shown = read["content"].count("\n") + 1
-    assert read["note"] == f"The file goes on; read on with offset {shown + 1}."
+    assert read["note"] == f"The file goes on. Continue with offset={shown + 1}."
     assert read["content"].endswith("y" * 990)
 
 
@@ -135,9 +135,9 @@ async def test_a_file_is_written_with_its_folders(ask: Ask, folder: Path) -> Non
 
 
 async def test_what_no_file_can_hold_is_refused(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "half characters" in await refusal(ask, "file_write", path="x", content="\ud83d")
+    assert "lone surrogates" in await refusal(ask, "file_write", path="x", content="\ud83d")
     monkeypatch.setattr(files, "MAX_WRITTEN_BYTES", 10)
-    assert "too long to be written at once" in await refusal(ask, "file_write", path="x", content="x" * 11)
+    assert "too many for one call" in await refusal(ask, "file_write", path="x", content="x" * 11)
 
 
 async def test_secrets_and_state_of_hermes_stay_closed_whatever_is_approved(
@@ -176,14 +176,14 @@ async def test_what_is_not_shown_is_counted(ask: Ask, folder: Path) -> None:
     (folder / "many.txt").write_text("needle\n" * 70)
     found = await ask("file_search", pattern="needle")
     assert (len(found["matches"]), found["shown"]) == (50, 50)
-    assert found["note"] == "There are 20 more matches; narrow the pattern or the path."
+    assert found["note"] == "There are 20 more matches. Narrow the pattern or the path."
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"pattern": ""}, "must be a single line and not empty"),
-        ({"pattern": "a\nb"}, "must be a single line"),
+        ({"pattern": ""}, "must be one line and not empty"),
+        ({"pattern": "a\nb"}, "must be one line"),
         ({"pattern": "("}, "not a regular expression that can be used"),
         ({"pattern": "x", "path": "nowhere"}, "there is no such file"),
     ],
@@ -205,7 +205,7 @@ async def test_a_patch_gives_back_a_diff(ask: Ask, folder: Path) -> None:
 
 async def test_a_patch_that_overlooked_white_space_says_so(ask: Ask, folder: Path) -> None:
     patched = await ask("file_patch", path="src/main.py", old_string="return 1 ", new_string="return 2")
-    assert "other white space" in patched["note"]
+    assert "different white space" in patched["note"]
     assert (folder / "src/main.py").read_text() == "def main():\n    return 2\n"
 
 
@@ -219,7 +219,7 @@ async def test_bytes_that_are_no_text_stay_as_they_are(ask: Ask, folder: Path) -
 async def test_a_patch_that_is_refused_changes_nothing(ask: Ask, folder: Path) -> None:
     (folder / "binary").write_bytes(b"a\0b")
     assert "binary" in await refusal(ask, "file_patch", path="binary", old_string="a", new_string="b")
-    assert "2 places" in await refusal(ask, "file_patch", path="notes.txt", old_string="e\n", new_string="x")
+    assert "2 times" in await refusal(ask, "file_patch", path="notes.txt", old_string="e\n", new_string="x")
     assert (folder / "notes.txt").read_text() == "one\ntwo\nthree\n"
 
 

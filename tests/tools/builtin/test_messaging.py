@@ -74,7 +74,7 @@ async def test_it_asks_with_all_of_the_text_and_says_that_it_is_queued_not_deliv
     assert told["status"] == "queued"
     assert told["to"] == "discord:7"
     assert ROSES.name in told["note"]
-    assert "does not mean that it has been delivered" in told["note"]
+    assert "has not been delivered yet" in told["note"]
 
 
 async def test_without_a_yes_nothing_is_sent() -> None:
@@ -145,7 +145,7 @@ async def test_to_its_own_chat_it_need_not_send_and_nobody_is_asked() -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(" \n", "needs text"), ("x" * (MAX_TEXT_CHARS + 1), "at most 8,000")],
+    [(" \n", "text is missing"), ("x" * (MAX_TEXT_CHARS + 1), "limit is 8,000")],
 )
 async def test_a_text_that_cannot_go_is_not_asked_about(text: str, words: str) -> None:
     human = Asked()
@@ -171,7 +171,7 @@ async def test_an_unknown_place_is_not_asked_about() -> None:
 
 
 async def test_a_conversation_that_is_in_no_chat_has_nowhere_to_send_to() -> None:
-    with pytest.raises(ToolFailed, match="this conversation is in none"):
+    with pytest.raises(ToolFailed, match="this conversation is not in one"):
         await call(NowhereToSend(), NobodyNeedsToBeAsked(), text="Hi", to="home")
     with pytest.raises(ToolFailed):
         await NowhereToSend().send("one", ROSES, "Hi")

@@ -51,11 +51,11 @@ def test_white_space_around_lines_is_overlooked_and_the_files_own_kept(
     ("text", "old", "new", "words"),
     [
         ("a", "", "b", "old_string is empty"),
-        ("a", "a", "a", "are the same"),
+        ("a", "a", "a", "are equal"),
         ("a\nb\n", "c", "d", "is not in the file. Read the file again"),
-        ("a\nb\n", "b\nc", "d", "first line stands at line 2"),
-        ("a\nb\na\n", "a", "x", "in 2 places, at the lines 1, 3"),
-        ("  a\nb\n    a\n", "a \n", "x\n", "in 2 places, at the lines 1, 3"),
+        ("a\nb\n", "b\nc", "d", "first line is at line 2"),
+        ("a\nb\na\n", "a", "x", "occurs 2 times, at lines 1, 3"),
+        ("  a\nb\n    a\n", "a \n", "x\n", "occurs 2 times, at lines 1, 3"),
         ("x\n" * 30, "x", "y", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 20 more"),
         ("  a\n", "a ", "a", "Nothing would change"),
         ("if x:\n    a\n    b\n", "if x:\n    a\nb ", "c", "not in the file"),
@@ -83,4 +83,4 @@ def test_the_diff_is_unified_and_tells_of_a_missing_last_newline() -> None:
 def test_a_diff_without_end_is_cut() -> None:
     diff = unified_diff("a\n" * 5_000, "b\n" * 5_000, "x")
     assert diff.count("\n") == MAX_DIFF_LINES
-    assert "more lines of the diff are left out" in diff
+    assert "more lines of the diff omitted" in diff

@@ -146,7 +146,7 @@ async def test_of_a_flood_head_and_tail_are_shown_and_the_rest_is_told(
     await room.process(action="wait", session_id=which)
     lines = (await room.process(action="log", session_id=which, offset=1, limit=2000))["output"].splitlines()
     assert (lines[0], lines[99], lines[-1]) == ("000000001", "000000100", "000001000")
-    assert lines[101] == "[… 7 KB of output are no longer kept …]"
+    assert lines[101] == "[… 7 KB of output no longer stored …]"
     monkeypatch.setattr(processes, "MAX_SHOWN_CHARS", 100)
     log = await room.process(action="log", session_id=which)
     assert log["output"].endswith("\n000001000")
@@ -165,7 +165,7 @@ async def test_waiting_ends_with_its_time_which_is_clamped(tmp_path: Path) -> No
     which = await room.start("echo up; " + nap())
     await room.told(which, "up")
     told = await room.process(action="wait", session_id=which, timeout=9999)
-    words = "The timeout was made 0.2 seconds, the longest there is. It still runs after 0.2 seconds."
+    words = "The timeout was reduced to 0.2 s, the longest allowed. Still running after 0.2 s."
     assert told == {"session_id": which, "status": "running", "output": "", "note": words}
     await room.end_all()
 
@@ -189,7 +189,7 @@ async def test_waiting_ends_when_the_user_writes(room: Room) -> None:
     async with asyncio.timeout(30):
         told = await waiting
     assert told["status"] == "running"
-    assert told["note"].startswith("Somebody has written meanwhile.")
+    assert told["note"].startswith("The user has sent a message")
 
 
 # Talking to it.
@@ -292,11 +292,11 @@ async def test_nobody_sees_the_processes_of_others(room: Room, tmp_path: Path) -
     assert (await room.process(action="list")) == {"processes": []}
     for action in ("poll", "log", "wait", "kill", "write", "submit"):
         said = await refusal(room.process, action=action, session_id=which, data="x")
-        assert said == f"There is no process {which}; you have none."
+        assert said == f"There is no process {which}. You have no background processes."
     room.enter(mine)
     said = await refusal(room.process, action="poll", session_id="proc_nobody")
-    assert said == f"There is no process proc_nobody; yours are {which}."
-    assert "Say which process" in await refusal(room.process, action="kill")
+    assert said == f"There is no process proc_nobody. Yours: {which}."
+    assert "session_id is missing" in await refusal(room.process, action="kill")
     assert (await room.process(action="poll", session_id=which))["status"] == "running"
 
 
@@ -304,7 +304,7 @@ async def test_how_it_is_looked_after_is_written_down(room: Room, monkeypatch: p
     which = await room.start("cat", check_interval=60, notify_on_complete=True)
     monkeypatch.setattr(room.book, "is_watched", True)
     told = await room.terminal(command="cat", background=True, check_interval=5)
-    assert told["note"] == "It is checked every 30 seconds; more often is not possible."
+    assert told["note"] == "New output is posted every 30 s, the shortest interval allowed."
     often, seldom = await room.book.read_all("me")
     assert (seldom.id, seldom.check_interval_seconds, seldom.notify_on_complete) == (which, 60, True)
     assert (often.check_interval_seconds, often.notify_on_complete, often.interactive) == (30, False, True)
@@ -347,7 +347,7 @@ async def test_more_than_so_many_at_once_are_refused(room: Room, monkeypatch: py
     monkeypatch.setattr("tools.builtin.terminal.MAX_PROCESSES", 1)
     await room.start("cat")
     said = await refusal(room.terminal, command="cat", background=True)
-    assert said == "1 processes are running already. Kill some first."
+    assert said == "1 background processes are running already. Kill some first."
 
 
 async def test_those_that_have_ended_unnoticed_take_no_room(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:

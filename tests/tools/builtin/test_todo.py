@@ -45,7 +45,7 @@ async def test_a_todo_is_created_changed_completed_and_cancelled(ask: Ask) -> No
 
 async def test_a_model_may_choose_an_id_of_its_own_once(ask: Ask) -> None:
     assert (await ask(action="create", id="plan", content="x"))[0]["id"] == "plan"
-    with pytest.raises(ToolFailed, match="already"):
+    with pytest.raises(ToolFailed, match="is taken"):
         await ask(action="create", id="plan", content="y")
     assert (await ask(action="create", content="z"))[1]["id"] == "1"
 
@@ -58,13 +58,13 @@ async def test_conversations_do_not_see_each_other(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"action": "create"}, "needs content"),
-        ({"action": "create", "content": "  "}, "needs content"),
-        ({"action": "create", "content": "x" * (MAX_CONTENT_CHARS + 1)}, "at most 500"),
+        ({"action": "create"}, "content is missing"),
+        ({"action": "create", "content": "  "}, "content is missing"),
+        ({"action": "create", "content": "x" * (MAX_CONTENT_CHARS + 1)}, "limit is 500"),
         ({"action": "create", "content": "x", "id": "i" * 41}, "at most 40"),
-        ({"action": "update", "id": "1"}, "needs content"),
+        ({"action": "update", "id": "1"}, "content is missing"),
         ({"action": "complete"}, "by its id"),
-        ({"action": "complete", "id": "9"}, "no todo with the id '9'. The ids are: 1."),
+        ({"action": "complete", "id": "9"}, "no item with the id '9'. The ids are: 1."),
     ],
 )
 async def test_what_cannot_be_done_is_said_and_changes_nothing(ask: Ask, arguments: dict[str, str], words: str) -> None:
