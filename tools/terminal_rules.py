@@ -1,4 +1,4 @@
-"""What the operator has settled for commands."""
+"""The operator's settings for commands."""
 
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Where commands run and files are: what a backend offers, whatever stands behind it.
+"""The interface of a backend: run commands, keep background processes, read and write files.
 
 Nothing here says how. A backend on this machine opens files itself; one that is reached over a command channel (ssh,
 docker) can do all of `Files` by running small commands, with `Command.stdin` for what is written.
@@ -13,7 +13,7 @@ from tools.errors import ToolFailed
 
 
 class BackendFailed(ToolFailed):
-    """The command was not run, or nobody can say what became of it; the text says why and what to do."""
+    """The command was not run, or how it ended is unknown; the text says why and what to do."""
 
 
 class FileRefused(ToolFailed):
@@ -26,7 +26,7 @@ class FileRefused(ToolFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Something to run: `text` for a shell, or `argv` as it is."""
+    """A command to run: `text` for a shell, or `argv` as it is."""
 
     text: str = ""
     argv: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellState:
-    """What a shell leaves to the next."""
+    """The folder and variables that a shell hands to the next."""
 
     folder: str
     variables: Mapping[str, str | None] | None  # see `Command.variables`; None when they are too many to be kept
@@ -53,7 +53,7 @@ class ShellState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What became of a command that was waited for."""
+    """The result of a command that was waited for."""
 
     output: str  # both streams as they came; head and tail when there was too much
     exit_code: int  # of one that a signal ended: 128 and its number, as a shell says it
@@ -98,7 +98,7 @@ class ProcessStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputChunk:
-    """A stretch of what a child wrote. Positions count from its first byte, also of what is no longer kept."""
+    """A piece of a process's output. Positions count from its first byte, including output no longer stored."""
 
     content: bytes
     start: int
@@ -174,16 +174,16 @@ class Files(Protocol):
     """The files of a backend, by absolute paths as its commands see them. Everything raises FileRefused."""
 
     async def look(self, path: str) -> FileFacts | None:
-        """What is there; None when nothing is."""
+        """Return facts about a path; None when nothing is there."""
 
     async def read(self, path: str, *, max_bytes: int) -> FileContent:
-        """All of a regular file, or a refusal when it is larger."""
+        """Return the content of a regular file; refuse a larger one."""
 
     async def read_lines(self, path: str, *, first: int, count: int) -> LinesRead:
-        """Lines of a text file, counted from 1, without holding more of it than them."""
+        """Return lines of a text file, counted from 1, without holding more of it than them."""
 
     async def write(self, path: str, content: bytes, *, expected_version: str = "") -> WrittenFile:
-        """Replaces the file at once and as a whole, or leaves it as it is; makes missing folders.
+        """Replace the file as a whole, or leave it as it is; create missing folders.
 
         With an `expected_version` it is refused when the file has changed since.
         """
@@ -281,7 +281,7 @@ class Backend(ProcessControl, Protocol):
 
 
 async def nobody_keeps(place: "Workplace") -> None:
-    """For a workplace that ends with the process."""
+    """Store nothing: the workplace ends with this process."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -297,7 +297,7 @@ class Workplace:
     keep_shell: "KeepShell" = nobody_keeps
 
     def locate(self, path: str) -> str:
-        """An absolute path, from one as people write it."""
+        """Return the absolute path for one as people write it."""
         if path == "~" or path.startswith("~/"):
             path = self.backend.home + path[1:]
         joined = posixpath.normpath(posixpath.join(self.current_folder, path or "."))

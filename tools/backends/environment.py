@@ -1,4 +1,4 @@
-"""What a child of ours gets to know of us: a chosen few variables, and nothing of our memory."""
+"""Give child processes a few chosen variables, and no access to our memory."""
 
 import ctypes
 from collections.abc import Iterable

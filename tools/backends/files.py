@@ -1,4 +1,4 @@
-"""Lines out of a file of any size, holding no more than is asked for."""
+"""Files of this machine for a backend: inside its folders only, following no links unless it may."""
 
 import asyncio
 import errno
@@ -36,7 +36,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def read_lines(file: BinaryIO, *, first: int, count: int) -> LinesRead | None:
-    """Lines `first` to `first + count - 1`, counted from 1. None when it is no text."""
+    """Return lines `first` to `first + count - 1`, counted from 1; None for a binary file."""
     if b"\0" in file.read(_LOOK_BYTES):
         return None
     file.seek(0)
@@ -97,7 +97,7 @@ _REASONS = {
 
 
 class HostFiles:
-    """`room_bytes` says how much may still be written; None when nobody counts."""
+    """The files in a backend's folders. `room_bytes` returns how much may still be written; None for no limit."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Looks through files: with ripgrep where the backend has it, else with a walk of our own in a child process.
+"""Search files: with ripgrep where the backend has it, else with our own walk in a child process.
 
-Both leave out hidden files, folders of version control and what .gitignore and .ignore name.
+Both skip hidden files, folders of version control, and files named by .gitignore and .ignore.
 """
 
 import json
