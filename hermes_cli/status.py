@@ -62,7 +62,7 @@ def _from_store(opened: "OpenedStore") -> dict[str, Any]:
             "waiting": inbox.waiting_in_all(tx),
             "running": turns.running(tx),
             "undelivered": outbox.undelivered(tx),
-            "processes": [process.handle for process in processes.running(tx)],
+            "processes": [process.handle for process in processes.read_running(tx)],
             "questions": len(approvals.waiting(tx)),
             "people": len(access.people),
             "asking": len(access.pending),

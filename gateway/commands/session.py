@@ -54,7 +54,7 @@ def continue_old(tx: Transaction, call: CommandCall) -> CommandReply:
 def stop(tx: Transaction, call: CommandCall) -> CommandReply:
     key = str(call.key)
     is_stopped = turns.request_stop(tx, key)
-    left = len(processes.running_in(tx, call.processes_of or key, by=_whose(call)))
+    left = len(processes.read_running_in(tx, call.processes_of or key, by=_whose(call)))
     in_background = f"{left} background {'process' if left == 1 else 'processes'}"
     if left and call.arguments.lower() == "all":
         processes.request_end(tx, call.processes_of or key, by=_whose(call))
@@ -77,7 +77,7 @@ def status(tx: Transaction, call: CommandCall) -> CommandReply:
         lines.append("A turn is running; /stop ends it.")
     if waiting := inbox.waiting(tx, str(call.key)):
         lines.append(f"Waiting: {waiting}")
-    if started := processes.running_in(tx, call.processes_of or str(call.key), by=_whose(call)):
+    if started := processes.read_running_in(tx, call.processes_of or str(call.key), by=_whose(call)):
         lines.append(f"In the background ({_STOP_ALL}):")
         lines += [f"- {listing(process, now_ms())}" for process in started]
     return CommandReply(text="\n".join(lines))

@@ -50,12 +50,12 @@ class LocalProcesses:
                 return f"{process.id}: {error}"
             return ""
 
-        asked = [one.process for one in await self.db.read(processes.at_terminal) if one.end_requested]
+        asked = [one.process for one in await self.db.read(processes.read_at_terminal) if one.end_requested]
         return [problem for problem in await asyncio.gather(*map(end, asked)) if problem]
 
     async def _find_ended(self) -> list[tuple[WatchedProcess, ProcessReport]]:
         ended = []
-        for one in await self.db.read(processes.at_terminal):
+        for one in await self.db.read(processes.read_at_terminal):
             handle = one.process.handle
             backend = self.backends[handle.backend]
             status = (await backend.statuses([handle])).get(handle.id)

@@ -85,7 +85,7 @@ class Watchers:
     async def _end_requested(self, group: asyncio.TaskGroup) -> None:
         if not self._any:
             return
-        for one in await self.db.read(processes.to_end):
+        for one in await self.db.read(processes.read_to_end):
             if one.process.id not in self._ending:
                 self._ending.add(one.process.id)
                 group.create_task(self._end(one.process.handle), name=f"end {one.process.id}")
@@ -124,7 +124,7 @@ class Watchers:
             log.info("processes found again", backend=name, running=len(running), ended=len(handles) - len(running))
 
     async def _read_watched(self, name: str) -> list[WatchedProcess]:
-        watched = await self.db.read(processes.to_watch)
+        watched = await self.db.read(processes.read_watched)
         self._any = bool(watched)
         ids = {one.process.id for one in watched}
         self._seen_running &= ids
@@ -209,10 +209,10 @@ class Watchers:
     def _write_progress(self, tx: Transaction, fresh: Sequence[tuple[WatchedProcess, Fresh, int]]) -> None:
         news: list[tuple[WatchedProcess, ProcessReport]] = []
         for before, text, position in fresh:
-            one = processes.as_it_stands(tx, before.process.id)
+            one = processes.find_open(tx, before.process.id)
             if one is None or not self._is_served(tx, one):
                 continue
-            processes.told(tx, one.process.id, position)
+            processes.mark_told(tx, one.process.id, position)
             news.append((one, ProcessReport(process=one.process, fresh=text, at_ms=now_ms())))
         if news:
             text_of_all = messages.progress([told for _, told in news])
@@ -231,7 +231,7 @@ class Watchers:
     def _write_ends(self, tx: Transaction, read: Sequence[tuple[EndedProcess, Fresh, Fresh]]) -> None:
         told: list[tuple[WatchedProcess, ProcessReport, ProcessReport]] = []
         for over, untold, whole in read:
-            one = processes.as_it_stands(tx, over.watched.process.id)
+            one = processes.find_open(tx, over.watched.process.id)
             if one is None:  # somebody was faster
                 continue
             news = self._news(over, untold)
@@ -290,7 +290,7 @@ class Watchers:
         )
 
     async def _prune(self) -> None:
-        for process in await self.db.read(processes.outdated):
+        for process in await self.db.read(processes.read_outdated):
             await self.backends[process.handle.backend].forget(process.handle)
             await self.db.write(partial(processes.remove, process_id=process.id))
 

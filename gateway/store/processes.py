@@ -1,4 +1,4 @@
-"""Background processes: what runs, whom news of it goes to, and how much of it was told."""
+"""Background processes: their handles, whom to tell about them, and how much was told."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _PLAIN = [field.name for field in fields(Process) if field.name != "handle"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedProcess:
-    """A process, and where news of it goes."""
+    """A process, and the chat that is told about it."""
 
     process: Process
     key: SessionKey | None  # None: nobody is told
@@ -40,7 +40,7 @@ class WatchedProcess:
         return self.key.reply_address(self.reply_to)
 
     def message(self, kind: Kind, parts: tuple[Part, ...]) -> InboundMessage:
-        """What the inbox is given: about the process, in the name of whoever started it."""
+        """Build a message about the process for the inbox, in the name of whoever started it."""
         assert self.key is not None
         return InboundMessage(
             key=self.key,
@@ -55,7 +55,7 @@ class WatchedProcess:
 
 @dataclass(frozen=True, slots=True)
 class StoredProcesses:
-    """What the tools are handed, so that their processes are found again after a restart."""
+    """The book of processes that tools get; they are found again after a restart."""
 
     db: Database
     is_watched: bool = True
@@ -146,13 +146,13 @@ def remove(tx: Transaction, process_id: str) -> None:
     tx.execute("DELETE FROM processes WHERE id = ? AND state = 'ended'", process_id)
 
 
-def to_watch(tx: Transaction) -> list[WatchedProcess]:
-    """Those that run, and those whose chat must still be told that they have ended."""
+def read_watched(tx: Transaction) -> list[WatchedProcess]:
+    """Return those that run, and those whose chat must still be told that they have ended."""
     sql = "SELECT * FROM processes WHERE state <> 'ended' AND holder <> ? ORDER BY started_ms, id"
     return [_watched(row) for row in tx.all(sql, AT_TERMINAL)]
 
 
-def to_end(tx: Transaction) -> list[WatchedProcess]:
+def read_to_end(tx: Transaction) -> list[WatchedProcess]:
     rows = tx.all(
         "SELECT * FROM processes WHERE state <> 'ended' AND state = 'running' AND end_requested AND holder <> ?",
         AT_TERMINAL,
@@ -160,19 +160,19 @@ def to_end(tx: Transaction) -> list[WatchedProcess]:
     return [_watched(row) for row in rows]
 
 
-def at_terminal(tx: Transaction) -> list[WatchedProcess]:
-    """Those that the terminal looks after, as far as anybody has seen still running."""
+def read_at_terminal(tx: Transaction) -> list[WatchedProcess]:
+    """Return those started from `hermes chat` that nobody has seen end."""
     sql = "SELECT * FROM processes WHERE holder = ? AND state <> 'ended' ORDER BY started_ms, id"
     return [_watched(row) for row in tx.all(sql, AT_TERMINAL)]
 
 
-def as_it_stands(tx: Transaction, process_id: str) -> WatchedProcess | None:
-    """None when there is nothing more to be told of it."""
+def find_open(tx: Transaction, process_id: str) -> WatchedProcess | None:
+    """Return a process of which there is still something to tell; None otherwise."""
     row = tx.one("SELECT * FROM processes WHERE id = ? AND state <> 'ended'", process_id)
     return _watched(row) if row is not None else None
 
 
-def told(tx: Transaction, process_id: str, position: int) -> None:
+def mark_told(tx: Transaction, process_id: str, position: int) -> None:
     tx.execute("UPDATE processes SET told = ?, told_ms = ? WHERE id = ?", position, now_ms(), process_id)
 
 
@@ -187,13 +187,13 @@ def end(tx: Transaction, process_id: str, *, exit_code: int | None, ended_ms: in
 
 
 def hush(tx: Transaction, process_id: str) -> Process | None:
-    """Nobody is told anything of it any more, so it shall not go on, either; gives it, if it is there."""
+    """Tell nobody about it any more, and ask for its end; return it if it exists."""
     row = tx.one("UPDATE processes SET account = '', end_requested = 1 WHERE id = ? RETURNING *", process_id)
     return _process(row) if row is not None else None
 
 
 def erase(tx: Transaction, process_id: str) -> None:
-    """Whatever its state: for who is forgotten."""
+    """Delete the row whatever its state, when a person is erased."""
     tx.execute("DELETE FROM processes WHERE id = ?", process_id)
 
 
@@ -225,7 +225,7 @@ def wakes_in_a_row(tx: Transaction, session_key: str) -> int:
 
 
 def request_end(tx: Transaction, session_key: str, *, by: str = "") -> None:
-    """Of the session's processes, or of those that somebody in it has started."""
+    """Ask for the end of a session's processes, or of those that one person in it has started."""
     tx.execute(
         """UPDATE processes SET end_requested = 1
             WHERE session_key = ? AND state <> 'ended' AND state = 'running' AND ? IN ('', sender_id)""",
@@ -235,7 +235,7 @@ def request_end(tx: Transaction, session_key: str, *, by: str = "") -> None:
 
 
 def request_end_of(tx: Transaction, account: str, sender_id: str) -> None:
-    """Whoever is shown the door leaves nothing running."""
+    """Ask for the end of everything a person runs: their access is revoked."""
     tx.execute(
         "UPDATE processes SET end_requested = 1 WHERE state <> 'ended' AND account = ? AND sender_id = ?",
         account,
@@ -243,7 +243,7 @@ def request_end_of(tx: Transaction, account: str, sender_id: str) -> None:
     )
 
 
-def running_in(tx: Transaction, session_key: str, *, by: str = "") -> list[Process]:
+def read_running_in(tx: Transaction, session_key: str, *, by: str = "") -> list[Process]:
     rows = tx.all(
         """SELECT * FROM processes WHERE session_key = ? AND state <> 'ended' AND state = 'running'
               AND ? IN ('', sender_id) ORDER BY started_ms, id""",
@@ -253,13 +253,13 @@ def running_in(tx: Transaction, session_key: str, *, by: str = "") -> list[Proce
     return [_process(row) for row in rows]
 
 
-def running(tx: Transaction) -> list[Process]:
-    """As far as anybody has seen: where no gateway watches, some may have ended."""
+def read_running(tx: Transaction) -> list[Process]:
+    """Return those that nobody has seen end: where no gateway watches, some may have ended."""
     return [_process(row) for row in tx.all("SELECT * FROM processes WHERE state <> 'ended' AND state = 'running'")]
 
 
-def outdated(tx: Transaction) -> list[Process]:
-    """Those that ended long ago, and all but the newest of each holder."""
+def read_outdated(tx: Transaction) -> list[Process]:
+    """Return those that ended long ago, and all but the newest of each holder."""
     rows = tx.all(
         """SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY holder ORDER BY ended_ms DESC, id) AS place
                             FROM processes WHERE state = 'ended')

@@ -39,7 +39,7 @@ class Terminal:
         return replace(talk, tools=tools, workplace=replace(place, holder=AT_TERMINAL))
 
     async def ended(self) -> None:
-        started = await self.db.read(processes.at_terminal)
+        started = await self.db.read(processes.read_at_terminal)
         await until(lambda: not any(background.is_running(one.process.handle) for one in started))
 
 
@@ -50,7 +50,7 @@ def starts(command: str, **options: object) -> Message:
 @pytest.fixture
 async def terminal(db: Database, tmp_path: Path) -> AsyncIterator[Terminal]:
     yield Terminal(db, tmp_path)
-    for one in await db.read(processes.at_terminal):
+    for one in await db.read(processes.read_at_terminal):
         await BackgroundProcesses().kill(one.process.handle)
 
 
@@ -108,4 +108,4 @@ async def test_a_gateway_leaves_them_to_the_terminal(terminal: Terminal) -> None
     await terminal.ended()
     await make_watchers(terminal.db).look("local")
     assert await rows(terminal.db, "SELECT state FROM processes") == [("running",)]
-    assert await terminal.db.read(processes.to_end) == []
+    assert await terminal.db.read(processes.read_to_end) == []

@@ -37,7 +37,7 @@ def process_of(turn: Turn, name: str = "a", **changes: Any) -> Process:
 
 
 def watched(tx: Transaction, process: Process) -> WatchedProcess:
-    found = processes.as_it_stands(tx, process.id)
+    found = processes.find_open(tx, process.id)
     assert found is not None
     return found
 
@@ -114,7 +114,7 @@ def test_what_is_started_while_its_turn_is_stopped_is_ended(tx: Transaction) -> 
     turn = begin(tx)
     turns.request_stop(tx, turn.session_key)
     processes.add(tx, process_of(turn))
-    assert [one.process.id for one in processes.to_end(tx)] == [process_of(turn).id]
+    assert [one.process.id for one in processes.read_to_end(tx)] == [process_of(turn).id]
 
 
 def test_notes_that_wait_are_one_row_and_bounded(tx: Transaction) -> None:
@@ -143,19 +143,19 @@ def test_only_ones_own_are_ended_unless_one_may_end_all(tx: Transaction) -> None
         turn = begin(tx, key=GROUP, sender=sender)
         processes.add(tx, process_of(turn, name))
         turns.finish(tx, turn.id, turn.messages, "answered")
-    assert [process.id for process in processes.running_in(tx, str(GROUP), by=BOB.id)] == ["proc_b"]
+    assert [process.id for process in processes.read_running_in(tx, str(GROUP), by=BOB.id)] == ["proc_b"]
     processes.request_end(tx, str(GROUP), by=BOB.id)
-    assert [one.process.id for one in processes.to_end(tx)] == ["proc_b"]
+    assert [one.process.id for one in processes.read_to_end(tx)] == ["proc_b"]
     processes.request_end(tx, "telegram:dm:42")
-    assert len(processes.to_end(tx)) == 1
+    assert len(processes.read_to_end(tx)) == 1
     processes.request_end(tx, str(GROUP))
-    assert len(processes.to_end(tx)) == 2
+    assert len(processes.read_to_end(tx)) == 2
 
 
 def test_whoever_is_shown_the_door_leaves_nothing_running(tx: Transaction) -> None:
     processes.add(tx, process_of(begin(tx)))
     members.revoke(tx, "telegram", ANN.id, owner_users=(), allowed_users=(), by="cli")
-    assert [one.process.id for one in processes.to_end(tx)] == ["proc_a"]
+    assert [one.process.id for one in processes.read_to_end(tx)] == ["proc_a"]
 
 
 RESETS = Resets(usual=Policy(idle_minutes=60))
@@ -246,7 +246,7 @@ async def test_a_process_that_an_older_version_started_is_found_again(tmp_path: 
             (handle.id, data["pid"], data["supervisor_pid"], data["supervisor_started"], data["folder"]),
         )
         migrate(connection)
-        [process] = processes.running(Transaction(connection))
+        [process] = processes.read_running(Transaction(connection))
         backend = process_backends()["local"]
         assert process.handle == handle
         assert await backend.reattach([process.handle]) == {handle.id}
