@@ -461,7 +461,7 @@ async def test_processes_of_any_backend_are_watched_all_at_once_and_by_their_han
         handle = ProcessHandle(id=f"proc_{name}", backend="far", data={"container": name})
         await StoredProcesses(db).add(replace(a_process(turn.session_id, name), handle=handle))
         await db.write(partial(turns.finish, turn_id=turn.id, messages=turn.messages, outcome="answered"))
-    task = asyncio.create_task(make_watchers(db, backends={"far": far}, wake=told.set).run())
+    task = asyncio.create_task(make_watchers(db, backends={"far": far}, changes=notifying(told.set)).run())
     await soon(told.wait())
     task.cancel()
     assert (far.reattached, far.asked[0]) == (["a", "b"], ["a", "b"])
