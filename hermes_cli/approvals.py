@@ -66,7 +66,7 @@ def deny(approval_id: str) -> None:
 @click.option("--all", "everything", is_flag=True, help="All that was ever granted.")
 def revoke(rule_ids: tuple[str, ...], everything: bool) -> None:
     """Take back rules that were granted, by their numbers in `hermes approvals list`: it is asked about again."""
-    from gateway.approvals.wording import plainly
+    from gateway.approvals.wording import escape_invisible
     from gateway.store import approvals as store
     from hermes_cli.opening import open_home, with_store
 
@@ -79,7 +79,7 @@ def revoke(rule_ids: tuple[str, ...], everything: bool) -> None:
 
     gone = with_store(open_home(), lambda db: db.write(unit))
     for rule in gone:
-        click.echo(f"Asked about again: {plainly(rule)}")
+        click.echo(f"Asked about again: {escape_invisible(rule)}")
     if not gone:
         click.echo("Nothing was granted, so there is nothing to take back.")
 
@@ -159,31 +159,31 @@ def _lines(found: "Lists") -> list[str]:
 
 
 def _waiting_lines(one: "WaitingApproval") -> list[str]:
-    from gateway.approvals.wording import plainly
+    from gateway.approvals.wording import escape_invisible
     from gateway.clock import for_people, now_ms, roughly
 
     question = one.approval.question
-    first, *rest = plainly(question.action).split("\n")
-    where = f", {plainly(question.where)}" if question.where else ""
+    first, *rest = escape_invisible(question.action).split("\n")
+    where = f", {escape_invisible(question.where)}" if question.where else ""
     ago = f"{for_people(one.asked_ms)}, {roughly(now_ms() - one.asked_ms)} ago"
     return [
-        f"  {one.approval.id}  since {ago}, for {plainly(_whom(one))}, asked in {_place(one)}",
+        f"  {one.approval.id}  since {ago}, for {escape_invisible(_whom(one))}, asked in {_place(one)}",
         f"      {question.tool}{where}: {first}",
         *(f"      | {line}" for line in rest),
-        *(f"      because {plainly(reason)}" for reason in question.reasons),
+        *(f"      because {escape_invisible(reason)}" for reason in question.reasons),
     ]
 
 
 def _rule_lines(one: "GrantedRule") -> list[str]:
-    from gateway.approvals.wording import plainly
+    from gateway.approvals.wording import escape_invisible
     from gateway.clock import for_people
 
     rule = one.granted
     how_long = "for good" if one.is_lasting else f"in the conversation {rule.session_id}"
     when = for_people(rule.granted_ms)
     return [
-        f"  {rule.id}  {plainly(rule.rule)}",
-        f"      for {plainly(one.holder)}, {how_long}; granted by {plainly(rule.granted_by)}, {when}",
+        f"  {rule.id}  {escape_invisible(rule.rule)}",
+        f"      for {escape_invisible(one.holder)}, {how_long}; granted by {escape_invisible(rule.granted_by)}, {when}",
     ]
 
 

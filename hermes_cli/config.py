@@ -173,7 +173,7 @@ def _check_toolsets(home: Home, names: tuple[str, ...]) -> str:
     The user's own tools are loaded, and so run, only for a name that is not built in.
     """
     from gateway import logs
-    from gateway.doctor.gather import known_secrets
+    from gateway.doctor.facts import read_secrets
     from tools.loading import load_builtin, load_folder
     from tools.toolsets import ToolsetError, check_names
 
@@ -182,7 +182,7 @@ def _check_toolsets(home: Home, names: tuple[str, ...]) -> str:
         check_names(names, registry)
     except ToolsetError:
         # Without this, structlog would show local variables in what those tools log.
-        logs.configure(level="error", style="auto", secrets=known_secrets().values())
+        logs.configure(level="error", style="auto", secrets=read_secrets().values())
         load_folder(home.root / "tools")
     try:
         check_names(names, registry)

@@ -1,6 +1,4 @@
-"""`hermes doctor`: each part checked, and what to do about it."""
-
-from __future__ import annotations
+"""`hermes doctor`: check each part of Hermes and say how to fix it."""
 
 import json
 from dataclasses import asdict
@@ -18,23 +16,25 @@ _SIGNS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")
 
 
 @click.command()
-@click.option("--security", is_flag=True, help="Check who can reach, read or change what, instead of how it is going.")
-@click.option("--live", is_flag=True, help="Also ask each server whether it takes our token; leaves this machine.")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@click.option("--security", is_flag=True, help="Check who can reach, read or change what, instead of general health.")
+@click.option("--live", is_flag=True, help="Also ask each server whether it accepts our token (uses the network).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(security: bool, live: bool, as_json: bool) -> None:
-    """Check each part and say how to mend it. Exits with 1 when something is bad. Changes nothing."""
+    """Check each part of Hermes and say how to fix it.
+
+    Changes nothing. Exits with 1 when a check fails (✗).
+    """
     from gateway import logs
     from gateway.doctor.checks import HEALTH, SECURITY, run
-    from gateway.doctor.facts import worst
-    from gateway.doctor.gather import gather, known_secrets
+    from gateway.doctor.facts import gather, read_secrets, worst
     from hermes_config.places import Home
 
-    logs.configure(level="error", style="auto", secrets=known_secrets().values())
-    checks = list(SECURITY if security else HEALTH)
+    logs.configure(level="error", style="auto", secrets=read_secrets().values())
+    checks = dict(SECURITY if security else HEALTH)
     if live:
-        from gateway.doctor.live import ask
+        from gateway.doctor.live import check_tokens
 
-        checks.append(ask)
+        checks["live"] = (check_tokens,)
     findings = run(checks, gather(Home.locate()))
     level = worst(findings)
     if as_json:
@@ -46,7 +46,7 @@ def doctor(security: bool, live: bool, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _print(findings: Sequence[Finding]) -> None:
+def _print(findings: "Sequence[Finding]") -> None:
     parts = list(dict.fromkeys(finding.part for finding in findings))
     ordered = sorted(findings, key=lambda finding: parts.index(finding.part))
     for part, members in groupby(ordered, key=lambda finding: finding.part):
@@ -57,4 +57,4 @@ def _print(findings: Sequence[Finding]) -> None:
             if finding.fix:
                 click.echo(f"      {finding.fix}")
     counts = {level: sum(finding.level == level for finding in findings) for level in _SIGNS}
-    click.echo(f"\n{counts['bad']} to mend, {counts['warn']} to look at, {counts['ok']} fine.")
+    click.echo(f"\n{counts['bad']} to fix, {counts['warn']} to look at, {counts['ok']} fine.")

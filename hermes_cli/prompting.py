@@ -13,7 +13,7 @@ import click
 
 from agent_core.events import Event, ToolStarted
 from gateway.approvals.terminal import Answer
-from gateway.approvals.wording import Verdict, one_line, plainly, read_verdict
+from gateway.approvals.wording import Verdict, escape_invisible, one_line, read_verdict
 from tools.approval.gate import Question
 
 _LETTERS: dict[str, Verdict] = {"o": "once", "s": "session", "a": "always", "d": "deny", "": "deny"}
@@ -39,10 +39,10 @@ class Screen:
 
     async def ask(self, question: Question) -> Answer:
         if not (self.lines.isatty() and sys.stderr.isatty()):
-            what = f"{question.tool}: {one_line(plainly(question.action))}"
+            what = f"{question.tool}: {one_line(escape_invisible(question.action))}"
             click.echo(
                 f"Not done, since there is no terminal at which somebody could be asked: {what} "
-                f"({'; '.join(map(plainly, question.reasons))})",
+                f"({'; '.join(map(escape_invisible, question.reasons))})",
                 err=True,
             )
             return "nobody"
@@ -121,7 +121,7 @@ def _drop_typed(lines: TextIO) -> None:
 
 def _wording(question: Question) -> list[str]:
     """All of what would be done. Each line of it is indented, so that none can pass for one of ours."""
-    words = ["", "May I do this?", *(f"    {line}" for line in plainly(question.action).split("\n"))]
+    words = ["", "May I do this?", *(f"    {line}" for line in escape_invisible(question.action).split("\n"))]
     if question.where:
         words.append(f"It would be {_flat(question.where)}.")
     words += [f"I ask because {_flat(reason)}." for reason in question.reasons]
@@ -131,4 +131,4 @@ def _wording(question: Question) -> list[str]:
 
 
 def _flat(text: str) -> str:
-    return " ".join(plainly(text).split())
+    return " ".join(escape_invisible(text).split())

@@ -35,10 +35,10 @@ _SHOWN_CHARS = 300
 def wording(approval: Approval, wait_ms: int, *, for_whom: str = "") -> str:
     """All of what would be done, and where: whoever decides sees nothing else."""
     question = approval.question
-    lines = [f"⚠️ May I do this{f' for {plainly(for_whom)}' if for_whom else ''}?", _fenced(question.action)]
+    lines = [f"⚠️ May I do this{f' for {escape_invisible(for_whom)}' if for_whom else ''}?", _fenced(question.action)]
     if question.where:
-        lines.append(f"It would be {plainly(question.where)}.")
-    lines += [f"I ask because {plainly(reason)}." for reason in question.reasons]
+        lines.append(f"It would be {escape_invisible(question.where)}.")
+    lines += [f"I ask because {escape_invisible(reason)}." for reason in question.reasons]
     if question.rules:
         lines.append(f"Session and Always also allow {_rules(approval)}.")
     wait = f"Without an answer it is not done: I wait for {how_long(wait_ms)}."
@@ -55,7 +55,7 @@ def choices(approval: Approval) -> tuple[Choice, ...]:
 def outcome(approval: Approval, *, by: str = "") -> str:
     """One line: what became of it."""
     action = f"`{_code(one_line(approval.question.action))}`"
-    who = f" by {plainly(by)}" if by else ""
+    who = f" by {escape_invisible(by)}" if by else ""
     match approval.state:
         case "approved" | "used":
             return f"✅ Allowed {_how_long_for(approval)}{who}: {action}"
@@ -90,7 +90,7 @@ def read_verdict(said: str) -> Verdict | None:
 
 def in_short(approval: Approval) -> str:
     """For a list of several."""
-    return f"{approval.id}: {plainly(one_line(approval.question.action))}"
+    return f"{approval.id}: {escape_invisible(one_line(approval.question.action))}"
 
 
 def one_line(text: str) -> str:
@@ -98,7 +98,7 @@ def one_line(text: str) -> str:
     return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"
 
 
-def plainly(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Without anything that makes a text look like another: marks of control, of direction, and without a width."""
     return "".join(mark if mark in "\n\t" or not _is_hidden(mark) else f"\\u{ord(mark):04x}" for mark in text)
 
@@ -124,8 +124,8 @@ def _rules(approval: Approval) -> str:
 def _fenced(text: str) -> str:
     """As code, whatever is in it: the fence is longer than any row of backticks."""
     fence = "`" * (max([2, *map(len, re.findall(r"`+", text))]) + 1)
-    return f"{fence}\n{plainly(text)}\n{fence}"
+    return f"{fence}\n{escape_invisible(text)}\n{fence}"
 
 
 def _code(text: str) -> str:
-    return plainly(text).replace("`", "'")
+    return escape_invisible(text).replace("`", "'")

@@ -1,93 +1,94 @@
-"""Every check there is, in the order in which they are told. A new one is a function and a line here.
+"""The lists of checks, by the heading they are shown under, and how they are run.
 
-`live`, which leaves this machine, stands apart.
+To add a check, write a function from `Facts` to findings and name it here. `live`, the only one that uses the network,
+is added by `hermes doctor --live`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import structlog
 
-from gateway.doctor import exposure, files, people, service, settings
-from gateway.doctor.facts import Facts, Finding, Unknown, bad, plain_reason
+from gateway.doctor import exposure, files, rights, service, settings
+from gateway.doctor.facts import Facts, Finding, Unknown, bad, describe_error
+from hermes_config.redaction import Redactor
 
 log = structlog.get_logger()
 
 Check = Callable[[Facts], Iterable[Finding]]
+Checks = Mapping[str, tuple[Check, ...]]
 
-HEALTH: tuple[Check, ...] = (
-    service.versions,
-    service.disk,
-    service.clock,
-    service.packages,
-    settings.home,
-    settings.files,
-    settings.model,
-    settings.prices,
-    settings.tokens,
-    settings.toolsets,
-    files.home_itself,
-    exposure.everybody,
-    exposure.web_page,
-    service.database,
-    service.backups,
-    service.notices,
-    service.gateway,
-    service.platforms,
-    service.model,
-    service.units,
-    service.sandbox,
-    service.search,
-)
+HEALTH: Checks = {
+    "machine": (
+        service.check_versions,
+        service.check_disk,
+        service.check_clock,
+        service.check_packages,
+        service.check_sandbox,
+        service.check_ripgrep,
+    ),
+    "settings": (
+        settings.check_home,
+        settings.check_files,
+        settings.check_model,
+        settings.check_prices,
+        settings.check_tokens,
+        settings.check_toolsets,
+    ),
+    "permissions": (files.check_home,),
+    "exposure": (exposure.check_allow_all, exposure.check_web_page),
+    "store": (service.check_database, service.check_backups, service.list_notices),
+    "gateway": (service.check_gateway, service.check_platforms, service.check_model),
+    "service": (service.check_units,),
+}
 
-SECURITY: tuple[Check, ...] = (
-    exposure.everybody,
-    exposure.groups,
-    exposure.strangers,
-    exposure.web_page,
-    exposure.socket,
-    exposure.addresses,
-    exposure.proxies,
-    people.owners,
-    people.others,
-    people.invites,
-    people.locks,
-    files.home_itself,
-    files.folders_above,
-    files.kept_files,
-    files.instructions,
-    files.in_files,
-    files.in_units,
-    files.in_the_process_list,
-    files.copies,
-    people.mode,
-    people.rules,
-    people.allowlist,
-    people.root,
-    people.backend,
-    people.sandbox,
-    people.passed_on,
-    people.sudo,
-    people.files_sent,
-    files.in_our_process,
-    files.risky,
-)
+SECURITY: Checks = {
+    "exposure": (
+        exposure.check_allow_all,
+        exposure.check_groups,
+        exposure.check_strangers,
+        exposure.check_web_page,
+        exposure.check_socket,
+        exposure.check_encryption,
+        exposure.check_proxies,
+    ),
+    "people": (rights.count_people, rights.list_invites, rights.list_locks),
+    "permissions": (files.check_home, files.check_parent_folders, files.check_state_files, files.check_instructions),
+    "secrets": (
+        files.find_secrets_in_files,
+        files.find_secrets_in_units,
+        files.find_secrets_in_process_list,
+        files.find_env_copies,
+    ),
+    "approvals": (rights.check_mode, rights.list_rules, rights.check_allowlist),
+    "rights": (
+        rights.check_root,
+        rights.check_backend,
+        rights.check_sandbox,
+        rights.check_passthrough,
+        rights.check_sudo,
+        rights.check_media_folders,
+    ),
+    "code": (files.list_own_code, files.find_risky_code),
+}
 
 
-def run(checks: Sequence[Check], facts: Facts) -> list[Finding]:
-    """What all of them found, without secrets. Never raises: a check that does is a finding itself."""
-    found = (*facts.unseen, *(finding for check in checks for finding in _contained(check, facts)))
-    return [replace(one, text=files.covered(one.text, facts), fix=files.covered(one.fix, facts)) for one in found]
+def run(checks: Checks, facts: Facts) -> list[Finding]:
+    """Return all findings, with secrets hidden. Never raises: a check that does becomes a finding."""
+    redactor = Redactor(facts.secrets.values())
+    return [
+        replace(finding, text=files.hide_secrets(finding.text, redactor), fix=files.hide_secrets(finding.fix, redactor))
+        for finding in (*facts.failures, *_run(checks, facts))
+    ]
 
 
-def _contained(check: Check, facts: Facts) -> Iterator[Finding]:
-    name = f"{check.__module__.rpartition('.')[2]}.{check.__name__}"
-    try:
-        yield from check(facts)
-    except Unknown:
-        return
-    except Exception as error:  # contained: one check that breaks must not hide what the others found
-        log.exception("check failed", check=name)
-        yield bad(
-            "doctor", f"The check {name} broke ({plain_reason(error)}), so it is not known what it would have found."
-        )
+def _run(checks: Checks, facts: Facts) -> Iterator[Finding]:
+    for part, check in ((part, check) for part, group in checks.items() for check in group):
+        try:
+            yield from (replace(finding, part=part) for finding in check(facts))
+        except Unknown:
+            continue
+        except Exception as error:  # contained: one check that breaks must not hide what the others found
+            name = f"{check.__module__.rpartition('.')[2]}.{check.__name__}"
+            log.exception("check failed", check=name)
+            yield replace(bad(f"The check {name} failed ({describe_error(error)}). This is a bug."), part="doctor")

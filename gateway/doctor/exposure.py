@@ -1,4 +1,4 @@
-"""Who can reach us, and how what we send travels."""
+"""Who can reach the bot, and what is sent unencrypted."""
 
 import ipaddress
 import stat
@@ -7,74 +7,74 @@ from urllib.parse import urlsplit
 
 from agent_core.model import NoEndpoint
 from agent_core.models.providers import endpoints
-from gateway.doctor.facts import Facts, Finding, bad, counted, ok, some, warn
+from gateway.doctor.facts import Facts, Finding, bad, ok, warn
 from gateway.wiring.platforms import door_problem, is_loopback
-
-PART = "exposure"
+from gateway.wording import count, list_some
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
-def everybody(facts: Facts) -> Iterator[Finding]:
+def check_allow_all(facts: Facts) -> Iterator[Finding]:
     if facts.settings.access.allow_all_users:
-        text = "ANYBODY may talk to the bot, and you pay: access.allow_all_users is on"
-        yield bad(PART, text, "hermes config set access.allow_all_users false")
+        text = "ANYBODY can talk to the bot at your expense: access.allow_all_users is on"
+        yield bad(text, "hermes config set access.allow_all_users false")
     else:
-        yield ok(PART, "Only people who were let in may talk to the bot")
+        yield ok("Only approved people can talk to the bot")
 
 
-def groups(facts: Facts) -> Iterator[Finding]:
+def check_groups(facts: Facts) -> Iterator[Finding]:
     listed = facts.settings.access.allowed_chats
+    opened = facts.store.open_chats if facts.store else ()
     if listed:
-        text = f"Everybody in {counted(len(listed), 'group', 'groups')} of access.allowed_chats may talk to the bot: "
-        yield warn(
-            PART, text + some(listed), "take out what should be closed: hermes config set access.allowed_chats …"
-        )
-    opened = facts.look.open_chats if facts.look else ()
+        text = f"Everyone in {count(len(listed), 'group')} can talk to the bot (access.allowed_chats): "
+        yield warn(text + list_some(listed), "to close one: hermes config set access.allowed_chats …")
     if opened:
-        text = f"Everybody in {counted(len(opened), 'group', 'groups')} that an owner opened may talk to the bot: "
-        yield warn(PART, text + some(opened), "send /allow off in a group to close it")
-    if not listed and not opened and facts.look:
-        yield ok(PART, "No group is open to everybody in it")
+        text = f"Everyone in {count(len(opened), 'group')} can talk to the bot (opened by an owner): "
+        yield warn(text + list_some(opened), "to close one: send /allow off in the group")
+    if not listed and not opened and facts.store:
+        yield ok("No group is open to everyone in it")
 
 
-def strangers(facts: Facts) -> Iterator[Finding]:
+def check_strangers(facts: Facts) -> Iterator[Finding]:
     access = facts.settings.access
-    if not access.allow_all_users:  # else nobody is a stranger, and that was said
-        pairs = "A stranger who writes is told a pairing code, and gets in when you approve it"
-        yield ok(PART, pairs if access.unauthorized_dm_behavior == "pair" else "Strangers get no answer")
+    if not access.allow_all_users:  # then nobody is a stranger
+        pairs = "Strangers get a pairing code; they can talk to the bot only after you approve it"
+        yield ok(pairs if access.unauthorized_dm_behavior == "pair" else "Strangers get no answer")
     if not access.messages_per_minute:
-        text = "There is no limit to how much one sender may ask: access.messages_per_minute is 0"
-        yield warn(PART, text, "hermes config set access.messages_per_minute 30")
+        text = "Senders have no message limit: access.messages_per_minute is 0"
+        yield warn(text, "hermes config set access.messages_per_minute 30")
 
 
-def web_page(facts: Facts) -> Iterator[Finding]:
+def check_web_page(facts: Facts) -> Iterator[Finding]:
     web = facts.settings.platforms.web
     if not web.enabled:
         return
+    fix = "hermes config set platforms.web.host 127.0.0.1"
     if problem := door_problem(facts.settings):
-        yield bad(PART, problem, "hermes config set platforms.web.host 127.0.0.1")
+        yield bad(problem, fix)
     elif not is_loopback(web.host):
-        text = f"The web page listens on {web.host}, without encryption: others on the network can read along"
-        yield warn(PART, f"{text}. Put a proxy with TLS in front", "hermes config set platforms.web.host 127.0.0.1")
+        text = f"The web page listens on {web.host} without encryption: others on the network can read it"
+        yield warn(f"{text}. Put a TLS proxy in front of it, or close it", fix)
     elif web.allowed_hosts:
-        yield ok(PART, f"The web page is reached through a proxy as {some(web.allowed_hosts)}, which must speak TLS")
+        yield ok(f"The web page is served through a proxy as {list_some(web.allowed_hosts)}; the proxy must use TLS")
     else:
-        yield ok(PART, "The web page listens on this machine alone")
+        yield ok("The web page is reachable from this machine only")
 
 
-def socket(facts: Facts) -> Iterator[Finding]:
+def check_socket(facts: Facts) -> Iterator[Finding]:
     path = facts.home.socket
     if not path.is_socket():
         return
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        yield bad(PART, "Others on this machine can talk through hermes.sock as the owner", f"chmod 600 {path}")
+        yield bad(
+            "Other users of this machine can talk to the bot as its owner through hermes.sock", f"chmod 600 {path}"
+        )
     else:
-        yield ok(PART, "hermes.sock is open to you alone")
+        yield ok("Only you can use hermes.sock")
 
 
-def addresses(facts: Facts) -> Iterator[Finding]:
-    """What is sent in the clear: a token and everything that is said with it."""
+def check_encryption(facts: Facts) -> Iterator[Finding]:
+    """Find servers that get a token, and everything said with it, over plain http."""
     servers = {
         f"platforms.{name}.api_url": section.api_url
         for name, section in facts.settings.platforms
@@ -83,26 +83,18 @@ def addresses(facts: Facts) -> Iterator[Finding]:
     for name, endpoint in endpoints(facts.settings).items():
         if not isinstance(endpoint, NoEndpoint):
             servers[f"The address of the model {name}"] = endpoint.base_url
-    for what, address in servers.items():
-        yield from _in_the_clear(what, address)
+    for name, address in servers.items():
+        host = urlsplit(address).hostname or ""
+        if urlsplit(address).scheme != "http" or is_loopback(host) or host.endswith(".localhost"):
+            continue
+        text, fix = f"{name} is http://{host}: keys and conversations are sent unencrypted", "use an https:// address"
+        yield warn(f"{text}, though only on your own network", fix) if _is_private(host) else bad(text, fix)
 
 
-def proxies(facts: Facts) -> Iterator[Finding]:
-    named = sorted(name for name in facts.variables if name.upper() in _PROXIES)
-    if named:
-        text = f"{' and '.join(named)} may lead what is sent through another machine"
-        yield warn(PART, text, f"unset {' '.join(named)}")
-
-
-def _in_the_clear(what: str, address: str) -> Iterator[Finding]:
-    host = urlsplit(address).hostname or ""
-    if urlsplit(address).scheme != "http" or is_loopback(host) or host.endswith(".localhost"):
-        return
-    text = f"{what} is http://{host}: keys and conversations go there unencrypted"
-    if _is_private(host):
-        yield warn(PART, f"{text}, if only within your own network", "use https://, or a server on this machine")
-    else:
-        yield bad(PART, text, "use https://, or a server on this machine")
+def check_proxies(facts: Facts) -> Iterator[Finding]:
+    if named := sorted(name for name in facts.variables if name.upper() in _PROXIES):
+        text = f"{' and '.join(named)} can route everything that is sent through another machine"
+        yield warn(text, f"unset {' '.join(named)}")
 
 
 def _is_private(host: str) -> bool:

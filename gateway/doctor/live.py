@@ -1,4 +1,4 @@
-"""Asks each server whether it takes the token that we have for it. The only check that leaves this machine."""
+"""Ask each server whether it accepts our token. The only check that uses the network."""
 
 import asyncio
 import json
@@ -16,10 +16,8 @@ from hermes_config.accounts import bots
 from hermes_config.secrets import SECRETS
 from hermes_config.settings import Settings
 
-PART = "live"
-
 _SECONDS = 10.0
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +33,11 @@ class Probe:
     refused_by: tuple[int, ...] = (401, 403, 404)  # Telegram answers 404 to what does not even look like a token
 
 
-def ask(facts: Facts) -> Iterator[Finding]:
-    yield from asyncio.run(_ask_all(list(questions(facts.settings))))
+def check_tokens(facts: Facts) -> Iterator[Finding]:
+    yield from asyncio.run(_ask_all(list(list_probes(facts.settings))))
 
 
-def questions(settings: Settings) -> Iterator[Probe]:
+def list_probes(settings: Settings) -> Iterator[Probe]:
     for spec in PLATFORMS:
         variables = [one.env for one in SECRETS if one.per_account and spec.name in one.enables]
         for account, tokens in bots(settings, spec.name).items() if spec.token_checks else ():
@@ -58,7 +56,7 @@ def questions(settings: Settings) -> Iterator[Probe]:
     for name, endpoint in endpoints(settings).items():
         if not isinstance(endpoint, NoEndpoint):
             yield Probe(
-                whom=f"The server of {name}",
+                whom=f"The model server of {name}",
                 fix=f"hermes config set {endpoint.key_env or 'model.base_url'}",
                 url=f"{endpoint.base_url.rstrip('/')}/models",
                 key=f"Bearer {endpoint.key}" if endpoint.key else "",
@@ -67,33 +65,33 @@ def questions(settings: Settings) -> Iterator[Probe]:
             )
 
 
-async def _ask_all(asked: Sequence[Probe]) -> list[Finding]:
+async def _ask_all(probes: Sequence[Probe]) -> list[Finding]:
     limit = aiohttp.ClientTimeout(total=_SECONDS)
     async with aiohttp.ClientSession(timeout=limit, trust_env=False) as session:
-        return await asyncio.gather(*(_ask(session, question) for question in asked))
+        return await asyncio.gather(*(_ask(session, probe) for probe in probes))
 
 
-async def _ask(session: aiohttp.ClientSession, question: Probe) -> Finding:
-    headers = {"Authorization": question.key} if question.key else {}
+async def _ask(session: aiohttp.ClientSession, probe: Probe) -> Finding:
+    headers = {"Authorization": probe.key} if probe.key else {}
     try:
         # A redirect is not followed: it would take the token to another server.
-        async with session.request(question.method, question.url, headers=headers, allow_redirects=False) as response:
-            return _verdict(question, response.status, await response.content.read(_MOST_BYTES))
+        async with session.request(probe.method, probe.url, headers=headers, allow_redirects=False) as response:
+            return _judge(probe, response.status, await response.content.read(_MAX_BYTES))
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        return warn(PART, f"{question.whom} cannot be asked: {type(error).__name__}", "look at the network")
+        return warn(f"{probe.whom} cannot be reached: {type(error).__name__}", "check the network connection")
 
 
-def _verdict(question: Probe, status: int, content: bytes) -> Finding:
-    body = _object(content)
-    if status in question.refused_by or (status == 200 and body.get("ok") is False):
-        return bad(PART, f"{question.whom} refuses the token we have (status {status})", question.fix)
+def _judge(probe: Probe, status: int, content: bytes) -> Finding:
+    body = _as_object(content)
+    if status in probe.refused_by or (status == 200 and body.get("ok") is False):
+        return bad(f"{probe.whom} rejects our token (status {status})", probe.fix)
     if status != 200:
-        return warn(PART, f"{question.whom} answers with status {status}", "try again later")
-    name = question.find_name(body)
-    return ok(PART, f"{question.whom} answers" + (f" and knows us as {name}" if name else ""))
+        return warn(f"{probe.whom} answers with status {status}", "try again later")
+    name = probe.find_name(body)
+    return ok(f"{probe.whom} accepts our token" + (f"; the bot's name is {name}" if name else ""))
 
 
-def _object(content: bytes) -> dict[str, Any]:
+def _as_object(content: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(content)
     except ValueError:

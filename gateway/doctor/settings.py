@@ -1,4 +1,4 @@
-"""The home, the settings in it, and the keys for what is switched on."""
+"""The home, the settings in it, and the tokens that enabled platforms and models need."""
 
 from collections.abc import Iterator
 
@@ -12,73 +12,64 @@ from hermes_config.secrets import SECRETS
 from tools.loading import load_builtin
 from tools.toolsets import ToolsetError, select
 
-PART = "settings"
+_CHECK = "hermes config check"
 
 
-def home(facts: Facts) -> Iterator[Finding]:
+def check_home(facts: Facts) -> Iterator[Finding]:
     root = facts.home.root
     if facts.home_problem:
-        yield bad(PART, facts.home_problem, "HERMES_HOME=~/.hermes-gateway hermes doctor")
+        yield bad(facts.home_problem, "HERMES_HOME=~/.hermes-gateway hermes doctor")
     elif not root.exists():
-        yield ok(PART, f"There is no home yet; the first start makes {root}")
+        yield ok(f"{root} does not exist yet; the first start creates it")
     else:
-        yield ok(PART, f"The home is {root}")
+        yield ok(f"The home is {root}")
 
 
-def files(facts: Facts) -> Iterator[Finding]:
-    for line in facts.config_problem.splitlines():
-        yield bad(PART, line, "hermes config check")
+def check_files(facts: Facts) -> Iterator[Finding]:
+    yield from (bad(line, _CHECK) for line in facts.config_problem.splitlines())
     if facts.loaded is None:
         return
-    for warning in facts.loaded.warnings:
-        yield warn(PART, warning, "hermes config check")
-    there = [file.name for file in (facts.home.config_file, facts.home.env_file) if file.exists()]
+    yield from (warn(warning, _CHECK) for warning in facts.loaded.warnings)
     if not facts.loaded.warnings:
-        yield ok(
-            PART,
-            f"{' and '.join(there)} can be read" if there else "There is no config.yaml and no .env, which is fine",
-        )
+        found = [file.name for file in (facts.home.config_file, facts.home.env_file) if file.exists()]
+        yield ok(f"{' and '.join(found)} can be read" if found else "No config.yaml and no .env: all defaults")
 
 
-def model(facts: Facts) -> Iterator[Finding]:
-    chosen = facts.settings.model
-    if chosen.name == "demo":
-        yield warn(PART, "The demo model answers, which knows next to nothing", "hermes config set model.name …")
+def check_model(facts: Facts) -> Iterator[Finding]:
+    if facts.settings.model.name == "demo":
+        yield warn("The demo model is in use; it only knows a few phrases", "hermes config set model.name …")
         return
-    for name, found in endpoints(facts.settings).items():
-        if isinstance(found, NoEndpoint):
-            yield bad(PART, str(found), "hermes config check")
+    for name, endpoint in endpoints(facts.settings).items():
+        if isinstance(endpoint, NoEndpoint):
+            yield bad(str(endpoint), _CHECK)
         else:
-            yield ok(PART, f"The model {name} is asked at {found.provider}")
+            yield ok(f"Model {name} from {endpoint.provider}")
 
 
-def prices(facts: Facts) -> Iterator[Finding]:
-    for name in unpriced_models(facts.settings):
-        yield warn(PART, no_price(name).rstrip("."), how_to_price(name))
+def check_prices(facts: Facts) -> Iterator[Finding]:
+    yield from (warn(no_price(name).rstrip("."), how_to_price(name)) for name in unpriced_models(facts.settings))
 
 
-def tokens(facts: Facts) -> Iterator[Finding]:
-    for line in missing_tokens(facts.settings):
-        yield bad(PART, line, "hermes config check")
+def check_tokens(facts: Facts) -> Iterator[Finding]:
+    yield from (bad(line, _CHECK) for line in missing_tokens(facts.settings))
     for platform, section in facts.settings.platforms:
-        needed = [one for one in SECRETS if one.per_account and platform in one.enables]
+        needed = [secret for secret in SECRETS if secret.per_account and platform in secret.enables]
         if not needed or not section.enabled:
             continue
-        missing = [one for one in needed if getattr(facts.settings.secrets, one.field) is None]
+        missing = [secret for secret in needed if getattr(facts.settings.secrets, secret.field) is None]
         if missing and len(missing) < len(needed):
-            text = f"{platform} needs {missing[0].env} as well, from {missing[0].where_to_get}"
-            yield bad(PART, text, f"hermes config set {missing[0].env}")
-        for account, given in bots(facts.settings, platform).items():
-            if all(given):
-                yield ok(PART, f"{account} has its token")
+            text = f"{platform} also needs {missing[0].env}; get it from {missing[0].where_to_get}"
+            yield bad(text, f"hermes config set {missing[0].env}")
+        complete = (account for account, given in bots(facts.settings, platform).items() if all(given))
+        yield from (ok(f"{account} has its token") for account in complete)
 
 
-def toolsets(facts: Facts) -> Iterator[Finding]:
+def check_toolsets(facts: Facts) -> Iterator[Finding]:
     if any((facts.home.root / "tools").glob("*.py")):
-        return  # may bring toolsets of their own, and looking would run them: `hermes tools` does
+        return  # these may define toolsets of their own; finding out would run them, as `hermes tools` does
     agent = facts.settings.agent
     try:
         select(load_builtin(), agent.enabled_toolsets, agent.disabled_toolsets)
     except ToolsetError as error:
-        text = f"agent.enabled_toolsets or agent.disabled_toolsets: {error} The gateway does not start like this."
-        yield bad(PART, text, "hermes tools")
+        text = f"The gateway cannot start. agent.enabled_toolsets or agent.disabled_toolsets: {error}"
+        yield bad(text, "hermes tools")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.approvals import decisions
-from gateway.approvals.wording import as_verdict, choices, plainly
+from gateway.approvals.wording import as_verdict, choices, escape_invisible
 from gateway.messages import Address
 from gateway.platforms.web import key_of
 from gateway.store import approvals, chats, web_chats
@@ -20,7 +20,7 @@ _KINDS = {"group": "group", "channel": "channel", "thread": "thread in"}
 
 def list_waiting(tx: Transaction, clean: Callable[[str], str]) -> list[dict[str, Any]]:
     """Return the waiting requests, oldest first. `clean` hides secrets, as in the chats where they were asked."""
-    return [_render(tx, approval, lambda text: clean(plainly(text))) for approval in approvals.waiting(tx)]
+    return [_render(tx, approval, lambda text: clean(escape_invisible(text))) for approval in approvals.waiting(tx)]
 
 
 def decide(tx: Transaction, approval_id: str, verdict: object) -> str | None:

@@ -33,9 +33,9 @@ def test_as_a_person_runs_it(home: Path) -> None:
     lines = shown.stdout.splitlines()
     assert lines[0] == "Machine"
     assert f"  ✓ The home is {home}" in lines
-    place = lines.index("  ! No gateway is running")
+    place = lines.index("  ! The gateway is not running")
     assert lines[place + 1] == "      hermes gateway run"
-    assert lines[-1].startswith("0 to mend, ")
+    assert lines[-1].startswith("0 to fix, ")
     assert list(home.iterdir()) == []
 
 
@@ -44,7 +44,7 @@ def test_what_is_bad_is_red_and_fails(home: Path) -> None:
     for arguments in ((), ("--security",)):
         shown = run(*arguments, colour=True)
         assert shown.exit_code == 1
-        assert "\x1b[31m✗\x1b[0m ANYBODY may talk to the bot" in shown.stdout
+        assert "\x1b[31m✗\x1b[0m ANYBODY can talk to the bot" in shown.stdout
         assert "hermes config set access.allow_all_users false" in shown.stdout
     assert "\x1b[" not in run().stdout
 
@@ -83,8 +83,8 @@ def test_the_home_of_another_program_is_told_and_left_alone(home: Path) -> None:
 def test_live_asks_only_when_told_to(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
     monkeypatch.setenv("TELEGRAM_API_URL", "http://127.0.0.1:1")
-    assert "cannot be asked" not in run().stdout
-    assert "telegram cannot be asked: ClientConnectorError" in run("--live").stdout
+    assert "cannot be reached" not in run().stdout
+    assert "telegram cannot be reached: ClientConnectorError" in run("--live").stdout
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -100,7 +100,7 @@ def test_a_token_in_a_wrong_place_is_not_shown_by_what_is_said_of_it(home: Path)
     key = "sk-" + "a1B2" * 10
     (home / "config.yaml").write_text(f"access:\n  allowed_users: ['{TOKEN}']\nbudgets:\n  user_tokens: {key}\n")
     shown = run().output
-    assert "config.yaml line 2: access.allowed_users '(a secret)' looks like a user name" in shown
-    assert "config.yaml line 4: budgets.user_tokens is '(a secret)'" in shown
+    assert "config.yaml line 2: access.allowed_users '[hidden]' looks like a user name" in shown
+    assert "config.yaml line 4: budgets.user_tokens is '[hidden]'" in shown
     assert TOKEN not in shown
     assert key not in shown

@@ -9,9 +9,9 @@ from gateway.approvals.wording import (
     Verdict,
     as_verdict,
     choices,
+    escape_invisible,
     one_line,
     outcome,
-    plainly,
     read_verdict,
     wording,
 )
@@ -193,4 +193,4 @@ def test_a_long_line_is_cut_and_says_so() -> None:
     ],
 )
 def test_what_cannot_be_seen_is_shown(text: str, shown: str) -> None:
-    assert plainly(text) == shown
+    assert escape_invisible(text) == shown

@@ -24,11 +24,11 @@ def facts_of(root: Path, settings: Mapping[str, Any] | None = None, **changed: A
     return Facts(**{"home": Home(root), "now_ms": NOW_MS, "loaded": loaded, **changed})
 
 
-def look_of(**changed: Any) -> StoreSummary:
+def summary_of(**changed: Any) -> StoreSummary:
     return StoreSummary(**{"size_bytes": 1_000_000, "access": NOBODY, **changed})
 
 
-def told(check: Check, facts: Facts) -> list[tuple[str, str]]:
+def run_check(check: Check, facts: Facts) -> list[tuple[str, str]]:
     return [(finding.level, finding.text) for finding in check(facts)]
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.doctor import people
+from gateway.doctor import rights
 from gateway.store.approvals import Granted, GrantedRule
-from tests.gateway.doctor.scene import NOW_MS, facts_of, look_of, told
+from tests.gateway.doctor.scene import NOW_MS, facts_of, run_check, summary_of
 
 
 def rule(text: str, rule_id: int = 1, session_id: str = "") -> GrantedRule:
@@ -18,28 +18,30 @@ def rule(text: str, rule_id: int = 1, session_id: str = "") -> GrantedRule:
 
 @pytest.mark.parametrize(("mode", "level"), [("ask", "ok"), ("deny", "ok"), ("off", "bad")])
 def test_whether_anybody_is_asked(root: Path, mode: str, level: str) -> None:
-    assert [found for found, _ in told(people.mode, facts_of(root, {"approvals": {"mode": mode}}))] == [level]
+    assert [found for found, _ in run_check(rights.check_mode, facts_of(root, {"approvals": {"mode": mode}}))] == [
+        level
+    ]
 
 
 def test_lasting_rules_are_told_and_how_to_take_them_back(root: Path) -> None:
     narrow, wide = rule("recursive-delete /home/ann/proj"), rule("recursive-delete /home", 7)
-    facts = facts_of(root, look=look_of(rules=(narrow, wide, rule("force-push", 9, "a conversation"))))
-    yellow, note = people.rules(facts)
+    facts = facts_of(root, store=summary_of(rules=(narrow, wide, rule("force-push", 9, "a conversation"))))
+    yellow, note = rights.list_rules(facts)
     assert (yellow.level, yellow.fix) == ("warn", "hermes approvals revoke 7")
     assert yellow.text.endswith("7: recursive-delete /home, for the owner")
     assert note.level == "ok"
-    assert "1: recursive-delete /home/ann/proj, for the owner (to take one back: hermes approvals revoke" in note.text
+    assert "1: recursive-delete /home/ann/proj, for the owner (to revoke one: hermes approvals revoke" in note.text
     assert "force-push" not in yellow.text + note.text
 
 
 def test_a_rule_of_another_version_is_worth_a_look(root: Path) -> None:
-    facts = facts_of(root, look=look_of(rules=(rule("?what"),)))
-    assert [level for level, _ in told(people.rules, facts)] == ["warn"]
+    facts = facts_of(root, store=summary_of(rules=(rule("?what"),)))
+    assert [level for level, _ in run_check(rights.list_rules, facts)] == ["warn"]
 
 
 def test_without_a_database_nothing_is_said_of_rules(root: Path) -> None:
-    assert told(people.rules, facts_of(root)) == []
-    assert [level for level, _ in told(people.rules, facts_of(root, look=look_of()))] == ["ok"]
+    assert run_check(rights.list_rules, facts_of(root)) == []
+    assert [level for level, _ in run_check(rights.list_rules, facts_of(root, store=summary_of()))] == ["ok"]
 
 
 @pytest.mark.parametrize(
@@ -52,5 +54,5 @@ def test_without_a_database_nothing_is_said_of_rules(root: Path) -> None:
     ],
 )
 def test_commands_that_are_run_without_asking(root: Path, listed: list[str], levels: list[str]) -> None:
-    found = told(people.allowlist, facts_of(root, {"command_allowlist": listed}))
+    found = run_check(rights.check_allowlist, facts_of(root, {"command_allowlist": listed}))
     assert [level for level, _ in found] == levels

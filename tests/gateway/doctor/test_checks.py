@@ -8,8 +8,7 @@ import structlog
 
 from gateway.doctor import service
 from gateway.doctor.checks import HEALTH, SECURITY, run
-from gateway.doctor.facts import Facts, Finding, Unknown, ok, warn, worst
-from gateway.doctor.gather import gather
+from gateway.doctor.facts import Facts, Finding, Unknown, gather, ok, warn, worst
 from gateway.store.db.prepare import BackupPolicy, prepare
 from hermes_config.places import Home
 from tests.gateway.doctor.scene import facts_of
@@ -17,7 +16,7 @@ from tests.privileges import bound_by_file_modes
 
 
 def stumbles(facts: Facts) -> Iterator[Finding]:
-    yield ok("doctor", "so far")
+    yield ok("so far")
     raise ValueError("a secret could stand here")
 
 
@@ -28,16 +27,16 @@ def does_not_know(facts: Facts) -> Iterator[Finding]:
 
 def test_a_check_that_raises_is_a_finding_and_the_others_are_heard(root: Path) -> None:
     with structlog.testing.capture_logs() as logged:
-        found = run([stumbles, does_not_know, service.search], facts_of(root))
+        found = run({"machine": (stumbles, does_not_know, service.check_ripgrep)}, facts_of(root))
     assert [finding.level for finding in found] == ["ok", "bad", "ok"]
-    assert "test_checks.stumbles broke (ValueError)" in found[1].text
+    assert "test_checks.stumbles failed (ValueError)" in found[1].text
     assert "secret" not in found[1].text
     assert [line["check"] for line in logged] == ["test_checks.stumbles"]
 
 
 def test_the_worst_counts() -> None:
     assert worst([]) == "ok"
-    assert worst([ok("a", ""), warn("a", ""), ok("a", "")]) == "warn"
+    assert worst([ok(""), warn(""), ok("")]) == "warn"
 
 
 def _bad_yaml(root: Path) -> None:
@@ -99,7 +98,8 @@ def test_whatever_is_in_the_home_everything_is_looked_at(root: Path, spoil: Call
     spoil(root)
     before = {path: path.lstat().st_mode for path in root.iterdir()}
     with bound_by_file_modes():
-        found = run([*HEALTH, *SECURITY], gather(Home(root)))
+        facts = gather(Home(root))
+        found = [*run(HEALTH, facts), *run(SECURITY, facts)]
     parts = {finding.part for finding in found}
     assert {"machine", "permissions"} <= parts
     assert "doctor" not in parts, found  # no check broke
@@ -110,13 +110,14 @@ def test_what_cannot_be_looked_at_is_said(root: Path, monkeypatch: pytest.Monkey
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("gateway.doctor.gather.read_state", refuse)
-    found = run([], gather(Home(root)))
+    monkeypatch.setattr("gateway.doctor.facts.read_state", refuse)
+    found = run({}, gather(Home(root)))
     assert [(one.level, one.text) for one in found] == [
-        ("bad", "The lock of the home could not be looked at: permission denied")
+        ("bad", "Cannot read the lock file of the home: permission denied")
     ]
 
 
 def test_no_check_is_listed_twice() -> None:
-    assert len(set(HEALTH)) == len(HEALTH)
-    assert len(set(SECURITY)) == len(SECURITY)
+    for checks in (HEALTH, SECURITY):
+        listed = [check for group in checks.values() for check in group]
+        assert len(set(listed)) == len(listed)

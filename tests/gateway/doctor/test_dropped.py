@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.doctor import files
-from tests.gateway.doctor.scene import facts_of, told
+from tests.gateway.doctor.scene import facts_of, run_check
 
 HONEST = "import os, httpx\nkey = os.environ['WEATHER_KEY']\nhttpx.get('https://example.org', params={'key': key})\n"
 
@@ -37,7 +37,7 @@ def test_what_is_worth_reading_before_it_is_trusted(
     root: Path, name: str, content: str | bytes, level: str | None
 ) -> None:
     drop(root, name, content)
-    found = told(files.risky, facts_of(root))
+    found = run_check(files.find_risky_code, facts_of(root))
     assert [one for one, _ in found] == ([level] if level else [])
     assert all(text.startswith(name) for _, text in found)
 
@@ -47,12 +47,12 @@ def test_a_link_that_leads_out_of_the_home(root: Path, tmp_path: Path) -> None:
     (root / "tools" / "same.py").symlink_to(root / "tools" / "near.py")
     (tmp_path / "far.py").touch()
     (root / "tools" / "far.py").symlink_to(tmp_path / "far.py")
-    [(level, text)] = told(files.risky, facts_of(root))
-    assert (level, text.startswith("tools/far.py is a link")) == ("warn", True)
+    [(level, text)] = run_check(files.find_risky_code, facts_of(root))
+    assert (level, text.startswith("tools/far.py links")) == ("warn", True)
 
 
 def test_code_in_our_process_is_listed(root: Path) -> None:
-    assert told(files.in_our_process, facts_of(root)) == [("ok", "No code but our own runs inside of Hermes")]
+    assert run_check(files.list_own_code, facts_of(root)) == [("ok", "No added code runs inside Hermes")]
     drop(root, "tools/dice.py", "raise SystemExit('never run by the doctor')")
-    [(_, text)] = told(files.in_our_process, facts_of(root))
+    [(_, text)] = run_check(files.list_own_code, facts_of(root))
     assert text.endswith(": tools/dice.py")

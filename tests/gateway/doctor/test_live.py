@@ -34,7 +34,7 @@ async def test_each_server_is_asked(root: Path, right: bool) -> None:
         found = await ask(root, {name: {"api_url": url} for name, url in servers.items()}, tokens if right else WRONG)
     assert [one.level for one in found] == ["ok" if right else "bad"] * 4
     if right:
-        assert "telegram answers and knows us as playground_bot" in [one.text for one in found]
+        assert "telegram accepts our token; the bot's name is playground_bot" in [one.text for one in found]
     else:
         assert {one.fix for one in found} == {f"hermes config set {name.upper()}" for name in WRONG}
         assert "wrong-token" not in str(found)
@@ -52,7 +52,7 @@ async def test_the_models_server_is_asked(root: Path) -> None:
         model = {"name": "m", "base_url": server.url}
         [answered] = await ask(root, {}, {"openai_api_key": server.api_key}, model)
         [refused] = await ask(root, {}, {"openai_api_key": "sk-wrong"}, model)
-    assert (answered.level, answered.text) == ("ok", "The server of m answers")
+    assert (answered.level, answered.text) == ("ok", "The model server of m accepts our token")
     assert (refused.level, refused.fix) == ("bad", "hermes config set OPENAI_API_KEY")
 
 
@@ -63,4 +63,4 @@ async def ask(
     model: dict[str, str] | None = None,
 ) -> list[Finding]:
     facts = facts_of(root, {"platforms": platforms, "secrets": secrets, "model": model or {}})
-    return await asyncio.to_thread(list, live.ask(facts))
+    return await asyncio.to_thread(list, live.check_tokens(facts))

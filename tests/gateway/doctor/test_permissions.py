@@ -11,7 +11,7 @@ from gateway.store.db.backup import make_backup
 from gateway.store.db.prepare import BackupPolicy, prepare
 from hermes_config.edit import set_value
 from hermes_config.places import Home
-from tests.gateway.doctor.scene import facts_of, told
+from tests.gateway.doctor.scene import facts_of, run_check
 
 
 def ours(root: Path) -> Facts:
@@ -27,28 +27,28 @@ def test_a_home_as_we_make_it_is_in_order(tmp_path: Path) -> None:
     make_backup(home.database, home.backups, keep=1)
     (home.root / "SOUL.md").touch(0o644)
     facts = ours(home.root)
-    checks = (files.home_itself, files.kept_files, files.instructions)
-    assert [level for check in checks for level, _ in told(check, facts)] == ["ok"] * 3
+    checks = (files.check_home, files.check_state_files, files.check_instructions)
+    assert [level for check in checks for level, _ in run_check(check, facts)] == ["ok"] * 3
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o710, 0o707])
 def test_an_open_home_is_bad(root: Path, mode: int) -> None:
     root.chmod(mode)
-    [finding] = files.home_itself(ours(root))
+    [finding] = files.check_home(ours(root))
     assert (finding.level, finding.fix) == ("bad", f"chmod 700 {root}")
 
 
 def test_the_home_of_another_user_is_bad(root: Path) -> None:
-    [(level, text), _] = told(files.home_itself, facts_of(root, user_id=os.geteuid() + 1))
+    [(level, text), _] = run_check(files.check_home, facts_of(root, user_id=os.geteuid() + 1))
     assert (level, "belongs to another user" in text) == ("bad", True)
 
 
 def test_a_folder_above_that_everybody_may_write_to_is_bad(root: Path) -> None:
-    assert told(files.folders_above, ours(root)) == []  # /tmp is writable, and sticky
+    assert run_check(files.check_parent_folders, ours(root)) == []  # /tmp is writable, and sticky
     root.parent.chmod(0o777)
-    assert [level for level, _ in told(files.folders_above, ours(root))] == ["bad"]
+    assert [level for level, _ in run_check(files.check_parent_folders, ours(root))] == ["bad"]
     root.parent.chmod(0o1777)
-    assert told(files.folders_above, ours(root)) == []
+    assert run_check(files.check_parent_folders, ours(root)) == []
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_file_that_others_may_read(root: Path, name: str, level: str) -> None:
         (root / folder).chmod(0o700)
     file.touch()
     file.chmod(0o644)
-    [(found, text)] = told(files.kept_files, ours(root))
+    [(found, text)] = run_check(files.check_state_files, ours(root))
     assert found == level
     assert (name in text) == (level != "ok")
 
@@ -79,9 +79,9 @@ def test_a_file_that_others_may_read(root: Path, name: str, level: str) -> None:
 def test_a_file_of_another_owner_is_bad(root: Path) -> None:
     (root / "state.db").touch(0o600)
     other = os.geteuid() + 1
-    [finding] = files.kept_files(facts_of(root, user_id=other))
+    [finding] = files.check_state_files(facts_of(root, user_id=other))
     assert (finding.level, finding.fix) == ("bad", f"sudo chown -R {other} {root}")
-    assert finding.text.endswith("of another owner: state.db")
+    assert finding.text.endswith("with another owner: state.db")
 
 
 def test_what_the_agent_obeys_may_not_be_another_users(root: Path) -> None:
@@ -89,7 +89,7 @@ def test_what_the_agent_obeys_may_not_be_another_users(root: Path) -> None:
     user = os.geteuid()
     if user == 0:  # who may change everything anyway, so the file goes to another
         os.chown(root / "SOUL.md", 4242, -1)
-    [(level, text)] = told(files.instructions, facts_of(root, user_id=user and user + 1))
+    [(level, text)] = run_check(files.check_instructions, facts_of(root, user_id=user and user + 1))
     assert (level, "belongs to another user" in text) == ("bad", True)
 
 
@@ -98,14 +98,14 @@ def test_many_files_that_others_may_change_are_told_in_a_few_lines(root: Path) -
     for number in range(9):
         (root / "tools" / f"{number}.py").touch()
         (root / "tools" / f"{number}.py").chmod(0o666)
-    *named, rest = told(files.instructions, ours(root))
+    *named, rest = run_check(files.check_instructions, ours(root))
     assert len(named) == 5
-    assert rest == ("bad", "So it is with 4 more files")
+    assert rest == ("bad", "The same is true of 4 more files")
 
 
 def test_root_looks_at_the_home_of_another_as_that_one_would(root: Path) -> None:
     (root / "state.db").touch(0o600)
-    assert [level for level, _ in told(files.kept_files, facts_of(root, user_id=0))] == ["ok"]
+    assert [level for level, _ in run_check(files.check_state_files, facts_of(root, user_id=0))] == ["ok"]
 
 
 @pytest.mark.parametrize("name", ["SOUL.md", "AGENTS.md", "tools", "hooks/greet/handler.py", "skills/plants"])
@@ -117,16 +117,18 @@ def test_what_the_agent_obeys_is_for_nobody_else_to_change(root: Path, name: str
     for folder in path.relative_to(root).parents:
         (root / folder).chmod(0o700)
     path.chmod(mode)
-    found = told(files.instructions, ours(root))
+    found = run_check(files.check_instructions, ours(root))
     assert [one for one, _ in found] == [level] * len(found)
 
 
 @pytest.mark.parametrize("name", ["state.db", "backups/state-1.db"])
 def test_a_full_cache_hides_nothing_that_matters_more(root: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr("gateway.doctor.files._MOST_FILES", 10)
+    monkeypatch.setattr("gateway.doctor.files._MAX_FILES", 10)
     (root / "audio_cache").mkdir(mode=0o700)
     for number in range(20):
         (root / "audio_cache" / str(number)).touch(0o600)
     (root / name).parent.mkdir(mode=0o700, exist_ok=True)
     (root / name).touch(0o644)
-    assert told(files.kept_files, ours(root)) == [("bad", f"1 file is open to others on this machine: {name}")]
+    assert run_check(files.check_state_files, ours(root)) == [
+        ("bad", f"Other users of this machine can open 1 file: {name}")
+    ]

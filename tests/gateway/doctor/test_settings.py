@@ -5,24 +5,24 @@ from pathlib import Path
 import pytest
 
 from gateway.doctor import settings
-from gateway.doctor.gather import gather
+from gateway.doctor.facts import gather
 from hermes_config.places import Home
-from tests.gateway.doctor.scene import facts_of, told
+from tests.gateway.doctor.scene import facts_of, run_check
 
 
 def test_a_home_that_is_not_there_yet_is_fine(tmp_path: Path) -> None:
-    [(level, text)] = told(settings.home, facts_of(tmp_path / "none"))
-    assert (level, "the first start makes" in text) == ("ok", True)
+    [(level, text)] = run_check(settings.check_home, facts_of(tmp_path / "none"))
+    assert (level, "the first start creates" in text) == ("ok", True)
 
 
 def test_the_home_of_another_program_is_bad_and_nothing_in_it_is_read(root: Path) -> None:
     (root / "state.db").write_bytes(b"SQLite format 3\0" + b"\0" * 4080)
     (root / "config.yaml").write_text("gateway: [")
     facts = gather(Home(root))
-    assert (facts.loaded, facts.look, facts.config_problem, facts.store_problem) == (None, None, "", "")
-    [(level, text)] = told(settings.home, facts)
+    assert (facts.loaded, facts.store, facts.config_problem, facts.store_problem) == (None, None, "", "")
+    [(level, text)] = run_check(settings.check_home, facts)
     assert (level, "belongs to another program" in text) == ("bad", True)
-    assert told(settings.files, facts) == []
+    assert run_check(settings.check_files, facts) == []
 
 
 @pytest.mark.parametrize(
@@ -38,50 +38,50 @@ def test_the_home_of_another_program_is_bad_and_nothing_in_it_is_read(root: Path
 )
 def test_the_settings(root: Path, yaml: str, level: str, words: str) -> None:
     (root / "config.yaml").write_text(yaml)
-    [(found, text)] = told(settings.files, gather(Home(root)))
+    [(found, text)] = run_check(settings.check_files, gather(Home(root)))
     assert found == level
     assert words in text
 
 
 def test_the_demo_model_is_worth_a_word(root: Path) -> None:
-    assert [level for level, _ in told(settings.model, facts_of(root))] == ["warn"]
+    assert [level for level, _ in run_check(settings.check_model, facts_of(root))] == ["warn"]
 
 
 def test_a_model_without_its_key_is_bad_and_so_is_a_fallback(root: Path) -> None:
     chosen = {"model": {"name": "gpt-5", "fallbacks": ("claude-opus",)}, "secrets": {"openai_api_key": "k" * 20}}
-    found = told(settings.model, facts_of(root, chosen))
+    found = run_check(settings.check_model, facts_of(root, chosen))
     assert sorted(level for level, _ in found) == ["bad", "ok"]
     assert any("no key for it is set" in text for _, text in found)
 
 
 def test_half_of_slacks_tokens_is_not_enough(root: Path) -> None:
     facts = facts_of(root, {"secrets": {"slack_bot_token": "xoxb-1"}})
-    [bad] = settings.tokens(facts)
+    [bad] = settings.check_tokens(facts)
     assert (bad.level, bad.fix) == ("bad", "hermes config set SLACK_APP_TOKEN")
 
 
 def test_a_further_bot_without_its_token_is_bad(root: Path) -> None:
     facts = facts_of(root, {"platforms": {"telegram": {"accounts": ("work",)}}})
-    [(level, text)] = told(settings.tokens, facts)
+    [(level, text)] = run_check(settings.check_tokens, facts)
     assert (level, "TELEGRAM_BOT_TOKEN_WORK is not set" in text) == ("bad", True)
     both = facts_of(root, {"secrets": {"telegram_bot_token": "1:a"}})
-    assert told(settings.tokens, both) == [("ok", "telegram has its token")]
+    assert run_check(settings.check_tokens, both) == [("ok", "telegram has its token")]
 
 
 def test_a_toolset_that_does_not_exist_would_keep_the_gateway_from_starting(root: Path) -> None:
     facts = facts_of(root, {"agent": {"enabled_toolsets": ("croe",)}})
-    assert [level for level, _ in told(settings.toolsets, facts)] == ["bad"]
-    assert told(settings.toolsets, facts_of(root)) == []
+    assert [level for level, _ in run_check(settings.check_toolsets, facts)] == ["bad"]
+    assert run_check(settings.check_toolsets, facts_of(root)) == []
     (root / "tools").mkdir()
     (root / "tools" / "own.py").write_text("raise SystemExit('never run by the doctor')")
-    assert told(settings.toolsets, facts) == []
+    assert run_check(settings.check_toolsets, facts) == []
 
 
 def test_a_limit_in_money_for_a_model_without_a_price_is_worth_a_word(root: Path) -> None:
     (root / "config.yaml").write_text("model:\n  name: gpt-5\nbudgets:\n  day_usd: 2\n")
     (root / ".env").write_text("OPENAI_API_KEY=sk-not-a-key\n")
-    [(level, text)] = told(settings.prices, gather(Home(root)))
+    [(level, text)] = run_check(settings.check_prices, gather(Home(root)))
     assert level == "warn"
     assert text.startswith("The price of gpt-5 is not known")
     (root / "config.yaml").write_text("model:\n  name: gpt-5\n")
-    assert told(settings.prices, gather(Home(root))) == []
+    assert run_check(settings.check_prices, gather(Home(root))) == []

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from gateway.doctor import service
-from gateway.doctor.gather import gather
+from gateway.doctor.facts import gather
 from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.outbox import Notice
 from hermes_config.places import Home
-from tests.gateway.doctor.scene import HOUR_MS, NOW_MS, facts_of, look_of, told
+from tests.gateway.doctor.scene import HOUR_MS, NOW_MS, facts_of, run_check, summary_of
 from tests.gateway.store.damage import scribble
 
 
@@ -21,20 +21,20 @@ def made(root: Path) -> Home:
 
 def test_a_sound_database(root: Path) -> None:
     facts = gather(made(root))
-    assert [level for level, _ in told(service.database, facts)] == ["ok"]
-    assert [level for level, _ in told(service.backups, facts)] == ["warn"]  # none yet
+    assert [level for level, _ in run_check(service.check_database, facts)] == ["ok"]
+    assert [level for level, _ in run_check(service.check_backups, facts)] == ["warn"]  # none yet
 
 
 def test_no_database_yet_is_fine(root: Path) -> None:
     facts = gather(Home(root))
-    assert [level for level, _ in told(service.database, facts)] == ["ok"]
-    assert told(service.backups, facts) == []
+    assert [level for level, _ in run_check(service.check_database, facts)] == ["ok"]
+    assert run_check(service.check_backups, facts) == []
     assert list(root.iterdir()) == []
 
 
 def test_damage_is_a_finding(root: Path) -> None:
     scribble(made(root).database, 4096)
-    [(level, text)] = told(service.database, gather(Home(root)))
+    [(level, text)] = run_check(service.check_database, gather(Home(root)))
     assert level == "bad"
     assert "is damaged" in text
     assert "restores the newest backup" in text
@@ -47,7 +47,7 @@ def test_a_database_that_was_deleted_is_bad(root: Path) -> None:
     database.close()
     prepare(home.database, BackupPolicy(backups=home.backups), repair=False)  # the mark follows
     home.database.unlink()
-    [(level, text)] = told(service.database, gather(home))
+    [(level, text)] = run_check(service.check_database, gather(home))
     assert (level, "state.db is gone" in text) == ("bad", True)
 
 
@@ -55,23 +55,23 @@ def test_a_database_that_was_deleted_is_bad(root: Path) -> None:
 def test_a_database_of_another_version(root: Path, version: int, level: str) -> None:
     home = made(root)
     if version == 1:
-        facts = facts_of(root, look=look_of(access=None))
+        facts = facts_of(root, store=summary_of(access=None))
     else:
         database = sqlite3.connect(home.database)
         database.execute(f"PRAGMA user_version = {version}")
         database.close()
         facts = gather(home)
-    assert [found for found, _ in told(service.database, facts)] == [level]
+    assert [found for found, _ in run_check(service.check_database, facts)] == [level]
 
 
 @pytest.mark.parametrize(("hours", "level"), [(1, "ok"), (47, "ok"), (49, "warn")])
 def test_an_old_backup(root: Path, hours: int, level: str) -> None:
-    facts = facts_of(root, look=look_of(), backup_ms=(NOW_MS - hours * HOUR_MS,))
-    assert [found for found, _ in told(service.backups, facts)] == [level]
+    facts = facts_of(root, store=summary_of(), backup_ms=(NOW_MS - hours * HOUR_MS,))
+    assert [found for found, _ in run_check(service.check_backups, facts)] == [level]
 
 
 def test_notices_are_told_while_they_are_news(root: Path) -> None:
     new = Notice(id=2, at_ms=NOW_MS - HOUR_MS, text="The backup was restored.")
     old = Notice(id=1, at_ms=NOW_MS - 200 * HOUR_MS, text="Long ago.")
-    [(level, text)] = told(service.notices, facts_of(root, look=look_of(notices=(new, old))))
+    [(level, text)] = run_check(service.list_notices, facts_of(root, store=summary_of(notices=(new, old))))
     assert (level, "The backup was restored." in text) == ("warn", True)
