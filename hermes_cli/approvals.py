@@ -133,10 +133,10 @@ def _unknown(approval_id: str, waiting: "Sequence[str]") -> str:
     from difflib import get_close_matches
 
     if not waiting:
-        return f"No question is called {approval_id!r}, and none waits."
+        return f"There is no approval request {approval_id!r}; none is waiting."
     near = get_close_matches(approval_id.lower(), waiting, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"There wait: {', '.join(waiting)}."
-    return f"No question is called {approval_id!r}. {hint} `hermes approvals list` shows them."
+    hint = f"Did you mean {near[0]}?" if near else f"Waiting: {', '.join(waiting)}."
+    return f"There is no approval request {approval_id!r}. {hint} `hermes approvals list` shows them."
 
 
 def _say_when_it_acts(lock_file: Any) -> None:

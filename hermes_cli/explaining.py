@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 _VERDICTS = {
     "safe": "It would run without asking.",
-    "ask": "It would be asked about.",
-    "block": "It would never be run.",
+    "ask": "It would need approval.",
+    "block": "It would never run.",
 }
-_ALLOWED = "It would be asked about, but that has been allowed before."
+_ALLOWED = "It needs approval, which was given before."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

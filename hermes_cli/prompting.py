@@ -41,7 +41,7 @@ class Screen:
         if not (self.lines.isatty() and sys.stderr.isatty()):
             what = f"{question.tool}: {one_line(escape_invisible(question.action))}"
             click.echo(
-                f"Not done, since there is no terminal at which somebody could be asked: {what} "
+                f"Not done, because approval needs a terminal: {what} "
                 f"({'; '.join(map(escape_invisible, question.reasons))})",
                 err=True,
             )
@@ -54,7 +54,7 @@ class Screen:
                     return await self._answer(question)
             except TimeoutError:
                 _drop_typed(self.lines)
-                click.echo(f"\nNobody answered within {self.wait_seconds:g} s, so it is not done.", err=True)
+                click.echo(f"\nNo answer within {self.wait_seconds:g} s, so it was not done.", err=True)
                 return "nobody"
 
     async def _answer(self, question: Question) -> Verdict:
@@ -123,8 +123,8 @@ def _wording(question: Question) -> list[str]:
     """All of what would be done. Each line of it is indented, so that none can pass for one of ours."""
     words = ["", "May I do this?", *(f"    {line}" for line in escape_invisible(question.action).split("\n"))]
     if question.where:
-        words.append(f"It would be {_flat(question.where)}.")
-    words += [f"I ask because {_flat(reason)}." for reason in question.reasons]
+        words.append(f"Where: {_flat(question.where)}")
+    words += [f"Reason: {_flat(reason)}." for reason in question.reasons]
     if question.rules:
         words.append(f"Session and always also allow: {', '.join(map(_flat, question.rules))}")
     return words

@@ -15,8 +15,8 @@ from gateway.store.people import RoleOf
 from tools.approval.gate import Question
 
 TOPIC = "approval"
-ONLY_OWNERS = "Only an owner can decide that."
-_ASKED_ELSEWHERE = "I need an owner's yes for this, and have asked for it. I go on when it is decided."
+ONLY_OWNERS = "Only an owner can answer this request."
+_ASKED_ELSEWHERE = "This needs an owner's approval. I asked for it and will continue once they answer."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,19 +124,19 @@ def which(asked: Sequence[Approval]) -> str:
     """For somebody whose answer could be about any of these, or about none."""
     lines = [f"/approve {in_short(one)}" for one in asked]
     if len(asked) == 1:
-        return "\n".join(["This question still waits. Use its buttons, or say that it is meant:", *lines])
-    return "\n".join(["Several questions wait. Use their buttons, or say which one is meant:", *lines])
+        return "\n".join(["This approval request is still open. Use its buttons, or send:", *lines])
+    return "\n".join(["Several approval requests are open. Use their buttons, or send one of:", *lines])
 
 
 def ask_again(tx: Transaction, approval: Approval, role_of: RoleOf) -> str:
     """The agent is told to try once more, and so asks once more. Gives what to tell whoever wants that."""
     asked = [one for one in inbox.of_turn(tx, approval.asker.turn_id) if one.asks]
     if not asked:
-        return "That was too long ago. Ask me for it again."
+        return "That was too long ago. Please ask me again."
     last = asked[-1]
     role = role_of(tx, last.key, last.sender_id)
     if role is None:
-        return "Whoever it was for is not let in any more."
+        return "The person it was for no longer has access."
     words = (
         "[Nobody had decided in time whether you may do the following, and it was not done. You are asked to try "
         f"exactly this once more: {approval.question.action}]"
@@ -153,7 +153,7 @@ def ask_again(tx: Transaction, approval: Approval, role_of: RoleOf) -> str:
     # Rights of then that were taken back are not given again, nor are those of now: it is what they asked for then.
     rights = lesser(role, cast(Role, last.role))
     is_new = inbox.insert(tx, wake, person_id=last.person_id or "", role=rights) is not None
-    return "I try it again, and ask again." if is_new else "That was asked again already."
+    return "Trying again; I will ask again." if is_new else "This was already asked again."
 
 
 def _answer(

@@ -242,5 +242,5 @@ def _not_approved(approval: Approval, wait_ms: int) -> str:
         case "withdrawn":
             told = "It is no longer needed."
         case _:
-            told = "A human has said no. Tell the user that it was not done, and ask what they want instead."
+            told = "A human said no. Tell the user that it was not done, and ask what they want instead."
     return refusal(approval.question, told)

@@ -30,8 +30,8 @@ Prompt = Callable[[Question], Awaitable[Answer]]
 """What whoever is asked says; "nobody" when nobody did, or could."""
 
 _BY = "hermes chat"
-_REFUSED = "A human has said no. Tell the user that it was not done, and ask what they want instead."
-_UNANSWERED = "Nobody has decided. Tell the user that it was not done, and what you would have done."
+_REFUSED = "A human said no. Tell the user that it was not done, and ask what they want instead."
+_UNANSWERED = "Nobody answered. Tell the user that it was not done, and what you would have done."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

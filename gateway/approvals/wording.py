@@ -37,12 +37,12 @@ def wording(approval: Approval, wait_ms: int, *, for_whom: str = "") -> str:
     question = approval.question
     lines = [f"⚠️ May I do this{f' for {escape_invisible(for_whom)}' if for_whom else ''}?", _fenced(question.action)]
     if question.where:
-        lines.append(f"It would be {escape_invisible(question.where)}.")
-    lines += [f"I ask because {escape_invisible(reason)}." for reason in question.reasons]
+        lines.append(f"Where: {escape_invisible(question.where)}")
+    lines += [f"Reason: {escape_invisible(reason)}." for reason in question.reasons]
     if question.rules:
-        lines.append(f"Session and Always also allow {_rules(approval)}.")
-    wait = f"Without an answer it is not done: I wait for {how_long(wait_ms)}."
-    return "\n".join([*lines, f"{wait} /approve {approval.id} and /deny {approval.id} do the same as the buttons."])
+        lines.append(f"Session and Always also allow: {_rules(approval)}")
+    commands = f"/approve {approval.id} or /deny {approval.id}"
+    return "\n".join([*lines, f"No answer within {how_long(wait_ms)} means no. You can also send {commands}."])
 
 
 def choices(approval: Approval) -> tuple[Choice, ...]:
@@ -58,17 +58,22 @@ def outcome(approval: Approval, *, by: str = "") -> str:
     who = f" by {escape_invisible(by)}" if by else ""
     match approval.state:
         case "approved" | "used":
-            return f"✅ Allowed {_how_long_for(approval)}{who}: {action}"
+            allowed = {"session": "Allowed for this conversation", "always": "Always allowed"}.get(approval.scope)
+            return (
+                f"✅ {allowed}{who}: {action} (also allows {_rules(approval)})"
+                if allowed
+                else f"✅ Allowed once{who}: {action}"
+            )
         case "denied" if approval.decided_by == WROTE_INSTEAD:
-            return f"↩️ Not done, since something else was said: {action}"
+            return f"↩️ Not done, because you wrote something else: {action}"
         case "denied":
             return f"⛔ Denied{who}: {action}"
         case "expired":
-            return f"⌛ Nobody decided in time, so it was not done: {action}"
+            return f"⌛ No answer in time, so it was not done: {action}"
         case "withdrawn":
             return f"↩️ No longer needed: {action}"
         case "waiting":
-            return f"Still to be decided: {action}"
+            return f"Waiting for an answer: {action}"
 
 
 def as_verdict(word: object) -> Verdict | None:
@@ -105,16 +110,6 @@ def escape_invisible(text: str) -> str:
 
 def _is_hidden(mark: str) -> bool:
     return unicodedata.category(mark) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-
-
-def _how_long_for(approval: Approval) -> str:
-    match approval.scope:
-        case "session":
-            return f"for this conversation, with {_rules(approval)},"
-        case "always":
-            return f"for good, with {_rules(approval)},"
-        case _:
-            return "once"
 
 
 def _rules(approval: Approval) -> str:

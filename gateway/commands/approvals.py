@@ -9,7 +9,7 @@ from gateway.store import approvals
 from gateway.store.approvals import Approval
 from gateway.store.db.connection import Transaction
 
-_GONE = "That question is not there any more."
+_GONE = "That approval request no longer exists."
 
 
 def decide_pressed(tx: Transaction, call: CommandCall) -> CommandReply:
@@ -61,7 +61,7 @@ def _decide(tx: Transaction, call: CommandCall, approval_id: str, verdict: Verdi
     said = decisions.decide(tx, one, verdict, person)
     if said != decisions.ONLY_OWNERS:
         decisions.show(tx, one)
-    return CommandReply(text=said if here or not _is_shared(call) else f"{approval_id} is decided.")
+    return CommandReply(text=said if here or not _is_shared(call) else f"{approval_id} has been answered.")
 
 
 def _here(tx: Transaction, call: CommandCall) -> list[Approval]:
@@ -72,10 +72,10 @@ def _here(tx: Transaction, call: CommandCall) -> list[Approval]:
 
 def _elsewhere(call: CommandCall, waiting: Sequence[Approval]) -> str:
     if not waiting:
-        return "No question waits for an answer."
+        return "No approval request is waiting."
     # What others have asked for is no affair of those who read along here.
     lines = [f"/{call.name} {one.id}" if _is_shared(call) else f"/{call.name} {in_short(one)}" for one in waiting]
-    return "\n".join(["No question waits here. Elsewhere there are:", *lines])
+    return "\n".join(["No approval request is waiting here. Waiting in other chats:", *lines])
 
 
 def _not_waiting(tx: Transaction, call: CommandCall, approval_id: str) -> str:
@@ -84,7 +84,7 @@ def _not_waiting(tx: Transaction, call: CommandCall, approval_id: str) -> str:
     is_theirs = _of_this_chat(tx, call, approval_id) is not None or (call.role == "owner" and not _is_shared(call))
     if known is not None and not known.is_waiting and is_theirs:
         return outcome(known)
-    return f"No question {approval_id} waits for an answer."
+    return f"No approval request {approval_id} is waiting."
 
 
 def _is_shared(call: CommandCall) -> bool:

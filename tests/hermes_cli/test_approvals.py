@@ -60,7 +60,7 @@ def state(home: Path, approval: Approval) -> Approval:
 def test_a_command_is_explained_and_not_run() -> None:
     shown = run("explain", "x=rm; sudo $x -rf /srv/app/data")
     assert shown.stdout.splitlines() == [
-        "ask: It would be asked about.",
+        "ask: It would need approval.",
         "  because it deletes /srv/app/data with all that is in it",
         "  runs: sudo rm -rf /srv/app/data",
         "  runs: rm -rf /srv/app/data",
@@ -96,7 +96,7 @@ def test_the_policy_can_be_tried_and_is_that_of_the_home(made: None, monkeypatch
 def test_what_was_allowed_before_is_named(home: Path, made: None) -> None:
     (home / "config.yaml").write_text("command_allowlist: ['git push *', 'git push --force', 'rm -rf /']\n")
     shown = run("explain", "git push --force").stdout
-    assert shown.startswith("ask: It would be asked about, but that has been allowed before.\n")
+    assert shown.startswith("ask: It needs approval, which was given before.\n")
     assert "  covered by command_allowlist: git push *\n  covered by command_allowlist: git push --force\n" in shown
     assert "covered" not in run("explain", "rm -rf /").stdout  # nothing overrides a block
     assert json.loads(run("explain", "--json", "git push --force").stdout)["allowlist"] == [
@@ -208,12 +208,12 @@ def test_without_a_gateway_it_says_when_it_counts(home: Path) -> None:
 
 @pytest.mark.usefixtures("made")
 def test_what_cannot_be_decided_fails_with_a_sentence(home: Path) -> None:
-    assert "No question is called 'abc', and none waits." in run("approve", "abc").stderr
+    assert "There is no approval request 'abc'; none is waiting." in run("approve", "abc").stderr
     asked = ask(home)
     near = asked.id[:-1] + ("a" if asked.id[-1] != "a" else "b")
     shown = run("approve", near)
     assert (shown.exit_code, shown.stdout) == (1, "")
-    assert f"No question is called '{near}'. Did you mean {asked.id}?" in shown.stderr
+    assert f"There is no approval request '{near}'. Did you mean {asked.id}?" in shown.stderr
     assert f"There wait: {asked.id}." in run("deny", "0000000").stderr
     assert "can only be allowed for this once" in run("approve", asked.id, "--always").stderr
     assert state(home, asked).is_waiting
@@ -227,7 +227,7 @@ def test_what_cannot_be_decided_fails_with_a_sentence(home: Path) -> None:
 def test_a_yes_that_comes_too_late_is_none(home: Path) -> None:
     asked = ask(home, wait_ms=-1)
     shown = run("approve", asked.id)
-    assert (shown.exit_code, "Nobody decided in time" in shown.stderr) == (1, True)
+    assert (shown.exit_code, "No answer in time" in shown.stderr) == (1, True)
     assert state(home, asked).state == "expired"
     assert asked.expires_ms < now_ms()
 

@@ -35,8 +35,8 @@ def test_a_conversation_in_which_things_are_asked(tmp_path: Path, folder: Path) 
         # The second line is typed before there is anything to answer.
         seat.press("run `rm -r build/old`\na\n")
         question = seat.until(ASKED)
-        assert f"May I do this?\n    rm -r build/old\nIt would be on this machine, in {folder}.\n" in question
-        assert f"I ask because it deletes {build}/old with all that is in it.\n" in question
+        assert f"May I do this?\n    rm -r build/old\nWhere: on this machine, in {folder}\n" in question
+        assert f"Reason: it deletes {build}/old with all that is in it.\n" in question
         assert f"also allow: recursive-delete {build}/old\n[o]nce, [s]ession, [a]lways, [d]eny" in question
         seat.press("maybe\n")
         seat.until(ASKED)
@@ -69,7 +69,7 @@ def test_silence_is_a_no(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_APPROVALS__TERMINAL_WAIT_SECONDS", "0.1")
     with AtATerminal("chat", "-q", "run `rm -r $(cat list)`", cwd=folder) as seat:
         assert "[s]ession" not in seat.until("[o]nce, [d]eny (deny after 0.1 s): ")  # it has no rule to grant
-        seat.until("Nobody answered within 0.1 s, so it is not done.\n")
+        seat.until("No answer within 0.1 s, so it was not done.\n")
         assert seat.leave() == 0
 
 
@@ -151,11 +151,11 @@ async def test_answers(monkeypatch: pytest.MonkeyPatch, keys: str, has_rules: bo
 
 
 async def test_a_command_cannot_pass_for_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    hostile = "rm -r ~ #\x1b[2K\rls\u202e\nI ask because it is harmless."
+    hostile = "rm -r ~ #\x1b[2K\rls\u202e\nReason: it is harmless."
     with a_seat(monkeypatch) as (ours, screen):
         asking = asyncio.create_task(screen.ask(a_question(hostile, where="on\nthis machine")))
         seen = await until(ours, "): ")
         os.write(ours, b"d\n")
         await asking
-    assert "    rm -r ~ #\\u001b[2K\\u000dls\\u202e\n    I ask because it is harmless.\n" in seen
-    assert "It would be on this machine.\n" in seen
+    assert "    rm -r ~ #\\u001b[2K\\u000dls\\u202e\n    Reason: it is harmless.\n" in seen
+    assert "Where: on this machine\n" in seen

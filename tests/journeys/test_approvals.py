@@ -74,7 +74,7 @@ async def test_words_and_commands_decide_as_buttons_do(tmp_path: Path) -> None:
             assert on.ran == wrecked
             told = on.model.newest_words()
             assert (f"{folder} is wrecked" in told) == is_run
-            assert ("A human has said no" in told) != is_run
+            assert ("A human said no" in told) != is_run
         await on.home.until_idle()
         assert on.home.rows("SELECT COUNT(*) FROM turns") == [(len(answers),)]  # none of the words began one
 
@@ -83,7 +83,7 @@ async def test_other_words_deny_it_and_reach_the_model_in_the_same_turn(tmp_path
     async with on_telegram(tmp_path) as on, on.gateway():
         question = await asked(on, wreck(FOLDER), say("Then I make a copy first."))
         on.say("no wait, make a copy first")
-        now = await on.becomes(question, "something else was said")
+        now = await on.becomes(question, "you wrote something else")
         assert now.buttons == []
         await on.sees("Then I make a copy first.")
         assert "instead of allowing it the user has said something else" in on.model.words()
@@ -107,10 +107,10 @@ async def test_in_a_group_only_an_owner_decides_and_whoever_else_tries_is_told(t
             strangers.press(question.id, "Once")
             strangers.say("yes")
             adas.press(question.id, "Always")
-            await owners.sees("Only an owner can decide that.")
+            await owners.sees("Only an owner can answer this request.")
             adas.press(question.id, "Deny")
             adas.say("yes")
-            await until(lambda: owners.texts.count("Only an owner can decide that.") == 3)
+            await until(lambda: owners.texts.count("Only an owner can answer this request.") == 3)
             assert owners.states == ["waiting"]
             assert owners.home.rows("SELECT COUNT(*) FROM approval_rules") == [(0,)]
             assert owners.home.rows("SELECT COUNT(*) FROM inbox WHERE sender_id = '6666'") == [(0,)]
@@ -142,18 +142,18 @@ async def test_what_a_member_wants_is_decided_by_an_owner_on_another_platform(tm
             adas.say("tidy up")
             question = await owners.question(FOLDER)
             assert "May I do this for ada?" in question.text
-            await adas.sees("I need an owner's yes")
+            await adas.sees("This needs an owner's approval")
             assert [post.buttons for post in adas.posts()] == [[]]
             adas.say("yes")
-            await adas.sees("Only an owner can decide that.")
+            await adas.sees("Only an owner can answer this request.")
             adas.say("/approve")
-            await until(lambda: adas.texts.count("Only an owner can decide that.") == 2)
+            await until(lambda: adas.texts.count("Only an owner can answer this request.") == 2)
             assert owners.ran == []
             owners.press(question.id, "Once")
             await owners.becomes(question, "Allowed once")
             await adas.sees("It is wrecked, Ada.")
             assert owners.ran == [FOLDER]
-            silent = [call for call in discord.called("createMessage") if "I need an owner" in str(call.params)]
+            silent = [call for call in discord.called("createMessage") if "needs an owner" in str(call.params)]
             assert [int(call.params["flags"]) & SILENT for call in silent] == [SILENT]
 
             owners.model.script(wreck("/srv/a/c"), say("Then not."))
@@ -182,7 +182,7 @@ async def test_an_owner_who_talks_of_something_else_allows_nothing_by_the_way(tm
             owners.say("ok")
             await owners.sees("Tomorrow is dry.")
             [approval_id] = approval_ids(owners)
-            named = await owners.sees("This question still waits")
+            named = await owners.sees("This approval request is still open")
             assert f"/approve {approval_id}: wreck {FOLDER}" in named.text
             assert (owners.states, owners.ran) == (["waiting"], [])
             on.model.script(say("It is wrecked, Ada."))
@@ -209,13 +209,13 @@ async def test_without_an_owner_to_be_found_it_is_not_done_and_said_so(tmp_path:
 async def test_what_nobody_decides_in_time_is_denied_and_can_be_asked_again(tmp_path: Path) -> None:
     async with on_telegram(tmp_path, config={"approvals": {"wait_minutes": 0.02}}) as on, on.gateway():
         question = await asked(on, wreck(FOLDER), say("Nobody decided."))
-        now = await on.becomes(question, "Nobody decided in time")
+        now = await on.becomes(question, "No answer in time")
         assert now.buttons == ["Ask again"]
         await on.sees("Nobody decided.")
         assert on.ran == []
         on.model.script(wreck(FOLDER), say("Now it is tidy."))
         on.press(question.id, "Ask again")
-        now = await on.becomes(question, "I try it again")
+        now = await on.becomes(question, "Trying again")
         assert now.buttons == []
         second = await on.question(FOLDER)
         assert second.id != question.id
@@ -331,10 +331,10 @@ async def test_a_forged_button_and_one_of_another_chat_do_nothing(tmp_path: Path
             question = await asked(on, wreck(FOLDER))
             data = buttons_data(on, question)
             press_forged(elsewhere, other, data["Once"])
-            await elsewhere.sees("That question is not there any more.")
+            await elsewhere.sees("That approval request no longer exists.")
             for forged in ("approval:aaaaaa:once", "approval::once", f"{data['Once']}x", "approval:' OR 1=1:once"):
                 press_forged(on, question, forged)
-            await until(lambda: on.texts.count("That question is not there any more.") == 4)
+            await until(lambda: on.texts.count("That approval request no longer exists.") == 4)
             assert on.states == ["waiting"]
             assert on.ran == []
 
@@ -427,7 +427,7 @@ async def test_several_questions_at_once_are_told_apart(tmp_path: Path) -> None:
         on.say("tidy up")
         first, second, third = [await on.question(folder) for folder in folders]
         on.say("yes")
-        which = await on.sees("Several questions wait")
+        which = await on.sees("Several approval requests are open")
         assert all(f"wreck {folder}" in which.text for folder in folders)
         assert on.states == ["waiting"] * 3
         on.press(second.id, "Deny")
@@ -459,7 +459,7 @@ async def test_a_tool_of_ones_own_can_be_marked_as_one_that_asks(tmp_path: Path)
         on.say("move the card")
         question = await on.sees("May I do this?")
         assert 'move_card {\n  "card": "launch"\n}' in question.text
-        assert "I ask because it changes the production board." in question.text
+        assert "Reason: it changes the production board." in question.text
         assert question.buttons == ["Once", "Deny"]
         assert on.ran == []
         on.press(question.id, "Once")

@@ -39,7 +39,7 @@ async def test_a_button_answers_the_request_and_all_buttons_disappear(page: Page
     question = await page.text(".asking")
     assert f"rm -r {folder}" in question
     assert "on this machine" in question
-    assert "I ask because" in question
+    assert "Reason:" in question
     assert await page.run("document.querySelector('#waiting').hidden")  # it stands here already
     await page.wait_for("getComputedStyle(document.querySelector('.draft')).display === 'none'")  # it writes nothing
     await page.screenshot(tmp_path / "question.png")

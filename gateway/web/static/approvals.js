@@ -58,7 +58,7 @@ function placeView({ account, chat, place }) {
 
 function explain({ where, reasons, rules }) {
   const sentences = [where && `Where: ${where}.`, ...reasons.map((reason) => `Reason: ${reason}.`)];
-  if (rules.length) sentences.push(`Session and Always also allow ${rules.join(", ")}.`);
+  if (rules.length) sentences.push(`Session and Always also allow: ${rules.join(", ")}.`);
   return sentences.filter(Boolean).join(" ");
 }
 

@@ -355,11 +355,11 @@ def test_one_answer_to_several_questions_is_asked_back(tx: Transaction) -> None:
 def test_whoever_is_asked_back_is_told_whether_there_is_one_or_more(tx: Transaction) -> None:
     first, second = put(tx), put(tx, call="c2", action="rm -r y")
     assert decisions.which([first]).splitlines() == [
-        "This question still waits. Use its buttons, or say that it is meant:",
+        "This approval request is still open. Use its buttons, or send:",
         f"/approve {first.id}: rm -r x",
     ]
     assert decisions.which([first, second]).splitlines() == [
-        "Several questions wait. Use their buttons, or say which one is meant:",
+        "Several approval requests are open. Use their buttons, or send one of:",
         f"/approve {first.id}: rm -r x",
         f"/approve {second.id}: rm -r y",
     ]
@@ -553,14 +553,14 @@ def as_a(role: Role | None) -> RoleOf:
 
 def test_asked_again_the_agent_is_woken_for_the_same_person(tx: Transaction) -> None:
     question = expired(tx)
-    assert decisions.ask_again(tx, question, as_a("member")) == "I try it again, and ask again."
+    assert decisions.ask_again(tx, question, as_a("member")) == "Trying again; I will ask again."
     [woken] = tx.all("SELECT * FROM inbox WHERE kind = 'wake'")
     assert (woken["session_key"], woken["state"]) == (str(KEY), "ready")
     assert (woken["sender_id"], woken["role"]) == ("42", "member")
     assert woken["person_id"] == tx.all("SELECT person_id FROM inbox WHERE message_id = 'm0'")[0]["person_id"]
     assert (woken["message_id"], woken["about"]) == (f"again-{question.id}", "m0")
     assert "try exactly this once more: rm -r x" in woken["parts"]
-    assert decisions.ask_again(tx, question, as_a("member")) == "That was asked again already."
+    assert decisions.ask_again(tx, question, as_a("member")) == "This was already asked again."
     assert tx.count("SELECT COUNT(*) FROM inbox WHERE kind = 'wake'") == 1
 
 
@@ -578,18 +578,18 @@ def test_of_several_who_asked_in_its_turn_the_last_is_woken_for(tx: Transaction)
 def test_what_was_said_too_long_ago_cannot_be_asked_again(tx: Transaction) -> None:
     question = expired(tx)
     tx.execute("DELETE FROM inbox")
-    assert decisions.ask_again(tx, question, as_a("member")) == "That was too long ago. Ask me for it again."
+    assert decisions.ask_again(tx, question, as_a("member")) == "That was too long ago. Please ask me again."
 
 
 def test_what_was_only_noted_in_its_turn_is_no_request(tx: Transaction) -> None:
     question = expired(tx)
     tx.execute("UPDATE inbox SET kind = 'edit'")
-    assert decisions.ask_again(tx, question, as_a("member")) == "That was too long ago. Ask me for it again."
+    assert decisions.ask_again(tx, question, as_a("member")) == "That was too long ago. Please ask me again."
 
 
 def test_for_somebody_who_is_not_let_in_any_more_nothing_is_asked_again(tx: Transaction) -> None:
     question = expired(tx)
-    assert decisions.ask_again(tx, question, as_a(None)) == "Whoever it was for is not let in any more."
+    assert decisions.ask_again(tx, question, as_a(None)) == "The person it was for no longer has access."
     assert tx.count("SELECT COUNT(*) FROM inbox WHERE kind = 'wake'") == 0
 
 

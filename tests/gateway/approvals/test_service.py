@@ -137,7 +137,7 @@ async def test_a_yes_lets_the_call_begin_once(scene: Scene, verdict: Verdict) ->
 @pytest.mark.parametrize(
     ("end", "words"),
     [
-        (lambda tx, one: stored.deny(tx, one, by="x"), "A human has said no"),
+        (lambda tx, one: stored.deny(tx, one, by="x"), "A human said no"),
         (lambda tx, one: stored.deny(tx, one, by="wrote instead"), "the user has said something else"),
         (lambda tx, one: stored.expire(tx, one), "Nobody has decided within 1 h"),
         (lambda tx, one: stored.withdraw(tx, one), "no longer needed"),

@@ -49,7 +49,7 @@ async def test_a_yes_is_good_once_and_for_this_alone(db: Database) -> None:
     assert await rows(db, "SELECT COUNT(*) FROM approval_rules") == [(0,)]
 
 
-@pytest.mark.parametrize(("answer", "words"), [("deny", "A human has said no"), ("nobody", "Nobody has decided")])
+@pytest.mark.parametrize(("answer", "words"), [("deny", "A human said no"), ("nobody", "Nobody answered")])
 async def test_what_is_not_allowed_is_told_to_the_model(db: Database, answer: Answer, words: str) -> None:
     with pytest.raises(NotApproved, match=rf"Do not try to do the same in another way\. {words}"):
         await gate_of(db, Human([answer])).ask(DELETE, "c1")

@@ -40,12 +40,11 @@ def test_a_question_says_all_that_would_be_done_where_and_why() -> None:
         "```",
         "rm -r ~/proj",
         "```",
-        "It would be on this machine, in ~.",
-        "I ask because it deletes ~/proj.",
-        "I ask because it is late.",
-        "Session and Always also allow `rule a`, `rule b`.",
-        "Without an answer it is not done: I wait for 1 h. "
-        "/approve abc234 and /deny abc234 do the same as the buttons.",
+        "Where: on this machine, in ~",
+        "Reason: it deletes ~/proj.",
+        "Reason: it is late.",
+        "Session and Always also allow: `rule a`, `rule b`",
+        "No answer within 1 h means no. You can also send /approve abc234 or /deny abc234.",
     ]
 
 
@@ -53,7 +52,7 @@ def test_what_there_is_nothing_to_say_about_is_left_out() -> None:
     bare = replace(ONCE_ONLY, question=replace(ONCE_ONLY.question, where=""))
     said = wording(bare, 60_000, for_whom="Ann\u202e")
     assert said.startswith("⚠️ May I do this for Ann\\u202e?\n")
-    assert "It would be" not in said
+    assert "Where:" not in said
     assert "Session" not in said
     assert "1 min" in said
 
@@ -90,14 +89,19 @@ def test_the_buttons_are_those_that_can_be_pressed(approval: Approval, labels: l
 @pytest.mark.parametrize(
     ("state", "scope", "decided_by", "said"),
     [
-        ("waiting", "", "", "Still to be decided: `rm -r ~/proj`"),
+        ("waiting", "", "", "Waiting for an answer: `rm -r ~/proj`"),
         ("approved", "once", "x", "✅ Allowed once by Olga: `rm -r ~/proj`"),
         ("used", "once", "x", "✅ Allowed once by Olga: `rm -r ~/proj`"),
-        ("used", "session", "x", "✅ Allowed for this conversation, with `rule a`, `rule b`, by Olga: `rm -r ~/proj`"),
-        ("approved", "always", "x", "✅ Allowed for good, with `rule a`, `rule b`, by Olga: `rm -r ~/proj`"),
+        (
+            "used",
+            "session",
+            "x",
+            "✅ Allowed for this conversation by Olga: `rm -r ~/proj` (also allows `rule a`, `rule b`)",
+        ),
+        ("approved", "always", "x", "✅ Always allowed by Olga: `rm -r ~/proj` (also allows `rule a`, `rule b`)"),
         ("denied", "", "x", "⛔ Denied by Olga: `rm -r ~/proj`"),
-        ("denied", "", WROTE_INSTEAD, "↩️ Not done, since something else was said: `rm -r ~/proj`"),
-        ("expired", "", "", "⌛ Nobody decided in time, so it was not done: `rm -r ~/proj`"),
+        ("denied", "", WROTE_INSTEAD, "↩️ Not done, because you wrote something else: `rm -r ~/proj`"),
+        ("expired", "", "", "⌛ No answer in time, so it was not done: `rm -r ~/proj`"),
         ("withdrawn", "", "", "↩️ No longer needed: `rm -r ~/proj`"),
     ],
 )

@@ -21,7 +21,7 @@ THERE = Address(account="telegram", chat="1")  # where the owner is asked
 
 
 RULE = "git-discard"
-GONE = CommandReply(text="That question is not there any more.")
+GONE = CommandReply(text="That approval request no longer exists.")
 
 
 def put(
@@ -63,16 +63,21 @@ def test_without_an_id_the_one_about_this_conversation_is_meant(tx: Transaction)
 def test_without_an_id_nothing_elsewhere_is_decided_but_named(tx: Transaction, words: str) -> None:
     one = put(tx, at=Address(account="discord", chat="9"))
     name = words.split()[0]
-    assert say(tx, words) == f"No question waits here. Elsewhere there are:\n{name} {one.id}: rm -r build"
+    assert (
+        say(tx, words) == f"No approval request is waiting here. Waiting in other chats:\n{name} {one.id}: rm -r build"
+    )
     assert state(tx, one) == "waiting"
 
 
 def test_in_a_group_what_others_asked_for_is_not_told(tx: Transaction) -> None:
     first = put(tx, "rm -r secret")
-    assert say(tx, "/approve", GROUP) == f"No question waits here. Elsewhere there are:\n/approve {first.id}"
-    assert say(tx, f"/approve {first.id}", GROUP) == f"{first.id} is decided."
+    assert (
+        say(tx, "/approve", GROUP)
+        == f"No approval request is waiting here. Waiting in other chats:\n/approve {first.id}"
+    )
+    assert say(tx, f"/approve {first.id}", GROUP) == f"{first.id} has been answered."
     assert state(tx, first) == "approved"
-    assert say(tx, f"/approve {first.id}", GROUP) == f"No question {first.id} waits for an answer."
+    assert say(tx, f"/approve {first.id}", GROUP) == f"No approval request {first.id} is waiting."
     assert "rm -r secret" in say(tx, f"/approve {first.id}")
 
 
@@ -89,7 +94,7 @@ def test_a_member_reaches_nothing_of_others(tx: Transaction, words: str) -> None
     one = put(tx, "rm -r secret")
     bob = SessionKey(platform="telegram", kind="dm", chat="43")
     told = say(tx, words.format(id=one.id), bob, "member", "43")
-    assert told.startswith("No question")
+    assert told.startswith("No approval request")
     assert "secret" not in told
     approvals.deny(tx, one, by="x")
     assert "secret" not in say(tx, f"/approve {one.id}", bob, "member", "43")
@@ -112,8 +117,8 @@ def test_several_here_are_asked_back(tx: Transaction) -> None:
 
 
 def test_where_none_waits_that_is_said(tx: Transaction) -> None:
-    assert say(tx, "/approve") == "No question waits for an answer."
-    assert say(tx, "/deny nosuch") == "No question nosuch waits for an answer."
+    assert say(tx, "/approve") == "No approval request is waiting."
+    assert say(tx, "/deny nosuch") == "No approval request nosuch is waiting."
 
 
 @pytest.mark.parametrize(
@@ -139,7 +144,7 @@ def test_how_long_it_is_allowed_for_stands_last(tx: Transaction, words: str, sco
 def test_words_that_are_no_id_decide_nothing(tx: Transaction, words: str) -> None:
     one = put(tx)
     words = words.format(id=one.id)
-    assert say(tx, words) == f"No question {words.partition(' ')[2]} waits for an answer."
+    assert say(tx, words) == f"No approval request {words.partition(' ')[2]} is waiting."
     assert state(tx, one) == "waiting"
 
 
@@ -180,7 +185,7 @@ def test_a_question_that_nobody_may_decide_here_is_still_to_be_sent(tx: Transact
 def test_where_others_read_along_a_decision_elsewhere_is_told_without_its_words(tx: Transaction, kind: str) -> None:
     one = put(tx)
     key = SessionKey(platform="telegram", kind=kind, chat="-8")
-    assert say(tx, f"/deny {one.id}", key) == f"{one.id} is decided."
+    assert say(tx, f"/deny {one.id}", key) == f"{one.id} has been answered."
 
 
 def test_a_terminal_is_read_by_its_owner_alone(tx: Transaction) -> None:
@@ -199,19 +204,19 @@ def test_in_a_group_the_question_that_stands_there_is_told(tx: Transaction) -> N
 def test_a_chat_of_the_same_name_elsewhere_is_another(tx: Transaction, place: Address) -> None:
     one = put(tx, at=place)
     approvals.deny(tx, one, by="x")
-    assert say(tx, f"/approve {one.id}", GROUP) == f"No question {one.id} waits for an answer."
+    assert say(tx, f"/approve {one.id}", GROUP) == f"No approval request {one.id} is waiting."
 
 
 def test_an_owner_alone_with_us_is_told_what_became_of_any(tx: Transaction) -> None:
     one = put(tx, at=Address(account="discord", chat="9"))
     approvals.deny(tx, one, by="x")
     assert say(tx, f"/approve {one.id}") == "⛔ Denied: `rm -r build`"
-    assert say(tx, f"/approve {one.id}", KEY, "member", "42") == f"No question {one.id} waits for an answer."
+    assert say(tx, f"/approve {one.id}", KEY, "member", "42") == f"No approval request {one.id} is waiting."
 
 
 def test_a_member_is_not_told_that_anothers_question_still_waits(tx: Transaction) -> None:
     one = put(tx, at=Address(account="telegram", chat="-7"))
-    assert say(tx, f"/deny {one.id}", GROUP, "member", "43") == f"No question {one.id} waits for an answer."
+    assert say(tx, f"/deny {one.id}", GROUP, "member", "43") == f"No approval request {one.id} is waiting."
     assert state(tx, one) == "waiting"
 
 
@@ -229,8 +234,8 @@ def press(
     ("word", "told"),
     [
         ("once", "✅ Allowed once by Olga: `rm -r build`"),
-        ("session", f"✅ Allowed for this conversation, with `{RULE}`, by Olga: `rm -r build`"),
-        ("always", f"✅ Allowed for good, with `{RULE}`, by Olga: `rm -r build`"),
+        ("session", f"✅ Allowed for this conversation by Olga: `rm -r build` (also allows `{RULE}`)"),
+        ("always", f"✅ Always allowed by Olga: `rm -r build` (also allows `{RULE}`)"),
         ("deny", "⛔ Denied by Olga: `rm -r build`"),
     ],
 )
@@ -297,14 +302,14 @@ def test_what_nobody_decided_is_asked_again_below_what_became_of_it(tx: Transact
     take(tx, inbound("tidy up"))
     tx.execute("UPDATE inbox SET turn_id = 't1', state = 'done', role = 'member'")
     approvals.expire(tx, one)
-    over = "⌛ Nobody decided in time, so it was not done: `rm -r build`"
-    assert again(tx, one) == CommandReply(text=f"{over}\nI try it again, and ask again.", in_place=True)
+    over = "⌛ No answer in time, so it was not done: `rm -r build`"
+    assert again(tx, one) == CommandReply(text=f"{over}\nTrying again; I will ask again.", in_place=True)
     assert tx.count("SELECT COUNT(*) FROM inbox WHERE kind = 'wake'") == 1
 
 
 def test_what_is_not_there_or_was_decided_is_not_asked_again(tx: Transaction) -> None:
     one = put(tx)
-    waiting = CommandReply(text="Still to be decided: `rm -r build`", in_place=True)
+    waiting = CommandReply(text="Waiting for an answer: `rm -r build`", in_place=True)
     assert again(tx, one) == waiting
     approvals.deny(tx, one, by="x")
     assert again(tx, one) == CommandReply(text="⛔ Denied: `rm -r build`", in_place=True)
