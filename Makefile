@@ -42,6 +42,7 @@ format: $(VENV)/dev.stamp
 # References that are generated from the code; a test fails when they are out of date.
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.reference
+	$(BIN)/python -m hermes_cli.reference
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -1,4 +1,4 @@
-"""`hermes approvals`: what waits for a yes, what was granted, and which commands are asked about."""
+"""`hermes approvals`: list, answer and explain approval requests."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -19,16 +19,16 @@ _BY = "the hermes command"
 
 @click.group()
 def approvals() -> None:
-    """What waits for a yes, what was granted, and why. Works on the running gateway at once."""
+    """List, answer and explain approval requests. Takes effect at once."""
 
 
 approvals.add_command(explain)
 
 
-@approvals.command("list", short_help="Show what waits, and what was granted.")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@approvals.command("list", short_help="List open requests and granted rules.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_approvals(as_json: bool) -> None:
-    """What waits for a decision, and what nobody is asked about any more."""
+    """List the requests that wait for an answer, and the rules that were granted."""
     from gateway.store import approvals
     from gateway.store.inspect import peek
     from gateway.wiring.basics import build_redactor
@@ -43,29 +43,29 @@ def list_approvals(as_json: bool) -> None:
         click.echo(redactor.clean("\n".join(_lines(found))))
 
 
-@approvals.command(short_help="Allow what waits.")
+@approvals.command(short_help="Approve a request.")
 @click.argument("approval_id", metavar="ID")
-@click.option("--session", is_flag=True, help="Also the rule that is shown, for this conversation.")
-@click.option("--always", is_flag=True, help="Also the rule that is shown, for good.")
+@click.option("--session", is_flag=True, help="Also allow its rule for this conversation.")
+@click.option("--always", is_flag=True, help="Also allow its rule permanently.")
 def approve(approval_id: str, session: bool, always: bool) -> None:
-    """Allow what waits under ID, once."""
+    """Approve the request ID, once."""
     if session and always:
         raise click.UsageError("Give --session or --always, not both.")
     _decide(approval_id, "always" if always else "session" if session else "once")
 
 
-@approvals.command(short_help="Forbid what waits.")
+@approvals.command(short_help="Deny a request.")
 @click.argument("approval_id", metavar="ID")
 def deny(approval_id: str) -> None:
-    """Forbid what waits under ID."""
+    """Deny the request ID."""
     _decide(approval_id, "deny")
 
 
-@approvals.command(short_help="Take back what was granted.")
+@approvals.command(short_help="Revoke granted rules.")
 @click.argument("rule_ids", metavar="[ID]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All that was ever granted.")
+@click.option("--all", "everything", is_flag=True, help="Revoke all rules.")
 def revoke(rule_ids: tuple[str, ...], everything: bool) -> None:
-    """Take back rules that were granted, by their numbers in `hermes approvals list`: it is asked about again."""
+    """Revoke rules by their numbers in `hermes approvals list`. What they covered needs approval again."""
     from gateway.approvals.wording import escape_invisible
     from gateway.store import approvals as store
     from hermes_cli.opening import open_home, with_store
@@ -79,14 +79,14 @@ def revoke(rule_ids: tuple[str, ...], everything: bool) -> None:
 
     gone = with_store(open_home(), lambda db: db.write(unit))
     for rule in gone:
-        click.echo(f"Asked about again: {escape_invisible(rule)}")
+        click.echo(f"Revoked: {escape_invisible(rule)}")
     if not gone:
-        click.echo("Nothing was granted, so there is nothing to take back.")
+        click.echo("There are no rules to revoke.")
 
 
 def _decide(approval_id: str, verdict: "Verdict") -> None:
     from gateway.approvals import decisions
-    from gateway.approvals.wording import outcome
+    from gateway.approvals.wording import render_outcome
     from gateway.clock import now_ms
     from gateway.store import approvals as store
     from gateway.wiring.basics import build_redactor
@@ -99,16 +99,16 @@ def _decide(approval_id: str, verdict: "Verdict") -> None:
         approval = store.get(tx, approval_id.lower())
         if approval is None:
             return False, _unknown(approval_id, [one.id for one in store.waiting(tx)])
-        if approval.is_waiting and approval.expires_ms <= now_ms():  # while no gateway was there to end it
+        if approval.is_waiting and approval.expires_ms <= now_ms():  # no gateway was running to expire it
             decisions.expire(tx, approval)
             approval = store.get(tx, approval.id) or approval
         if not approval.is_waiting:
-            return False, outcome(approval)
+            return False, render_outcome(approval)
         if verdict in ("session", "always") and not approval.question.rules:
-            return False, f"That can only be allowed for this once: hermes approvals approve {approval.id}"
+            return False, f"This can only be allowed once: hermes approvals approve {approval.id}"
         person = decisions.DecidingPerson(account=_BY, id="", name=_BY, role="owner")
         said = decisions.decide(tx, approval, verdict, person)
-        decisions.show(tx, approval)
+        decisions.update_message(tx, approval)
         return True, said
 
     is_decided, said = with_store(opened, lambda db: db.write(unit))
@@ -120,12 +120,12 @@ def _decide(approval_id: str, verdict: "Verdict") -> None:
 
 
 def _known(given: "Sequence[str]", there: "Collection[int]") -> list[int]:
-    """All of them or none: half of what was asked for is hard to tell from all of it."""
+    """Return the numbers of the given rules. Raises when one is unknown, so that nothing is revoked by half."""
     known = {str(one): one for one in there}
     for one in given:
         if one.lstrip("#") not in known:
-            what = f"There are: {', '.join(known)}." if known else "Nothing was granted."
-            raise click.ClickException(f"No rule has the number {one!r}, and none was taken back. {what}")
+            what = f"Rules: {', '.join(known)}." if known else "There are no rules."
+            raise click.ClickException(f"There is no rule {one!r}; nothing was revoked. {what}")
     return [known[one.lstrip("#")] for one in given]
 
 
@@ -143,18 +143,18 @@ def _say_when_it_acts(lock_file: Any) -> None:
     from gateway.lock import read_state
 
     if read_state(lock_file) is None:
-        click.echo("The gateway is not running: it counts as soon as it does. Start it: hermes gateway run")
+        click.echo("The gateway is not running. The answer takes effect when it starts: hermes gateway run")
 
 
 def _lines(found: "Lists") -> list[str]:
     waiting = [line for one in found.waiting for line in _waiting_lines(one)]
     granted = [line for one in found.rules for line in _rule_lines(one)]
     return [
-        *(["Waiting for a decision:", *waiting] if waiting else ["Nothing waits for a decision."]),
+        *(["Waiting for an answer:", *waiting] if waiting else ["No approval request is waiting."]),
         "",
-        *(["Granted, and not asked about any more:", *granted] if granted else ["No rule has been granted."]),
-        *(["", "To decide: hermes approvals approve ID, hermes approvals deny ID"] if waiting else []),
-        *(["To take a rule back: hermes approvals revoke ID"] if granted else []),
+        *(["Granted rules:", *granted] if granted else ["No rules were granted."]),
+        *(["", "To answer: hermes approvals approve ID, or hermes approvals deny ID"] if waiting else []),
+        *(["To revoke a rule: hermes approvals revoke ID"] if granted else []),
     ]
 
 
@@ -170,7 +170,7 @@ def _waiting_lines(one: "WaitingApproval") -> list[str]:
         f"  {one.approval.id}  since {ago}, for {escape_invisible(_whom(one))}, asked in {_place(one)}",
         f"      {question.tool}{where}: {first}",
         *(f"      | {line}" for line in rest),
-        *(f"      because {escape_invisible(reason)}" for reason in question.reasons),
+        *(f"      reason: {escape_invisible(reason)}" for reason in question.reasons),
     ]
 
 
@@ -179,7 +179,7 @@ def _rule_lines(one: "GrantedRule") -> list[str]:
     from gateway.clock import for_people
 
     rule = one.granted
-    how_long = "for good" if one.is_lasting else f"in the conversation {rule.session_id}"
+    how_long = "permanently" if one.is_lasting else f"in conversation {rule.session_id}"
     when = for_people(rule.granted_ms)
     return [
         f"  {rule.id}  {escape_invisible(rule.rule)}",

@@ -9,13 +9,13 @@ import click
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[QUESTION]")
-@click.option("-q", "--query", help="Ask one question, print the answer, leave. The same as QUESTION.")
-@click.option("-m", "--model", help="Use another model this time.")
+@click.option("-q", "--query", help="The same as QUESTION.")
+@click.option("-m", "--model", help="Use this model instead of the configured one.")
 def chat(words: tuple[str, ...] = (), query: str | None = None, model: str | None = None) -> None:
-    """Talk to the agent here, or ask it one QUESTION.
+    """Talk to the agent here. With QUESTION, print one answer and exit.
 
-    Text on standard input goes along with the question: git diff | hermes chat "review this". Inside a shell loop
-    that reads a file, add </dev/null: else the question takes the rest of the file.
+    Text on standard input is added to the question: git diff | hermes chat "review this". Inside a shell loop that
+    reads a file, add </dev/null, or the rest of the file is read as the question's text.
     """
     from hermes_cli.opening import open_home
 

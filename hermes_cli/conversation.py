@@ -22,7 +22,7 @@ from gateway.wiring.policies import build_budgets
 from gateway.wiring.tools import build_model, build_prompts, build_tools
 from hermes_cli.opening import OpenedStore, open_store
 from hermes_cli.piped import read_piped
-from hermes_cli.prompting import Screen, typed
+from hermes_cli.prompting import Screen, wait_for_line
 from hermes_config.redaction import NOTE
 from tools.content import one_line
 from tools.workplaces import process_backends
@@ -38,16 +38,14 @@ async def ask_once(opened: OpenedStore, question: str, lines: TextIO) -> None:
         answer = await _turn(_chat(opened, db, model, screen), question, screen, ignore, piped=piped)
     if answer is None:
         raise KeyboardInterrupt
-    click.echo(_told(opened, answer))
+    click.echo(_redact(opened, answer))
 
 
 async def converse(opened: OpenedStore, lines: TextIO) -> None:
-    """Reads a message a line until the end of input. Answers go to stdout, all else to stderr."""
+    """Answer one message per line until the end of input. Answers go to stdout, everything else to stderr."""
     interactive = lines.isatty()
     if interactive:
-        click.echo(
-            f"Hermes with the model {opened.settings.model.name}. /help for commands, Ctrl-D to leave.", err=True
-        )
+        click.echo(f"Hermes, model {opened.settings.model.name}. /help lists commands, Ctrl-D exits.", err=True)
     async with open_store(opened) as db, aclosing(build_model(opened.settings, opened.home, paced=False)) as model:
         screen = _screen(opened, lines)
         chat = _chat(opened, db, model, screen)
@@ -67,13 +65,13 @@ async def _answer(opened: OpenedStore, chat: LocalChat, text: str, screen: Scree
     except CommandRefused as refused:
         click.echo(f"{refused}")
     except ModelError as error:
-        click.echo(_told(opened, f"{error}"), err=True)
+        click.echo(_redact(opened, f"{error}"), err=True)
     else:
-        click.echo("Stopped." if answer is None else _told(opened, answer), err=answer is None)
+        click.echo("Stopped." if answer is None else _redact(opened, answer), err=answer is None)
 
 
-def _told(opened: OpenedStore, answer: str) -> str:
-    """Without secrets: what is printed goes into pipes and files."""
+def _redact(opened: OpenedStore, answer: str) -> str:
+    """Hide secrets: output may go to pipes and files."""
     redactor = build_redactor(opened.settings)
     cleaned = redactor.clean(answer)
     return answer if cleaned is answer else f"{cleaned}\n\n{redactor.clean(NOTE)}"
@@ -94,7 +92,7 @@ async def _turn(chat: LocalChat, text: str, screen: Screen, emit: Emit, *, piped
 async def _next_line(lines: TextIO, interactive: bool) -> str:
     if interactive:
         click.echo("> ", nl=False, err=True)
-        await typed(lines)
+        await wait_for_line(lines)
         return lines.readline()
     return await asyncio.to_thread(lines.readline)
 
@@ -105,7 +103,7 @@ def _screen(opened: OpenedStore, lines: TextIO) -> Screen:
 
 def _chat(opened: OpenedStore, db: Database, model: Model, screen: Screen) -> LocalChat:
     settings = opened.settings
-    tools = build_tools(settings, opened.home, db, on_broken=lambda file, reason: _tell_broken(opened, file, reason))
+    tools = build_tools(settings, opened.home, db, on_broken=lambda file, reason: _report_broken(opened, file, reason))
     hints = {"cli": "Your answers are shown in a terminal: write plain text or simple Markdown."}
     return LocalChat(
         db=db,
@@ -125,7 +123,7 @@ def _chat(opened: OpenedStore, db: Database, model: Model, screen: Screen) -> Lo
     )
 
 
-def _tell_broken(opened: OpenedStore, file: str, reason: str) -> None:
+def _report_broken(opened: OpenedStore, file: str, reason: str) -> None:
     reason = one_line(build_redactor(opened.settings).clean(reason)).rstrip(".")
     click.echo(
         f"Tool file {file} could not be loaded: {reason}. Fix or remove it; details: {opened.home.log_file}", err=True

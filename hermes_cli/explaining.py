@@ -1,4 +1,4 @@
-"""`hermes approvals explain`: what a command would really run, and whether it is asked about."""
+"""`hermes approvals explain`: show whether a shell command would need approval, and why."""
 
 import json
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _ALLOWED = "It needs approval, which was given before."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Home:
-    """What the operator of the home has settled."""
+    """Settings and rules of the home that decide about a command."""
 
     policy: str = "risky"
     allowlist: tuple[str, ...] = ()
@@ -32,11 +32,13 @@ class _Home:
 @click.command()
 @click.argument("command")
 @click.option(
-    "--policy", type=click.Choice(["risky", "unknown"]), help="What is asked about.  [default: approvals.policy]"
+    "--policy",
+    type=click.Choice(["risky", "unknown"]),
+    help="Which commands need approval.  [default: approvals.policy]",
 )
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(command: str, policy: str | None, as_json: bool) -> None:
-    """Read COMMAND as the guard does, and run nothing: the verdict, the reasons, and what would really run."""
+    """Explain whether COMMAND would need approval, and why. Runs nothing."""
     from tools.shell_guard.guard import judge
 
     home = Path.home()
@@ -52,7 +54,7 @@ def explain(command: str, policy: str | None, as_json: bool) -> None:
         policy="unknown" if (policy or settled.policy) == "unknown" else "risky",
         is_there=is_there,
     )
-    asks = judgement.verdict == "ask"  # nothing overrides a block, and what is safe needs no leave
+    asks = judgement.verdict == "ask"  # a blocked command stays blocked, and a safe one needs no approval
     patterns = _patterns(settled.allowlist, command) if asks else []
     granted = _covering(judgement, settled.granted) if asks else []
     if as_json:
@@ -64,7 +66,7 @@ def explain(command: str, policy: str | None, as_json: bool) -> None:
 
 
 def _settled() -> _Home:
-    """Nothing where there is no home: a question makes none."""
+    """Read them; defaults where there is no home, which is not created."""
     from hermes_config.places import Home
 
     home = Home.locate()
@@ -87,7 +89,7 @@ def _patterns(allowlist: tuple[str, ...], command: str) -> list[str]:
 
 
 def _covering(judgement: "Judgement", granted: "tuple[Granted, ...]") -> "list[Granted]":
-    """The lasting rules of those for whom all that the command needs has been granted."""
+    """Return the permanent rules of each holder whose rules cover the whole command."""
     from tools.shell_guard.granting import Rule, covers
 
     def fits(one: "Granted", wanted: Rule) -> bool:
@@ -109,10 +111,10 @@ def _lines(judgement: "Judgement", patterns: list[str], granted: "list[Granted]"
     verdict = _ALLOWED if patterns or granted else _VERDICTS[judgement.verdict]
     return [
         f"{judgement.verdict}: {verdict}",
-        *(f"  because {reason}" for reason in judgement.reasons),
+        *(f"  reason: {reason}" for reason in judgement.reasons),
         *(f"  runs: {' '.join(argv)}" for argv in judgement.argv),
-        *(f"  covered by command_allowlist: {pattern}" for pattern in patterns),
-        *(f"  granted for good: {one.granted.rule}, for {one.holder}" for one in granted),
+        *(f"  allowed by command_allowlist: {pattern}" for pattern in patterns),
+        *(f"  allowed by a permanent rule: {one.granted.rule}, for {one.holder}" for one in granted),
         *(_could_grant(judgement) if judgement.verdict == "ask" and not (patterns or granted) else ()),
     ]
 
@@ -120,5 +122,5 @@ def _lines(judgement: "Judgement", patterns: list[str], granted: "list[Granted]"
 def _could_grant(judgement: "Judgement") -> list[str]:
     once_only = [rule for rule in judgement.rules if not rule.is_grantable]
     if once_only:
-        return [f"  a yes is good for once only: {', '.join(once_only)} cannot be granted for longer"]
-    return [f"  a lasting yes would grant: {rule}" for rule in judgement.rules]
+        return [f"  can only be approved once: {', '.join(once_only)} cannot become a rule"]
+    return [f"  can be allowed permanently as: {rule}" for rule in judgement.rules]

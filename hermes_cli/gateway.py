@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _own_name() -> str:
-    """How the user can call us from here: `make run` does not put us on the path."""
+    """Return the command to show in hints: `make run` does not put `hermes` on the path."""
     return "hermes" if shutil.which("hermes") else os.path.relpath(sys.argv[0])
 
 
@@ -28,17 +28,19 @@ async def suggest_local_models() -> None:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def gateway(ctx: click.Context) -> None:
-    """Run the gateway; alone it means `gateway run`."""
+    """Run the gateway. Without a subcommand: `hermes gateway run`."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(run)
 
 
 @gateway.command()
-@click.option("-m", "--model", help="Use another model this time.")
-@click.option("--log-level", help="How much to log: debug, info, warning or error.")
+@click.option("-m", "--model", help="Use this model instead of the configured one.")
+@click.option("--log-level", help="debug, info, warning or error.")
 def run(model: str | None = None, log_level: str | None = None) -> None:
-    """Serve until stopped. Ctrl-C, SIGTERM or a closed terminal lets running turns finish; a second Ctrl-C or SIGTERM
-    does not wait."""
+    """Run until stopped.
+
+    Ctrl-C or SIGTERM lets running turns finish; a second one stops at once.
+    """
     from gateway.output import unblocked_output
 
     with unblocked_output():
@@ -57,8 +59,8 @@ def _run(model: str | None, log_level: str | None) -> None:
     logs.configure(level=settings.logs.level, style=settings.logs.format, secrets=secret_values(settings))
 
     async def announce(ready: "Gateway") -> None:
-        # Not before: a gateway that cannot start says only why.
-        click.echo(f"Hermes, at home in {opened.home.root}")
+        # Only once it is ready: a gateway that cannot start prints only the reason.
+        click.echo(f"Hermes, home {opened.home.root}")
         for part in parts(settings, command=_own_name()):
             click.echo(f"  {'on ' if part.on else 'off'}  {part.name:<8} {part.text}")
             click.echo(f"                {'change' if part.on else 'turn on'}: {part.switch}")
@@ -75,11 +77,11 @@ async def _tell_about_page(ready: "Gateway") -> None:
     if ready.web is not None:
         await ready.web.attempted.wait()
         if ready.web.problem:
-            click.echo(f"Running without its chat page; Ctrl-C stops it.\n{ready.web.problem}")
+            click.echo(f"Ready, but without the chat page. Ctrl-C stops it.\n{ready.web.problem}")
             return
     click.echo("Ready. Ctrl-C stops it.")
     if ready.web is not None and environment.notify_socket():
-        click.echo("The chat page is on; `hermes web` prints a link to it.")  # a journal is no place for a token
+        click.echo("The chat page is on; `hermes web` prints a link to it.")  # no token in the journal
     elif ready.web is not None:
         click.echo("Chat here (this link works once; `hermes web` prints another):")
-        click.echo(await ready.web.link())  # alone in its line, to be copied or clicked whole
+        click.echo(await ready.web.link())  # on a line of its own, easy to copy

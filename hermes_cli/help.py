@@ -1,4 +1,4 @@
-"""`hermes help`: the same as `--help`, for those who type it the other way round."""
+"""`hermes help COMMAND`: the same as `hermes COMMAND --help`."""
 
 import click
 
@@ -12,7 +12,7 @@ def show_help(ctx: click.Context, names: tuple[str, ...]) -> None:
     at = ctx.parent
     for name in names:
         if not isinstance(at.command, click.Group):
-            raise click.UsageError(f"`{at.command_path}` has no commands of its own.", at)
+            raise click.UsageError(f"`{at.command_path}` has no subcommands.", at)
         _, command, _ = at.command.resolve_command(at, [name])
         assert command is not None  # else it has raised
         at = click.Context(command, info_name=name, parent=at)

@@ -6,28 +6,28 @@ import sys
 import click
 
 COMMANDS = {
-    "approvals": ("hermes_cli.approvals:approvals", "What waits for a yes, what was granted, and why it is asked."),
-    "chat": ("hermes_cli.chat:chat", "Talk to the agent here (also what plain `hermes` does)."),
+    "approvals": ("hermes_cli.approvals:approvals", "List, answer and explain approval requests."),
+    "chat": ("hermes_cli.chat:chat", "Talk to the agent here (the default command)."),
     "config": ("hermes_cli.config:config", "Show and change settings."),
-    "doctor": ("hermes_cli.doctor:doctor", "Check each part, and say how to mend it."),
-    "forget": ("hermes_cli.forget:forget", "Erase a person from all that is kept."),
+    "doctor": ("hermes_cli.doctor:doctor", "Check each part of Hermes and say how to fix it."),
+    "forget": ("hermes_cli.forget:forget", "Erase everything stored about a person."),
     "gateway": ("hermes_cli.gateway:gateway", "Run the gateway."),
     "help": ("hermes_cli.help:show_help", "Show help for a command."),
-    "pairing": ("hermes_cli.pairing:pairing", "Let people in, and show them the door."),
-    "playground": ("hermes_cli.playground:playground", "Try it with three phones in the browser, without any token."),
+    "pairing": ("hermes_cli.pairing:pairing", "Manage who may talk to the bot."),
+    "playground": ("hermes_cli.playground:playground", "Try Hermes in the browser, without any token."),
     "sessions": ("hermes_cli.sessions:sessions", "List, read and search conversations."),
-    "state": ("hermes_cli.state:state", "Look after the database: upgrades, the way back, backups."),
-    "status": ("hermes_cli.status:status", "Is it running, is it hearing, what is it doing."),
-    "tools": ("hermes_cli.tools:tools", "List the agent's tools, and why some are off."),
-    "trace": ("hermes_cli.trace:trace", "What became of a message, step by step."),
-    "usage": ("hermes_cli.usage:usage", "What was spent, by whom, and today's budget."),
+    "state": ("hermes_cli.state:state", "Manage the database: backups, upgrades, restore."),
+    "status": ("hermes_cli.status:status", "Show whether the gateway runs and is connected."),
+    "tools": ("hermes_cli.tools:tools", "List the agent's tools and why some are off."),
+    "trace": ("hermes_cli.trace:trace", "Show what happened to a message, step by step."),
+    "usage": ("hermes_cli.usage:usage", "Show tokens and cost, and today's budget."),
     "web": ("hermes_cli.web:web", "Print a link that opens the chat page."),
     "version": ("hermes_cli.version:version", "Print the version."),
 }
 
 
 class LazyGroup(click.Group):
-    """Knows the names and one-line helps of its subcommands without importing them."""
+    """A group that lists its subcommands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -79,10 +79,10 @@ def hermes(ctx: click.Context) -> None:
 
 
 def main() -> None:
-    """Failures we know end in one clear message and exit code 1; wrong usage in 2."""
+    """Run the command. A known failure prints one message and exits with 1, wrong usage with 2."""
     try:
         hermes.main(standalone_mode=True)
-    except Exception as error:  # the last door: a known failure is a sentence, an unknown one a traceback
+    except Exception as error:  # a known failure is one sentence, an unknown one a traceback
         if not _is_known(error):
             raise
         click.echo(f"Error: {error}", err=True)

@@ -1,4 +1,4 @@
-"""What most commands begin with: the home, its settings, its database."""
+"""Open the home, its settings and its database for a command."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -28,7 +28,7 @@ class OpenedStore:
 
 
 def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> OpenedStore:
-    """Makes the home if there is none, unless told not to. Flags are dotted keys; warnings go to stderr."""
+    """Load the settings; create the home first unless `make` is False. Flags are dotted keys; warnings go to stderr."""
     home = Home.locate()
     if make:
         home.prepare()
@@ -68,6 +68,6 @@ def with_store(opened: OpenedStore, work: Callable[[Database], Awaitable[T]]) ->
 
 
 def read_store(opened: OpenedStore, query: Callable[[Transaction], T]) -> T | None:
-    """One look into the database; None where there is none yet, which a question does not change."""
+    """Run one query; return None where there is no database yet, and create none."""
     check_not_lost(opened.home.database)
     return with_store(opened, lambda db: db.read(query)) if opened.home.database.exists() else None

@@ -1,4 +1,4 @@
-"""`hermes pairing`: who asks to be let in, who is in, who is out."""
+"""`hermes pairing`: manage who may talk to the bot."""
 
 import json
 from collections.abc import Callable
@@ -21,13 +21,13 @@ _ROLES = click.Choice(["owner", "member", "guest"])
 
 @click.group()
 def pairing() -> None:
-    """Let people in and show them the door. Works on the running gateway at once, and without one, too."""
+    """Manage who may talk to the bot. Takes effect at once, whether or not the gateway runs."""
 
 
-@pairing.command("list", short_help="Show who waits, who is in and who is out.")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@pairing.command("list", short_help="List people, requests and invites.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_pairings(as_json: bool) -> None:
-    """Who waits for approval, who is in, who is out, what is locked, which invites are open."""
+    """List who waits for approval, who has access, who lost it, locks and open invites."""
     from gateway.commands.access import overview_lines
     from gateway.store import pairing as store
     from gateway.wiring.policies import build_pairing_limits
@@ -42,12 +42,12 @@ def list_pairings(as_json: bool) -> None:
     click.echo(json.dumps(asdict(found), ensure_ascii=False, indent=2) if as_json else "\n".join(overview_lines(found)))
 
 
-@pairing.command(short_help="Let in whoever was told a code.")
+@pairing.command(short_help="Approve a pairing code.")
 @click.argument("platform")
 @click.argument("code", nargs=-1, required=True)
-@click.option("--role", type=_ROLES, help="What they may do.  [default: member]")
+@click.option("--role", type=_ROLES, help="Their role.  [default: member]")
 def approve(platform: str, code: tuple[str, ...], role: "Role | None") -> None:
-    """Let in whoever was told this code: hermes pairing approve telegram ABCD2345"""
+    """Give access to the person who got this code: hermes pairing approve telegram ABCD2345"""
     from gateway.policies import pairing as words
     from gateway.store import members
     from gateway.store import pairing as store
@@ -77,11 +77,11 @@ def approve(platform: str, code: tuple[str, ...], role: "Role | None") -> None:
     _say_when_told(opened)
 
 
-@pairing.command(short_help="Show somebody the door.")
+@pairing.command(short_help="Revoke a person's access.")
 @click.argument("platform")
 @click.argument("who", nargs=-1, required=True)
 def revoke(platform: str, who: tuple[str, ...]) -> None:
-    """Show somebody the door, by id or exact name: hermes pairing revoke telegram 123456789"""
+    """Revoke a person's access, by id or exact name: hermes pairing revoke telegram 123456789"""
     from gateway.policies import pairing as words
     from gateway.store import members
     from gateway.wiring.policies import build_rules
@@ -101,10 +101,10 @@ def revoke(platform: str, who: tuple[str, ...]) -> None:
     click.echo(words.revoked(done.name, done.user_id, platform.lower(), is_listed=done.is_listed))
 
 
-@pairing.command("clear-pending", short_help="Forget who waits; void open invites.")
+@pairing.command("clear-pending", short_help="Delete requests and cancel invites.")
 @click.argument("platform", required=False)
 def clear_pending(platform: str | None) -> None:
-    """Forget who waits for approval and void open invites, on one platform or on all."""
+    """Delete requests for access and cancel open invites, on one platform or on all."""
     from gateway.policies import pairing as words
     from gateway.store import pairing as store
     from hermes_cli.opening import open_home, with_store
@@ -117,10 +117,10 @@ def clear_pending(platform: str | None) -> None:
     click.echo(words.cleared(*with_store(opened, lambda db: db.write(unit))))
 
 
-@pairing.command(short_help="Allow approvals after wrong codes.")
+@pairing.command(short_help="Unlock after too many wrong codes.")
 @click.argument("platform")
 def unlock(platform: str) -> None:
-    """Allow approvals again after too many wrong codes."""
+    """Unlock pairing on a platform after too many wrong codes."""
     from gateway.policies.pairing import platform_of
     from gateway.store import pairing as store
     from gateway.wiring.policies import build_pairing_limits
@@ -133,15 +133,15 @@ def unlock(platform: str) -> None:
         return store.unlock(tx, _known(tx, opened, platform), limits)
 
     state = "is unlocked" if with_store(opened, lambda db: db.write(unit)) else "was not locked"
-    click.echo(f"Approval on {platform_of(platform.lower())} {state}, and wrong codes so far no longer count.")
+    click.echo(f"Pairing on {platform_of(platform.lower())} {state}. The count of wrong codes was reset.")
 
 
-@pairing.command(short_help="Make a code that lets one friend in.")
+@pairing.command(short_help="Create an invite for one person.")
 @click.argument("platform")
-@click.option("--role", type=_ROLES, default="member", show_default=True, help="What they may do.")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@click.option("--role", type=_ROLES, default="member", show_default=True, help="Their role.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def invite(platform: str, role: "Role", as_json: bool) -> None:
-    """Print a code that lets one friend in: they send it to the bot."""
+    """Create an invite code for one person, who sends it to the bot."""
     from gateway.policies import pairing as words
     from gateway.store import chats
     from gateway.store import pairing as store
@@ -160,15 +160,15 @@ def invite(platform: str, role: "Role", as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"code": code, "link": link, "platform": name, "role": role, "good_ms": limits.code_ms}))
         return
-    click.echo(f"{code}  lets one person in as {role}, once, within {words.in_words(limits.code_ms)}.")
+    click.echo(f"{code}  gives one person the role {role}. It works once, within {words.in_words(limits.code_ms)}.")
     if link:
-        click.echo(f"Send your friend this link: {link}")
+        click.echo(f"Send this link to them: {link}")
     else:
-        click.echo(f"Send it to your friend, who sends it to the bot on {name} as a direct message.")
+        click.echo(f"Send it to them; they send it to the bot on {name} as a direct message.")
 
 
 def _known(tx: "Transaction", opened: "OpenedStore", platform: str) -> str:
-    """The platform's or account's name; what is not known ends in the nearest one that is."""
+    """Return the name of a known platform or account. Raises with the nearest name otherwise."""
     from gateway.policies.pairing import nearest, platform_of
     from gateway.store import members
 
@@ -183,7 +183,7 @@ def _known(tx: "Transaction", opened: "OpenedStore", platform: str) -> str:
 
 
 async def _could_be_the_owner(db: "Database", opened: "OpenedStore") -> bool:
-    """Whoever lets in the first one from a terminal is most likely letting in themselves."""
+    """Return whether to ask: the first person approved at a terminal is most likely the owner."""
     import sys
 
     from gateway.store import members
@@ -202,7 +202,10 @@ class _WouldSucceed(Exception):
 
 
 def _only_failing(unit: "Callable[[Transaction], Approved | Problem]") -> "Callable[[Transaction], Problem]":
-    """A wrong code is counted, a right one stays open: who waits under it must be known before the question is."""
+    """Wrap an approval so that a right code stays open and only a wrong one is counted.
+
+    The question for the owner names the person, who is only known from the code.
+    """
     from gateway.store import members
 
     def rehearse(tx: "Transaction") -> members.Problem:
@@ -217,8 +220,7 @@ def _only_failing(unit: "Callable[[Transaction], Approved | Problem]") -> "Calla
 def _ask_for_owner(waiting: "Approved") -> "Role":
     who = f"{waiting.name} ({waiting.account}:{waiting.user_id})"
     question = (
-        f"There is no owner yet. {who} waits under this code. Is that you? "
-        "An owner may use every command, in every chat."
+        f"There is no owner yet. This code is for {who}. Is that you? An owner may use every command in every chat."
     )
     return "owner" if click.confirm(question, default=False) else "member"
 
@@ -227,4 +229,4 @@ def _say_when_told(opened: "OpenedStore") -> None:
     from gateway.lock import read_state
 
     if read_state(opened.home.lock_file) is None:
-        click.echo("The gateway is not running: they are told as soon as it does. Start it: hermes gateway run")
+        click.echo("The gateway is not running. They are told when it starts: hermes gateway run")

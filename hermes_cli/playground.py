@@ -1,4 +1,4 @@
-"""`hermes playground`: try everything in the browser, without a token."""
+"""`hermes playground`: try Hermes in the browser, without a token."""
 
 from pathlib import Path
 
@@ -6,15 +6,18 @@ import click
 
 
 @click.command()
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Where the page listens.  [default: any free]")
-@click.option("--no-open", is_flag=True, help="Only print the address; open no browser.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the page.  [default: any free]")
+@click.option("--no-open", is_flag=True, help="Print the address without opening a browser.")
 @click.option(
     "--home",
     type=click.Path(path_type=Path, file_okay=False),
     help="Keep the gateway's state in this directory.  [default: a temporary one]",
 )
 def playground(port: int, no_open: bool, home: Path | None) -> None:
-    """Three phones, a real gateway and a demo model on one page, all on this machine; Ctrl-C ends it."""
+    """Open a page with three simulated chat apps, a real gateway and a demo model.
+
+    Everything runs on this machine. Ctrl-C stops it.
+    """
     import asyncio
 
     from playground.page.home import NotOurs
@@ -45,17 +48,17 @@ async def _serve(*, port: int, open_page: bool, home: Path | None) -> None:
         home=home,
         port=port,
     ) as running:
-        click.echo(f"The playground is open: {running.link}")
-        kept = "gone when it ends" if running.home.temporary else "kept"
-        click.echo(f"Its gateway is at home in {running.home.root} ({kept}). Ctrl-C ends everything.")
+        click.echo(f"Playground: {running.link}")
+        kept = "deleted at the end" if running.home.temporary else "kept"
+        click.echo(f"Home of its gateway: {running.home.root} ({kept}). Ctrl-C stops everything.")
         if open_page and _has_browser():
             await asyncio.to_thread(click.launch, running.link)
         await ended.wait()
-        click.echo("Ending the gateway and the three platforms.")
+        click.echo("Stopping the gateway and the three platforms.")
 
 
 def _has_browser() -> bool:
-    """Without a screen, a browser in text mode would take over the terminal."""
+    """Return whether there is a display: a text-mode browser would take over the terminal."""
     import sys
 
     from hermes_config import environment

@@ -1,4 +1,4 @@
-"""Asks whoever sits at the terminal whether a call may be made. Answers are lines, and silence is a no."""
+"""Ask the person at the terminal for approval. No answer means no."""
 
 import asyncio
 import signal
@@ -21,7 +21,7 @@ _LETTERS: dict[str, Verdict] = {"o": "once", "s": "session", "a": "always", "d":
 
 @dataclass(slots=True, kw_only=True)
 class Screen:
-    """What is written to stderr during a turn; nothing is while a question stands there."""
+    """Writes progress to stderr during a turn, and holds it back while a question is shown."""
 
     lines: TextIO = field(default_factory=lambda: sys.stdin)
     wait_seconds: float = 60
@@ -61,7 +61,7 @@ class Screen:
         offered = "[o]nce, [s]ession, [a]lways, [d]eny" if question.rules else "[o]nce, [d]eny"
         while True:
             click.echo(f"{offered} (deny after {self.wait_seconds:g} s): ", nl=False, err=True)
-            await typed(self.lines)
+            await wait_for_line(self.lines)
             line = self.lines.readline()
             if not line:  # Ctrl-D
                 click.echo(err=True)
@@ -83,7 +83,7 @@ class Screen:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Ctrl-C ends the turn, and not the whole conversation."""
+        """Let Ctrl-C end the turn instead of the whole conversation."""
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -102,8 +102,8 @@ class Screen:
             signal.signal(signal.SIGINT, before)
 
 
-async def typed(lines: TextIO) -> None:
-    """Until a line is there. Not in a thread: asyncio.run waits for its threads, so Ctrl-C would wait for Enter."""
+async def wait_for_line(lines: TextIO) -> None:
+    """Wait for a line. Not in a thread: asyncio.run waits for its threads, so Ctrl-C would wait for Enter."""
     there = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(lines.fileno(), there.set)
@@ -120,7 +120,7 @@ def _drop_typed(lines: TextIO) -> None:
 
 
 def _wording(question: Question) -> list[str]:
-    """All of what would be done. Each line of it is indented, so that none can pass for one of ours."""
+    """Return the lines of the question. The action is indented, so that it cannot imitate ours."""
     words = ["", "May I do this?", *(f"    {line}" for line in escape_invisible(question.action).split("\n"))]
     if question.where:
         words.append(f"Where: {_flat(question.where)}")

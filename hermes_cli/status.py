@@ -1,4 +1,4 @@
-"""`hermes status`: is it running, is it hearing, what is it doing, what must I know."""
+"""`hermes status`: whether the gateway runs, its connections, and the work in hand."""
 
 import json
 from dataclasses import asdict
@@ -14,9 +14,12 @@ _STATES = {"needs operator": "stopped until you fix this"}  # as shown; scripts 
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(as_json: bool) -> None:
-    """Is it running, is it hearing, what is it doing. Exits with 1 when no gateway is running."""
+    """Show whether the gateway runs, its connections, and what it is working on.
+
+    Exits with 1 when the gateway is not running.
+    """
     from gateway.lock import read_state
     from hermes_cli.opening import open_home
 
@@ -45,7 +48,7 @@ def _from_settings(opened: "OpenedStore") -> dict[str, Any]:
 
 
 def _from_store(opened: "OpenedStore") -> dict[str, Any]:
-    """What the database knows; it may be the very thing that is broken."""
+    """Read the counts from the database, or say why it cannot be read."""
     from gateway.errors import GatewayError
     from gateway.store import approvals, inbox, outbox, pairing, processes, turns
     from gateway.store.db.connection import Transaction
@@ -88,12 +91,12 @@ def _lines(facts: dict[str, Any], web_host: str) -> list[str]:
     if problem := facts.get("store_problem"):
         lines.append(f"Store     {problem}")
     else:
-        counts = f"{facts['waiting']} waiting, {facts['running']} running, {facts['undelivered']} replies to deliver"
+        counts = f"{facts['waiting']} waiting, {facts['running']} running, {facts['undelivered']} undelivered"
         lines.append(f"Messages  {counts}")
         if facts["processes"]:
             lines.append(f"Processes {facts['processes']} running in the background")
-        if count := facts["questions"]:
-            lines.append(f"Questions {count} {'waits' if count == 1 else 'wait'} for a decision: hermes approvals list")
+        if number := facts["questions"]:
+            lines.append(f"Approvals {number} waiting for an answer: hermes approvals list")
         lines.append(f"Access    {_access(facts)}")
     lines += [f"Notice    {_when(notice['at_ms'])}: {notice['text']}" for notice in facts.get("notices", ())]
     return lines
@@ -101,26 +104,26 @@ def _lines(facts: dict[str, Any], web_host: str) -> list[str]:
 
 def _access(facts: dict[str, Any]) -> str:
     if facts["allow_all_users"]:
-        return click.style("ANYBODY may talk to the bot: access.allow_all_users is on", fg="red")
-    asking = f", {facts['asking']} asking to be let in" if facts["asking"] else ""
-    return f"{facts['listed']} listed in the settings, {facts['people']} paired{asking}: hermes pairing list"
+        return click.style("ANYBODY can talk to the bot: access.allow_all_users is on", fg="red")
+    asking = f", {facts['asking']} waiting for approval" if facts["asking"] else ""
+    return f"{facts['listed']} on allowlists, {facts['people']} paired{asking} (hermes pairing list)"
 
 
 def _gateway_lines(running: dict[str, Any] | None, configured_model: str, web_host: str) -> list[str]:
     from gateway.web.address import page_address
 
     if running is None:
-        return ["Gateway   not running; start it: hermes gateway run", f"Model     {configured_model}"]
+        return ["Gateway   not running (start it: hermes gateway run)", f"Model     {configured_model}"]
     lines = [f"Gateway   {running.get('state', 'unknown')}, pid {running.get('pid')}"]
     if store := running.get("store"):
-        lines.append(f"Store     takes nothing: {store}")
-    model = running.get("model", {})  # it may have been started with another than the settings name
+        lines.append(f"Store     cannot accept messages: {store}")
+    model = running.get("model", {})  # the running gateway may use another than the settings name
     trouble = f": {model['problem']}" if model.get("problem") else ""
     lines.append(f"Model     {model.get('name', configured_model)}{trouble}")
     if port := running.get("web_port"):
-        lines.append(f"Page      {page_address(web_host, port)} (a link that signs you in: hermes web)")
+        lines.append(f"Page      {page_address(web_host, port)} (sign in: hermes web)")
     for account, platform in running.get("platforms", {}).items():
-        heard = f", last heard {_when(platform['last_heard_ms'])}" if platform["last_heard_ms"] else ""
+        heard = f", last contact {_when(platform['last_heard_ms'])}" if platform["last_heard_ms"] else ""
         problem = f": {platform['problem']}" if platform["problem"] else ""
         lines.append(f"{account:<9} {_STATES.get(platform['state'], platform['state'])}{heard}{problem}")
     return lines

@@ -1,4 +1,4 @@
-"""`hermes tools`: what the agent can do here, and what is missing for the rest."""
+"""`hermes tools`: list the agent's tools."""
 
 import json
 
@@ -8,15 +8,15 @@ import click
 @click.group(invoke_without_command=True)
 @click.pass_context
 def tools(ctx: click.Context) -> None:
-    """List the agent's tools, and why some are off."""
+    """List the agent's tools and why some are off."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_tools)
 
 
 @tools.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_tools(as_json: bool = False) -> None:
-    """Every tool with its toolset; for one that is off, the reason."""
+    """List every tool with its toolset, and why it is off."""
     from hermes_cli.opening import open_home
     from tools.loading import load_builtin, load_folder
     from tools.toolsets import ToolsetError, why_not

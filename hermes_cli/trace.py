@@ -1,4 +1,4 @@
-"""`hermes trace`: what became of a message, step by step."""
+"""`hermes trace`: show what happened to a message, step by step."""
 
 import json
 from collections.abc import Callable
@@ -24,12 +24,12 @@ _NOTHING_YET = (
 
 @click.command()
 @click.argument("message", default="last")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def trace(message: str, as_json: bool) -> None:
-    """What became of a message: whether it was answered, if not why, and every step with its time.
+    """Show what happened to a message: whether it was answered, if not why, and each step with its time.
 
-    MESSAGE is `last`, a number (inbox:17), the platform's id of a message or of our answer (alone or as
-    telegram:CHAT:ID), a turn's id or a session's key. `refused` lists what was not taken.
+    MESSAGE is `last`, inbox:NUMBER, the platform's id of a message or of our answer (alone or as telegram:CHAT:ID), a
+    turn id or a session key. `refused` lists messages that were not accepted.
     """
     from gateway.store.db.commit_counter import check_not_lost
     from hermes_cli.opening import open_home
@@ -60,7 +60,7 @@ def _show_message(opened: "OpenedStore", name: str, as_json: bool) -> None:
     if len(traces) > 1:
         shown = "\n".join(f"  {words.candidate(one)}" for one in traces[:_FITTING_SHOWN])
         more = "\n  and more" if len(traces) > _FITTING_SHOWN else ""
-        raise click.ClickException(f"Several messages fit {name!r}; name one of them:\n{shown}{more}")
+        raise click.ClickException(f"{name!r} matches several messages. Choose one:\n{shown}{more}")
     [found] = traces
     gateway, now = _gateway(opened), now_ms()
     if as_json:
@@ -79,13 +79,13 @@ def _show_refusals(opened: "OpenedStore", as_json: bool) -> None:
         _print_json(opened, [asdict(refusal) for refusal in found])
         return
     if not found:
-        click.echo("Nothing was refused.")
+        click.echo("No message was refused.")
     for refusal in found:
         click.echo(_redactor(opened).clean(refusal_line(refusal)))
 
 
 def _why_unknown(tx: "Transaction", name: str) -> str:
-    """Of what was not taken something may be known all the same."""
+    """Explain why no message was found: it may have been refused, or not addressed to the bot."""
     from gateway.store import trace
     from gateway.trace import UNADDRESSED, refused
 
@@ -98,8 +98,8 @@ def _why_unknown(tx: "Transaction", name: str) -> str:
             if (refusal := trace.refusal_of(tx, account, chat, message_id)) is not None:
                 return refused(refusal)
     return (
-        f"No message is known by {name!r}. Try `hermes trace last`, a message as telegram:CHAT:ID, or "
-        "`hermes trace refused` for what was not taken."
+        f"No message matches {name!r}. Try `hermes trace last`, a message as telegram:CHAT:ID, or "
+        "`hermes trace refused` for messages that were not accepted."
     )
 
 
@@ -116,7 +116,7 @@ def _gateway(opened: "OpenedStore") -> "GatewayState":
 
 
 def _redactor(opened: "OpenedStore") -> "Redactor":
-    """A problem is told in the words of whoever had it, and an address among them may hold a token."""
+    """Problems quote error messages, and a URL in one may contain a token."""
     from gateway.wiring.basics import build_redactor
 
     return build_redactor(opened.settings)

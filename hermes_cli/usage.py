@@ -1,4 +1,4 @@
-"""`hermes usage`: what was spent, by whom, and what the budgets are."""
+"""`hermes usage`: tokens and cost, by day, person, chat or model."""
 
 import json
 from dataclasses import asdict
@@ -11,11 +11,19 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--days", default=7, show_default=True, type=click.IntRange(1, 36_500), help="Today and those before it.")
-@click.option("--by", default="day", show_default=True, type=click.Choice(["day", "person", "chat", "model"]))
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@click.option(
+    "--days", default=7, show_default=True, type=click.IntRange(1, 36_500), help="Number of days, including today."
+)
+@click.option(
+    "--by",
+    default="day",
+    show_default=True,
+    type=click.Choice(["day", "person", "chat", "model"]),
+    help="How to group the rows.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def usage(days: int, by: "By", as_json: bool) -> None:
-    """Tokens and cost: today against the budget, and the last days."""
+    """Show tokens and cost of the last days, and today's total against the budget."""
     from gateway.clock import now_ms
     from gateway.policies.budgets import Amount, against, how_to_price, no_price
     from gateway.store import spending
@@ -23,7 +31,7 @@ def usage(days: int, by: "By", as_json: bool) -> None:
     from gateway.wiring.policies import build_budgets, unpriced_models
     from hermes_cli.opening import open_home, read_store
 
-    opened = open_home(make=False)  # a question changes nothing
+    opened = open_home(make=False)
     budgets, now = build_budgets(opened.settings), now_ms()
     since = budgets.days_back(now, days - 1)
 
@@ -33,7 +41,7 @@ def usage(days: int, by: "By", as_json: bool) -> None:
     rows, models, today = read_store(opened, query) or ([], [], Amount())
     met = [one.name for one in models if one.unpriced_calls and budgets.limit_money and not budgets.price(one.name)]
     names = dict.fromkeys([*unpriced_models(opened.settings), *met])
-    unpriced = [f"{no_price(name)} Say it: {how_to_price(name)}" for name in names]
+    unpriced = [f"{no_price(name)} Set it: {how_to_price(name)}" for name in names]
     if as_json:
         facts = {"since": since, "by": by, "rows": [asdict(row) for row in rows], "today": asdict(today)}
         facts |= {"limit": asdict(budgets.limit("day")), "problems": unpriced}
@@ -43,8 +51,8 @@ def usage(days: int, by: "By", as_json: bool) -> None:
     for row in rows:
         click.echo(f"{row.name:<{width}}  {_line(row)}")
     if not rows:
-        click.echo(f"Nothing was spent since {since}.")
-    for sentence in (f"Today, all together: {against(today, budgets.limit('day'))}", *unpriced):
+        click.echo(f"Nothing was used since {since}.")
+    for sentence in (f"Today in total: {against(today, budgets.limit('day'))}", *unpriced):
         click.echo(sentence)
 
 
@@ -54,5 +62,5 @@ def _line(row: "Total") -> str:
     calls = f"{row.calls:>6,} {'call ' if row.calls == 1 else 'calls'}"
     cost = dollars(row.cost_micros)
     if row.unpriced_calls:
-        cost = f"{cost} and more" if row.cost_micros else "price not known"
+        cost = f"{cost} and more" if row.cost_micros else "price unknown"
     return f"{calls}  {row.input_tokens:>12,} in  {row.output_tokens:>10,} out  {row.cached_tokens:>10,} cached  {cost}"

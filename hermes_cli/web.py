@@ -1,11 +1,11 @@
-"""`hermes web`: a fresh link to the chat page."""
+"""`hermes web`: print a new link to the chat page."""
 
 import click
 
 
 @click.command()
 def web() -> None:
-    """Print a link that opens the chat page in one browser, once, within the hour."""
+    """Print a link that opens the chat page. It works once, for one hour."""
     from gateway.lock import read_state
     from gateway.store import web_chats
     from gateway.web.address import login_address
@@ -16,6 +16,6 @@ def web() -> None:
     if running is None:
         raise click.ClickException("The gateway is not running. Start it: hermes gateway run")
     if not running.get("web_port"):
-        raise click.ClickException("The page is off, or its port is taken. See: hermes status")
+        raise click.ClickException("The chat page is off, or its port is in use. See: hermes status")
     token = with_store(opened, lambda db: db.write(web_chats.new_link))
     click.echo(login_address(opened.settings.platforms.web.host, running["web_port"], token))

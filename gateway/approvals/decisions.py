@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from gateway.approvals.wording import WROTE_INSTEAD, Verdict, choices, in_short, outcome, read_verdict, wording
+from gateway.approvals.wording import (
+    WROTE_INSTEAD,
+    Verdict,
+    list_choices,
+    read_verdict,
+    render_outcome,
+    render_question,
+    summarize,
+)
 from gateway.clock import now_ms
 from gateway.messages import Address, Choice, InboundMessage, Sender, Text
 from gateway.policies.access import Role, lesser
@@ -33,7 +41,7 @@ class DecidingPerson:
         return f"{self.account}:{self.id}" if self.id else self.account
 
 
-def put(
+def ask(
     tx: Transaction, asker: Asker, call_id: str, question: Question, at: Address, *, origin: Address, wait_ms: int
 ) -> Approval:
     """Writes the question down and says it. As a notice: asked twice does less harm than not at all."""
@@ -42,11 +50,11 @@ def put(
     said = outbox.add(
         tx,
         at,
-        [Text(text=wording(approval, wait_ms, for_whom=asker.sender_name if is_elsewhere else ""))],
+        [Text(text=render_question(approval, wait_ms, for_whom=asker.sender_name if is_elsewhere else ""))],
         kind="notice",
         topic=TOPIC,
         turn_id=asker.turn_id,
-        choices=choices(approval),
+        choices=list_choices(approval),
         age_limit_ms=wait_ms,
     )
     approvals.stands_at(tx, approval.id, said)
@@ -65,7 +73,7 @@ def decide(tx: Transaction, approval: Approval, verdict: Verdict, person: Decidi
     else:
         scope = verdict if approval.question.rules else "once"
         is_new = approvals.approve(tx, approval, scope, by=person.handle)
-    return outcome(approvals.get(tx, approval.id) or approval, by=person.name if is_new else "")
+    return render_outcome(approvals.get(tx, approval.id) or approval, by=person.name if is_new else "")
 
 
 def may_decide(approval: Approval, person: DecidingPerson) -> bool:
@@ -77,30 +85,30 @@ def may_deny(approval: Approval, person: DecidingPerson) -> bool:
     return person.role == "owner" or _is_for(approval, person)
 
 
-def show(tx: Transaction, approval: Approval) -> None:
+def update_message(tx: Transaction, approval: Approval) -> None:
     """Gives the message of a question its last words. One that was not sent yet is not sent."""
     now = approvals.get(tx, approval.id)
     receipt = outbox.take_back(tx, now.outbox_id) if now is not None and now.outbox_id is not None else ""
     if now is None or not receipt:
         return
     again = (Choice(label="Ask again", action=f"askagain:{now.id}"),) if now.state == "expired" else ()
-    words = [Text(text=outcome(now))]
+    words = [Text(text=render_outcome(now))]
     outbox.add(tx, now.asked_at, words, kind="notice", topic=TOPIC, notify=False, choices=again, edits=receipt)
 
 
 def expire(tx: Transaction, approval: Approval) -> None:
     if approvals.expire(tx, approval):
-        show(tx, approval)
+        update_message(tx, approval)
 
 
 def withdraw(tx: Transaction, turn_id: str) -> None:
     """Their turn is over, whatever ended it."""
     for approval in approvals.waiting_for(tx, turn_id):
         if approvals.withdraw(tx, approval):
-            show(tx, approval)
+            update_message(tx, approval)
 
 
-def hear(tx: Transaction, message: InboundMessage, role: Role) -> Literal["", "answer", "something else"]:
+def read_answer(tx: Transaction, message: InboundMessage, role: Role) -> Literal["", "answer", "something else"]:
     """Whether a message is the answer to a question, and to be taken as nothing but that. When it is something else,
     what waits for its sender here is denied: they have gone on. A yes or a no that could as well be about what was
     said since is something else, too, and decides nothing."""
@@ -116,13 +124,13 @@ def hear(tx: Transaction, message: InboundMessage, role: Role) -> Literal["", "a
         return _answer(tx, message, asked, verdict, person)
     for one in own:
         approvals.deny(tx, one, by=WROTE_INSTEAD)
-        show(tx, one)
+        update_message(tx, one)
     return "something else" if own else ""
 
 
-def which(asked: Sequence[Approval]) -> str:
+def ask_which(asked: Sequence[Approval]) -> str:
     """For somebody whose answer could be about any of these, or about none."""
-    lines = [f"/approve {in_short(one)}" for one in asked]
+    lines = [f"/approve {summarize(one)}" for one in asked]
     if len(asked) == 1:
         return "\n".join(["This approval request is still open. Use its buttons, or send:", *lines])
     return "\n".join(["Several approval requests are open. Use their buttons, or send one of:", *lines])
@@ -168,13 +176,13 @@ def _answer(
     if not meant or not (could_be_meant or theirs):
         return ""
     if not could_be_meant or (len(meant) > 1 and theirs):
-        outbox.add_notice(tx, message.address, which(meant), topic=TOPIC)
+        outbox.add_notice(tx, message.address, ask_which(meant), topic=TOPIC)
         return "answer" if could_be_meant else "something else"
     said = decide(tx, meant[0], verdict, person)
     if said == ONLY_OWNERS:
         outbox.add_notice(tx, message.address, said, topic=TOPIC)
     else:
-        show(tx, meant[0])
+        update_message(tx, meant[0])
     return "answer"
 
 

@@ -195,7 +195,7 @@ class _TurnGate:
         if where is None:
             raise NotApproved(refusal(question, "No owner can be reached who could allow it. Tell the user so."))
         wait_ms = self.approvals.wait_ms
-        return decisions.put(tx, _asker(turn), call_id, question, where, origin=turn.address, wait_ms=wait_ms)
+        return decisions.ask(tx, _asker(turn), call_id, question, where, origin=turn.address, wait_ms=wait_ms)
 
     def _where_to_ask(self, tx: Transaction, turn: Turn, question: Question) -> Address | None:
         """Where somebody reads it who may decide."""

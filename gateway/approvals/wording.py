@@ -32,7 +32,7 @@ _NO = {"no", "n", "nope", "no thanks", "deny", "never", "not now", "don't", "do 
 _SHOWN_CHARS = 300
 
 
-def wording(approval: Approval, wait_ms: int, *, for_whom: str = "") -> str:
+def render_question(approval: Approval, wait_ms: int, *, for_whom: str = "") -> str:
     """All of what would be done, and where: whoever decides sees nothing else."""
     question = approval.question
     lines = [f"⚠️ May I do this{f' for {escape_invisible(for_whom)}' if for_whom else ''}?", _fenced(question.action)]
@@ -45,14 +45,14 @@ def wording(approval: Approval, wait_ms: int, *, for_whom: str = "") -> str:
     return "\n".join([*lines, f"No answer within {how_long(wait_ms)} means no. You can also send {commands}."])
 
 
-def choices(approval: Approval) -> tuple[Choice, ...]:
+def list_choices(approval: Approval) -> tuple[Choice, ...]:
     offered: tuple[Verdict, ...] = ("once", "deny")
     if approval.question.rules:
         offered = ("once", "session", "always", "deny")
     return tuple(Choice(label=_LABELS[one], action=f"approval:{approval.id}:{one}") for one in offered)
 
 
-def outcome(approval: Approval, *, by: str = "") -> str:
+def render_outcome(approval: Approval, *, by: str = "") -> str:
     """One line: what became of it."""
     action = f"`{_code(one_line(approval.question.action))}`"
     who = f" by {escape_invisible(by)}" if by else ""
@@ -76,7 +76,7 @@ def outcome(approval: Approval, *, by: str = "") -> str:
             return f"Waiting for an answer: {action}"
 
 
-def as_verdict(word: object) -> Verdict | None:
+def parse_verdict(word: object) -> Verdict | None:
     """One of the words that buttons carry."""
     return next((verdict for verdict in get_args(Verdict) if verdict == word), None)
 
@@ -93,7 +93,7 @@ def read_verdict(said: str) -> Verdict | None:
     return "once" if words in _YES else None
 
 
-def in_short(approval: Approval) -> str:
+def summarize(approval: Approval) -> str:
     """For a list of several."""
     return f"{approval.id}: {escape_invisible(one_line(approval.question.action))}"
 

@@ -26,7 +26,7 @@ def access_commands(
     limits: pairing.PairingLimits = pairing.PairingLimits(),  # noqa: B008 frozen
 ) -> tuple[CommandSpec, ...]:
     """The commands, knowing what the config says of who may speak and how often a code may be tried."""
-    desk = _AccessDesk(rules=rules, limits=limits)
+    desk = _AccessCommands(rules=rules, limits=limits)
     return (
         CommandSpec(
             name="pairing",
@@ -58,7 +58,7 @@ def access_commands(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _AccessDesk:
+class _AccessCommands:
     rules: Rules
     limits: pairing.PairingLimits
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gateway.approvals import decisions
-from gateway.approvals.wording import Verdict, as_verdict, in_short, outcome
+from gateway.approvals.wording import Verdict, parse_verdict, render_outcome, summarize
 from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
 from gateway.store import approvals
 from gateway.store.approvals import Approval
@@ -15,11 +15,11 @@ _GONE = "That approval request no longer exists."
 def decide_pressed(tx: Transaction, call: CommandCall) -> CommandReply:
     """Pressed once more, or late, it shows what became of it."""
     approval_id, _, word = call.arguments.partition(":")
-    approval, verdict = _of_this_chat(tx, call, approval_id), as_verdict(word)
+    approval, verdict = _of_this_chat(tx, call, approval_id), parse_verdict(word)
     if approval is None or verdict is None:
         return CommandReply(text=_GONE)
     if not approval.is_waiting:
-        return CommandReply(text=outcome(approval), in_place=True)
+        return CommandReply(text=render_outcome(approval), in_place=True)
     said = decisions.decide(tx, approval, verdict, _person(call))
     return CommandReply(text=said, in_place=said != decisions.ONLY_OWNERS)
 
@@ -31,14 +31,14 @@ def ask_again(tx: Transaction, call: CommandCall) -> CommandReply:
     if not decisions.may_deny(approval, _person(call)):
         return CommandReply(text=decisions.ONLY_OWNERS)
     if approval.state != "expired":
-        return CommandReply(text=outcome(approval), in_place=True)
+        return CommandReply(text=render_outcome(approval), in_place=True)
     said = decisions.ask_again(tx, approval, call.role_of)
-    return CommandReply(text=f"{outcome(approval)}\n{said}", in_place=True)
+    return CommandReply(text=f"{render_outcome(approval)}\n{said}", in_place=True)
 
 
 def approve(tx: Transaction, call: CommandCall) -> CommandReply:
     *ids, last = call.arguments.lower().split() or ["once"]
-    scope = as_verdict(last)
+    scope = parse_verdict(last)
     if scope is None or scope == "deny":
         ids, scope = [*ids, last], "once"
     return _decide(tx, call, " ".join(ids), scope)
@@ -56,11 +56,11 @@ def _decide(tx: Transaction, call: CommandCall, approval_id: str, verdict: Verdi
     if not asked:
         return CommandReply(text=_not_waiting(tx, call, approval_id) if approval_id else _elsewhere(call, elsewhere))
     if len(asked) > 1:
-        return CommandReply(text=decisions.which(asked))
+        return CommandReply(text=decisions.ask_which(asked))
     [one] = asked
     said = decisions.decide(tx, one, verdict, person)
     if said != decisions.ONLY_OWNERS:
-        decisions.show(tx, one)
+        decisions.update_message(tx, one)
     return CommandReply(text=said if here or not _is_shared(call) else f"{approval_id} has been answered.")
 
 
@@ -74,7 +74,7 @@ def _elsewhere(call: CommandCall, waiting: Sequence[Approval]) -> str:
     if not waiting:
         return "No approval request is waiting."
     # What others have asked for is no affair of those who read along here.
-    lines = [f"/{call.name} {one.id}" if _is_shared(call) else f"/{call.name} {in_short(one)}" for one in waiting]
+    lines = [f"/{call.name} {one.id}" if _is_shared(call) else f"/{call.name} {summarize(one)}" for one in waiting]
     return "\n".join(["No approval request is waiting here. Waiting in other chats:", *lines])
 
 
@@ -83,7 +83,7 @@ def _not_waiting(tx: Transaction, call: CommandCall, approval_id: str) -> str:
     known = approvals.get(tx, approval_id)
     is_theirs = _of_this_chat(tx, call, approval_id) is not None or (call.role == "owner" and not _is_shared(call))
     if known is not None and not known.is_waiting and is_theirs:
-        return outcome(known)
+        return render_outcome(known)
     return f"No approval request {approval_id} is waiting."
 
 

@@ -21,7 +21,7 @@ _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:@\w+)?(?:\s+(.*))?", re.IGNORECASE
 _STOP_WORDS = {"stop", "cancel"}
 
 
-def serves_nobody(tx: Transaction, key: SessionKey, user_id: str) -> None:
+def find_no_role(tx: Transaction, key: SessionKey, user_id: str) -> None:
     """Where nobody knows who is served."""
 
 
@@ -36,7 +36,7 @@ class CommandCall:
     sender_id: str = ""
     sender_name: str = ""
     about: str = ""  # the message it replies to, or whose button was pressed
-    role_of: RoleOf = serves_nobody  # of whoever else it is about
+    role_of: RoleOf = find_no_role  # of whoever else it is about
     processes_of: str = ""  # the session whose background processes are meant, when it is not its own
 
 

@@ -6,7 +6,7 @@ from typing import Literal, cast
 import structlog
 
 from gateway.commands.buttons import press
-from gateway.commands.registry import CommandCall, CommandReply, Commands, parse, serves_nobody
+from gateway.commands.registry import CommandCall, CommandReply, Commands, find_no_role, parse
 from gateway.messages import Text
 from gateway.policies.access import Role
 from gateway.store import inbox, outbox, trail
@@ -26,10 +26,10 @@ class Handled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandDesk:
+class CommandRunner:
     commands: Commands
     model_name: str
-    role_of: RoleOf = serves_nobody
+    role_of: RoleOf = find_no_role
 
     def handle_next(self, tx: Transaction) -> Handled | None:
         """The oldest waiting command; None when none waits."""

@@ -178,7 +178,7 @@ class Intake:
         # A guest's invite was redeemed before.
         if within_rate and role != "guest" and pairing.is_open_invite(tx, message, self.pairing_limits):
             return self._return_invite(tx, message, person_id, role)
-        heard = decisions.hear(tx, message, role) if within_rate and message.kind == "message" else ""
+        heard = decisions.read_answer(tx, message, role) if within_rate and message.kind == "message" else ""
         if heard == "answer":
             inbox.insert(tx, message, person_id=person_id, role=role, refused="a decision")
             return True

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.approvals import decisions
-from gateway.approvals.wording import as_verdict, choices, escape_invisible
+from gateway.approvals.wording import escape_invisible, list_choices, parse_verdict
 from gateway.messages import Address
 from gateway.platforms.web import key_of
 from gateway.store import approvals, chats, web_chats
@@ -25,11 +25,11 @@ def list_waiting(tx: Transaction, clean: Callable[[str], str]) -> list[dict[str,
 
 def decide(tx: Transaction, approval_id: str, verdict: object) -> str | None:
     """Return the outcome in words; None if there is no such request or no such answer to it."""
-    approval, known = approvals.get(tx, approval_id), as_verdict(verdict)
+    approval, known = approvals.get(tx, approval_id), parse_verdict(verdict)
     if approval is None or known is None:
         return None
     outcome = decisions.decide(tx, approval, known, _OWNER)
-    decisions.show(tx, approval)
+    decisions.update_message(tx, approval)
     return outcome
 
 
@@ -46,7 +46,7 @@ def _render(tx: Transaction, approval: Approval, clean: Callable[[str], str]) ->
         "reasons": [clean(reason) for reason in question.reasons],
         "rules": [clean(rule) for rule in question.rules],
         "choices": [
-            {"label": choice.label, "verdict": choice.action.rpartition(":")[2]} for choice in choices(approval)
+            {"label": choice.label, "verdict": choice.action.rpartition(":")[2]} for choice in list_choices(approval)
         ],
         "expires_ms": approval.expires_ms,
     }

@@ -10,9 +10,9 @@ from agent_core.model import Model
 from gateway.approvals.service import Approvals
 from gateway.changes import Changes
 from gateway.clock import now_ms
-from gateway.commands.all import all_commands
+from gateway.commands.catalog import make_commands
 from gateway.commands.registry import Commands
-from gateway.commands.runner import CommandDesk
+from gateway.commands.runner import CommandRunner
 from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.inbound.rate_limit import SenderLimits
 from gateway.messages import Cursor, InboundMessage
@@ -119,7 +119,7 @@ def build_gateway(settings: Settings, home: Home, db: Database) -> Gateway:
     responder = build_responder(
         settings, home, db, model, platforms, sending=sending, watch=live.watch, gate=approvals.gate, resets=resets
     )
-    desk = CommandDesk(commands=commands, model_name=model.name, role_of=sending.role_now)
+    desk = CommandRunner(commands=commands, model_name=model.name, role_of=sending.role_now)
     lanes = build_lanes(settings, responder, desk, approvals, resets)
     intake = build_intake(settings, db, changes, handle_unkept=desk.handle_unkept)
     connected = tuple(connect(platform, intake, settings, redactor) for platform in platforms.values())
@@ -191,7 +191,7 @@ def build_responder(
 
 
 def build_lanes(
-    settings: Settings, responder: Responder, desk: CommandDesk, approvals: Approvals, resets: Resets
+    settings: Settings, responder: Responder, desk: CommandRunner, approvals: Approvals, resets: Resets
 ) -> Lanes:
     return Lanes(
         responder.db,
@@ -276,7 +276,7 @@ def build_watchers(settings: Settings, intake: Intake, platforms: Mapping[str, P
 
 
 def build_commands(settings: Settings) -> Commands:
-    return all_commands(
+    return make_commands(
         build_rules(settings),
         build_pairing_limits(settings),
         build_budgets(settings),

@@ -10,8 +10,8 @@ from pathlib import Path
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit, TextDelta, Usage
 from gateway.changes import Changes
-from gateway.commands.all import all_commands
-from gateway.commands.runner import CommandDesk
+from gateway.commands.catalog import make_commands
+from gateway.commands.runner import CommandRunner
 from gateway.errors import MediaUnavailable
 from gateway.inbound.intake import Intake
 from gateway.media.incoming import Attachments
@@ -112,7 +112,7 @@ async def small_gateway(folder: Path) -> AsyncIterator[SmallGateway]:
     settings = GatewaySettings()
     async with scratch_store(folder) as db:
         platform = InstantPlatform()
-        desk = CommandDesk(commands=all_commands(), model_name="instant")
+        desk = CommandRunner(commands=make_commands(), model_name="instant")
         changes = Changes()
         lanes = Lanes(db, build_responder(db, folder), desk.handle_next, max_turns=settings.max_turns, changes=changes)
         intake = Intake(db=db, rules=Rules(), changes=changes)

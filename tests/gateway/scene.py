@@ -16,9 +16,9 @@ from agent_core.conversation import Message, assistant
 from agent_core.events import Emit, Usage
 from agent_core.model import Model
 from gateway.changes import Changes
-from gateway.commands.all import all_commands
+from gateway.commands.catalog import make_commands
 from gateway.commands.registry import Commands
-from gateway.commands.runner import CommandDesk
+from gateway.commands.runner import CommandRunner
 from gateway.errors import MediaUnavailable, StoreUnavailable
 from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.media.incoming import Attachments, Fetch
@@ -216,7 +216,7 @@ def make_small(
     fetch: Fetch = _nothing_to_fetch,
     busy_mode: BusyMode = "steer",
 ) -> Small:
-    desk = CommandDesk(commands=commands or all_commands(), model_name=model.name)
+    desk = CommandRunner(commands=commands or make_commands(), model_name=model.name)
     responder = replace(make_responder(db, model, tools=tools, fetch=fetch), steers=busy_mode == "steer")
     changes = Changes()
     lanes = Lanes(db, responder, desk.handle_next, max_turns=max_turns, changes=changes)

@@ -10,7 +10,7 @@ from agent_core.conversation import Message, assistant
 from agent_core.events import Event, ToolStarted
 from agent_core.model import ModelError
 from agent_core.provenance import read_provenance
-from gateway.commands.all import all_commands
+from gateway.commands.catalog import make_commands
 from gateway.errors import CommandRefused
 from gateway.messages import SessionKey
 from gateway.policies.budgets import Amount, Budgets
@@ -34,7 +34,7 @@ def chat(db: Database, model: ScriptedModel | Unhappy) -> LocalChat:
         db=db,
         model=model,
         tools=[answering("dig", "gold")],
-        commands=all_commands(),
+        commands=make_commands(),
         max_iterations=5,
         history_messages=100,
         key=new_key(),

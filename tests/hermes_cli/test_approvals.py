@@ -41,7 +41,7 @@ def ask(home: Path, action: str = "rm -r build", *, wait_ms: int = 3_600_000, ru
     """As the gateway does; its message has arrived in the chat."""
     with written(home) as tx:
         question = a_question(action, rules=rules, where="on this machine, in ~/proj")
-        asked = decisions.put(tx, an_asker(), action, question, ADDRESS, origin=ADDRESS, wait_ms=wait_ms)
+        asked = decisions.ask(tx, an_asker(), action, question, ADDRESS, origin=ADDRESS, wait_ms=wait_ms)
         [said] = outbox.claim(tx, "telegram", 1)
         outbox.sent(tx, said, Receipt(message_id="4711"))
     return asked
@@ -61,16 +61,16 @@ def test_a_command_is_explained_and_not_run() -> None:
     shown = run("explain", "x=rm; sudo $x -rf /srv/app/data")
     assert shown.stdout.splitlines() == [
         "ask: It would need approval.",
-        "  because it deletes /srv/app/data with all that is in it",
+        "  reason: it deletes /srv/app/data with all that is in it",
         "  runs: sudo rm -rf /srv/app/data",
         "  runs: rm -rf /srv/app/data",
-        "  a lasting yes would grant: recursive-delete /srv/app/data",
+        "  can be allowed permanently as: recursive-delete /srv/app/data",
     ]
 
 
 def test_what_cannot_be_granted_is_not_offered() -> None:
     lines = run("explain", "rm -rf /srv/data").stdout.splitlines()
-    assert lines[-1] == "  a yes is good for once only: recursive-delete /srv/data cannot be granted for longer"
+    assert lines[-1] == "  can only be approved once: recursive-delete /srv/data cannot become a rule"
 
 
 def test_scripts_get_json(home: Path) -> None:
@@ -85,7 +85,7 @@ def test_scripts_get_json(home: Path) -> None:
 
 
 def test_the_policy_can_be_tried_and_is_that_of_the_home(made: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    asks = "because make is not known to be harmless"
+    asks = "reason: make is not known to be harmless"
     assert asks in run("explain", "--policy", "unknown", "make").stdout
     assert asks not in run("explain", "make").stdout
     monkeypatch.setenv("HERMES_APPROVALS__POLICY", "unknown")
@@ -97,7 +97,7 @@ def test_what_was_allowed_before_is_named(home: Path, made: None) -> None:
     (home / "config.yaml").write_text("command_allowlist: ['git push *', 'git push --force', 'rm -rf /']\n")
     shown = run("explain", "git push --force").stdout
     assert shown.startswith("ask: It needs approval, which was given before.\n")
-    assert "  covered by command_allowlist: git push *\n  covered by command_allowlist: git push --force\n" in shown
+    assert "  allowed by command_allowlist: git push *\n  allowed by command_allowlist: git push --force\n" in shown
     assert "covered" not in run("explain", "rm -rf /").stdout  # nothing overrides a block
     assert json.loads(run("explain", "--json", "git push --force").stdout)["allowlist"] == [
         "git push *",
@@ -110,11 +110,11 @@ def test_rules_that_were_granted_for_good_are_named(home: Path, made: None) -> N
         store.grant(tx, "owner", "recursive-delete /home/ann/proj", session_id="", by="telegram:1")
         store.grant(tx, "owner", "git-discard", session_id="a conversation", by="telegram:1")
     assert (
-        "granted for good: recursive-delete /home/ann/proj, for the owner"
+        "allowed by a permanent rule: recursive-delete /home/ann/proj, for the owner"
         in run("explain", f"rm -r {RULE[17:]}").stdout
     )
-    assert "granted for good" not in run("explain", "git reset --hard").stdout
-    assert "granted for good" not in run("explain", f"rm -r {RULE[17:]} && git reset --hard").stdout
+    assert "permanent rule" not in run("explain", "git reset --hard").stdout
+    assert "permanent rule" not in run("explain", f"rm -r {RULE[17:]} && git reset --hard").stdout
 
 
 # list
@@ -123,7 +123,7 @@ def test_rules_that_were_granted_for_good_are_named(home: Path, made: None) -> N
 def test_with_nothing_to_tell_it_says_so_and_makes_no_home(home: Path) -> None:
     shown = hermes("approvals", "list")
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert shown.stdout == "Nothing waits for a decision.\n\nNo rule has been granted.\n"
+    assert shown.stdout == "No approval request is waiting.\n\nNo rules were granted.\n"
     assert json.loads(run("list", "--json").stdout) == {"waiting": [], "granted": []}
     assert not home.exists()
 
@@ -136,7 +136,7 @@ def test_what_waits_and_what_is_granted(home: Path) -> None:
         store.grant(tx, "person 7", RULE, session_id="20260322_124359_6b542f4e", by="hermes chat")
     lines = run("list").stdout.splitlines()
     assert lines[:4] == [
-        "Waiting for a decision:",
+        "Waiting for an answer:",
         lines[1],
         "      terminal, on this machine, in ~/proj: rm -r build",
         "      | ls\\u001b[2K",
@@ -144,10 +144,8 @@ def test_what_waits_and_what_is_granted(home: Path) -> None:
     assert lines[1].startswith(f"  {asked.id}  since ")
     assert lines[1].endswith(" ago, for Ann (telegram:42), asked in telegram:42")
     assert "  1  force-push" in lines
-    assert any(line.startswith("      for the owner, for good; granted by telegram:1, 2") for line in lines)
-    assert any(
-        "for person person 7, in the conversation 20260322_124359_6b542f4e; granted by" in line for line in lines
-    )
+    assert any(line.startswith("      for the owner, permanently; granted by telegram:1, 2") for line in lines)
+    assert any("for person person 7, in conversation 20260322_124359_6b542f4e; granted by" in line for line in lines)
 
 
 @pytest.mark.usefixtures("made")
@@ -191,7 +189,7 @@ def test_deciding_here_shows_there(home: Path, arguments: tuple[str, ...], now: 
     with hold_home(home / "gateway.lock"):
         shown = run(*arguments, asked.id.upper())
     assert (shown.exit_code, shown.stderr) == (0, "")
-    assert shown.stdout.startswith("⛔ Denied" if now == "denied" else "✅ Allowed")
+    assert shown.stdout.startswith("⛔ Denied" if now == "denied" else "✅ ")
     assert "not running" not in shown.stdout
     decided = state(home, asked)
     assert (decided.state, decided.scope, decided.decided_by) == (now, scope, "the hermes command")
@@ -203,7 +201,7 @@ def test_deciding_here_shows_there(home: Path, arguments: tuple[str, ...], now: 
 
 @pytest.mark.usefixtures("made")
 def test_without_a_gateway_it_says_when_it_counts(home: Path) -> None:
-    assert "The gateway is not running: it counts as soon as it does." in run("deny", ask(home).id).stdout
+    assert "The answer takes effect when it starts" in run("deny", ask(home).id).stdout
 
 
 @pytest.mark.usefixtures("made")
@@ -214,8 +212,8 @@ def test_what_cannot_be_decided_fails_with_a_sentence(home: Path) -> None:
     shown = run("approve", near)
     assert (shown.exit_code, shown.stdout) == (1, "")
     assert f"There is no approval request '{near}'. Did you mean {asked.id}?" in shown.stderr
-    assert f"There wait: {asked.id}." in run("deny", "0000000").stderr
-    assert "can only be allowed for this once" in run("approve", asked.id, "--always").stderr
+    assert f"Waiting: {asked.id}." in run("deny", "0000000").stderr
+    assert "can only be allowed once" in run("approve", asked.id, "--always").stderr
     assert state(home, asked).is_waiting
     run("deny", asked.id)
     again = run("approve", asked.id)
@@ -240,11 +238,11 @@ def test_rules_are_taken_back(home: Path) -> None:
     with written(home) as tx:
         for number in range(4):
             store.grant(tx, "owner", f"{RULE}/{number}", session_id="", by="telegram:1")
-    assert run("revoke", "1", "3").stdout == f"Asked about again: {RULE}/0\nAsked about again: {RULE}/2\n"
+    assert run("revoke", "1", "3").stdout == f"Revoked: {RULE}/0\nRevoked: {RULE}/2\n"
     wrong = run("revoke", "2", "3")
     assert wrong.exit_code == 1
-    assert "No rule has the number '3', and none was taken back. There are: 2, 4." in wrong.stderr
-    assert run("revoke", "--all").stdout.count("Asked about again") == 2
+    assert "There is no rule '3'; nothing was revoked. Rules: 2, 4." in wrong.stderr
+    assert run("revoke", "--all").stdout.count("Revoked") == 2
     assert "nothing to take back" in run("revoke", "--all").stdout
     assert "Nothing was granted." in run("revoke", "x").stderr
     assert run("revoke").exit_code == run("revoke", "--all", "1").exit_code == 2

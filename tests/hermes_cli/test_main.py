@@ -30,7 +30,7 @@ def test_help_is_a_command_too(home: Path) -> None:
     ("asked", "hint"),
     [
         ("help gatway", "There is no command 'gatway'. Did you mean `hermes gateway`?"),
-        ("help chat loudly", "chat` has no commands of its own."),
+        ("help chat loudly", "chat` has no subcommands."),
         ("help pairing loudly", "loudly"),
     ],
 )
@@ -57,7 +57,7 @@ def test_an_unknown_command_gets_the_nearest(typed: str, hint: str, home: Path) 
 @pytest.mark.parametrize(
     ("command", "code", "words"),
     [
-        ("usage", 0, "Nothing was spent since"),
+        ("usage", 0, "Nothing was used since"),
         ("usage --by person --json", 0, '"rows": []'),
         ("sessions list", 0, "No conversations yet."),
         ("sessions list --json", 0, "[]"),

@@ -72,7 +72,7 @@ def test_wrong_codes_fail_then_lock_and_unlock_opens(path: Path) -> None:
         assert (done.returncode, done.stdout) == (1, "")
     assert "hermes pairing unlock telegram" in done.stderr
     assert hermes("pairing", "approve", "telegram", code).returncode == 1
-    assert hermes("pairing", "unlock", "telegram").stdout.startswith("Approval on telegram is unlocked")
+    assert hermes("pairing", "unlock", "telegram").stdout.startswith("Pairing on telegram is unlocked")
     assert hermes("pairing", "approve", "telegram", code).returncode == 0
     assert "was not locked" in hermes("pairing", "unlock", "telegram").stdout
 
@@ -154,7 +154,7 @@ def test_no_line_of_the_help_is_cut() -> None:
 def test_an_invite_is_printed_and_stands_nowhere_else(path: Path) -> None:
     done = hermes("pairing", "invite", "telegram", "--role", "guest")
     assert done.returncode == 0
-    found = re.match(r"([A-Z2-9]{8})  lets one person in as guest, once, within 1 hour\.\n", done.stdout)
+    found = re.match(r"([A-Z2-9]{8})  gives one person the role guest. It works once, within 1 hour\.\n", done.stdout)
     assert found is not None
     assert "direct message" in done.stdout
     for file in path.parent.rglob("*"):
@@ -168,9 +168,7 @@ def test_an_invite_is_a_link_where_the_bots_name_is_known(path: Path) -> None:
     invited = json.loads(hermes("pairing", "invite", "telegram", "--json").stdout)
     assert invited["link"] == f"https://t.me/hermes_bot?start={invited['code']}"
     assert (invited["platform"], invited["role"], invited["good_ms"]) == ("telegram", "member", 3_600_000)
-    assert (
-        "Send your friend this link: https://t.me/hermes_bot?start=" in hermes("pairing", "invite", "telegram").stdout
-    )
+    assert "Send this link to them: https://t.me/hermes_bot?start=" in hermes("pairing", "invite", "telegram").stdout
 
 
 # At a terminal
@@ -203,7 +201,7 @@ def test_the_first_one_is_asked_for(path: Path, answer: str, role: str) -> None:
     code = within(path, asks)
     exit_code, said = at_a_terminal("pairing", "approve", "telegram", code, answer=answer)
     assert exit_code == 0, said
-    assert "There is no owner yet. Ada (telegram:42) waits under this code. Is that you? An owner may" in said.replace(
+    assert "There is no owner yet. This code is for Ada (telegram:42). Is that you? An owner may" in said.replace(
         "\r\n", " "
     )
     assert role_of(path) == role

@@ -88,7 +88,7 @@ def test_without_a_terminal_nobody_is_asked(folder: Path) -> None:
         hermes("chat", typed=f"run `rm -r {folder}/build`\n"),
     ):
         assert run.returncode == 0
-        assert "no terminal at which somebody could be asked: terminal: rm -r" in run.stderr
+        assert "approval needs a terminal: terminal: rm -r" in run.stderr
         assert "This was not done" in run.stdout
     assert (folder / "build").exists()
 

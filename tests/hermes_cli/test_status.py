@@ -29,19 +29,19 @@ def test_without_a_gateway_it_says_how_to_start_one_and_fails(home: Path) -> Non
     assert shown.returncode == 1
     assert shown.stdout.splitlines() == [
         f"Home      {home}",
-        "Gateway   not running; start it: hermes gateway run",
+        "Gateway   not running (start it: hermes gateway run)",
         "Model     demo",
-        "Messages  0 waiting, 0 running, 0 replies to deliver",
-        "Access    0 listed in the settings, 0 paired: hermes pairing list",
+        "Messages  0 waiting, 0 running, 0 undelivered",
+        "Access    0 on allowlists, 0 paired (hermes pairing list)",
     ]
     assert shown.stderr == ""
 
 
 def test_it_says_whom_it_lets_in(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TELEGRAM_ALLOWED_USERS", "123")
-    assert "Access    1 listed in the settings, 0 paired" in run().stdout
+    assert "Access    1 on allowlists, 0 paired" in run().stdout
     monkeypatch.setenv("GATEWAY_ALLOW_ALL_USERS", "true")
-    assert "ANYBODY may talk to the bot" in run().stdout
+    assert "ANYBODY can talk to the bot" in run().stdout
 
 
 def test_background_processes_are_counted(home: Path, made: None) -> None:
@@ -61,7 +61,7 @@ def test_questions_that_wait_are_counted(home: Path, made: None) -> None:
     assert "Questions" not in run().stdout
     with closing(connect(home / "state.db", busy_timeout_seconds=1)) as connection:
         approvals.put(Transaction(connection), an_asker(), "c1", a_question(), ADDRESS, expires_ms=10**15)
-    assert "Questions 1 waits for a decision: hermes approvals list\n" in run().stdout
+    assert "Approvals 1 waiting for an answer: hermes approvals list\n" in run().stdout
     assert json.loads(run("--json").stdout)["questions"] == 1
 
 
@@ -109,7 +109,7 @@ def test_beside_a_gateway_it_shows_each_platform(home: Path) -> None:
     assert shown.exit_code == 0
     assert "Gateway   serving, pid " in shown.stdout
     assert "socket    connected\n" in shown.stdout
-    assert "telegram  waiting, last heard " in shown.stdout
+    assert "telegram  waiting, last contact " in shown.stdout
     assert " ago: no network\n" in shown.stdout
 
 
@@ -122,7 +122,7 @@ def test_beside_a_gateway_it_shows_the_model_and_the_page(home: Path) -> None:
         lock.tell(STATE | {"model": model | {"problem": "OpenAI does not accept the key."}, "web_port": 0})
         troubled = run().stdout
     assert "Model     gpt-5\n" in shown
-    assert "Page      http://127.0.0.1:9000/ (a link that signs you in: hermes web)\n" in shown
+    assert "Page      http://127.0.0.1:9000/ (sign in: hermes web)\n" in shown
     assert "Model     gpt-5: OpenAI does not accept the key.\n" in troubled
     assert "Page" not in troubled
 
@@ -161,7 +161,7 @@ def test_a_store_that_takes_nothing_is_named(home: Path) -> None:
     run()
     with hold_home(home / "gateway.lock") as lock:
         lock.tell(STATE | {"store": "state.db cannot be used: the disk is full."})
-        assert "takes nothing: state.db cannot be used: the disk is full." in run().stdout
+        assert "cannot accept messages: state.db cannot be used: the disk is full." in run().stdout
 
 
 @pytest.mark.usefixtures("made")

@@ -43,7 +43,9 @@ def test_asking_makes_no_home(home: Path) -> None:
 def test_a_name_of_nothing_fails_with_a_sentence(name: str) -> None:
     shown = run(name)
     assert (shown.exit_code, shown.stdout) == (1, "")
-    assert ("No message has reached" if name == "last" else "`hermes trace refused` for what was not") in shown.stderr
+    assert (
+        "No message has reached" if name == "last" else "`hermes trace refused` for messages that were not"
+    ) in shown.stderr
 
 
 @pytest.mark.usefixtures("made")
@@ -121,7 +123,7 @@ def test_what_fits_several_messages_names_them(home: Path) -> None:
     shown = run("1")
     assert (shown.exit_code, shown.stdout) == (1, "")
     first, *fitting = shown.stderr.splitlines()
-    assert first == "Error: Several messages fit '1'; name one of them:"
+    assert first == "Error: '1' matches several messages. Choose one:"
     assert [line.split()[0] for line in fitting] == ["inbox:2", "inbox:1"]
     assert fitting[0].endswith("message discord:9:1")
     assert run("inbox:1").exit_code == 0
@@ -151,7 +153,7 @@ def test_a_platform_that_is_away_explains_what_is_not_delivered(home: Path) -> N
 
 @pytest.mark.usefixtures("made")
 def test_what_was_refused(home: Path) -> None:
-    assert run("refused").stdout == "Nothing was refused.\n"
+    assert run("refused").stdout == "No message was refused.\n"
     with written(home) as tx:
         place = {"account": "telegram", "chat": "9"}
         trail.record_refusal(tx, **place, message_id="7", sender_id="666", reason="not paired yet")

@@ -19,8 +19,8 @@ def _a_question() -> None:
 
 def test_nothing_yet() -> None:
     shown = run("usage").stdout.splitlines()
-    assert shown[0].startswith("Nothing was spent since 20")
-    assert shown[1:] == ["Today, all together: 0 tokens"]
+    assert shown[0].startswith("Nothing was used since 20")
+    assert shown[1:] == ["Today in total: 0 tokens"]
 
 
 @pytest.mark.usefixtures("_a_question")
@@ -30,7 +30,7 @@ def test_a_line_for_each(by: str, name: str) -> None:
     assert line.startswith(name)
     assert "     1 call " in line
     assert line.endswith("$0.00")
-    assert today.startswith("Today, all together: ")
+    assert today.startswith("Today in total: ")
 
 
 @pytest.mark.usefixtures("_a_question")

@@ -59,7 +59,7 @@ async def test_words_and_commands_decide_as_buttons_do(tmp_path: Path) -> None:
         ("/deny", "Denied", False),
         ("yes session", "Allowed for this conversation", True),
         ("/approve session", "Allowed for this conversation", True),
-        ("Yes, always.", "Allowed for good", True),
+        ("Yes, always.", "Always allowed", True),
     ]
     async with on_telegram(tmp_path) as on, on.gateway():
         wrecked = []

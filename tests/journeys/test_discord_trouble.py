@@ -121,9 +121,9 @@ async def test_while_discord_is_down_nothing_is_lost_and_status_says_why_it_is_n
             on.say(on.owner, "are you there?")
             status = await on.home.hermes("status")
             line = next(line for line in status.splitlines() if line.startswith("discord "))
-            assert "waiting, last heard" in line
+            assert "waiting, last contact" in line
             assert "Discord" in line
-            assert "1 replies to deliver" in status
+            assert "1 undelivered" in status
 
             await on.discord.resume()
             await on.hear_count(dm, 2)

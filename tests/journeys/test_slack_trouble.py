@@ -151,8 +151,8 @@ async def test_while_slack_is_down_nothing_is_lost_and_status_says_why_it_is_not
             on.say(bens, ben, "hello?")
             status = await on.home.hermes("status")
             line = next(line for line in status.splitlines() if line.startswith("slack "))
-            assert "waiting, last heard" in line
-            assert "1 replies to deliver" in status
+            assert "waiting, last contact" in line
+            assert "1 undelivered" in status
 
             await on.slack.resume()
             await on.hear(dm, "Made while it was down.")

@@ -19,7 +19,7 @@ async def _is_sent_once_however_often_one_presses(on: Stage, answer: str, notice
     queries = [on.telegram.world.queries[press] for press in presses]
     await on.telegram.wait_for(lambda: all(query.answer is not None for query in queries), seconds=30)
     await on.hear(OWNER, answer)
-    await on.hear(OWNER, "sent again already")
+    await on.hear(OWNER, "already sent again")
     await on.until_taken(OWNER)
     assert on.telegram.texts(OWNER).count(answer) == 1
     shown = next(one for one in on.telegram.show(OWNER) if one["message"]["message_id"] == notice)
@@ -117,9 +117,9 @@ async def test_while_telegram_is_down_nothing_is_lost_and_status_says_why_it_is_
             on.say(ben, "hello?")
             status = await on.home.hermes("status")
             line = next(line for line in status.splitlines() if line.startswith("telegram "))
-            assert "waiting, last heard" in line
+            assert "waiting, last contact" in line
             assert "Telegram" in line
-            assert "1 replies to deliver" in status
+            assert "1 undelivered" in status
 
             await on.telegram.resume()
             await on.hear(ada, "Made while it was down.", seconds=30)

@@ -63,7 +63,7 @@ def put(
 ) -> Approval:
     """A question whose message has been sent, unless it is not to be `seen`."""
     question = replace(QUESTION, **about)
-    approval = decisions.put(tx, asker, call, question, at, origin=origin, wait_ms=WAIT_MS)
+    approval = decisions.ask(tx, asker, call, question, at, origin=origin, wait_ms=WAIT_MS)
     if seen:
         tx.execute("UPDATE outbox SET state = 'sent', attempts = 1, receipt = 'q' || id WHERE state = 'ready'")
     return now(tx, approval)
@@ -81,7 +81,7 @@ def said(text: str, person: DecidingPerson = OWNER, *, key: SessionKey = KEY, me
 
 
 def hear(tx: Transaction, text: str, person: DecidingPerson = OWNER, **more: Any) -> str:
-    return decisions.hear(tx, said(text, person, **more), person.role)
+    return decisions.read_answer(tx, said(text, person, **more), person.role)
 
 
 def ready(tx: Transaction) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ def test_put_elsewhere_it_says_for_whom_and_the_chat_is_told_in_silence(tx: Tran
     assert "May I do this for Ann?" in asked["parts"]
     assert question.outbox_id == asked["id"]
     assert (told["account"], told["chat"], told["thread"]) == (origin.account, origin.chat, origin.thread)
-    assert "owner's yes" in told["parts"]
+    assert "owner's approval" in told["parts"]
     assert (told["notify"], told["choices"], told["turn_id"]) == (0, "[]", "t1")
 
 
@@ -165,7 +165,7 @@ def test_what_several_asked_together_is_nobodys_own(tx: Transaction, decider: De
     [
         ("once", "approved", "once", "Allowed once by Olga"),
         ("session", "approved", "session", "Allowed for this conversation"),
-        ("always", "approved", "always", "Allowed for good"),
+        ("always", "approved", "always", "Always allowed"),
         ("deny", "denied", "", "Denied by Olga"),
     ],
 )
@@ -206,7 +206,7 @@ def test_a_place_without_people_is_named_by_itself() -> None:
 def test_the_message_is_changed_in_silence_and_has_no_buttons(tx: Transaction) -> None:
     question = put(tx)
     approvals.deny(tx, question, by="x")
-    decisions.show(tx, question)
+    decisions.update_message(tx, question)
     [row] = ready(tx)
     assert row["edits"] == f"q{question.outbox_id}"
     assert (row["notify"], row["choices"], row["kind"], row["topic"]) == (0, "[]", "notice", "approval")
@@ -241,8 +241,8 @@ def test_a_message_that_was_not_sent_yet_is_not_sent(tx: Transaction) -> None:
 def test_a_question_without_a_message_has_nothing_to_change(tx: Transaction) -> None:
     question = put(tx)
     chats.move(tx, "telegram", "-1", "-2")
-    decisions.show(tx, question)
-    decisions.show(tx, replace(question, id="gone"))
+    decisions.update_message(tx, question)
+    decisions.update_message(tx, replace(question, id="gone"))
     assert ready(tx) == []
 
 
@@ -284,9 +284,9 @@ def test_without_a_question_words_are_just_words(tx: Transaction) -> None:
 def test_our_name_before_the_answer_is_not_part_of_it(tx: Transaction) -> None:
     question = put(tx)
     called = replace(said("@hermes, yes"), called="@hermes")
-    assert decisions.hear(tx, replace(called, called=""), "owner") == ""
+    assert decisions.read_answer(tx, replace(called, called=""), "owner") == ""
     assert now(tx, question).is_waiting
-    assert decisions.hear(tx, called, "owner") == "answer"
+    assert decisions.read_answer(tx, called, "owner") == "answer"
     assert now(tx, question).state == "approved"
 
 
@@ -354,11 +354,11 @@ def test_one_answer_to_several_questions_is_asked_back(tx: Transaction) -> None:
 
 def test_whoever_is_asked_back_is_told_whether_there_is_one_or_more(tx: Transaction) -> None:
     first, second = put(tx), put(tx, call="c2", action="rm -r y")
-    assert decisions.which([first]).splitlines() == [
+    assert decisions.ask_which([first]).splitlines() == [
         "This approval request is still open. Use its buttons, or send:",
         f"/approve {first.id}: rm -r x",
     ]
-    assert decisions.which([first, second]).splitlines() == [
+    assert decisions.ask_which([first, second]).splitlines() == [
         "Several approval requests are open. Use their buttons, or send one of:",
         f"/approve {first.id}: rm -r x",
         f"/approve {second.id}: rm -r y",
@@ -385,13 +385,13 @@ def test_a_message_told_once_more_answers_no_other_question(tx: Transaction) -> 
     """A platform brings again what it got no receipt for: an old yes must not meet a new question."""
     put(tx)
     message = said("yes")
-    assert decisions.hear(tx, message, "owner") == "answer"
+    assert decisions.read_answer(tx, message, "owner") == "answer"
     person = people.recognise(tx, "telegram", message.sender, role="owner")
     inbox.insert(tx, message, person_id=person, role="owner", refused="a decision")
     second = put(tx, call="c2")
-    assert decisions.hear(tx, message, "owner") == ""
+    assert decisions.read_answer(tx, message, "owner") == ""
     assert now(tx, second).is_waiting
-    assert decisions.hear(tx, replace(message, message_id="m2"), "owner") == "answer"
+    assert decisions.read_answer(tx, replace(message, message_id="m2"), "owner") == "answer"
     assert now(tx, second).state == "approved"
 
 
@@ -431,7 +431,7 @@ def put_for_ann(tx: Transaction, **more: Any) -> Approval:
 
 def owner_says(tx: Transaction, text: str, *, about: str = "", message_id: str = "m9") -> str:
     message = replace(said(text, key=OWNERS_KEY, message_id=message_id), about=about)
-    return decisions.hear(tx, message, "owner")
+    return decisions.read_answer(tx, message, "owner")
 
 
 def bot_says(tx: Transaction, **more: Any) -> None:

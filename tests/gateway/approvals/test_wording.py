@@ -7,13 +7,13 @@ import pytest
 from gateway.approvals.wording import (
     WROTE_INSTEAD,
     Verdict,
-    as_verdict,
-    choices,
     escape_invisible,
+    list_choices,
     one_line,
-    outcome,
+    parse_verdict,
     read_verdict,
-    wording,
+    render_outcome,
+    render_question,
 )
 from gateway.messages import Address
 from gateway.store.approvals import Approval, State
@@ -35,7 +35,7 @@ ONCE_ONLY = replace(APPROVAL, question=replace(APPROVAL.question, rules=()))
 
 
 def test_a_question_says_all_that_would_be_done_where_and_why() -> None:
-    assert wording(APPROVAL, 3_600_000).splitlines() == [
+    assert render_question(APPROVAL, 3_600_000).splitlines() == [
         "⚠️ May I do this?",
         "```",
         "rm -r ~/proj",
@@ -50,7 +50,7 @@ def test_a_question_says_all_that_would_be_done_where_and_why() -> None:
 
 def test_what_there_is_nothing_to_say_about_is_left_out() -> None:
     bare = replace(ONCE_ONLY, question=replace(ONCE_ONLY.question, where=""))
-    said = wording(bare, 60_000, for_whom="Ann\u202e")
+    said = render_question(bare, 60_000, for_whom="Ann\u202e")
     assert said.startswith("⚠️ May I do this for Ann\\u202e?\n")
     assert "Where:" not in said
     assert "Session" not in said
@@ -59,7 +59,7 @@ def test_what_there_is_nothing_to_say_about_is_left_out() -> None:
 
 @pytest.mark.parametrize("action", ["a", "`a`", "```\nb\n```", "````", "x" * 9_000])
 def test_a_command_cannot_break_out_of_its_fence(action: str) -> None:
-    lines = wording(replace(APPROVAL, question=replace(QUESTION, action=action)), 1).splitlines()
+    lines = render_question(replace(APPROVAL, question=replace(QUESTION, action=action)), 1).splitlines()
     fence = lines[1]
     assert len(fence) >= 3
     assert set(fence) == {"`"}
@@ -70,7 +70,7 @@ def test_a_command_cannot_break_out_of_its_fence(action: str) -> None:
 
 def test_the_fence_is_one_longer_than_what_it_holds() -> None:
     fences = [
-        wording(replace(APPROVAL, question=replace(QUESTION, action=action)), 1).splitlines()[1]
+        render_question(replace(APPROVAL, question=replace(QUESTION, action=action)), 1).splitlines()[1]
         for action in ("", "``", "```", "```` `")
     ]
     assert fences == ["```", "```", "````", "`````"]
@@ -80,7 +80,7 @@ def test_the_fence_is_one_longer_than_what_it_holds() -> None:
     ("approval", "labels"), [(APPROVAL, ["Once", "Session", "Always", "Deny"]), (ONCE_ONLY, ["Once", "Deny"])]
 )
 def test_the_buttons_are_those_that_can_be_pressed(approval: Approval, labels: list[str]) -> None:
-    offered = choices(approval)
+    offered = list_choices(approval)
     assert [choice.label for choice in offered] == labels
     assert [choice.action for choice in offered] == [f"approval:abc234:{label.lower()}" for label in labels]
     assert all(len(choice.action.encode()) <= 64 for choice in offered)
@@ -107,13 +107,13 @@ def test_the_buttons_are_those_that_can_be_pressed(approval: Approval, labels: l
 )
 def test_its_last_words_say_what_became_of_it(state: State, scope: str, decided_by: str, said: str) -> None:
     decided = replace(APPROVAL, state=state, scope=scope, decided_by=decided_by)
-    assert outcome(decided, by="Olga") == said
-    assert outcome(decided) == said.replace(" by Olga", "")
+    assert render_outcome(decided, by="Olga") == said
+    assert render_outcome(decided) == said.replace(" by Olga", "")
 
 
 def test_last_words_are_one_line_without_marks_of_their_own() -> None:
     hostile = replace(APPROVAL, state="denied", question=replace(QUESTION, action="a\n\n`b`\t\u202ec"))
-    assert outcome(hostile, by="Eve\u200b") == "⛔ Denied by Eve\\u200b: `a 'b' \\u202ec`"
+    assert render_outcome(hostile, by="Eve\u200b") == "⛔ Denied by Eve\\u200b: `a 'b' \\u202ec`"
 
 
 @pytest.mark.parametrize(
@@ -165,12 +165,12 @@ def test_only_what_is_nothing_but_an_answer_is_one(said: str, verdict: Verdict |
 
 @pytest.mark.parametrize("word", ["once", "session", "always", "deny"])
 def test_the_words_of_buttons_are_verdicts(word: str) -> None:
-    assert as_verdict(word) == word
+    assert parse_verdict(word) == word
 
 
 @pytest.mark.parametrize("word", ["", "yes", "Once", "once ", "approve", None, 0, True])
 def test_no_other_word_is(word: object) -> None:
-    assert as_verdict(word) is None
+    assert parse_verdict(word) is None
 
 
 def test_a_long_line_is_cut_and_says_so() -> None:

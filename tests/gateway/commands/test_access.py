@@ -4,7 +4,7 @@ import pytest
 
 from gateway.commands.access import access_commands
 from gateway.commands.registry import CommandCall, Commands, Place
-from gateway.commands.runner import CommandDesk
+from gateway.commands.runner import CommandRunner
 from gateway.inbound.intake import Intake
 from gateway.messages import SessionKey, Text
 from gateway.policies.access import Role, Rules
@@ -104,7 +104,7 @@ async def test_on_the_page_a_platform_must_be_named(db: Database) -> None:
 
 
 def door(db: Database) -> Intake:
-    desk = CommandDesk(commands=Commands(access_commands(RULES, LIMITS)), model_name="m")
+    desk = CommandRunner(commands=Commands(access_commands(RULES, LIMITS)), model_name="m")
     return Intake(db=db, rules=RULES, handle_unkept=desk.handle_unkept)
 
 

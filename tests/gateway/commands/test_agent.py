@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.commands.all import all_commands
+from gateway.commands.catalog import make_commands
 from gateway.commands.registry import CommandCall
 from gateway.messages import SessionKey
 from gateway.store import sessions
@@ -12,7 +12,7 @@ KEY = SessionKey(platform="pigeon", kind="dm", chat="home")
 
 
 def use(tx: Transaction, arguments: str = "") -> str:
-    return all_commands().run(tx, CommandCall(key=KEY, name="verbose", arguments=arguments)).text
+    return make_commands().run(tx, CommandCall(key=KEY, name="verbose", arguments=arguments)).text
 
 
 def verbosity(tx: Transaction) -> str:
@@ -44,7 +44,7 @@ def test_a_guest_does_not_choose_for_all_who_speak_in_a_group(tx: Transaction) -
     group = SessionKey(platform="pigeon", kind="group", chat="-1")
     for role, told in (("guest", "Only owners and people on an allowlist"), ("member", "Every use of a tool is shown")):
         call = CommandCall(key=group, name="verbose", role=role)  # type: ignore[arg-type]
-        assert all_commands().run(tx, call).text.startswith(told)
+        assert make_commands().run(tx, call).text.startswith(told)
         mode = sessions.verbosity(tx, sessions.open_current(tx, group).id)
         assert mode == ("verbose" if role == "member" else "")
 
@@ -56,5 +56,5 @@ def test_a_new_conversation_begins_as_usual(tx: Transaction) -> None:
 
 
 def test_at_the_terminal_there_is_nothing_to_choose(tx: Transaction) -> None:
-    reply = all_commands().run(tx, CommandCall(key=KEY, name="verbose", place="cli"))
+    reply = make_commands().run(tx, CommandCall(key=KEY, name="verbose", place="cli"))
     assert reply.text == "/verbose works in chats, not in the terminal. /help lists what works here."

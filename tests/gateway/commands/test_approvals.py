@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gateway.approvals import decisions
-from gateway.commands.all import all_commands
 from gateway.commands.approvals import ask_again, decide_pressed
+from gateway.commands.catalog import make_commands
 from gateway.commands.registry import CommandCall, CommandReply
 from gateway.messages import Address, Sender, SessionKey
 from gateway.policies.access import Role
@@ -29,7 +29,7 @@ def put(
 ) -> Approval:
     """A question of Ann's."""
     question = a_question(action, rules=(RULE,))
-    return decisions.put(
+    return decisions.ask(
         tx, an_asker(**asker), call, question, at, origin=Address(account="telegram", chat="42"), wait_ms=60_000
     )
 
@@ -43,7 +43,7 @@ def state(tx: Transaction, approval: Approval) -> str:
 def say(tx: Transaction, words: str, key: SessionKey = OWNERS, role: Role = "owner", sender: str = "1") -> str:
     name, _, arguments = words.removeprefix("/").partition(" ")
     call = CommandCall(key=key, name=name, arguments=arguments, role=role, sender_id=sender, sender_name="Olga")
-    return all_commands().run(tx, call).text
+    return make_commands().run(tx, call).text
 
 
 @pytest.mark.parametrize(("words", "become"), [("/approve", "approved"), ("/deny", "denied")])

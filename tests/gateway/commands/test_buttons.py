@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.commands.all import all_commands
 from gateway.commands.buttons import BUTTONS
+from gateway.commands.catalog import make_commands
 from gateway.commands.registry import CommandCall, CommandReply
-from gateway.commands.runner import CommandDesk, fail_next_command
+from gateway.commands.runner import CommandRunner, fail_next_command
 from gateway.errors import DeliveryInDoubt
 from gateway.inbound.rate_limit import SenderLimits
 from gateway.messages import InboundMessage, OutboundMessage, Text
@@ -145,7 +145,7 @@ async def test_a_press_that_breaks_is_undone_and_told(db: Database, monkeypatch:
 
 
 async def test_the_oldest_of_commands_and_presses_is_next(db: Database) -> None:
-    desk = CommandDesk(commands=all_commands(), model_name="m")
+    desk = CommandRunner(commands=make_commands(), model_name="m")
     small = make_small(db, PacedModel())
     await small.say(press("dance"), inbound("/help", message_id="2"), press("dance", press_id="p2"))
     for left in (2, 1, 0):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.commands.all import all_commands
+from gateway.commands.catalog import make_commands
 from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec, Place, parse
 from gateway.messages import SessionKey
 from gateway.policies.access import Role
@@ -75,7 +75,7 @@ async def test_who_may_use_what_where(db: Database, name: str, role: Role, place
 
 
 async def test_help_lists_every_command_with_its_aliases_below_bold_headings(db: Database) -> None:
-    commands = all_commands()
+    commands = make_commands()
     reply = await db.write(lambda tx: commands.run(tx, CommandCall(key=KEY, name="help")))
     assert reply.text.splitlines() == [
         "**Session**",
@@ -104,12 +104,12 @@ async def test_help_lists_every_command_with_its_aliases_below_bold_headings(db:
 
 async def test_help_in_a_terminal_has_no_markup(db: Database) -> None:
     call = CommandCall(key=KEY, name="help", place="cli")
-    reply = await db.write(lambda tx: all_commands().run(tx, call))
+    reply = await db.write(lambda tx: make_commands().run(tx, call))
     assert reply.text.startswith("Session\n  /new, /reset: Start a new conversation\n")
     assert "\n\nHelp\n  /help: List the commands" in reply.text
     assert "*" not in reply.text
 
 
 def test_no_name_is_used_twice() -> None:
-    names = [name for spec in all_commands().specs for name in (spec.name, *spec.aliases)]
+    names = [name for spec in make_commands().specs for name in (spec.name, *spec.aliases)]
     assert len(names) == len(set(names))

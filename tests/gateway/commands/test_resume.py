@@ -3,8 +3,8 @@
 import pytest
 
 from agent_core.conversation import user
-from gateway.commands.all import all_commands
 from gateway.commands.buttons import press
+from gateway.commands.catalog import make_commands
 from gateway.commands.registry import CommandCall, CommandReply
 from gateway.messages import SessionKey
 from gateway.store import sessions, transcripts, turns
@@ -29,7 +29,7 @@ def converse(tx: Transaction, clock: Clock, *titles: str, key: SessionKey = KEY)
 
 
 def resume(tx: Transaction, name: str = "", *, key: SessionKey = KEY) -> CommandReply:
-    return all_commands().run(tx, CommandCall(key=key, name="resume", arguments=name))
+    return make_commands().run(tx, CommandCall(key=key, name="resume", arguments=name))
 
 
 def current(tx: Transaction) -> str:
@@ -129,5 +129,5 @@ def test_what_runs_in_the_other_conversation_is_stopped(tx: Transaction, clock: 
 def test_new_after_an_end_by_itself_leaves_nothing_to_tell(tx: Transaction, clock: Clock) -> None:
     converse(tx, clock, "old")
     sessions.end_current(tx, str(KEY), reason="idle")
-    all_commands().run(tx, CommandCall(key=KEY, name="new"))
+    make_commands().run(tx, CommandCall(key=KEY, name="new"))
     assert sessions.untold_end(tx, sessions.open_current(tx, KEY).id) is None

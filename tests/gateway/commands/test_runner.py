@@ -1,8 +1,8 @@
 """A command's effect, its answer and the end of its row are one commit."""
 
-from gateway.commands.all import all_commands
+from gateway.commands.catalog import make_commands
 from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec
-from gateway.commands.runner import CommandDesk, fail_next_command
+from gateway.commands.runner import CommandRunner, fail_next_command
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from tests.gateway.scene import PacedModel, inbound, make_small, rows, running
@@ -23,7 +23,7 @@ BROKEN = CommandSpec(name="break", description="", category="Help", run=_half_do
 
 
 async def test_effect_answer_and_end_are_one_transaction(db: Database) -> None:
-    desk = CommandDesk(commands=all_commands(), model_name="m")
+    desk = CommandRunner(commands=make_commands(), model_name="m")
     small = make_small(db, PacedModel())
     await small.say(inbound("/new"))
 
@@ -57,7 +57,7 @@ async def test_commands_are_handled_in_the_order_they_came(db: Database) -> None
 
 
 async def test_a_command_that_breaks_is_undone_answered_and_never_tried_again(db: Database) -> None:
-    commands = Commands([BROKEN, *all_commands().specs])
+    commands = Commands([BROKEN, *make_commands().specs])
     async with running(make_small(db, PacedModel(), commands=commands)) as small:
         await small.say(inbound("/break"), inbound("/stop", message_id="2"))
         assert "went wrong inside Hermes" in await small.answer()

@@ -4,7 +4,7 @@ import pytest
 
 from agent_core.events import Usage
 from gateway.clock import now_ms
-from gateway.commands.all import all_commands
+from gateway.commands.catalog import make_commands
 from gateway.commands.registry import CommandCall
 from gateway.messages import Sender, SessionKey
 from gateway.policies.access import Role
@@ -36,7 +36,7 @@ def _spent(tx: Transaction) -> None:
 
 
 def use(tx: Transaction, budgets: Budgets, key: SessionKey = KEY, *, role: Role = "member", sender: str = "42") -> str:
-    commands = all_commands(budgets=budgets, unpriced=["m"])
+    commands = make_commands(budgets=budgets, unpriced=["m"])
     return commands.run(tx, CommandCall(key=key, name="usage", role=role, sender_id=sender)).text
 
 
@@ -79,7 +79,7 @@ def test_somebody_never_seen_has_used_nothing_to_tell_of(tx: Transaction) -> Non
 
 def test_at_the_terminal_it_is_the_owners(tx: Transaction) -> None:
     call = CommandCall(key=SessionKey(platform="cli", chat="1a2b"), name="usage", place="cli")
-    assert all_commands().run(tx, call).text.splitlines() == [
+    assert make_commands().run(tx, call).text.splitlines() == [
         "This conversation: nothing yet",
         "You today: 0 tokens",
         "You this month: 0 tokens",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent_core.conversation import assistant
-from gateway.commands.all import all_commands
+from gateway.commands.catalog import make_commands
 from gateway.commands.registry import CommandCall
 from gateway.messages import InboundMessage, SessionKey
 from gateway.policies.access import Role
@@ -27,7 +27,7 @@ def why(about: str = "", *, message_id: str = "why", chat: str = "home") -> Inbo
 
 
 def ask(tx: Transaction, about: str, *, key: SessionKey = GROUP, role: Role = "member") -> str:
-    return all_commands().run(tx, CommandCall(key=key, name="why", about=about, role=role)).text
+    return make_commands().run(tx, CommandCall(key=key, name="why", about=about, role=role)).text
 
 
 async def test_a_reply_to_the_question_or_to_any_piece_of_the_answer_tells_the_same(db: Database) -> None:

@@ -10,7 +10,7 @@ from agent_core.conversation import Message, assistant
 from agent_core.events import Emit
 from gateway import clock
 from gateway.clock import ProcessClock, now_ms
-from gateway.commands.all import all_commands
+from gateway.commands.catalog import make_commands
 from gateway.commands.registry import CommandCall, CommandReply, Commands, CommandSpec
 from gateway.errors import StoreCorrupt
 from gateway.inbound.intake import IntakePolicy
@@ -324,7 +324,7 @@ def _bug(tx: Transaction, call: CommandCall) -> CommandReply:
     raise RuntimeError("a bug")
 
 
-WITH_A_BUG = Commands([CommandSpec(name="break", description="", category="Help", run=_bug), *all_commands().specs])
+WITH_A_BUG = Commands([CommandSpec(name="break", description="", category="Help", run=_bug), *make_commands().specs])
 
 
 @pytest.mark.parametrize("how", ["/break", "/break twice"])

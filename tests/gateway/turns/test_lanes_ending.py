@@ -7,8 +7,8 @@ import pytest
 
 from agent_core.conversation import Message, assistant
 from agent_core.history import arrange
-from gateway.commands.all import all_commands
-from gateway.commands.runner import CommandDesk
+from gateway.commands.catalog import make_commands
+from gateway.commands.runner import CommandRunner
 from gateway.policies.resets import Resets
 from gateway.store import chats, transcripts, turns
 from gateway.store.db.connection import Transaction
@@ -183,7 +183,7 @@ class SlowToFail:
 async def test_a_stop_while_a_failure_is_written_down_still_ends_the_turn(db: Database) -> None:
     worker = SlowToFail(db)
     small = make_small(db, PacedModel())
-    desk = CommandDesk(commands=all_commands(), model_name="m")
+    desk = CommandRunner(commands=make_commands(), model_name="m")
     lanes = Lanes(db, worker, desk.handle_next, max_turns=1)
     small.changes.subscribe("inbox", lanes.wake)
     async with asyncio.TaskGroup() as group:

@@ -15,7 +15,7 @@ from gateway.store.db.connection import Transaction
 from gateway.store.pairing import PairingLimits
 
 
-def all_commands(
+def make_commands(
     rules: Rules | None = None,
     limits: PairingLimits | None = None,
     budgets: Budgets | None = None,
