@@ -1,4 +1,4 @@
-"""What became of a message, in words: one sentence that says it, then the steps. Pure."""
+"""Describe what happened to a message: one sentence, then the steps. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,70 +14,70 @@ from gateway.store.trail import TrailEvent
 
 MAX_CHAT_LINES = 15
 UNADDRESSED = (
-    "Not answered because it was not said to me: in a group, mention me or reply to something I said. I have "
-    "overheard it, and know of it when I am asked next."
+    "Not answered because it was not addressed to me. In a group, mention me or reply to one of my messages. I "
+    "did read it, and will remember it when I am asked next."
 )
-UNKNOWN = "I know nothing about that message."
-NOT_LET_IN = "Not answered because whoever wrote it may not talk to me here."
+UNKNOWN = "I have no record of that message."
+NOT_LET_IN = "Not answered because its sender may not talk to me here."
 
 _NOTED = {"edit": "An edit", "deletion": "A deletion", "reaction": "A reaction"}
 _NOT_TAKEN = {
-    inbox.FULL: "too many messages were waiting already. Send it again later",
-    inbox.TOO_FAST: "its sender had sent too many messages within a minute. Send it again later",
-    inbox.STOPPING: "the same /stop was waiting already, and has done it",
-    "an invite": "it was an invite, which is no message and was not kept",
+    inbox.FULL: "too many messages were waiting. Send it again later",
+    inbox.TOO_FAST: "the sender sent too many messages within a minute. Send it again later",
+    inbox.STOPPING: "another /stop was already waiting and did the work",
+    "an invite": "it was an invite code, which is not stored",
     "deleted": "it was deleted before its turn began",
-    "revoked": "its sender's access was taken back while it waited",
-    "chat closed": "the chat was closed for guests while it waited",
+    "revoked": "the sender's access was revoked while it waited",
+    "chat closed": "the chat was closed to guests while it waited",
     "superseded": "a newer message took its place; what was asked here is answered there",
     "restored": "the database was restored from a backup; it may have been answered before that. Ask again if not",
 }
 _MODEL_PROBLEMS = {
-    "NoEndpoint": "no model is set that could be asked",
-    "KeyRefused": "the model's provider refused the key",
-    "NoCredit": "there was no credit left with the model's provider",
+    "NoEndpoint": "no usable model is configured",
+    "KeyRefused": "the model provider rejected the key",
+    "NoCredit": "the account at the model provider has no credit",
     "ModelUnknown": "the provider does not know the model",
     "Overloaded": "the model was overloaded",
     "Unreachable": "the model could not be reached",
-    "BrokenAnswer": "the model answered with nonsense",
-    "OutOfRoom": "the model had no room left for an answer",
+    "BrokenAnswer": "the model sent an invalid response",
+    "OutOfRoom": "the answer exceeded the token limit",
     "ContextTooLong": "the conversation was too long for the model",
-    "Filtered": "the model's provider filtered it",
-    "RequestRefused": "the model's provider refused the request",
-    "BudgetSpent": "a budget was used up, or had too little left for it. /usage tells what is left",
+    "Filtered": "the model provider filtered it",
+    "RequestRefused": "the model provider rejected the request",
+    "BudgetSpent": "the budget is used up, or too little is left. /usage shows it",
 }
-_TOLD: dict[str, str] = {  # by event, of all that needs no more than its words
+_DESCRIPTIONS: dict[str, str] = {  # of events that need no details
     TrailEvent.ACCEPTED: "accepted",
-    TrailEvent.JOINED: "taken into the turn that was running",
-    TrailEvent.OPENED: "written into the conversation",
-    TrailEvent.DRAFT_SHOWN: "a draft is shown",
+    TrailEvent.JOINED: "joined the running turn",
+    TrailEvent.OPENED: "added to the conversation",
+    TrailEvent.DRAFT_SHOWN: "draft shown",
     TrailEvent.PAUSED: "paused, because the gateway was stopped",
-    TrailEvent.ANSWERED: "answer written down",
+    TrailEvent.ANSWERED: "answer saved",
     TrailEvent.STOPPED: "stopped",
     TrailEvent.GIVEN_UP: "given up",
     TrailEvent.SUPERSEDED: "left to a newer message",
     TrailEvent.RESTORED: "closed, because the database was restored from a backup",
     TrailEvent.DELETED: "deleted by its sender",
-    TrailEvent.REVOKED: "its sender's access was taken back",
+    TrailEvent.REVOKED: "the sender's access was revoked",
     TrailEvent.CHAT_CLOSED: "the chat was closed for guests",
 }
 _DELIVERED: dict[str, str] = {
-    TrailEvent.SENDING: "{what} is being sent{again}",
-    TrailEvent.PIECE_SENT: "a piece of {what} is delivered as message {receipt}",
-    TrailEvent.SENT: "{what} is delivered as message {receipt}",
+    TrailEvent.SENDING: "sending {what}{again}",
+    TrailEvent.PIECE_SENT: "a part of {what} was delivered as message {receipt}",
+    TrailEvent.SENT: "{what} was delivered as message {receipt}",
     TrailEvent.POSTPONED: "{what} could not be sent yet: {problem}",
     TrailEvent.FAILED: "{what} could not be delivered: {problem}",
-    TrailEvent.IN_DOUBT: "nobody can tell whether {what} arrived: {problem}",
-    TrailEvent.EXPIRED: "{what} was too old to be sent, and dropped",
-    TrailEvent.ASKED_AGAIN: "{what} is sent again, as somebody in the chat asked for",
+    TrailEvent.IN_DOUBT: "it is unknown whether {what} arrived: {problem}",
+    TrailEvent.EXPIRED: "{what} was too old to send and was dropped",
+    TrailEvent.ASKED_AGAIN: "{what} is sent again on request",
 }
-_SCOPES = {"once": "once", "session": "for this conversation", "always": "for good"}
+_SCOPES = {"once": "once", "session": "for this conversation", "always": "permanently"}
 _WORK = (TrailEvent.MODEL_REPLIED, TrailEvent.TOOL_STARTED, TrailEvent.TOOL_FINISHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayState:
-    """How the gateway is, as far as that explains why something waits."""
+    """The state of the gateway, as far as it explains why a message waits."""
 
     is_running: bool = True
     is_stopping: bool = False
@@ -85,7 +85,7 @@ class GatewayState:
 
 
 def verdict(trace: Trace, now: int, gateway: GatewayState) -> str:
-    """Answered or not, and why: the first line of everything."""
+    """Say in one sentence whether the message was answered, and if not why."""
     if trace.kind in _NOTED:
         return _only_noted(trace)
     if trace.state == "ready":
@@ -93,24 +93,24 @@ def verdict(trace: Trace, now: int, gateway: GatewayState) -> str:
     if trace.state == "running":
         return _at_work(trace, now, gateway)
     if trace.at_terminal and not trace.outcome:
-        return "Not answered yet: it is being worked on at the terminal, or was cut off there."
+        return "Not answered yet: it is still running at the terminal, or was interrupted there."
     if trace.outcome == "answered":
         return _answered(trace, now, gateway)
     return _not_answered(trace, now, gateway)
 
 
 def lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
-    """The verdict and every step, for a terminal."""
+    """Return the verdict and every step, for a terminal."""
     what = f"{trace.kind} {trace.message_id} in {trace.account}:{trace.chat}"
     place = f"inbox:{trace.id}, {what}, session {trace.session_key}, {for_people(trace.accepted_ms)}"
-    steps = [f"{_clock(step.at_ms)}  {_after(trace, step):>11}  {_told(trace, step)}" for step in trace.steps]
+    steps = [f"{_clock(step.at_ms)}  {_after(trace, step):>11}  {_describe(trace, step)}" for step in trace.steps]
     return [verdict(trace, now, gateway), place, *steps]
 
 
 def chat_lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
-    """The same for a chat: shorter, with the model's and the tools' steps folded, and without other chats' names."""
-    trace = replace(trace, replies=tuple(_unplaced(reply) for reply in trace.replies))
-    steps = [f"{_after(trace, last)}  {words}" for last, words in _folded(trace)]
+    """Return the same for a chat: model and tool steps are summed up, and other chats are not named."""
+    trace = replace(trace, replies=tuple(_hide_place(reply) for reply in trace.replies))
+    steps = [f"{_after(trace, last)}  {words}" for last, words in _fold(trace)]
     room = MAX_CHAT_LINES - 1
     if len(steps) > room:  # how it began and how it ended
         left_out = len(steps) - room + 1
@@ -119,7 +119,7 @@ def chat_lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
 
 
 def candidate(trace: Trace) -> str:
-    """One line by which it is told from others that a name fits."""
+    """Return one line that tells the message from others that match a name."""
     place = f"{trace.account}:{trace.chat}:{trace.message_id}"
     return f"inbox:{trace.id}  {for_people(trace.accepted_ms)}  {trace.kind} {place}"
 
@@ -131,7 +131,7 @@ def refusal_line(refusal: RefusedMessage) -> str:
 
 
 def refused(refusal: RefusedMessage) -> str:
-    """The verdict on something of which nothing else is known."""
+    """Return the verdict on a message of which only the refusal is stored."""
     return f"Not answered because it was refused: {refusal.reason}."
 
 
@@ -139,42 +139,42 @@ def _only_noted(trace: Trace) -> str:
     what = _NOTED[trace.kind]
     match trace.outcome:
         case "replaced the text":
-            return f"{what}: it came before the turn, so the new words are what is answered."
+            return f"{what}: it came before the turn, so the new text is answered."
         case "took it back":
             return f"{what}: it came before the turn, so nothing is answered."
         case inbox.FULL:
-            return f"{what}, not kept: too many were waiting for the next message."
+            return f"{what}, dropped: too many notes were waiting for the next message."
     if trace.turn is None:
-        return f"{what}, only noted: it goes along with the next message and is not answered by itself."
-    return f"{what}, only noted: it went along with turn {trace.turn.id} and is not answered by itself."
+        return f"{what}, only noted: the agent sees it with the next message."
+    return f"{what}, only noted: the agent saw it in turn {trace.turn.id}."
 
 
 def _why_waiting(trace: Trace, now: int, gateway: GatewayState) -> str:
     if not gateway.is_running:
         return "the gateway is not running. Start it: hermes gateway run"
     if gateway.is_stopping:
-        return "the gateway is stopping; it is taken up after the next start"
+        return "the gateway is stopping; it will be answered after the next start"
     if trace.session_busy:
-        return "another turn is running in this conversation; it comes after that. /stop ends what is running"
+        return "another turn is running in this conversation; this one is next. /stop ends the running one"
     if trace.not_before_ms > now:
-        return "the rest of what is being said may still come"
-    return "it is in line: it is taken up as soon as there is room for one more turn"
+        return "more parts of it may still arrive"
+    return "it is queued; it starts when a slot for a turn is free"
 
 
 def _at_work(trace: Trace, now: int, gateway: GatewayState) -> str:
     turn = trace.turn
     if turn is None or turn.state == "paused":
-        return "Not answered yet because the gateway was stopped; the next start goes on with it."
+        return "Not answered yet because the gateway was stopped; the next start continues it."
     if not gateway.is_running:
-        return "Not answered yet because the gateway is not running; the next start goes on with it."
+        return "Not answered yet because the gateway is not running; the next start continues it."
     if turn.stop_requested:
         return "Not answered because it is being stopped."
     if turn.waits_since_ms is not None:
-        return "Not answered yet: it waits for a decision (hermes approvals list)."
+        return "Not answered yet: it waits for approval (hermes approvals list)."
     doing = f"{', '.join(turn.tools)} {'is' if len(turn.tools) == 1 else 'are'} running"
-    again = f" It was taken up again {_times(turn.resumes)}." if turn.resumes else ""
+    again = f" Resumed {_times(turn.resumes)}." if turn.resumes else ""
     since = _long(now - turn.started_ms)
-    return f"Being answered for {since}: {doing if turn.tools else 'the model is being asked'}.{again}"
+    return f"Being answered for {since}: {doing if turn.tools else 'waiting for the model'}.{again}"
 
 
 def _answered(trace: Trace, now: int, gateway: GatewayState) -> str:
@@ -183,7 +183,7 @@ def _answered(trace: Trace, now: int, gateway: GatewayState) -> str:
         return f"Answered in {_long(ended_ms - trace.accepted_ms)} at the terminal."
     answer = _last_said(trace)
     if answer is None:
-        return "Done. What was said to it, if anything, is not kept any more."
+        return "Done. The reply, if any, is no longer stored."
     if answer.state != "sent":
         return f"Answered, but {_not_delivered(answer, now, gateway)}"
     took = _long((answer.sent_ms or trace.accepted_ms) - trace.accepted_ms)
@@ -195,9 +195,9 @@ def _not_answered(trace: Trace, now: int, gateway: GatewayState) -> str:
     if said is None:
         told = ""
     elif said.state == "sent":
-        told = f" That was told in the chat: {_delivered(said)}."
+        told = f" The chat was told so: {_delivered(said)}."
     else:
-        told = f" That was written, but {_not_delivered(said, now, gateway)}"
+        told = f" A notice was written, but {_not_delivered(said, now, gateway)}"
     return f"Not answered because {_why_not(trace)}.{told}"
 
 
@@ -206,12 +206,12 @@ def _why_not(trace: Trace) -> str:
         return _NOT_TAKEN[trace.outcome]
     match trace.outcome:
         case "stopped" if any(step.event == TrailEvent.REVOKED for step in trace.steps):
-            return "its sender's access was taken back while it was worked on"
+            return "the sender's access was revoked during the turn"
         case "stopped":
             return f"it was stopped {'at the terminal' if trace.at_terminal else 'from the chat'}"
         case "given_up":
             times = _times(trace.turn.resumes) if trace.turn else "several times"
-            return f"the gateway was restarted {times} while working on it, and gave it up"
+            return f"the gateway was restarted {times} while working on it, and gave up"
         case "failed":
             return _what_failed(trace)
     return f"it ended as “{trace.outcome}”"
@@ -223,20 +223,20 @@ def _what_failed(trace: Trace) -> str:
     if problem:
         return _MODEL_PROBLEMS.get(problem, "the model could not answer")
     if trace.at_terminal:
-        return "something went wrong inside Hermes; the terminal showed it"
-    turn = f" with turn {trace.turn.id}" if trace.turn else ""
-    return f"something went wrong inside Hermes; the gateway's log has it{turn}"
+        return "of an internal error, which the terminal showed"
+    turn = f", turn {trace.turn.id}" if trace.turn else ""
+    return f"of an internal error; see the gateway's log{turn}"
 
 
 def _last_said(trace: Trace) -> Reply | None:
-    """The answer; where a button was pressed, the line that took the place of what stood there."""
+    """Return the answer; for a button, the line that replaced the message with the button."""
     kinds = ("answer", "notice") if trace.kind == "button" else ("answer",)
     said = [reply for reply in trace.replies if reply.kind in kinds and not reply.elsewhere]
     return said[-1] if said else None
 
 
 def _delivered(reply: Reply) -> str:
-    pieces = f"in {reply.pieces + 1} pieces, the last " if reply.pieces else ""
+    pieces = f"in {reply.pieces + 1} parts, the last " if reply.pieces else ""
     return f"delivered {pieces}as {_platform(reply.account)} message {reply.receipt}"
 
 
@@ -245,10 +245,10 @@ def _not_delivered(reply: Reply, now: int, gateway: GatewayState) -> str:
         case "failed":
             return f"not delivered: {reply.problem}."
         case "in_doubt":
-            return f"nobody can tell whether it arrived: {reply.problem}. A button in the chat sends it again."
+            return f"it is unknown whether it arrived: {reply.problem}. A button in the chat sends it again."
         case "expired":
-            return "not delivered in time, and dropped. Ask again if it is still needed."
-    arrived = f" ({reply.pieces} pieces have arrived)" if reply.pieces else ""
+            return "not delivered in time, so it was dropped. Ask again if you still need it."
+    arrived = f" ({reply.pieces} parts arrived)" if reply.pieces else ""
     return f"not delivered yet{arrived}: {_why_unsent(reply, now, gateway)}."
 
 
@@ -262,87 +262,85 @@ def _why_unsent(reply: Reply, now: int, gateway: GatewayState) -> str:
     if reply.not_before_ms > now:
         why = f", because {reply.problem}" if reply.problem else ""
         return f"the next try is at {_clock(reply.not_before_ms)} UTC{why}"
-    return "it waits for what goes before it, or for the chat's rate limit"
+    return "it waits for earlier messages or for the chat's rate limit"
 
 
-def _told(trace: Trace, step: Step) -> str:
+def _describe(trace: Trace, step: Step) -> str:
     detail = step.detail
     if step.reply is not None and step.event in _DELIVERED:
-        return _told_of_delivery(trace, step)
+        return _describe_delivery(trace, step)
     match step.event:
         case TrailEvent.REFUSED | TrailEvent.NOTED:
-            return f"{'not taken' if step.event == TrailEvent.REFUSED else 'noted'}: {detail.get('reason')}"
+            return f"{'refused' if step.event == TrailEvent.REFUSED else 'noted'}: {detail.get('reason')}"
         case TrailEvent.CLAIMED:
             others = trace.turn.others if trace.turn else 0
-            return f"taken up in turn {trace.turn.id if trace.turn else '?'}" + _with_others(others)
+            return f"started in turn {trace.turn.id if trace.turn else '?'}" + _with_others(others)
         case TrailEvent.RESUMED:
-            return f"taken up again after a {detail.get('after')}"
+            return f"resumed after a {detail.get('after')}"
         case TrailEvent.MODEL_REPLIED:
             return f"the model replied{_took(detail)}{_tokens(detail)}" + _asked_for(detail)
         case TrailEvent.TOOL_STARTED | TrailEvent.TOOL_FINISHED:
-            return _told_of_tool(step)
+            return _describe_tool(step)
         case TrailEvent.MESSAGE_QUEUED:
-            return _told_of_sending(trace, step)
+            return _describe_queued(trace, step)
         case TrailEvent.FAILED:
             return f"failed: {_what_failed(trace)}"
     if step.event.startswith(("approval_", "rule_")):
-        return _told_of_decision(step)
-    return _TOLD.get(step.event, step.event.replace("_", " "))
+        return _describe_decision(step)
+    return _DESCRIPTIONS.get(step.event, step.event.replace("_", " "))
 
 
-def _told_of_tool(step: Step) -> str:
+def _describe_tool(step: Step) -> str:
     tool = step.detail.get("tool")
     if step.event == TrailEvent.TOOL_STARTED:
-        return f"{tool} begins"
+        return f"{tool} started"
     if not step.was_run:
         return f"{tool} was not run"
-    return f"{tool} {'failed' if step.detail.get('error') else 'is done'}{_took(step.detail)}"
+    return f"{tool} {'failed' if step.detail.get('error') else 'finished'}{_took(step.detail)}"
 
 
-def _told_of_decision(step: Step) -> str:
-    """In the trail are names alone; what was asked about is in `hermes approvals list` while it waits."""
+def _describe_decision(step: Step) -> str:
+    """The trail stores names only; the action is in `hermes approvals list` while it waits."""
     known = {"tool": "a call", "approval": "", "by": "", "scope": "", "rule": "", **step.detail}
     by = f" by {known['by']}" if known["by"] else ""
     match step.event:
         case TrailEvent.APPROVAL_ASKED:
-            return (
-                f"{known['tool']} is waiting for a human since {_clock(step.at_ms)} UTC (question {known['approval']})"
-            )
+            return f"{known['tool']} waits for approval since {_clock(step.at_ms)} UTC (request {known['approval']})"
         case TrailEvent.APPROVAL_APPROVED:
             return f"allowed {_SCOPES.get(known['scope'], 'once')}{by}"
         case TrailEvent.APPROVAL_DENIED if known["by"] == WROTE_INSTEAD:
-            return "not allowed, since something else was said instead"
+            return "not approved: a different message came instead"
         case TrailEvent.APPROVAL_DENIED:
             return f"denied{by}"
         case TrailEvent.APPROVAL_EXPIRED:
-            return "nobody decided in time, so it was not done"
+            return "no answer in time, so it was not done"
         case TrailEvent.APPROVAL_WITHDRAWN:
-            return "the question is no longer needed"
+            return "the request is no longer needed"
         case TrailEvent.RULE_GRANTED:
-            lasting = "for good" if step.detail.get("lasting") else "for this conversation"
-            return f"granted {lasting}{by}: {known['rule']}"
+            lasting = "permanently" if step.detail.get("lasting") else "for this conversation"
+            return f"rule granted {lasting}{by}: {known['rule']}"
         case TrailEvent.RULE_REVOKED:
-            return f"taken back{by}: {known['rule']}"
+            return f"rule revoked{by}: {known['rule']}"
     return step.event.replace("_", " ")
 
 
-def _told_of_sending(trace: Trace, step: Step) -> str:
-    """To another chat. Only its row knows where to, and goes with whoever is forgotten."""
+def _describe_queued(trace: Trace, step: Step) -> str:
+    """Describe a message to another chat. Only its row names that chat, and is erased with the person."""
     reply = next((one for one in trace.replies if one.id == step.detail.get("row")), None)
     if reply is None:
-        return "a message to another chat is on its way; nothing more is kept of it"
-    said = f"a message to {reply.elsewhere} is on its way (outbox:{reply.id})"
+        return "a message to another chat was queued; its details are no longer stored"
+    said = f"a message to {reply.elsewhere} was queued (outbox:{reply.id})"
     if reply.state == "sent":
         return said
-    return f"{said}, and not delivered{f': {reply.problem}' if reply.problem else ' yet'}"
+    return f"{said}, not delivered{f': {reply.problem}' if reply.problem else ' yet'}"
 
 
-def _unplaced(reply: Reply) -> Reply:
-    """What is sent elsewhere, where to is told to whoever sits at the machine alone."""
+def _hide_place(reply: Reply) -> Reply:
+    """Hide the name of another chat: only the operator at the machine sees it."""
     return replace(reply, elsewhere="another chat") if reply.elsewhere else reply
 
 
-def _told_of_delivery(trace: Trace, step: Step) -> str:
+def _describe_delivery(trace: Trace, step: Step) -> str:
     said = {reply.id: reply for reply in trace.replies}.get(step.reply or 0)
     what = "a notice" if said and said.kind == "notice" else "the answer"
     what = f"the message to {said.elsewhere}" if said and said.elsewhere else what
@@ -352,17 +350,17 @@ def _told_of_delivery(trace: Trace, step: Step) -> str:
     return _DELIVERED[step.event].format(what=what, again=again, receipt=known["receipt"], problem=known["problem"])
 
 
-def _folded(trace: Trace) -> Iterator[tuple[Step, str]]:
-    """Each step with its words, and the last of those that are told in one."""
+def _fold(trace: Trace) -> Iterator[tuple[Step, str]]:
+    """Yield each step with its text; of steps that are summed up, the last."""
     for is_work, group in groupby(trace.steps, key=lambda step: step.event in _WORK):
         steps = list(group)
         if is_work:
-            yield steps[-1], _told_together(steps)
+            yield steps[-1], _sum_up(steps)
         else:
-            yield from ((step, _told(trace, step)) for step in steps)
+            yield from ((step, _describe(trace, step)) for step in steps)
 
 
-def _told_together(steps: Sequence[Step]) -> str:
+def _sum_up(steps: Sequence[Step]) -> str:
     calls = [step.detail for step in steps if step.event == TrailEvent.MODEL_REPLIED]
     words = []
     if calls:
@@ -384,11 +382,11 @@ def _counted(tools: Mapping[str, int]) -> str:
 
 
 def _with_others(count: int) -> str:
-    return f", together with {count} other {'message' if count == 1 else 'messages'}" if count > 0 else ""
+    return f", with {count} other {'message' if count == 1 else 'messages'}" if count > 0 else ""
 
 
 def _asked_for(detail: Mapping[str, object]) -> str:
-    return f", and asks for {detail['tools']}" if detail.get("tools") else ""
+    return f", asked for {detail['tools']}" if detail.get("tools") else ""
 
 
 def _took(detail: Mapping[str, int]) -> str:
@@ -414,7 +412,7 @@ def _after(trace: Trace, step: Step) -> str:
 
 
 def _long(ms: int) -> str:
-    """To the millisecond where it is short."""
+    """Return a duration, to the millisecond where it is short."""
     if ms < 1_000:
         return f"{max(ms, 0)} ms"
     if ms < 60_000:

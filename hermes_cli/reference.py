@@ -26,7 +26,7 @@ def render_commands() -> str:
 def render_cli() -> str:
     """Render the help of every `hermes` command, as Markdown."""
     lines = ["# The hermes command", "", _NOTE]
-    for context in _walk(click.Context(hermes, info_name="hermes", max_content_width=100, terminal_width=100)):
+    for context in _walk(click.Context(hermes, info_name="hermes", terminal_width=100, **hermes.context_settings)):
         lines += ["", f"## {context.command_path}", "", "```", context.get_help(), "```"]
     return "\n".join(lines) + "\n"
 

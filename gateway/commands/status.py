@@ -9,7 +9,7 @@ from gateway.store import people, sessions, spending, trace
 from gateway.store.db.connection import Transaction
 from gateway.trace import NOT_LET_IN, UNADDRESSED, UNKNOWN, GatewayState, chat_lines, refused
 
-_NOTHING_YET = "Nothing has been said to me in this conversation yet."
+_NOTHING_YET = "There is no message in this conversation yet."
 
 
 def why(tx: Transaction, call: CommandCall) -> CommandReply:

@@ -66,7 +66,7 @@ def unsure_sends(database: Path) -> int:
 
 
 def resumes(database: Path) -> list[int]:
-    """How often each turn was taken up again after a crash, the oldest turn first."""
+    """How often each turn was resumed after a crash, the oldest turn first."""
     return [row[0] for row in _query(database, "SELECT resumes FROM turns ORDER BY started_ms, id")]
 
 

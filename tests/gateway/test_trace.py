@@ -89,8 +89,8 @@ VERDICTS: list[tuple[Trace, GatewayState, str]] = [
     (TRACE, ON, "Answered in 1.2 s; delivered as Telegram message 4711."),
     (TRACE, OFF, "Answered in 1.2 s; delivered as Telegram message 4711."),
     (reply(account="telegram@work"), ON, "Answered in 1.2 s; delivered as Telegram (work) message 4711."),
-    (reply(pieces=2), ON, "Answered in 1.2 s; delivered in 3 pieces, the last as Telegram message 4711."),
-    (replace(TRACE, replies=()), ON, "Done. What was said to it, if anything, is not kept any more."),
+    (reply(pieces=2), ON, "Answered in 1.2 s; delivered in 3 parts, the last as Telegram message 4711."),
+    (replace(TRACE, replies=()), ON, "Done. The reply, if any, is no longer stored."),
     (
         replace(TRACE, kind="button", replies=(replace(ANSWER, kind="notice"),)),
         ON,
@@ -98,17 +98,21 @@ VERDICTS: list[tuple[Trace, GatewayState, str]] = [
     ),
     # answered, and not delivered
     (reply(state="failed", problem="blocked"), ON, "Answered, but not delivered: blocked."),
-    (reply(state="expired"), ON, "Answered, but not delivered in time, and dropped. Ask again if it is still needed."),
+    (
+        reply(state="expired"),
+        ON,
+        "Answered, but not delivered in time, so it was dropped. Ask again if you still need it.",
+    ),
     (
         reply(state="in_doubt", problem="cut off"),
         ON,
-        "Answered, but nobody can tell whether it arrived: cut off. A button in the chat sends it again.",
+        "Answered, but it is unknown whether it arrived: cut off. A button in the chat sends it again.",
     ),
     (reply(state="sending"), ON, "Answered, but not delivered yet: it is being sent now."),
     (
         reply(state="ready", pieces=2),
         ON,
-        "Answered, but not delivered yet (2 pieces have arrived): it waits for what goes before it, or for the chat's "
+        "Answered, but not delivered yet (2 parts arrived): it waits for earlier messages or for the chat's "
         "rate limit.",
     ),
     (
@@ -131,65 +135,65 @@ VERDICTS: list[tuple[Trace, GatewayState, str]] = [
     (
         waiting(),
         GatewayState(is_stopping=True),
-        "Not answered yet because the gateway is stopping; it is taken up after the next start.",
+        "Not answered yet because the gateway is stopping; it will be answered after the next start.",
     ),
     (
         waiting(session_busy=True),
         ON,
-        "Not answered yet because another turn is running in this conversation; it comes after that. /stop ends what "
-        "is running.",
+        "Not answered yet because another turn is running in this conversation; this one is next. /stop ends the "
+        "running one.",
     ),
-    (waiting(not_before_ms=DUE), ON, "Not answered yet because the rest of what is being said may still come."),
+    (waiting(not_before_ms=DUE), ON, "Not answered yet because more parts of it may still arrive."),
     (
         waiting(),
         ON,
-        "Not answered yet because it is in line: it is taken up as soon as there is room for one more turn.",
+        "Not answered yet because it is queued; it starts when a slot for a turn is free.",
     ),
     # being answered
-    (running(), ON, "Being answered for 40.0 s: the model is being asked."),
+    (running(), ON, "Being answered for 40.0 s: waiting for the model."),
     (running(tools=("dig",)), ON, "Being answered for 40.0 s: dig is running."),
     (running(tools=("dig", "look")), ON, "Being answered for 40.0 s: dig, look are running."),
     (
         running(resumes=1),
         ON,
-        "Being answered for 40.0 s: the model is being asked. It was taken up again once.",
+        "Being answered for 40.0 s: waiting for the model. Resumed once.",
     ),
-    (running(state="paused"), ON, "Not answered yet because the gateway was stopped; the next start goes on with it."),
-    (running(), OFF, "Not answered yet because the gateway is not running; the next start goes on with it."),
+    (running(state="paused"), ON, "Not answered yet because the gateway was stopped; the next start continues it."),
+    (running(), OFF, "Not answered yet because the gateway is not running; the next start continues it."),
     (running(stop_requested=True), ON, "Not answered because it is being stopped."),
     (
         running(waits_since_ms=ACCEPTED, tools=("clock",)),
         ON,
-        "Not answered yet: it waits for a decision (hermes approvals list).",
+        "Not answered yet: it waits for approval (hermes approvals list).",
     ),
     (
         running(waits_since_ms=ACCEPTED),
         OFF,
-        "Not answered yet because the gateway is not running; the next start goes on with it.",
+        "Not answered yet because the gateway is not running; the next start continues it.",
     ),
     # not taken
     (
         refused(inbox.FULL),
         ON,
-        "Not answered because too many messages were waiting already. Send it again later.",
+        "Not answered because too many messages were waiting. Send it again later.",
     ),
     (
         refused(inbox.TOO_FAST),
         ON,
-        "Not answered because its sender had sent too many messages within a minute. Send it again later.",
+        "Not answered because the sender sent too many messages within a minute. Send it again later.",
     ),
-    (refused(inbox.STOPPING), ON, "Not answered because the same /stop was waiting already, and has done it."),
-    (refused("an invite"), ON, "Not answered because it was an invite, which is no message and was not kept."),
+    (refused(inbox.STOPPING), ON, "Not answered because another /stop was already waiting and did the work."),
+    (refused("an invite"), ON, "Not answered because it was an invite code, which is not stored."),
     (refused("deleted"), ON, "Not answered because it was deleted before its turn began."),
-    (refused("revoked"), ON, "Not answered because its sender's access was taken back while it waited."),
-    (refused("chat closed"), ON, "Not answered because the chat was closed for guests while it waited."),
+    (refused("revoked"), ON, "Not answered because the sender's access was revoked while it waited."),
+    (refused("chat closed"), ON, "Not answered because the chat was closed to guests while it waited."),
     (refused("something new"), ON, "Not answered because it ended as “something new”."),
     # not finished
     (ended("stopped"), ON, "Not answered because it was stopped from the chat."),
     (
         ended("stopped", step("revoked")),
         ON,
-        "Not answered because its sender's access was taken back while it was worked on.",
+        "Not answered because the sender's access was revoked during the turn.",
     ),
     (
         ended("superseded"),
@@ -199,42 +203,42 @@ VERDICTS: list[tuple[Trace, GatewayState, str]] = [
     (
         ended("failed", step("failed", problem="Overloaded"), said=ANSWER),
         ON,
-        "Not answered because the model was overloaded. That was told in the chat: delivered as Telegram message 4711.",
+        "Not answered because the model was overloaded. The chat was told so: delivered as Telegram message 4711.",
     ),
     (
         ended("failed", step("failed", problem="BudgetSpent")),
         ON,
-        "Not answered because a budget was used up, or had too little left for it. /usage tells what is left.",
+        "Not answered because the budget is used up, or too little is left. /usage shows it.",
     ),
     (ended("failed", step("failed", problem="Odd")), ON, "Not answered because the model could not answer."),
     (
         ended("failed", step("failed")),
         ON,
-        "Not answered because something went wrong inside Hermes; the gateway's log has it with turn t1.",
+        "Not answered because of an internal error; see the gateway's log, turn t1.",
     ),
     (
         ended("given_up", resumes=4, said=replace(ANSWER, state="failed", problem="blocked")),
         ON,
-        "Not answered because the gateway was restarted 4 times while working on it, and gave it up. That was written, "
-        "but not delivered: blocked.",
+        "Not answered because the gateway was restarted 4 times while working on it, and gave up. A notice was "
+        "written, but not delivered: blocked.",
     ),
     # only noted
     (
         noted("edit", "replaced the text"),
         ON,
-        "An edit: it came before the turn, so the new words are what is answered.",
+        "An edit: it came before the turn, so the new text is answered.",
     ),
     (noted("deletion", "took it back"), ON, "A deletion: it came before the turn, so nothing is answered."),
-    (noted("reaction", inbox.FULL), ON, "A reaction, not kept: too many were waiting for the next message."),
+    (noted("reaction", inbox.FULL), ON, "A reaction, dropped: too many notes were waiting for the next message."),
     (
         noted("edit"),
         ON,
-        "An edit, only noted: it goes along with the next message and is not answered by itself.",
+        "An edit, only noted: the agent sees it with the next message.",
     ),
     (
         noted("reaction", "answered", TURN),
         ON,
-        "A reaction, only noted: it went along with turn t1 and is not answered by itself.",
+        "A reaction, only noted: the agent saw it in turn t1.",
     ),
 ]
 
@@ -281,24 +285,24 @@ def test_every_step_with_its_time_for_a_terminal() -> None:
     assert place == "inbox:17, message 7 in telegram:42, session telegram:dm:42, 2026-09-21 14:13 UTC"
     assert told == [
         "14:13:20.000        +0 ms  accepted",
-        "14:13:20.007        +7 ms  taken up in turn t1, together with 1 other message",
-        "14:13:20.007        +7 ms  written into the conversation",
-        "14:13:20.800      +800 ms  the model replied in 790 ms (1,200 tokens in, 31 out), and asks for todo, dig",
-        "14:13:20.801      +801 ms  todo begins",
-        "14:13:20.802      +802 ms  dig begins",
-        "14:13:20.813      +813 ms  todo is done in 12 ms",
+        "14:13:20.007        +7 ms  started in turn t1, with 1 other message",
+        "14:13:20.007        +7 ms  added to the conversation",
+        "14:13:20.800      +800 ms  the model replied in 790 ms (1,200 tokens in, 31 out), asked for todo, dig",
+        "14:13:20.801      +801 ms  todo started",
+        "14:13:20.802      +802 ms  dig started",
+        "14:13:20.813      +813 ms  todo finished in 12 ms",
         "14:13:20.830      +830 ms  dig failed in 28 ms",
-        "14:13:20.900      +900 ms  a draft is shown",
+        "14:13:20.900      +900 ms  draft shown",
         "14:13:21.000       +1.0 s  paused, because the gateway was stopped",
-        "14:13:21.010       +1.0 s  a notice is delivered as message 4709",
-        "14:14:30.000  +1 min 10 s  taken up again after a stop",
+        "14:13:21.010       +1.0 s  a notice was delivered as message 4709",
+        "14:14:30.000  +1 min 10 s  resumed after a stop",
         "14:14:31.000  +1 min 11 s  the model replied in 900 ms (1,300 tokens in, 40 out)",
-        "14:14:31.001  +1 min 11 s  answer written down",
-        "14:14:31.002  +1 min 11 s  the answer is being sent",
+        "14:14:31.001  +1 min 11 s  answer saved",
+        "14:14:31.002  +1 min 11 s  sending the answer",
         "14:14:31.010  +1 min 11 s  the answer could not be sent yet: no network",
-        "14:14:32.000  +1 min 12 s  the answer is being sent, try 2",
-        "14:14:32.100  +1 min 12 s  a piece of the answer is delivered as message 4711",
-        "15:15:00.000   +1 h 1 min  the answer is delivered as message 4712",
+        "14:14:32.000  +1 min 12 s  sending the answer, try 2",
+        "14:14:32.100  +1 min 12 s  a part of the answer was delivered as message 4711",
+        "15:15:00.000   +1 h 1 min  the answer was delivered as message 4712",
     ]
 
 
@@ -308,7 +312,7 @@ def test_a_chat_is_told_in_few_lines() -> None:
     assert shown[0] == "Answered in 1.2 s; delivered as Telegram message 4711."
     assert shown[4] == "+830 ms  the model replied in 790 ms (1,200 tokens in, 31 out); used todo, dig (1 failed)"
     assert "(2 more steps)" in shown
-    assert shown[-1] == "+1 h 1 min  the answer is delivered as message 4712"
+    assert shown[-1] == "+1 h 1 min  the answer was delivered as message 4712"
 
 
 def test_tools_that_were_used_often_are_counted() -> None:
@@ -330,11 +334,11 @@ SENT = replace(ANSWER, id=9, receipt="88", elsewhere="discord:77")
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "a message to {} is on its way (outbox:9)"),
-        ({"state": "ready"}, "a message to {} is on its way (outbox:9), and not delivered yet"),
+        ({}, "a message to {} was queued (outbox:9)"),
+        ({"state": "ready"}, "a message to {} was queued (outbox:9), not delivered yet"),
         (
             {"state": "failed", "problem": "blocked"},
-            "a message to {} is on its way (outbox:9), and not delivered: blocked",
+            "a message to {} was queued (outbox:9), not delivered: blocked",
         ),
     ],
 )
@@ -346,44 +350,47 @@ def test_what_was_sent_to_another_chat_is_no_answer(changes: dict[str, Any], wor
     shown, told = lines(found, NOW, ON), chat_lines(found, NOW, ON)
     assert shown[0] == told[0] == "Answered in 1.2 s; delivered as Telegram message 4711."
     assert shown[2].endswith(words.format("discord:77"))
-    assert shown[3].endswith("the message to discord:77 is delivered as message 88")
+    assert shown[3].endswith("the message to discord:77 was delivered as message 88")
     # In a chat others read along, and where else somebody sends something is not theirs to know.
     assert told[1:] == [
         f"+0 ms  {words.format('another chat')}",
-        "+0 ms  the message to another chat is delivered as message 88",
+        "+0 ms  the message to another chat was delivered as message 88",
     ]
 
 
 def test_what_was_sent_and_is_not_kept_any_more() -> None:
     found = replace(TRACE, steps=(step("message_queued", row=9),))
-    assert lines(found, NOW, ON)[2].endswith("a message to another chat is on its way; nothing more is kept of it")
+    assert lines(found, NOW, ON)[2].endswith("a message to another chat was queued; its details are no longer stored")
 
 
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (step("refused", reason=inbox.FULL), "not taken: queue full"),
+        (step("refused", reason=inbox.FULL), "refused: queue full"),
         (step("noted", reason="took it back"), "noted: took it back"),
-        (step("failed", problem="Filtered"), "failed: the model's provider filtered it"),
+        (step("failed", problem="Filtered"), "failed: the model provider filtered it"),
         (step("failed", reply=1, problem="blocked"), "the answer could not be delivered: blocked"),
-        (step("in_doubt", reply=1, problem="cut"), "nobody can tell whether the answer arrived: cut"),
-        (step("expired", reply=1), "the answer was too old to be sent, and dropped"),
-        (step("asked_again", reply=1), "the answer is sent again, as somebody in the chat asked for"),
+        (step("in_doubt", reply=1, problem="cut"), "it is unknown whether the answer arrived: cut"),
+        (step("expired", reply=1), "the answer was too old to send and was dropped"),
+        (step("asked_again", reply=1), "the answer is sent again on request"),
         (
             step("approval_asked", approval="k7m2qx", tool="terminal"),
-            "terminal is waiting for a human since 14:13:20.000 UTC (question k7m2qx)",
+            "terminal waits for approval since 14:13:20.000 UTC (request k7m2qx)",
         ),
         (step("approval_approved", by="telegram:1", scope="once"), "allowed once by telegram:1"),
         (step("approval_approved", by="telegram:1", scope="session"), "allowed for this conversation by telegram:1"),
-        (step("approval_approved", by="telegram:1", scope="always"), "allowed for good by telegram:1"),
+        (step("approval_approved", by="telegram:1", scope="always"), "allowed permanently by telegram:1"),
         (step("approval_denied", by="telegram:1", scope=""), "denied by telegram:1"),
-        (step("approval_denied", by=WROTE_INSTEAD), "not allowed, since something else was said instead"),
-        (step("approval_expired", by=""), "nobody decided in time, so it was not done"),
-        (step("approval_withdrawn", by=""), "the question is no longer needed"),
+        (step("approval_denied", by=WROTE_INSTEAD), "not approved: a different message came instead"),
+        (step("approval_expired", by=""), "no answer in time, so it was not done"),
+        (step("approval_withdrawn", by=""), "the request is no longer needed"),
         (step("approval_moved"), "approval moved"),
-        (step("rule_granted", rule="force-push", by="cli", lasting=True), "granted for good by cli: force-push"),
-        (step("rule_granted", rule="force-push", lasting=False), "granted for this conversation: force-push"),
-        (step("rule_revoked", rule="force-push", by="cli"), "taken back by cli: force-push"),
+        (
+            step("rule_granted", rule="force-push", by="cli", lasting=True),
+            "rule granted permanently by cli: force-push",
+        ),
+        (step("rule_granted", rule="force-push", lasting=False), "rule granted for this conversation: force-push"),
+        (step("rule_revoked", rule="force-push", by="cli"), "rule revoked by cli: force-push"),
         (step("something_new"), "something new"),
     ],
 )

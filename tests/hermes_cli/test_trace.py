@@ -60,10 +60,10 @@ def test_the_last_message_step_by_step(home: Path) -> None:
     assert place.startswith(f"inbox:1, message {turn.messages[0].message_id} in telegram:42, session telegram:dm:42, ")
     assert [step.rpartition("  ")[2] for step in steps] == [
         "accepted",
-        f"taken up in turn {turn.id}",
-        "answer written down",
-        "the answer is being sent",
-        "the answer is delivered as message receipt 1",
+        f"started in turn {turn.id}",
+        "answer saved",
+        "sending the answer",
+        "the answer was delivered as message receipt 1",
     ]
     assert run(turn.id).stdout == run("telegram:42:receipt 1").stdout == run("last").stdout == shown.stdout
 
@@ -78,13 +78,13 @@ def test_a_question_at_the_terminal_leaves_a_trail(home: Path) -> None:
     assert " in cli:" in place
     told = [step.rpartition("  ")[2] for step in steps]
     assert told[0] == "accepted"
-    assert told[1].startswith("taken up in turn ")
+    assert told[1].startswith("started in turn ")
     assert told[2].startswith("the model replied in ")
-    assert told[2].endswith("asks for todo")
-    assert told[3] == "todo begins"
-    assert told[4].startswith("todo is done in ")
+    assert told[2].endswith("asked for todo")
+    assert told[3] == "todo started"
+    assert told[4].startswith("todo finished in ")
     assert told[5].startswith("the model replied in ")
-    assert told[6:] == ["answer written down"]
+    assert told[6:] == ["answer saved"]
     turn = told[1].rpartition(" ")[2]
     assert run(turn).stdout == shown.stdout
     with written(home) as tx:
@@ -98,7 +98,7 @@ def test_a_question_at_the_terminal_that_no_model_answers(home: Path) -> None:
     assert refused.returncode != 0
     shown = hermes("trace", "last")
     assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.startswith("Not answered because no model is set that could be asked."), shown.stdout
+    assert shown.stdout.startswith("Not answered because no usable model is configured."), shown.stdout
 
 
 @pytest.mark.usefixtures("made")
@@ -135,7 +135,7 @@ def test_a_gateway_that_is_off_or_stopping_explains_what_waits(home: Path) -> No
         take(tx, inbound("a"))
     assert run().stdout.startswith("Not answered yet because the gateway is not running.")
     with hold_home(home / "gateway.lock") as lock:
-        assert run().stdout.startswith("Not answered yet because it is in line")
+        assert run().stdout.startswith("Not answered yet because it is queued")
         lock.tell({"state": "stopping"})
         assert run().stdout.startswith("Not answered yet because the gateway is stopping")
 
@@ -171,4 +171,4 @@ def test_what_was_said_to_others(home: Path) -> None:
     with written(home) as tx:
         group = SessionKey(platform="telegram", kind="group", chat="-100")
         chats.add_overheard(tx, inbound("a", key=group, message_id="7"), keep=5)
-    assert "was not said to me" in run("telegram:-100:7").stderr
+    assert "was not addressed to me" in run("telegram:-100:7").stderr

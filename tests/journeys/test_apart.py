@@ -84,7 +84,7 @@ async def _side_by_side_in_a_group(on: Stage, group: int, ada: int, bob: int) ->
 
     for message in (said, answer["message_id"]):
         assert (await _told(on, ada, f"/why{BOT}", chat=group, reply_to=message)).startswith("Answered in ")
-        assert await _told(on, bob, f"/why{BOT}", chat=group, reply_to=message) == "I know nothing about that message."
+        assert await _told(on, bob, f"/why{BOT}", chat=group, reply_to=message) == "I have no record of that message."
 
     await on.ask(ada, f"/new{BOT}", "A new conversation begins", chat=group)
     offered = await on.ask(ada, f"/resume{BOT}", "Conversations to go back to", chat=group)
@@ -99,7 +99,7 @@ async def _what_was_spent(on: Stage, owner: int, ada: int, bob: int) -> None:
     await on.hear(ada, "Your budget for today is 10")  # so many percent used
     asked = len(on.model.requests)
     await on.ask(ada, "and more", "Your budget for today is used up")
-    await on.ask(ada, "/why", "a budget was used up")
+    await on.ask(ada, "/why", "the budget is used up")
     assert len(on.model.requests) == asked
 
     on.model.script(say("Still here, Bob."))

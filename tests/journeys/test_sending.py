@@ -54,4 +54,4 @@ async def test_what_an_owner_has_told_to_another_platform_arrives_there_once_thr
             [(row, receipt)] = on.home.rows("SELECT id, receipt FROM outbox WHERE topic = 'message'")
             for name in (f"outbox:{row}", f"discord:{roses}:{receipt}"):
                 told = await on.home.hermes("trace", name)
-                assert f"the message to discord:{roses} is delivered as message {receipt}" in told
+                assert f"the message to discord:{roses} was delivered as message {receipt}" in told

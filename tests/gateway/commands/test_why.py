@@ -19,7 +19,7 @@ from tests.gateway.store.rows import inbound as said
 from tests.gateway.store.rows import take
 
 GROUP = SessionKey(platform="telegram", kind="group", chat="-100")
-UNKNOWN = "I know nothing about that message."
+UNKNOWN = "I have no record of that message."
 
 
 def why(about: str = "", *, message_id: str = "why", chat: str = "home") -> InboundMessage:
@@ -45,18 +45,18 @@ async def test_a_reply_to_the_question_or_to_any_piece_of_the_answer_tells_the_s
             told.append((await small.answer()).splitlines())
     verdict, *steps = told[0]
     assert verdict.startswith("Answered in ")
-    assert verdict.endswith("; delivered in 2 pieces, the last as Pigeon message receipt 2.")
+    assert verdict.endswith("; delivered in 2 parts, the last as Pigeon message receipt 2.")
     words = [step.partition("  ")[2] for step in steps]
     assert words[0] == "accepted"
-    assert words[1].startswith("taken up in turn ")
+    assert words[1].startswith("started in turn ")
     assert words[3].startswith("the model replied twice in ")
     assert words[3].endswith(" (20 tokens in, 2 out); used dig")
     assert words[4:] == [
-        "answer written down",
-        "the answer is being sent",
-        "a piece of the answer is delivered as message receipt 1",
-        "the answer is being sent",
-        "the answer is delivered as message receipt 2",
+        "answer saved",
+        "sending the answer",
+        "a part of the answer was delivered as message receipt 1",
+        "sending the answer",
+        "the answer was delivered as message receipt 2",
     ]
     assert told[1:] == [told[0]] * 3
 
@@ -68,7 +68,7 @@ async def test_while_it_works_and_what_waits_behind_it(db: Database) -> None:
         await soon(model.asked.get())
         await small.say(inbound("and then?", message_id="2"))
         await small.say(why("1"))
-        assert ": the model is being asked." in await small.answer()
+        assert ": waiting for the model." in await small.answer()
         await small.say(why("2", message_id="w2"))
         assert "Not answered yet because another turn is running" in await small.answer()
 
@@ -83,7 +83,7 @@ async def test_a_message_of_another_chat_is_nobodys_business(db: Database) -> No
             await small.say(why(about, message_id=f"w{number}"))
             assert await small.answer() == UNKNOWN
         await small.say(why())
-        assert await small.answer() == "Nothing has been said to me in this conversation yet."
+        assert await small.answer() == "There is no message in this conversation yet."
 
 
 def test_where_each_member_has_a_conversation_of_their_own_it_is_their_own(tx: Transaction) -> None:
@@ -108,15 +108,15 @@ def test_a_thread_below_a_message_is_a_reply_to_it(tx: Transaction) -> None:
 
 def test_what_was_not_said_to_us(tx: Transaction) -> None:
     chats.add_overheard(tx, said("a", key=GROUP, message_id="7"), keep=5)
-    assert ask(tx, "7").startswith("Not answered because it was not said to me: in a group, mention me")
+    assert ask(tx, "7").startswith("Not answered because it was not addressed to me. In a group, mention me")
 
 
 @pytest.mark.parametrize(
     ("role", "words"),
     [
         ("owner", "Not answered because it was refused: revoked; `hermes pairing invite` lets them in again."),
-        ("member", "Not answered because whoever wrote it may not talk to me here."),
-        ("guest", "Not answered because whoever wrote it may not talk to me here."),
+        ("member", "Not answered because its sender may not talk to me here."),
+        ("guest", "Not answered because its sender may not talk to me here."),
     ],
 )
 def test_why_somebody_is_not_let_in_is_told_to_the_owner_alone(tx: Transaction, role: Role, words: str) -> None:
@@ -135,6 +135,6 @@ async def test_a_command_has_a_trail_too(db: Database) -> None:
     assert told[0].endswith("; delivered as Pigeon message receipt 1.")
     assert [line.partition("  ")[2] for line in told[1:]] == [
         "accepted",
-        "answer written down",
-        "the answer is delivered as message receipt 1",
+        "answer saved",
+        "the answer was delivered as message receipt 1",
     ]
