@@ -14,11 +14,9 @@ from gateway.store.db.connection import Transaction
 from gateway.store.trail import TrailEvent
 
 _ROLES = get_args(Role)
-_NOT_IN_DMS = "This is not a group, so there is nothing to open. Send it in the group."
+_NOT_IN_DMS = "This is not a group. Send /allow in the group you want to open."
 _USAGE = "Use /pairing list, /pairing approve CODE [owner|member|guest], /pairing revoke ID, or /pairing clear."
-_INVITE = (
-    "An invite made here would stand in this chat for good. Make it on the machine itself: hermes pairing invite {}"
-)
+_INVITE = "An invite would stay readable in this chat. Create it on the machine instead: hermes pairing invite {}"
 
 
 def access_commands(
@@ -53,7 +51,7 @@ def access_commands(
             places=frozenset({"chat"}),
             owners_only=True,
         ),
-        CommandSpec(name="whoami", category="Access", description="Show your id, your role, and why", run=desk.whoami),
+        CommandSpec(name="whoami", category="Access", description="Show your id and your role", run=desk.whoami),
     )
 
 
@@ -90,12 +88,12 @@ class _AccessCommands:
             case "here":
                 chats.allow(tx, account, chat, by=_by(call))
                 trail.record(tx, TrailEvent.CHAT_ALLOWED, account=account, chat=chat, by=_by(call))
-                return CommandReply(text="Everybody in this group may talk to me now. /allow off takes it back.")
+                return CommandReply(text="Everyone in this group may talk to me now. /allow off undoes this.")
             case "off":
                 return CommandReply(text=self._disallow(tx, call))
             case _:
                 return CommandReply(
-                    text="Use /allow here to open this group for everybody in it, /allow off to close it."
+                    text="Use /allow here to open this group to everyone in it, or /allow off to close it."
                 )
 
     def whoami(self, tx: Transaction, call: CommandCall) -> CommandReply:
@@ -104,21 +102,19 @@ class _AccessCommands:
         id_ = f"{account}:{call.sender_id}" if call.sender_id else account
         lines = [f"You are {name}{id_}: {call.role} ({self._why(tx, call)})."]
         if call.role == "owner" and call.place == "chat":
-            lines.append(f"This chat is {account}:{chat}, in case you want to name it in the config.")
+            lines.append(f"The id of this chat for the settings: {account}:{chat}")
         return CommandReply(text="\n".join(lines))
 
     def set_home(self, tx: Transaction, call: CommandCall) -> CommandReply:
         chats.set_home(tx, call.key.account_name, call.key.chat)
         trail.record(tx, TrailEvent.HOME_SET, account=call.key.account_name, chat=call.key.chat, by=_by(call))
-        text = (
-            f"Notices on {call.key.account_name} come here from now on. To change that, send /sethome in another chat."
-        )
+        text = f"Notices on {call.key.account_name} are sent here from now on. Send /sethome elsewhere to change that."
         return CommandReply(text=text)
 
     def _approve(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> CommandReply:
         platform, rest = _platform_first(tx, call, arguments)
         if not platform:
-            return CommandReply(text="Say on which platform: /pairing approve telegram CODE")
+            return CommandReply(text="Name the platform: /pairing approve telegram CODE")
         role: Role = "member"
         if len(rest) > 1 and rest[-1].lower() in _ROLES:
             role, rest = cast(Role, rest[-1].lower()), rest[:-1]
@@ -135,11 +131,11 @@ class _AccessCommands:
         platform, rest = _platform_first(tx, call, arguments)
         who = " ".join(rest)
         if not platform:
-            return CommandReply(text="Say whom, and on which platform: /pairing revoke telegram 123456789")
+            return CommandReply(text="Name the platform and the person: /pairing revoke telegram 123456789")
         if not who:
-            return CommandReply(text="Say whom: /pairing revoke 123456789")
+            return CommandReply(text="Name the person: /pairing revoke 123456789")
         if who == call.sender_id and words.covers(platform, call.key.account_name):
-            return CommandReply(text="That is you, and you would lock yourself out. Another owner can do it.")
+            return CommandReply(text="You cannot revoke your own access. Another owner can.")
         done = members.revoke(
             tx,
             platform,
@@ -163,7 +159,7 @@ class _AccessCommands:
         platform, _ = _platform_first(tx, call, arguments)
         locked = [lock.platform for lock in pairing.overview(tx, self.limits).locks]
         name = words.platform_of(platform) or next(iter(locked), "PLATFORM")
-        return CommandReply(text=f"Only whoever sits at the machine can unlock. There: hermes pairing unlock {name}")
+        return CommandReply(text=f"This can only be unlocked on the machine itself: hermes pairing unlock {name}")
 
     def _disallow(self, tx: Transaction, call: CommandCall) -> str:
         account, chat = call.key.account_name, call.key.chat
@@ -176,7 +172,7 @@ class _AccessCommands:
         if call.key.within and people.standing(tx, account, call.sender_id, call.key.within).chat_allowed:
             return "The channel around this thread is open, and its threads with it. Send /allow off there."
         if not was_open:
-            return "This group was not open. /allow here opens it for everybody in it."
+            return "This group was not open. /allow here opens it to everyone in it."
         return "This group is closed: I talk here to owners and to people on an allowlist. /allow here opens it again."
 
     def _why(self, tx: Transaction, call: CommandCall) -> str:
@@ -226,12 +222,12 @@ def overview_lines(found: pairing.Overview) -> list[str]:
         f"the code is good for {words.in_words(one.expires_ms - now)}."
         for one in found.pending
     ]
-    lines = lines or ["Nobody is waiting to be let in."]
-    lines += [f"{one.name} ({one.account}:{one.user_id}) is in as {one.role}." for one in found.people]
-    lines += [f"{one.name} ({one.account}:{one.user_id}) was shown the door." for one in found.revoked]
-    lines += [f"Approval on {one.platform} is locked for {words.in_words(one.until_ms - now)}." for one in found.locks]
+    lines = lines or ["Nobody is waiting for approval."]
+    lines += [f"{one.name} ({one.account}:{one.user_id}) has access as {one.role}." for one in found.people]
+    lines += [f"{one.name} ({one.account}:{one.user_id}) no longer has access." for one in found.revoked]
+    lines += [f"Pairing on {one.platform} is locked for {words.in_words(one.until_ms - now)}." for one in found.locks]
     lines += [
-        f"An invite as {one.role} on {one.platform} is open for {words.in_words(one.expires_ms - now)}."
+        f"Open invite on {one.platform} with the role {one.role}, valid for {words.in_words(one.expires_ms - now)}."
         for one in found.invites
     ]
     return lines

@@ -5,14 +5,12 @@ from gateway.messages import TOOL_PROGRESS_MODES, parse_tool_progress_mode
 from gateway.store import sessions
 from gateway.store.db.connection import Transaction
 
-_NOT_FOR_GUESTS = (
-    "Only owners and people on an allowlist can choose that here: what tools bring is seen by all in the group."
-)
+_NOT_FOR_GUESTS = "Only owners and members can change this here, because everyone in the group sees tool results."
 _TOLD = {
-    "off": "Tools are used without being shown.",
-    "new": "A tool is shown when it is used, and not again until another is.",
-    "all": "Every use of a tool is shown.",
-    "verbose": "Every use of a tool is shown, and what came of it.",
+    "off": "Tool calls are not shown.",
+    "new": "A tool is shown once, and again after another was used.",
+    "all": "Every tool call is shown.",
+    "verbose": "Every tool call is shown with its result.",
 }
 
 
@@ -25,14 +23,14 @@ def verbose(tx: Transaction, call: CommandCall) -> CommandReply:
         return CommandReply(text=f"There is no such mode. Use /verbose {'|'.join(TOOL_PROGRESS_MODES)}.")
     session = sessions.open_current(tx, call.key, display_name=call.sender_name)
     sessions.set_verbosity(tx, session.id, mode)
-    return CommandReply(text=f"{_TOLD[mode]} That holds until the next /new.")
+    return CommandReply(text=f"{_TOLD[mode]} This lasts until the next /new.")
 
 
 AGENT_COMMANDS = (
     CommandSpec(
         name="verbose",
         category="Agent",
-        description="Choose how much is shown of the tools in use",
+        description="Choose how much to show of tool use",
         argument_hint="|".join(TOOL_PROGRESS_MODES),
         run=verbose,
         places=frozenset({"chat"}),

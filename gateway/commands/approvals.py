@@ -107,11 +107,9 @@ APPROVAL_COMMANDS = (
     CommandSpec(
         name="approve",
         category="Access",
-        description="Allow what I have asked about",
+        description="Approve a request",
         argument_hint="[ID] [session|always]",
         run=approve,
     ),
-    CommandSpec(
-        name="deny", category="Access", description="Forbid what I have asked about", argument_hint="[ID]", run=deny
-    ),
+    CommandSpec(name="deny", category="Access", description="Deny a request", argument_hint="[ID]", run=deny),
 )

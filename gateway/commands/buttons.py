@@ -17,7 +17,7 @@ Press = Callable[[Transaction, CommandCall], CommandReply]
 def press(tx: Transaction, call: CommandCall) -> CommandReply:
     action = BUTTONS.get(call.name)
     if action is None:  # not in place: nobody can say whose message it stands below
-        return CommandReply(text="This button is from another version of me and does nothing any more.")
+        return CommandReply(text="This button is from an older version and no longer works.")
     return action(tx, call)
 
 
@@ -27,8 +27,8 @@ def send_again(tx: Transaction, call: CommandCall) -> CommandReply:
     if outbox.send_again(tx, call.arguments, account=account, chat=chat):
         return CommandReply(text="Sent again:", in_place=True)
     if outbox.is_known(tx, call.arguments, account=account, chat=chat):
-        return CommandReply(text="That answer was sent again already.", in_place=True)
-    return CommandReply(text="That answer is not here to be sent any more.")
+        return CommandReply(text="That answer was already sent again.", in_place=True)
+    return CommandReply(text="That answer is no longer stored.")
 
 
 BUTTONS: Mapping[str, Press] = {

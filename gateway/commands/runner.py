@@ -17,7 +17,7 @@ from gateway.store.trail import TrailEvent
 
 log = structlog.get_logger()
 
-_BROKEN = "Something went wrong inside Hermes, and this did nothing. The gateway's log has the details."
+_BROKEN = "Something went wrong inside Hermes, and nothing was changed. See the gateway's log."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

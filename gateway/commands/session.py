@@ -45,7 +45,7 @@ def continue_old(tx: Transaction, call: CommandCall) -> CommandReply:
     found = sessions.find(tx, call.arguments)
     if found is None or (found.id, found.key) != (call.arguments, str(call.key)):
         # Not in place: in a group the list may be somebody else's, who still needs it.
-        return CommandReply(text="That conversation is not there any more.")
+        return CommandReply(text="That conversation no longer exists.")
     if found.ended_ms is None:
         return CommandReply(text="You are in that conversation already.", in_place=True)
     return replace(_take_up(tx, call, found), in_place=True)
@@ -99,7 +99,7 @@ def _fitting(found: Sequence[Session], name: str) -> list[Session]:
 
 def _offer(found: Sequence[Session], heading: str) -> CommandReply:
     if not found:
-        return CommandReply(text="There is no old conversation here to go back to.")
+        return CommandReply(text="There is no old conversation in this chat.")
     shown = found[:_SHOWN]
     lines = [f"{session.id}  {_age(session)}  {session.title or '(no title)'}" for session in shown]
     text = "\n".join([heading, *lines, "Send /resume and an id or words of the title."])
@@ -153,7 +153,7 @@ SESSION_COMMANDS = (
     CommandSpec(
         name="stop",
         category="Session",
-        description="Stop what is running; all: background processes, too",
+        description="Stop the running turn; all: also background processes",
         run=stop,
         argument_hint="[all]",
     ),

@@ -41,7 +41,7 @@ WHY_COMMANDS = (
     CommandSpec(
         name="why",
         category="Session",
-        description="Show what became of the message you reply to, or of the last one",
+        description="Show what happened to the message you reply to, or to the last one",
         run=why,
         places=frozenset({"chat"}),
     ),
@@ -60,7 +60,7 @@ def usage_command(budgets: Budgets, unpriced: Sequence[str] = ()) -> CommandSpec
         return CommandReply(text="\n".join(lines))
 
     return CommandSpec(
-        name="usage", category="Session", description="Show tokens and cost, and what is left", run=usage
+        name="usage", category="Session", description="Show tokens, cost and what is left of the budget", run=usage
     )
 
 

@@ -90,7 +90,7 @@ def test_a_mistyped_role_is_wrong_usage() -> None:
 
 
 def test_the_list(path: Path) -> None:
-    assert hermes("pairing", "list").stdout == "Nobody is waiting to be let in.\n"
+    assert hermes("pairing", "list").stdout == "Nobody is waiting for approval.\n"
     code = within(path, asks)
     shown = hermes("pairing", "list")
     assert shown.stdout.startswith("Ada (telegram:42) asked ")
@@ -103,7 +103,9 @@ def test_the_list(path: Path) -> None:
 
 
 def test_a_name_cannot_play_with_the_terminal(path: Path) -> None:
-    within(path, lambda tx: pairing.ask(tx, stranger(name="\x1b[2Jroot\nAda (telegram:1) is in as owner."), LIMITS))
+    within(
+        path, lambda tx: pairing.ask(tx, stranger(name="\x1b[2Jroot\nAda (telegram:1) has access as owner."), LIMITS)
+    )
     [line] = hermes("pairing", "list").stdout.splitlines()
     assert line.isprintable()
 
@@ -142,7 +144,7 @@ def test_clearing(path: Path) -> None:
 
 def test_the_list_makes_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "elsewhere"))
-    assert hermes("pairing", "list").stdout == "Nobody is waiting to be let in.\n"
+    assert hermes("pairing", "list").stdout == "Nobody is waiting for approval.\n"
     assert json.loads(hermes("pairing", "list", "--json").stdout)["pending"] == []
     assert not (tmp_path / "elsewhere").exists()
 

@@ -20,7 +20,7 @@ async def test_of_two_members_neither_reaches_what_is_the_others(tmp_path: Path)
         group = on.people.make_group("Friends", members=[owner, ada, bob])["id"]
         async with on.gateway() as running:
             await _let_in(on, ada, bob)
-            await on.ask(owner, f"/allow{BOT} here", "Everybody", chat=group)
+            await on.ask(owner, f"/allow{BOT} here", "Everyone", chat=group)
             await _conversation_and_todos(on, ada, bob)
             await _old_conversations(on, ada, bob)
             await _what_runs(on, ada, bob)
@@ -57,7 +57,7 @@ async def _old_conversations(on: Stage, ada: int, bob: int) -> None:
     assert hers not in await _told(on, bob, "/status")
     await on.ask(ada, "/new", "A new conversation begins")
     for name in (hers, SECRET, ""):
-        assert await _told(on, bob, f"/resume {name}") == "There is no old conversation here to go back to."
+        assert await _told(on, bob, f"/resume {name}") == "There is no old conversation in this chat."
     await on.ask(ada, f"/resume {SECRET}", "You are back in")
 
 
@@ -90,7 +90,7 @@ async def _side_by_side_in_a_group(on: Stage, group: int, ada: int, bob: int) ->
     offered = await on.ask(ada, f"/resume{BOT}", "Conversations to go back to", chat=group)
     [[button]] = offered["reply_markup"]["inline_keyboard"]
     on.people.press(group, bob, offered["message_id"], data=button["callback_data"])
-    await on.hear(group, "That conversation is not there any more.")
+    await on.hear(group, "That conversation no longer exists.")
 
 
 async def _what_was_spent(on: Stage, owner: int, ada: int, bob: int) -> None:

@@ -18,7 +18,7 @@ async def test_a_channel_is_opened_by_its_owner_and_only_what_is_said_to_us_is_a
             await on.until_taken(roses)
             assert on.discord.texts(roses) == []
 
-            await on.ask(on.owner, "/allow here", "Everybody in this group may talk to me now", where=roses)
+            await on.ask(on.owner, "/allow here", "Everyone in this group may talk to me now", where=roses)
             assert on.model.requests == []
             await _talk(on, roses, ada, stranger)
             assert "before it was open" not in on.model.words()

@@ -20,7 +20,7 @@ async def test_a_channel_is_opened_by_its_owner_and_each_thread_is_a_conversatio
             await on.until_taken()
             assert on.slack.texts(garden) == []
             on.people.command(garden, owner, "/hermes", "allow here")
-            await on.hear(garden, "Everybody in this group")
+            await on.hear(garden, "Everyone in this group")
             assert on.model.requests == []
 
             roses = await _talk_of_roses(on, garden, stranger, ada)

@@ -18,7 +18,7 @@ async def test_a_group_is_opened_by_its_owner_and_each_topic_is_a_conversation(t
             on.say(stranger, "/whoami", chat=forum, thread=roses)
             await on.until_taken(owner)
             assert on.telegram.texts(forum) == []
-            await on.ask(owner, "/allow here", "Everybody in this group", chat=forum, thread=roses)
+            await on.ask(owner, "/allow here", "Everyone in this group", chat=forum, thread=roses)
             assert on.model.requests == []
 
             await _talk_in_roses(on, forum, roses, stranger, ada)

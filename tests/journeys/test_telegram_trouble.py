@@ -23,7 +23,7 @@ async def _is_sent_once_however_often_one_presses(on: Stage, answer: str, notice
     await on.until_taken(OWNER)
     assert on.telegram.texts(OWNER).count(answer) == 1
     shown = next(one for one in on.telegram.show(OWNER) if one["message"]["message_id"] == notice)
-    assert shown["text"] == "That answer was sent again already."
+    assert shown["text"] == "That answer was already sent again."
     assert shown["earlier"][-1] == "Sent again:"
     assert "buttons" not in shown
 

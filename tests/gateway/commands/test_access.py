@@ -45,7 +45,7 @@ async def test_for_owners_alone(db: Database, command: str, role: Role) -> None:
 
 
 async def test_the_list_when_there_is_nothing_to_tell(db: Database) -> None:
-    assert await say(db, "pairing") == await say(db, "pairing list") == "Nobody is waiting to be let in."
+    assert await say(db, "pairing") == await say(db, "pairing list") == "Nobody is waiting for approval."
 
 
 async def test_the_list_names_everybody(db: Database) -> None:
@@ -60,10 +60,10 @@ async def test_the_list_names_everybody(db: Database) -> None:
     await db.write(prepare)
     assert (await say(db, "pairing")).splitlines() == [
         "Ada (telegram:43) asked 1 second ago; the code is good for 1 hour.",
-        "Ada (telegram:42) is in as guest.",
-        "44 (telegram:44) was shown the door.",
-        "Approval on discord is locked for 1 hour.",
-        "An invite as owner on telegram is open for 1 hour.",
+        "Ada (telegram:42) has access as guest.",
+        "44 (telegram:44) no longer has access.",
+        "Pairing on discord is locked for 1 hour.",
+        "Open invite on telegram with the role owner, valid for 1 hour.",
     ]
 
 
@@ -90,16 +90,16 @@ async def test_an_approval_from_a_chat_counts_against_the_same_limits(db: Databa
     for _ in range(5):
         await say(db, "pairing approve 22222222")
     assert "hermes pairing unlock telegram" in await say(db, f"pairing approve {code}")
-    assert "at the machine" in await say(db, "pairing unlock")
+    assert "on the machine itself" in await say(db, "pairing unlock")
     assert "locked" in await say(db, f"pairing approve {code}")
 
 
 async def test_on_the_page_a_platform_must_be_named(db: Database) -> None:
     code = await db.write(lambda tx: asks(tx))
-    assert await say(db, f"pairing approve {code}", key=PAGE) == "Say on which platform: /pairing approve telegram CODE"
+    assert await say(db, f"pairing approve {code}", key=PAGE) == "Name the platform: /pairing approve telegram CODE"
     assert (await say(db, f"pairing approve telegram {code}", key=PAGE)).startswith("Ada (telegram:42) is in")
     assert await say(db, "pairing revoke 42", key=PAGE) == (
-        "Say whom, and on which platform: /pairing revoke telegram 123456789"
+        "Name the platform and the person: /pairing revoke telegram 123456789"
     )
 
 
@@ -154,7 +154,7 @@ async def test_revoking_from_a_chat(db: Database) -> None:
 
 
 async def test_nobody_locks_themselves_or_a_configured_owner_out(db: Database) -> None:
-    assert "lock yourself out" in await say(db, "pairing revoke 7")
+    assert "cannot revoke your own access" in await say(db, "pairing revoke 7")
     assert "access.owner_users" in await say(db, "pairing revoke 7", sender="8")
     assert not (await db.read(lambda tx: people.standing(tx, "telegram", "7", ""))).revoked
 
@@ -227,7 +227,7 @@ async def test_a_lock_is_named_by_the_platform_it_holds_for(db: Database) -> Non
 
 
 async def test_revoking_nobody_says_how(db: Database) -> None:
-    assert await say(db, "pairing revoke") == "Say whom: /pairing revoke 123456789"
+    assert await say(db, "pairing revoke") == "Name the person: /pairing revoke 123456789"
 
 
 async def test_an_invite_is_not_made_where_it_would_be_kept(db: Database) -> None:
@@ -246,7 +246,7 @@ async def test_a_group_is_opened_and_closed(db: Database) -> None:
         return (await db.read(lambda tx: people.standing(tx, "telegram", "1", "-100"))).chat_allowed
 
     assert "was not open" in await say(db, "allow off", key=GROUP)
-    assert "Everybody in this group" in await say(db, "allow here", key=GROUP)
+    assert "Everyone in this group" in await say(db, "allow here", key=GROUP)
     assert await is_open()
     assert "is closed" in await say(db, "allow off", key=GROUP)
     assert not await is_open()
@@ -277,7 +277,7 @@ async def test_only_groups_can_be_opened(db: Database, key: SessionKey) -> None:
 
 async def test_the_home_is_where_it_was_set_last(db: Database) -> None:
     await say(db, "sethome", key=GROUP)
-    assert "Notices on telegram come here" in await say(db, "sethome")
+    assert "Notices on telegram are sent here" in await say(db, "sethome")
     assert await db.read(lambda tx: chats.home(tx, "telegram")) == "7"
 
 
@@ -290,7 +290,7 @@ async def test_the_home_is_where_it_was_set_last(db: Database) -> None:
             "7",
             "chat",
             "You are Owner, telegram:7: owner (listed in access.owner_users).\n"
-            "This chat is telegram:7, in case you want to name it in the config.",
+            "The id of this chat for the settings: telegram:7",
         ),
         (DM, "member", "42", "chat", "You are Owner, telegram:42: member (paired)."),
         (GROUP, "guest", "5", "chat", "You are Owner, telegram:5: guest (in an allowed chat)."),
@@ -300,7 +300,7 @@ async def test_the_home_is_where_it_was_set_last(db: Database) -> None:
             "me",
             "chat",
             "You are Owner, web:me: owner (reached us in a way that only the owner has).\n"
-            "This chat is web:main, in case you want to name it in the config.",
+            "The id of this chat for the settings: web:main",
         ),
         (PAGE, "owner", "", "cli", "You are Owner, web: owner (reached us in a way that only the owner has)."),
     ],

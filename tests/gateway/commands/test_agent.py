@@ -22,15 +22,15 @@ def verbosity(tx: Transaction) -> str:
 @pytest.mark.parametrize(
     ("arguments", "mode", "told"),
     [
-        ("off", "off", "Tools are used without being shown."),
-        ("new", "new", "A tool is shown when it is used, and not again until another is."),
-        ("ALL", "all", "Every use of a tool is shown."),
-        ("verbose", "verbose", "Every use of a tool is shown, and what came of it."),
-        ("", "verbose", "Every use of a tool is shown, and what came of it."),
+        ("off", "off", "Tool calls are not shown."),
+        ("new", "new", "A tool is shown once, and again after another was used."),
+        ("ALL", "all", "Every tool call is shown."),
+        ("verbose", "verbose", "Every tool call is shown with its result."),
+        ("", "verbose", "Every tool call is shown with its result."),
     ],
 )
 def test_a_mode_is_chosen_for_this_conversation(tx: Transaction, arguments: str, mode: str, told: str) -> None:
-    assert use(tx, arguments) == f"{told} That holds until the next /new."
+    assert use(tx, arguments) == f"{told} This lasts until the next /new."
     assert verbosity(tx) == mode
 
 
@@ -42,7 +42,10 @@ def test_a_mode_that_does_not_exist_changes_nothing(tx: Transaction) -> None:
 
 def test_a_guest_does_not_choose_for_all_who_speak_in_a_group(tx: Transaction) -> None:
     group = SessionKey(platform="pigeon", kind="group", chat="-1")
-    for role, told in (("guest", "Only owners and people on an allowlist"), ("member", "Every use of a tool is shown")):
+    for role, told in (
+        ("guest", "Only owners and members can change this"),
+        ("member", "Every tool call is shown"),
+    ):
         call = CommandCall(key=group, name="verbose", role=role)  # type: ignore[arg-type]
         assert make_commands().run(tx, call).text.startswith(told)
         mode = sessions.verbosity(tx, sessions.open_current(tx, group).id)

@@ -66,7 +66,7 @@ async def test_pressed_twice_it_is_sent_once(db: Database) -> None:
             await soon(small.platform.arrived.get())
         await soon(small.delivery.flush())
     assert small.platform.texts.count("re: hello") == 1
-    assert small.platform.texts.count("That answer was sent again already.") == 1
+    assert small.platform.texts.count("That answer was already sent again.") == 1
     assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE kind = 'button'") == [(2,)]
 
 
@@ -75,7 +75,7 @@ async def test_nobody_gets_another_chats_answer_by_its_button(db: Database) -> N
     async with running(make_small(db, model, platform=breaks_once())) as small:
         action = await in_doubt(small, model)
         await small.say(press(action, chat="office", sender="43"))
-        assert await small.answer() == "That answer is not here to be sent any more."
+        assert await small.answer() == "That answer is no longer stored."
         await soon(small.delivery.flush())
     assert "re: hello" not in small.platform.texts
     assert small.platform.sent[-1].edits == ""
@@ -99,7 +99,7 @@ async def test_a_press_is_handled_while_a_turn_runs(db: Database) -> None:
         await small.say(inbound("dig"))
         await soon(model.asked.get())
         await small.say(press("dance:now"))
-        assert await small.answer() == "This button is from another version of me and does nothing any more."
+        assert await small.answer() == "This button is from an older version and no longer works."
 
 
 async def test_a_button_below_no_message_is_answered_with_one(db: Database) -> None:
@@ -115,7 +115,7 @@ async def test_an_answer_that_is_gone_is_not_said_to_have_been_sent_again(db: Da
         action = await in_doubt(small, model)
         await db.write(lambda tx: tx.execute("DELETE FROM outbox WHERE state = 'in_doubt'"))
         await small.say(press(action))
-        assert await small.answer() == "That answer is not here to be sent any more."
+        assert await small.answer() == "That answer is no longer stored."
 
 
 async def test_a_strangers_press_is_refused(db: Database) -> None:

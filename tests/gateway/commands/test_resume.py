@@ -54,7 +54,7 @@ def test_the_list_shows_the_last_few_with_their_age(tx: Transaction, clock: Cloc
 def test_with_nothing_to_go_back_to(tx: Transaction, clock: Clock) -> None:
     converse(tx, clock, "now")
     for name in ("", "anything"):
-        assert resume(tx, name).text == "There is no old conversation here to go back to."
+        assert resume(tx, name).text == "There is no old conversation in this chat."
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_another_chats_conversation_is_out_of_reach(tx: Transaction, clock: Cloc
     converse(tx, clock, "mine", "now")
     assert "None fits" in resume(tx, ids[0]).text
     reply = press(tx, CommandCall(key=KEY, name="continue", arguments=ids[0]))
-    assert reply.text == "That conversation is not there any more."
+    assert reply.text == "That conversation no longer exists."
     assert not reply.in_place  # the list is somebody else's, who still needs it
     session = sessions.find(tx, ids[0])
     assert session is not None
@@ -113,7 +113,7 @@ def test_the_button_goes_back_in_place_and_twice_does_no_harm(tx: Transaction, c
 def test_a_button_names_a_session_in_full(tx: Transaction, clock: Clock, argument: str) -> None:
     converse(tx, clock, "old", "now")
     reply = press(tx, CommandCall(key=KEY, name="continue", arguments=argument))
-    assert reply.text == "That conversation is not there any more."
+    assert reply.text == "That conversation no longer exists."
 
 
 def test_what_runs_in_the_other_conversation_is_stopped(tx: Transaction, clock: Clock) -> None:

@@ -121,7 +121,7 @@ async def test_many_stops_end_a_turn_once(db: Database) -> None:
 
 @pytest.mark.parametrize("max_turns", [1, 10])
 async def test_a_stop_that_another_process_wrote_ends_the_turn_at_the_next_wake(db: Database, max_turns: int) -> None:
-    """As `hermes pairing revoke` does: no model works on for somebody who was shown the door."""
+    """As `hermes pairing revoke` does: no model works on for somebody who no longer has access."""
     model = PacedModel()
     async with running(make_small(db, model, max_turns=max_turns)) as small:
         await small.say(inbound("dig"))

@@ -214,7 +214,7 @@ async def test_somebody_new_joins_and_is_not_served_until_the_owner_allows_it(ta
     await table.page.wait_for("document.querySelector('.discord .mine')?.innerText.includes('8 * 8')")
     await table.speak_as("discord", table.on.phones["discord"].owner)
     await table.go("discord", "roses")
-    await table.ask("discord", "@hermes /allow here", "Everybody in this group")
+    await table.ask("discord", "@hermes /allow here", "Everyone in this group")
     await table.ask("discord", "@hermes what is 9 * 9?", "= 81")
     assert await table.count("discord", "= 64") == 0
 
