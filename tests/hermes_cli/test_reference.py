@@ -1,18 +1,23 @@
 """The generated references agree with the code."""
 
-from collections.abc import Callable
+import subprocess
+import sys
 
 import pytest
 
-from hermes_cli.reference import render_cli, render_commands
 from tests.hermes_cli.running import ROOT
 
 
-@pytest.mark.parametrize(("name", "render"), [("commands.md", render_commands), ("cli.md", render_cli)])
-def test_it_is_up_to_date(name: str, render: Callable[[], str]) -> None:
-    assert (ROOT / "docs" / name).read_text() == render(), "run `make docs`"
-
-
-def test_every_command_is_in_it() -> None:
-    assert "## hermes pairing approve\n" in render_cli()
-    assert "| `/new, /reset` | Start a new conversation | chat, terminal | everyone |" in render_commands()
+@pytest.mark.parametrize(
+    ("name", "render", "sample"),
+    [
+        ("commands.md", "render_commands", "| `/new, /reset` | Start a new conversation | chat, terminal | everyone |"),
+        ("cli.md", "render_cli", "## hermes pairing approve\n"),
+    ],
+)
+def test_it_is_up_to_date(name: str, render: str, sample: str) -> None:
+    # In a process of its own: click remembers the help option of a command as other tests have called it.
+    program = f"from hermes_cli.reference import {render}; print({render}(), end='')"
+    fresh = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert sample in fresh
+    assert (ROOT / "docs" / name).read_text() == fresh, "run `make docs`"
