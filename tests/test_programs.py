@@ -56,7 +56,7 @@ def test_what_is_installed_but_does_not_work_is_not_to_be_installed(
     finally:
         programs.why_not.cache_clear()
         find_features.cache_clear()
-    assert line.startswith("    2  The sandbox cannot be made on this machine")
+    assert line.startswith("    2  No sandbox can be made on this machine")
     assert "Permission denied" in line
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from unittest.mock import patch
 
-from gateway.outbound.delivery import Delivery
+from gateway.outbound.delivery import Delivery, MaybeArrived
 from gateway.platforms.telegram.listener import Position, TelegramListener
 from gateway.platforms.telegram.parsing import KINDS_WE_READ
 from gateway.platforms.telegram.platform import TelegramPlatform
@@ -54,8 +54,8 @@ def _confirm_before_it_is_ours() -> None:
 
 
 def _say_nothing_of_doubt() -> None:
-    def leaving(delivery: Delivery, tx: Any, row: Any, problem: str) -> None:
-        outbox.give_up(tx, row, "in_doubt", problem)
+    def leaving(delivery: Delivery, tx: Any, row: Any, outcome: MaybeArrived) -> None:
+        outbox.give_up(tx, row, "in_doubt", outcome.problem)
 
     patch.object(Delivery, "_leave_in_doubt", leaving).start()
 
