@@ -16,7 +16,7 @@ from tests.bench.turns import Run, converse
 
 _MESSAGES: dict[Size, int] = {"full": 1_000_000, "quick": 50_000, "tiny": 200}
 _SESSIONS: dict[Size, int] = {"full": 10_000, "quick": 500, "tiny": 2}
-_IN_A_ROW: dict[Size, int] = {"full": 50, "quick": 20, "tiny": 2}
+_IN_A_ROW: dict[Size, int] = {"full": 300, "quick": 20, "tiny": 2}
 _REPEATS: dict[Size, int] = {"full": 3, "quick": 1, "tiny": 1}
 _SEARCHES: dict[Size, int] = {"full": 40, "quick": 20, "tiny": 2}
 _GROWTH_AIM, _SEARCH_AIM_MS, _START_AIM_SECONDS = 1.5, 50.0, 2.0
