@@ -1,4 +1,4 @@
-"""A tool of your own: copy this file into ~/.hermes/tools/ and run `hermes config set agent.enabled_toolsets core,dice`."""
+"""A tool of your own: copy this into ~/.hermes/tools/, then `hermes config set agent.enabled_toolsets core,dice`."""
 
 import secrets
 from typing import Annotated

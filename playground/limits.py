@@ -16,7 +16,7 @@ class RateLimit:
 
 
 @dataclass(slots=True)
-class RateLimits:
+class ServerLimits:
     """Limits nothing until switched on."""
 
     on: bool = False

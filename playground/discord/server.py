@@ -17,7 +17,7 @@ from playground.discord.people import DiscordPeople
 from playground.discord.rules import DiscordRefusal
 from playground.discord.world import DiscordUser, DiscordWorld
 from playground.faults import CallKind, Fault, Faults
-from playground.limits import RateLimit, RateLimits
+from playground.limits import RateLimit, ServerLimits
 from playground.server import JSON, ApiAnswer, ApiCall, PlatformServer
 from playground.wire import Wire, to_json
 
@@ -55,7 +55,7 @@ class DiscordServer(PlatformServer):
         self.world = DiscordWorld(bot=DiscordUser(id=bot_id, username=username, bot=True))
         self.world.privileged = privileged
         self.world.base_url = lambda: self.url
-        self.limits = RateLimits(limits)
+        self.limits = ServerLimits(limits)
         faults = Faults[DiscordFault](get_args(EventKind))
         super().__init__(world=self.world, people=DiscordPeople(self.world), faults=faults)
         self.gateway = DiscordGateway(self.world, faults, token=token, heartbeat_seconds=heartbeat_seconds)

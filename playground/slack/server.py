@@ -10,7 +10,7 @@ from types import TracebackType
 from aiohttp import web
 
 from playground.faults import Fault, Faults
-from playground.limits import RateLimit, RateLimits
+from playground.limits import RateLimit, ServerLimits
 from playground.params import NotJson, Params, read_form, read_params
 from playground.server import ApiAnswer, ApiCall, PlatformServer
 from playground.slack.methods import METHODS
@@ -47,7 +47,7 @@ class SlackServer(PlatformServer):
         faults = Faults[SlackFault](ENVELOPE_FAULTS)
         self.sockets = SocketMode(self.world, faults)
         self.subscriptions = Subscriptions(self.world, self.sockets)
-        self.limits = RateLimits(limits)
+        self.limits = ServerLimits(limits)
         self.token_state = ""  # or the error that the bot's token gets
         super().__init__(world=self.world, people=SlackPeople(self.world, self.sockets), faults=faults)
 

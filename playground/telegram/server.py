@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from aiohttp import web
 
 from playground.faults import CallKind, Fault, Faults
-from playground.limits import RateLimit, RateLimits
+from playground.limits import RateLimit, ServerLimits
 from playground.params import NotJson, Params, read_params
 from playground.server import JSON, ApiAnswer, ApiCall, PlatformServer
 from playground.telegram.methods import LIMITED, METHODS
@@ -48,7 +48,7 @@ class TelegramServer(PlatformServer):
         self.token = token
         bot = TelegramUser(id=int(token.split(":")[0]), first_name=first_name, username=username, is_bot=True)
         self.world = TelegramWorld(bot=bot, reads_all=not privacy)
-        self.limits = RateLimits(limits)
+        self.limits = ServerLimits(limits)
         faults = Faults[TelegramFault](get_args(UpdateKind))
         super().__init__(world=self.world, people=TelegramPeople(self.world), faults=faults)
         self.world.updates.duplicate_as = self._duplicate_as

@@ -40,7 +40,7 @@ def _with_nothing(reached: Iterable[int], pattern: Sequence[str]) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class IgnoreRule:
     """A line of an ignore file."""
 
     parts: tuple[str, ...]
@@ -52,11 +52,11 @@ class Rule:
         return (is_folder or not self.folders_only) and segments_match(self.parts, path)
 
 
-def parse_ignore_file(text: str) -> tuple[Rule, ...]:
+def parse_ignore_file(text: str) -> tuple[IgnoreRule, ...]:
     return tuple(rule for line in text.splitlines() if (rule := _rule(line)))
 
 
-def _rule(line: str) -> Rule | None:
+def _rule(line: str) -> IgnoreRule | None:
     line = line.rstrip("\r")
     if not line.endswith("\\ "):
         line = line.rstrip(" ")
@@ -71,10 +71,10 @@ def _rule(line: str) -> Rule | None:
     parts = tuple(part.replace("\\ ", " ") for part in line.split("/") if part)
     if not parts:
         return None
-    return Rule(parts=parts if anchored else ("**", *parts), is_negated=is_negated, folders_only=folders_only)
+    return IgnoreRule(parts=parts if anchored else ("**", *parts), is_negated=is_negated, folders_only=folders_only)
 
 
-def verdict(rules: Sequence[Rule], path: Sequence[str], *, is_folder: bool) -> bool | None:
+def verdict(rules: Sequence[IgnoreRule], path: Sequence[str], *, is_folder: bool) -> bool | None:
     """True: left out; False: explicitly kept; None: not named. The last rule that matches decides."""
     for rule in reversed(rules):
         if rule.matches(path, is_folder=is_folder):

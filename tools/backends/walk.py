@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools.backends.globs import Rule, name_matches, parse_ignore_file, verdict
+from tools.backends.globs import IgnoreRule, name_matches, parse_ignore_file, verdict
 from tools.backends.search import MAX_MATCHES_PER_FILE, MAX_SEARCHED_FILE_BYTES, MAX_SHOWN_LINE_CHARS
 from tools.opening import FILE, LISTED_FOLDER, folder_held
 
@@ -24,7 +24,7 @@ _MAX_DEPTH = 64
 _MAX_IGNORE_FILE_BYTES = 200_000
 _LOOK_BYTES = 8_192
 
-Ignores = tuple[tuple[tuple[str, ...], dict[str, tuple[Rule, ...]]], ...]
+Ignores = tuple[tuple[tuple[str, ...], dict[str, tuple[IgnoreRule, ...]]], ...]
 """From the nearest folder to the farthest: its path, and the rules of each kind of file in it."""
 
 
@@ -129,7 +129,7 @@ def _below(
 
 def _of_parents(where: Path, inside: Path) -> Ignores:
     """The rules of the folders above, as far as the place goes; those of version control end with its folder."""
-    found: list[tuple[tuple[str, ...], dict[str, tuple[Rule, ...]]]] = []
+    found: list[tuple[tuple[str, ...], dict[str, tuple[IgnoreRule, ...]]]] = []
     in_repository = not (where / ".git").exists()
     for folder in where.parents:
         if not folder.is_relative_to(inside):
@@ -141,11 +141,11 @@ def _of_parents(where: Path, inside: Path) -> Ignores:
     return tuple(found)
 
 
-def _rules_in(folder: int) -> dict[str, tuple[Rule, ...]]:
+def _rules_in(folder: int) -> dict[str, tuple[IgnoreRule, ...]]:
     return {name: _rules(name, folder) for name in IGNORE_FILES}
 
 
-def _rules(name: str, folder: int) -> tuple[Rule, ...]:
+def _rules(name: str, folder: int) -> tuple[IgnoreRule, ...]:
     try:
         descriptor = os.open(name, FILE, dir_fd=folder)
     except OSError:
