@@ -112,7 +112,7 @@ async def test_an_answer_that_was_waiting_in_the_backup_is_left_to_the_chat(tmp_
             await gateway.stop()
         damage(on.home)
         async with on.gateway():
-            notice = await on.hear(owner, "I cannot tell whether my answer arrived")
+            notice = await on.hear(owner, "I cannot tell whether it arrived")
             assert notice["reply_markup"]["inline_keyboard"][0][0]["text"] == "Send it again"
             await on.hear(owner, "Replies that were waiting to be sent: 1.", seconds=30)
         assert on.telegram.texts(owner).count("The answer.") == 1

@@ -109,7 +109,7 @@ async def test_a_port_in_use_is_said_with_the_way_out(home: Path) -> None:
         environment = {"HERMES_PLATFORMS__WEB__ENABLED": "true", "HERMES_PLATFORMS__WEB__PORT": str(port)}
         async with gateway(home, environment=environment, ready=False) as running:
             said = await running.until("The chat page could not be opened")
-            assert f"port {port} of 127.0.0.1 is in use" in said
+            assert f"port {port} on 127.0.0.1 is in use" in said
             assert "hermes config set platforms.web.port" in said
             assert "Ready." not in "".join(running.printed)
             async with connect(running.socket) as client:  # the rest works

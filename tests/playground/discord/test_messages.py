@@ -5,6 +5,7 @@ from typing import Any
 
 import aiohttp
 import discord
+import discord.http
 import pytest
 
 from playground.discord.server import DiscordServer
