@@ -1,4 +1,4 @@
-"""What can go wrong, named by what the one who catches it must do.
+"""Errors, named by what their catcher must do.
 
 GatewayError
 ├── PlatformUnavailable   supervisor and delivery: try again (after `retry_after` if given)

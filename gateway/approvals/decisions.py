@@ -64,7 +64,7 @@ def ask(
 
 
 def decide(tx: Transaction, approval: Approval, verdict: Verdict, person: DecidingPerson) -> str:
-    """What to tell whoever decides. That its message says so, too, is up to the caller: see `show`."""
+    """Decide a request and return what to tell the decider. The caller updates its message: see `show`."""
     may = may_deny(approval, person) if verdict == "deny" else may_decide(approval, person)
     if not may:
         return ONLY_OWNERS

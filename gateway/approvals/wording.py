@@ -1,4 +1,4 @@
-"""What a question to a human says, what it says in the end, and what people answer. Pure."""
+"""Word approval requests and their outcomes, and read what people answer. Pure."""
 
 import re
 import unicodedata
@@ -82,7 +82,7 @@ def parse_verdict(word: object) -> Verdict | None:
 
 
 def read_verdict(said: str) -> Verdict | None:
-    """What a text says that is nothing but a yes or a no, and perhaps for how long."""
+    """Read a text that is only a yes or a no, perhaps with its duration; None for any other."""
     words = re.sub(r"[\s.,!]+", " ", said.lower().replace("’", "'")).strip()
     if words in _NO:
         return "deny"

@@ -206,7 +206,7 @@ def _known_platforms(tx: Transaction, call: CommandCall) -> set[str]:
 
 
 def _slip_beside_a_code(typed: Sequence[str], platforms: Collection[str]) -> str:
-    """What to say when a code is there, but a word before or behind it means nothing: that is no wrong code."""
+    """Return the hint for a correct code with a stray word beside it, which is not a wrong code."""
     if words.read_code("".join(typed)) is not None:
         return ""
     if words.read_code("".join(typed[:-1])) is not None:

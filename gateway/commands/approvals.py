@@ -79,7 +79,7 @@ def _elsewhere(call: CommandCall, waiting: Sequence[Approval]) -> str:
 
 
 def _not_waiting(tx: Transaction, call: CommandCall, approval_id: str) -> str:
-    """What became of it, to those who could see it anyway."""
+    """Say how a request ended, to those who could see it anyway."""
     known = approvals.get(tx, approval_id)
     is_theirs = _of_this_chat(tx, call, approval_id) is not None or (call.role == "owner" and not _is_shared(call))
     if known is not None and not known.is_waiting and is_theirs:

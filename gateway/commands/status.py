@@ -84,7 +84,7 @@ def _mine(tx: Transaction, call: CommandCall, budgets: Budgets) -> list[str]:
 
 
 def _chat(tx: Transaction, call: CommandCall, budgets: Budgets) -> list[str]:
-    """What others cost here is told where it is limited, or where they all are: in a group."""
+    """Describe the spending of a chat, where it is limited or shared by a group."""
     limit = budgets.limit("chat")
     if call.place == "cli" or (not limit and call.key.is_private):
         return []

@@ -22,7 +22,7 @@ class TrailStep:
 
 @dataclass(slots=True, kw_only=True)
 class Trail:
-    """What became of one message, or of somebody who stood at the door."""
+    """The steps of one message, or of a stranger's request to be let in."""
 
     key: str
     account: str
@@ -74,7 +74,7 @@ class _Weaver:
             trail.steps.append(step)
 
     def _notice(self, row: sqlite3.Row) -> str:
-        """What is said besides the answer, and about what: a question to a human must not look like the answer."""
+        """Name a notice that accompanies an answer: an approval request must not look like the answer."""
         said = self._outbox.get(row["outbox_id"])
         return str(said["topic"]) if said is not None and said["kind"] == "notice" else ""
 
