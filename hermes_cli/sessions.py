@@ -101,7 +101,7 @@ def search(
 
 
 def _read(query: "Callable[[Transaction], T]") -> "tuple[T | None, Redactor]":
-    """What the store says, if there is one, and what hides secrets in it: what is printed may be kept or passed on."""
+    """Return what the store says, if there is one, and a redactor, since the output may be kept or passed on."""
     from gateway.wiring.basics import build_redactor
     from hermes_cli.opening import open_home, read_store
 

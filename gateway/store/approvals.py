@@ -1,6 +1,6 @@
-"""Questions to a human about calls of tools, and what a lasting yes allows.
+"""Store approval requests for tool calls, and the rules that a lasting approval grants.
 
-A yes is good for one call, with exactly the effect that was shown: it is taken by the unit that lets the call begin.
+An approval is good for one call with exactly the effect that was shown. The unit that starts the call uses it up.
 """
 
 import json
@@ -27,7 +27,7 @@ _ID_CHARS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """For whom a call would be made, in which turn."""
+    """The person and the turn for which a tool call would be made."""
 
     turn_id: str
     session_id: str
@@ -59,11 +59,11 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """A rule of which nobody asks again."""
+    """A rule that lets matching calls run without asking."""
 
     id: int
     holder: str
-    session_id: str  # empty: in all conversations
+    session_id: str  # empty: holds in all conversations
     rule: str
     granted_by: str
     granted_ms: int
@@ -72,7 +72,7 @@ class Granted:
 def put(
     tx: Transaction, asker: Asker, call_id: str, question: Question, asked_at: Address, *, expires_ms: int
 ) -> Approval:
-    """Writes a question down. Whoever puts it says so in a chat, and then `stands_at`."""
+    """Store an approval request. The caller posts it in a chat and then calls `stands_at`."""
     row = tx.one(
         """INSERT INTO approvals (id, turn_id, call_id, session_id, session_key, holder, person_id, account, sender_id,
                                   sender_name, tool, action, place, reasons, rules, binding, decider,
@@ -116,13 +116,13 @@ def get(tx: Transaction, approval_id: str) -> Approval | None:
 
 
 def of_call(tx: Transaction, turn_id: str, call_id: str, binding: str) -> Approval | None:
-    """The question about exactly this, perhaps put by an earlier process."""
+    """Return the request about exactly this call, even if an earlier process stored it."""
     row = tx.one("SELECT * FROM approvals WHERE turn_id = ? AND call_id = ? AND binding = ?", turn_id, call_id, binding)
     return _approval(row) if row is not None else None
 
 
 def waiting(tx: Transaction) -> list[Approval]:
-    """The oldest first, as below."""
+    """Return the waiting requests, oldest first."""
     return _waiting(tx)
 
 
@@ -135,13 +135,13 @@ def waiting_in(tx: Transaction, session_key: str) -> list[Approval]:
 
 
 def waiting_at(tx: Transaction, address: Address) -> list[Approval]:
-    """Those that stand in a chat."""
+    """Return the waiting requests posted in a chat."""
     return _waiting(tx, asked_account=address.account, asked_chat=address.chat, asked_thread=address.thread)
 
 
 def is_last_said(tx: Transaction, approval: Approval) -> bool:
-    """Whether nothing was said since in the chat where it stands, neither by us nor, as far as we hear, by people."""
-    # Last words of questions are no news. An answer that can be seen growing is, whenever it began.
+    """Return whether nobody, neither we nor anyone we can hear, has posted in its chat since the request."""
+    # Edits that close a request do not count. A draft of an answer does, whenever it began.
     since = """
         SELECT 1 FROM approvals a JOIN outbox o
                    ON (o.account, o.chat, o.thread) = (asked_account, asked_chat, asked_thread)
@@ -159,7 +159,7 @@ def is_last_said(tx: Transaction, approval: Approval) -> bool:
 
 
 def approve(tx: Transaction, approval: Approval, scope: Scope, *, by: str) -> bool:
-    """False when it was decided meanwhile. A lasting yes also grants the rules that were shown."""
+    """Approve a request, and grant its rules if the approval is lasting; return False if it was already decided."""
     if not _settle(tx, approval, "approved", by=by, scope=scope):
         return False
     if scope != "once":
@@ -170,12 +170,12 @@ def approve(tx: Transaction, approval: Approval, scope: Scope, *, by: str) -> bo
 
 
 def deny(tx: Transaction, approval: Approval, *, by: str) -> bool:
-    """False when it was decided meanwhile."""
+    """Deny a request; return False if it was already decided."""
     return _settle(tx, approval, "denied", by=by)
 
 
 def withdraw(tx: Transaction, approval: Approval) -> bool:
-    """Nobody needs to know any more."""
+    """Withdraw a request that no longer needs an answer."""
     return _settle(tx, approval, "withdrawn")
 
 
@@ -184,7 +184,7 @@ def expire(tx: Transaction, approval: Approval) -> bool:
 
 
 def use(tx: Transaction, turn_id: str, call_id: str, binding: str) -> bool:
-    """Takes the yes for exactly this; False when there is none."""
+    """Use up the approval of exactly this call; return False if there is none."""
     return (
         tx.execute(
             """UPDATE approvals SET state = 'used'
@@ -214,7 +214,7 @@ def grant(tx: Transaction, holder: str, rule: str, *, session_id: str, by: str) 
 
 
 def granted_to(tx: Transaction, holder: str, session_id: str) -> list[str]:
-    """The rules that hold in one conversation of somebody's."""
+    """Return the rules that hold for a person in one conversation."""
     rows = tx.all(
         "SELECT rule FROM approval_rules WHERE holder = ? AND session_id IN ('', ?) ORDER BY id", holder, session_id
     )
@@ -222,7 +222,7 @@ def granted_to(tx: Transaction, holder: str, session_id: str) -> list[str]:
 
 
 def is_covered(tx: Transaction, asker: Asker, rules: Sequence[str]) -> bool:
-    """Whether all that a call needs has been granted before. What needs no rule cannot have been."""
+    """Return whether granted rules cover everything a call needs. A call that needs no rule is never covered."""
     granted = granted_to(tx, asker.holder, asker.session_id) if rules else []
     return bool(granted) and all(any(_covers(one, rule) for one in granted) for rule in rules)
 
@@ -242,7 +242,7 @@ def rules(tx: Transaction) -> list[Granted]:
 
 
 def revoke(tx: Transaction, ids: Collection[int], *, by: str) -> list[str]:
-    """Takes rules back; gives those that there were. From the next call on they are asked about again."""
+    """Revoke rules and return those that existed. From the next call on, people are asked again."""
     gone: list[str] = []
     for rule_id in ids:
         for row in tx.all("DELETE FROM approval_rules WHERE id = ? RETURNING rule", rule_id):
@@ -251,23 +251,20 @@ def revoke(tx: Transaction, ids: Collection[int], *, by: str) -> list[str]:
     return gone
 
 
-# When people and chats change.
+# Queries and conversions
 
 
 def _waiting(tx: Transaction, **where: str) -> list[Approval]:
     wanted = "".join(f" AND {column} = ?" for column in where)
     rows = tx.all(
-        f"SELECT * FROM approvals WHERE state = 'waiting'{wanted} ORDER BY asked_ms, id",  # noqa: S608 names of ours
+        f"SELECT * FROM approvals WHERE state = 'waiting'{wanted} ORDER BY asked_ms, id",  # noqa: S608 our column names
         *where.values(),
     )
     return [_approval(row) for row in rows]
 
 
 def _covers(granted: str, wanted: str) -> bool:
-    from tools.shell_guard.granting import (  # here: it loads the shell guard, and `hermes status` only counts
-        Rule,
-        covers,
-    )
+    from tools.shell_guard.granting import Rule, covers  # here: `hermes status` must not load the shell guard
 
     try:
         return covers(Rule.parse(granted), Rule.parse(wanted))
@@ -298,7 +295,7 @@ def _new_id(tx: Transaction) -> str:
 
 
 def _as_text(words: str) -> str:
-    """Paths may hold bytes that are no text; the store takes only text."""
+    """Escape paths with bytes that are not text: the store accepts only text."""
     return words.encode("utf-8", "backslashreplace").decode()
 
 
@@ -343,7 +340,7 @@ class WaitingApproval:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantedRule:
     granted: Granted
-    holder: str  # in words
+    holder: str  # as shown to people
 
     @property
     def is_lasting(self) -> bool:
@@ -357,7 +354,7 @@ class Lists:
 
 
 def read(tx: Transaction) -> Lists:
-    """The oldest first."""
+    """Return the waiting requests and the rules, oldest first."""
     since = {row["id"]: row["asked_ms"] for row in tx.all("SELECT id, asked_ms FROM approvals WHERE state = 'waiting'")}
     return Lists(
         waiting=tuple(WaitingApproval(approval=one, asked_ms=since[one.id]) for one in waiting(tx)),
@@ -370,11 +367,11 @@ def list_rules(tx: Transaction) -> tuple[GrantedRule, ...]:
 
 
 def _in_words(tx: Transaction, holder: str) -> str:
-    """A person is told by the handles that `hermes pairing list` shows."""
+    """Name a person by the handles that `hermes pairing list` shows."""
     if holder == OWNER:
         return "the owner"
     if holder.startswith("chat-"):
-        return "those of one chat together"
+        return "the members of one chat"
     rows = tx.all("SELECT account, user_id, name FROM identities WHERE person_id = ? ORDER BY account, user_id", holder)
     handles = [f"{row['name']} ({row['account']}:{row['user_id']})".strip() for row in rows]
     return ", ".join(handles) or f"person {holder}"

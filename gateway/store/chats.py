@@ -1,4 +1,4 @@
-"""Chats as places: opened by an owner, the home for notices, and what becomes of one that goes on under another id."""
+"""Chats as places: which ones an owner has opened, the home for notices, and the move of a chat to another id."""
 
 import json
 from collections.abc import Collection
@@ -17,7 +17,7 @@ _MOVED = [(table.name, table.moves_with) for table in TABLES if table.moves_with
 
 
 def allow(tx: Transaction, account: str, chat: str, *, by: str) -> None:
-    """Let everybody in this chat talk to us from now on."""
+    """Let everybody in this chat talk to us."""
     tx.execute(
         """INSERT INTO chats (account, chat, allowed_ms, allowed_by) VALUES (?, ?, ?, ?)
            ON CONFLICT (account, chat)
@@ -30,7 +30,7 @@ def allow(tx: Transaction, account: str, chat: str, *, by: str) -> None:
 
 
 def disallow(tx: Transaction, account: str, chat: str, *, stays_open: bool = False) -> bool:
-    """Whether it had been allowed. What guests have waiting in it ends with that, unless the config lets them in."""
+    """Close a chat and drop its guests' waiting messages unless it `stays_open`; return whether it was allowed."""
     changed = tx.execute(
         """UPDATE chats SET allowed_ms = NULL, allowed_by = ''
             WHERE account = ? AND chat = ? AND allowed_ms IS NOT NULL""",
@@ -43,7 +43,7 @@ def disallow(tx: Transaction, account: str, chat: str, *, stays_open: bool = Fal
 
 
 def set_home(tx: Transaction, account: str, chat: str) -> None:
-    """Make a chat the home of its account, instead of the one before."""
+    """Make a chat the home of its account, replacing the previous one."""
     tx.execute("UPDATE chats SET home_ms = NULL WHERE account = ? AND chat <> ?", account, chat)
     tx.execute(
         """INSERT INTO chats (account, chat, home_ms) VALUES (?, ?, ?)
@@ -91,7 +91,7 @@ def move(tx: Transaction, account: str, old: str, new: str) -> None:
 
 
 def _keys(tx: Transaction, account: str, chat: str) -> list[str]:
-    """Of all conversations in a chat, also of those that have not been begun."""
+    """Return the keys of all conversations in a chat, including those that have not begun."""
     platform, _, name = account.partition("@")
     found = tx.all(
         """SELECT key FROM sessions WHERE platform = ? AND account = ? AND chat = ?
@@ -114,7 +114,7 @@ def _moved(key: str, old: str, new: str) -> str:
 
 
 def _rename(tx: Transaction, old: str, new: str) -> None:
-    """One that was begun under the new key meanwhile is the current one."""
+    """Give a conversation a new key. One begun under the new key meanwhile stays the current one."""
     taken = tx.one("SELECT 1 FROM sessions WHERE key = ? AND ended_ms IS NULL", new)
     if taken is not None:
         tx.execute(
@@ -124,13 +124,13 @@ def _rename(tx: Transaction, old: str, new: str) -> None:
     for table, move in _MOVED:
         if move.session_key:
             changes = ", ".join(filter(None, ("session_key = ?1", move.rename)))
-            # Ignored: what the new key has already, such as a turn that runs, stays as it is.
+            # OR IGNORE: rows that the new key already has, such as a running turn, stay.
             query = f"UPDATE OR IGNORE {table} SET {changes} WHERE session_key = ?2 AND {move.when}"  # noqa: S608
             tx.execute(query, new, old)
 
 
 def where_to_tell(tx: Transaction, accounts: Collection[str]) -> Address | None:
-    """Where an owner reads what we have to say about ourselves: a home, else where one was heard last."""
+    """Return where to send notices for an owner: a home, else the chat in which an owner last wrote."""
     for account in sorted(accounts):
         if (chat := home(tx, account)) is not None:
             return Address(account=account, chat=chat)
@@ -138,10 +138,10 @@ def where_to_tell(tx: Transaction, accounts: Collection[str]) -> Address | None:
 
 
 def newest_of_an_owner(tx: Transaction, accounts: Collection[str]) -> Address | None:
-    """Where an owner was heard last, alone with us, on one of these accounts; never who is an owner no longer.
+    """Return the private chat in which an owner last wrote on one of these accounts; never a former owner's.
 
-    The config's owners may be paired as something less: what they were when they spoke counts, unless they were
-    let in anew since.
+    The config's owners may be paired with a lesser role: their role at the time of writing counts, unless they were
+    paired again since.
     """
     row = tx.one(
         """SELECT i.account, i.chat, i.thread FROM inbox i
@@ -166,8 +166,8 @@ class ChatPlace:
     account: str
     chat: str
     thread: str = ""
-    kind: str = ""  # dm, group, channel, thread; empty when that is not known
-    name: str = ""  # what people call it, or with whom it is
+    kind: str = ""  # dm, group, channel, thread; empty when unknown
+    name: str = ""  # its title, or the other person's name
     is_home: bool = False
 
     @property
@@ -181,16 +181,16 @@ class ChatPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoken:
-    """That somebody has spoken in a conversation, under this id."""
+    """A conversation in which somebody has written, and the id they used."""
 
     key: SessionKey
     sender_id: str
 
 
 def find(tx: Transaction, account: str, chat: str, thread: str = "") -> ChatPlace | None:
-    """A chat in which we have been, or a thread of it; None when nothing is known of it."""
+    """Return a chat we have been in, or a thread of it; None when it is unknown."""
     platform, _, name = account.partition("@")
-    # The thread itself, or any when none is wanted: where one was, the chat is known.
+    # Without a thread, any thread will do: it proves that the chat is known.
     session = tx.one(
         """SELECT kind, display_name FROM sessions WHERE platform = ? AND account = ? AND chat = ? AND ? IN ('', thread)
             ORDER BY updated_ms DESC, id DESC LIMIT 1""",
@@ -228,7 +228,7 @@ def homes(tx: Transaction, accounts: Collection[str]) -> list[ChatPlace]:
 
 
 def recent(tx: Transaction, accounts: Collection[str], *, limit: int) -> list[ChatPlace]:
-    """Chats in which there was a conversation, the one used last first; without their threads."""
+    """Return the chats that had a conversation, most recently used first, without their threads."""
     rows = tx.all(
         """SELECT platform, account, chat FROM sessions
             WHERE CASE account WHEN '' THEN platform ELSE platform || '@' || account END
@@ -243,7 +243,7 @@ def recent(tx: Transaction, accounts: Collection[str], *, limit: int) -> list[Ch
 
 
 def spoken_in(tx: Transaction, person_id: str) -> list[Spoken]:
-    """Where a person has said something to us, under whichever of their identities."""
+    """Return the conversations in which a person has written to us, under any of their identities."""
     rows = tx.all(
         """SELECT DISTINCT account, chat, thread, within, chat_kind, user_id, sender_id FROM inbox
             WHERE person_id = ? AND kind IN ('message', 'command') AND id > (SELECT MAX(id) FROM inbox) - ?""",
@@ -256,7 +256,7 @@ def spoken_in(tx: Transaction, person_id: str) -> list[Spoken]:
 def _place(account: str, chat: str, thread: str, known: Row | None, set_up: Row | None) -> ChatPlace:
     kind = known["kind"] if known is not None else ""
     title = set_up["title"] if set_up is not None else ""
-    # Of a group it is only who spoke first.
+    # In a group it is only the name of the first speaker.
     with_whom = known["display_name"] if known is not None and kind == "dm" else ""
     is_home = set_up is not None and set_up["home_ms"] is not None and not thread
     return ChatPlace(account=account, chat=chat, thread=thread, kind=kind, name=title or with_whom, is_home=is_home)
@@ -288,7 +288,7 @@ def add_overheard(tx: Transaction, message: InboundMessage, *, keep: int) -> Non
 
 
 def take_overheard(tx: Transaction, session_key: str) -> str:
-    """Return a line for each overheard message, the oldest first, and delete them; empty when there is none."""
+    """Return a line for each overheard message, oldest first, and delete them; empty when there is none."""
     rows = tx.all("SELECT * FROM overheard WHERE session_key = ? ORDER BY sent_ms, id", session_key)
     if rows:
         tx.execute("DELETE FROM overheard WHERE session_key = ?", session_key)
@@ -296,7 +296,7 @@ def take_overheard(tx: Transaction, session_key: str) -> str:
 
 
 def read_cursor(tx: Transaction, account: str, channel: str) -> str:
-    """Empty when nothing was read yet."""
+    """Return the stored cursor of a channel; empty when nothing was read yet."""
     row = tx.one("SELECT value FROM cursors WHERE account = ? AND channel = ?", account, channel)
     return str(row["value"]) if row is not None else ""
 

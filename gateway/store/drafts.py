@@ -1,4 +1,4 @@
-"""Messages in which an answer is seen growing: written down before they are sent, so that a crash leaves none."""
+"""Drafts: messages that show an answer as it grows. Stored before they are sent, so that a crash leaves none behind."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,27 +10,27 @@ from gateway.store import trail
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.trail import TrailEvent
 
-_OLDEST_TOLD_MS = 20 * 3_600_000  # of what is older, some rows may have been cleared away already
-_CLOCKS_DIFFER_MS = 3_600_000  # at most: ours and the platform's
+_OLDEST_TOLD_MS = 20 * 3_600_000  # rows older than this may already be deleted
+_CLOCKS_DIFFER_MS = 3_600_000  # largest difference between our clock and the platform's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     turn_id: str
-    key: str  # ours: by it a draft is found whose id we never learned
+    key: str  # our own key; finds a draft whose platform id we never learned
     address: Address
-    message_id: str = ""  # the platform's; empty when it may have been sent or not
+    message_id: str = ""  # the platform's; empty when it is unknown whether it was sent
     begun_ms: int = 0
-    settled_ms: int = 0  # when the next process began: by then it had been sent, or never would be
+    settled_ms: int = 0  # when the next process started: by then it was sent, or never will be
 
 
 def new(turn_id: str, address: Address) -> Draft:
-    """Not written down before it is sent: most turns are over before that."""
+    """Make a draft without storing it: most turns end before one is sent."""
     return Draft(turn_id=turn_id, key=new_id(), address=address, begun_ms=now_ms())
 
 
 def begin(tx: Transaction, draft: Draft) -> None:
-    """Just before it is sent for the first time."""
+    """Store a draft, just before it is sent for the first time."""
     tx.execute(
         """INSERT INTO drafts (turn_id, key, account, chat, thread, reply_to, begun_ms)
            VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -46,13 +46,13 @@ def begin(tx: Transaction, draft: Draft) -> None:
 
 
 def of(tx: Transaction, turn_id: str) -> Draft | None:
-    """The one that was begun for a turn, perhaps by an earlier process."""
+    """Return the draft begun for a turn, perhaps by an earlier process."""
     row = tx.one("SELECT * FROM drafts WHERE turn_id = ?", turn_id)
     return _draft(row) if row is not None else None
 
 
 def shown(tx: Transaction, turn_id: str, message_id: str) -> bool:
-    """False when it was forgotten meanwhile: then nobody will take it away."""
+    """Store the platform's message id; return False when the draft was forgotten, so that nobody will delete it."""
     known = tx.execute("UPDATE drafts SET message_id = ? WHERE turn_id = ?", message_id, turn_id) > 0
     if known:
         trail.record(tx, TrailEvent.DRAFT_SHOWN, turn_id=turn_id, receipt=message_id)
@@ -60,7 +60,7 @@ def shown(tx: Transaction, turn_id: str, message_id: str) -> bool:
 
 
 def take_over(tx: Transaction, turn_id: str) -> str:
-    """The id of the turn's draft, which is the answer's from here on; empty when there is none that we know."""
+    """Hand the draft over to the answer and return its message id; empty when none is known."""
     rows = tx.all("DELETE FROM drafts WHERE turn_id = ? AND message_id <> '' RETURNING message_id", turn_id)
     return str(rows[0]["message_id"]) if rows else ""
 
@@ -70,7 +70,7 @@ def forget(tx: Transaction, turn_id: str) -> None:
 
 
 def others_in(tx: Transaction, draft: Draft) -> set[str]:
-    """The ids of what we know in its chat and must not be taken for it: other drafts, and what answers took over."""
+    """Return the known message ids of its chat that are not this draft: other drafts, and answers."""
     rows = tx.all(
         """SELECT message_id AS id FROM drafts WHERE account = ? AND chat = ? AND turn_id <> ? AND message_id <> ''
             UNION SELECT edits FROM outbox WHERE account = ? AND chat = ? AND edits <> ''
@@ -84,15 +84,15 @@ def others_in(tx: Transaction, draft: Draft) -> set[str]:
 
 
 def settle(tx: Transaction, at_ms: int) -> None:
-    """A process that began then will not send what an earlier one was about to."""
+    """Record that a process started at this time: it will not send what an earlier one was about to send."""
     tx.execute("UPDATE drafts SET settled_ms = ? WHERE begun_ms < ? AND settled_ms = 0", at_ms, at_ms)
 
 
 def said_since(tx: Transaction, draft: Draft, settled_ms: int) -> set[str] | None:
-    """The platform's ids of all that was said in the draft's chat since the message that it answers.
+    """Return the platform's ids of all we said in the draft's chat since the message that it answers.
 
-    None while that is not known: something is being sent there, or was sent and nobody knows under which id, or
-    nothing has been said since `settled_ms`, when the draft had been sent or would never be.
+    None while that is unknown: something is being sent there, or was sent under an unknown id, or nothing was said
+    since `settled_ms`, the time by which the draft was sent or never would be.
     """
     row = tx.one(
         "SELECT MIN(sent_ms, accepted_ms) AS asked FROM inbox WHERE turn_id = ? ORDER BY 1 LIMIT 1", draft.turn_id
@@ -107,7 +107,7 @@ def said_since(tx: Transaction, draft: Draft, settled_ms: int) -> set[str] | Non
         *place,
         since_ms,
     )
-    # Ids grow with time: nothing is read beyond the first row that is too old.
+    # Ids grow with time: reading stops at the first row that is too old.
     rows = tx.all(
         """SELECT t.event, t.at_ms, json_extract(t.detail, '$.receipt') AS id
              FROM trail t JOIN outbox o ON o.id = t.outbox_id
@@ -123,7 +123,7 @@ def said_since(tx: Transaction, draft: Draft, settled_ms: int) -> set[str] | Non
 
 
 def left_behind(tx: Transaction, accounts: Collection[str]) -> list[Draft]:
-    """Those whose turn is over."""
+    """Return the drafts whose turn is over."""
     rows = tx.all(
         """SELECT * FROM drafts d WHERE account IN (SELECT value FROM json_each(?))
               AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = d.turn_id AND t.state <> 'done')""",
@@ -133,7 +133,7 @@ def left_behind(tx: Transaction, accounts: Collection[str]) -> list[Draft]:
 
 
 def are_there(tx: Transaction, accounts: Collection[str], *, except_for: Collection[str]) -> bool:
-    """Whether there are any but those of the turns that are named."""
+    """Return whether there are drafts of turns other than those named."""
     return (
         tx.one(
             """SELECT 1 FROM drafts WHERE account IN (SELECT value FROM json_each(?))
@@ -146,7 +146,7 @@ def are_there(tx: Transaction, accounts: Collection[str], *, except_for: Collect
 
 
 def drop_old(tx: Transaction, before_ms: int) -> int:
-    """Of those that could not be taken away for so long, the platform will not let us any more."""
+    """Delete the rows of drafts so old that the platform no longer lets us delete the message; return how many."""
     return tx.execute("DELETE FROM drafts WHERE begun_ms < ?", before_ms)
 
 

@@ -2,8 +2,8 @@
 
 Also erases a single chat of the page. The rows are found by the declarations in `tables.py`.
 
-Works in many short transactions, so that a gateway beside it goes on; run again, it resumes what was cut off. Answers
-given in groups, backups, and the platforms' cursors stay: without cursors old messages would come again.
+Works in many short transactions, so that a running gateway is not blocked; a second run resumes an interrupted one.
+Answers given in groups, backups and the platforms' cursors stay: without cursors old messages would arrive again.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _ACCOUNT = "CASE s.account WHEN '' THEN s.platform ELSE s.platform || '@' || s.a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonToErase:
-    """Somebody under all the names they have here."""
+    """A person to erase, with every id and name they have here."""
 
     ids: frozenset[str]  # in `people`; empty when they were never let in
     identities: frozenset[tuple[str, str]]  # account, user id
@@ -61,7 +61,7 @@ class PersonToErase:
 
     @property
     def handles(self) -> frozenset[str]:
-        """Return how settings and rows may write them: `123`, `telegram:123`, `telegram@work:123`."""
+        """Return the spellings that settings and rows use: `123`, `telegram:123`, `telegram@work:123`."""
         spelled = {f"{account}:{user}" for account, user in self.identities}
         by_platform = {f"{account.partition('@')[0]}:{user}" for account, user in self.identities}
         return frozenset(spelled | by_platform | {user for _, user in self.identities})
@@ -77,12 +77,12 @@ _NOBODY = PersonToErase(ids=frozenset(), identities=frozenset())
 
 @dataclass(slots=True, kw_only=True)
 class PersonalData:
-    """All rows of a person, or of a chat that is theirs alone, as one snapshot shows them."""
+    """The rows of a person, or of a chat that is theirs alone, found on one snapshot."""
 
-    values: dict[Named, Collection[object]] = field(default_factory=dict)  # what their rows are found by
+    values: dict[Named, Collection[object]] = field(default_factory=dict)  # identify their rows
     rows: dict[str, list[str | int]] = field(default_factory=dict)  # keys of the rows to delete, by table
-    said: list[int] = field(default_factory=list)  # their own words in shared sessions, to be blanked
-    shared: list[str] = field(default_factory=list)  # the sessions these are in
+    said: list[int] = field(default_factory=list)  # their messages in shared sessions, to be blanked
+    shared: list[str] = field(default_factory=list)  # the sessions of these messages
     files: set[str] = field(default_factory=set)
 
     @property
@@ -91,7 +91,7 @@ class PersonalData:
 
 
 def find_person(tx: Transaction, account: str, user_id: str) -> PersonToErase:
-    """Find somebody by one of their ids; `telegram` means all bots on it, `telegram@work` just that one."""
+    """Find a person by one of their ids; `telegram` covers every bot on it, `telegram@work` only that one."""
     accounts = {account} | {name for name in find_accounts(tx) if name.startswith(f"{account}@")}
     named = {(name, user_id) for name in accounts}
     pairs = Ref("identity", ("account", "user_id")).condition
@@ -116,7 +116,7 @@ def find_person(tx: Transaction, account: str, user_id: str) -> PersonToErase:
 
 
 def find_accounts(tx: Transaction) -> set[str]:
-    """Return every account on which anything was heard or anybody is known."""
+    """Return every account that has received a message or knows a person."""
     rows = tx.all(
         """SELECT account FROM identities UNION SELECT account FROM inbox UNION SELECT account FROM overheard
             UNION SELECT account FROM pairing_requests UNION SELECT account FROM cursors"""
@@ -153,7 +153,7 @@ def _find_chat_data(tx: Transaction, account: str, chat: str, session_key: str) 
 
 
 def _find_own_chats(tx: Transaction, person: PersonToErase) -> dict[Named, Collection[object]]:
-    """Return what the rows of a person are found by: their ids, and the conversations that are theirs alone."""
+    """Return the values that identify a person's rows: their ids, and the conversations that are theirs alone."""
     identities = _json(person.identities)
     spoke_in = tx.all(
         f"SELECT DISTINCT session_key, account, chat, chat_kind, user_id FROM inbox WHERE {_SENT_BY_THEM}",  # noqa: S608
@@ -214,7 +214,7 @@ def _find_keys(tx: Transaction, table: Table, data: PersonalData) -> list[str | 
 
 def _match(refs: Sequence[Ref], data: PersonalData) -> tuple[str, list[str]]:
     """Return a condition that holds for rows with any of the references, and its values."""
-    used = [ref for ref in refs if data.values.get(ref.named)]  # without values only the slow scan would be left of one
+    used = [ref for ref in refs if data.values.get(ref.named)]  # one without values would only cost a slow scan
     condition = " OR ".join(f"({ref.condition} AND {ref.when})" for ref in used) or "FALSE"
     return condition, [_json(data.values[ref.named]) for ref in used]
 
@@ -227,9 +227,9 @@ async def erase_person(
     backends: ProcessBackends,
     gateway_runs: Callable[[], bool],
 ) -> None:
-    """Erase somebody; return once nothing is left in the database, its log and the caches.
+    """Erase a person; return once nothing is left in the database, its log and the caches.
 
-    Raises StoreUnavailable when that cannot be reached; what was erased until then stays erased.
+    Raises StoreUnavailable when that is not possible; everything erased until then stays erased.
     """
     hashes: set[str] = set()
     for _ in range(_PASSES):
@@ -248,10 +248,10 @@ async def erase_person(
 async def erase_chat(
     db: Database, files: MediaFiles, account: str, chat: str, session_key: str, *, backends: ProcessBackends
 ) -> bool:
-    """Erase a chat that is one person's alone; False, and nothing is erased, while something runs or waits in it.
+    """Erase a chat that is one person's alone; return False, erasing nothing, while something runs or waits in it.
 
-    The words are gone from the tables, the search and the caches. The file is not rewritten: that would hold up
-    everybody else's messages, and `hermes forget` does it.
+    The words are gone from the tables, the search and the caches. The file is not rewritten, since that would delay
+    everybody else's messages; `hermes forget` does it.
     """
     hashes: set[str] = set()
     for _ in range(_PASSES):
@@ -273,7 +273,7 @@ def _is_busy(tx: Transaction, session_key: str) -> bool:
 
 
 async def _delete_unused(db: Database, files: MediaFiles, hashes: Collection[str]) -> None:
-    """Delete those of the files to which no row refers any more."""
+    """Delete the files that no row refers to any more."""
     if not hashes:
         return
     seen, still_used = await references(db)
@@ -282,7 +282,7 @@ async def _delete_unused(db: Database, files: MediaFiles, hashes: Collection[str
 
 
 def is_unfinished(tx: Transaction) -> bool:
-    """Return whether rows were erased, but the file was not rewritten after that."""
+    """Return whether rows were erased without rewriting the file afterwards."""
     return tx.one("SELECT 1 FROM meta WHERE name = ?", _UNFINISHED) is not None
 
 
@@ -300,7 +300,7 @@ async def _clean_index(db: Database) -> None:
 
 
 async def _stop_work(db: Database, person: PersonToErase, gateway_runs: Callable[[], bool]) -> None:
-    """Return when nothing of theirs comes in, runs or is being sent any more."""
+    """Wait until nothing of theirs comes in, runs or is being sent."""
     data = await db.read(partial(find_personal_data, person=person))
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -313,7 +313,7 @@ async def _stop_work(db: Database, person: PersonToErase, gateway_runs: Callable
 
 
 def _end_work(tx: Transaction, person: PersonToErase, data: PersonalData, *, end_turns: bool) -> bool:
-    """Close their access and end what waits; False while a gateway, which is asked to stop, still works for them."""
+    """Close their access and end what waits; return False while a gateway, asked to stop, still works for them."""
     for account, user_id in person.identities:
         tx.execute("UPDATE identities SET revoked_ms = ? WHERE account = ? AND user_id = ?", now_ms(), account, user_id)
     for row in tx.all(f"SELECT id FROM inbox WHERE {INBOX_WAITING} AND {_SENT_BY_THEM}", *person.keys):  # noqa: S608
@@ -331,7 +331,7 @@ def _end_work(tx: Transaction, person: PersonToErase, data: PersonalData, *, end
             turns.finish(tx, turn["id"], inbox.of_turn(tx, turn["id"]), "stopped")
         else:
             turns.request_stop(tx, turn["session_key"])
-    # Deleted while it is sent, a reply would still be recorded by the one who sends it.
+    # If a reply were deleted while it is sent, its sender would still record it.
     sending = tx.one(f"SELECT 1 FROM outbox WHERE {OUTBOX_OPEN} AND ({replies}) LIMIT 1", *values)  # noqa: S608
     return end_turns or (not at_work and sending is None)
 
@@ -352,7 +352,7 @@ async def _erase_rows(db: Database, person: PersonToErase, data: PersonalData, b
 
 
 async def _end_process(db: Database, process_id: str, backends: ProcessBackends) -> None:
-    """The row goes last: cut off in between, the next run still finds the process and its output."""
+    """End a process, then delete its row, so that after an interruption the next run still finds the process."""
     process = await db.write(partial(processes.hush, process_id=process_id))
     if process is None:
         return
@@ -368,7 +368,7 @@ async def _end_process(db: Database, process_id: str, backends: ProcessBackends)
 
 
 def _blank(tx: Transaction, ids: Sequence[int]) -> None:
-    """Empty messages of a transcript: without them it would no longer fit the answers in it."""
+    """Blank messages of a shared transcript. Deleting them would leave its answers without their questions."""
     for row_id in ids:
         tx.execute(
             "UPDATE messages SET parts = ?, search_text = ?, inbox_id = NULL, person_id = NULL WHERE id = ?",
@@ -379,7 +379,7 @@ def _blank(tx: Transaction, ids: Sequence[int]) -> None:
 
 
 def _find_mentions(tx: Transaction, person: PersonToErase, table: str, own_sessions: Collection[object]) -> list[Row]:
-    """Return rows of others that name the person, and so may repeat their words."""
+    """Return rows of other people that name the person, and so may repeat their words."""
     named = " OR ".join("instr(parts, ?)" for _ in person.names)
     if not named:
         return []
@@ -422,12 +422,12 @@ def _without_words(part: Part, names: Collection[str]) -> Part:
 
 
 def _speaks(name: str, text: str) -> bool:
-    """`gateway.turns.transcript_text` marks each overheard line."""
+    """Return whether the text has an overheard line of theirs, as `gateway.turns.transcript_text` marks it."""
     return re.search(rf"^(?:> )?{re.escape(name)}: ", text, re.MULTILINE) is not None
 
 
 def _without_name(part: Part, names: Collection[str]) -> Part:
-    """For what we said ourselves about them, such as that they ask to be let in."""
+    """Blank a message of ours that names them, such as the one about their pairing request."""
     named = isinstance(part, Text) and any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", part.text) for name in names)
     return Text(text=ERASED) if named else part
 
@@ -438,8 +438,8 @@ def _delete(tx: Transaction, table: Table, keys: Sequence[str | int]) -> None:
 
 
 def _erase_names(tx: Transaction, person: PersonToErase, data: PersonalData) -> bool:
-    """Erase what is left once the rows in batches are gone; False when there is something new of theirs."""
-    for session_id in data.shared:  # titles are made of what was said first in it, perhaps by them
+    """Erase the rows left after the batches; return False when new rows of theirs have appeared."""
+    for session_id in data.shared:  # a title comes from the first message, which may be theirs
         tx.execute("UPDATE sessions SET title = '' WHERE id = ?", session_id)
     for name in person.names:
         tx.execute("UPDATE sessions SET display_name = '' WHERE display_name = ?", name)

@@ -1,4 +1,4 @@
-"""What must be done now and then without being asked: ending conversations that are over, deleting what is old."""
+"""Periodic work: end conversations whose time has come, delete old rows and files."""
 
 import asyncio
 import sqlite3
@@ -28,7 +28,7 @@ class Housekeeping:
     files: MediaFiles
 
     async def run(self) -> None:
-        """Until cancelled. What fails is tried again with the next sweep."""
+        """Sweep periodically until cancelled. Failed work is retried with the next sweep."""
         sweeps = 0
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)

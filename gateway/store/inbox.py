@@ -1,4 +1,4 @@
-"""A message that finds a turn running in its session: which turn it will have, and among whom it waits."""
+"""Accepted messages: store them, choose the turn each one belongs to, and claim them for turns."""
 
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -12,14 +12,14 @@ from gateway.store.trail import TrailEvent
 from tools.content import Part, dump_parts, load_parts, text_of, words_of
 
 BusyMode = Literal["steer", "interrupt", "queue", "collect"]
-"""What such a message does: join the running turn, end it, wait for a turn of its own, or for one with the others."""
+"""Whether a new message joins the running turn, ends it, or waits for a turn of its own or for a shared one."""
 
 Speaker = tuple[str, str | None, str]
-"""Who has said it, who that is, and with which role: all owners are one person."""
+"""The sender's id, person and role. All owners are one person."""
 
 
 def own_turn(tx: Transaction, message: InboundMessage, mode: BusyMode) -> int:
-    """Which of the turns to come is this message's own; 0: taken with whatever waits. The rest of a message has its."""
+    """Return the number of the turn this message will get, shared with the rest of it; 0 to join whatever waits."""
     session_key = str(message.key)
     begun = _own_turn_of_beginning(tx, message)
     if begun is not None:
@@ -27,7 +27,7 @@ def own_turn(tx: Transaction, message: InboundMessage, mode: BusyMode) -> int:
     if tx.one("SELECT 1 FROM turns WHERE session_key = ? AND state <> 'done'", session_key) is None:
         return 0
     last = _last_waiting(tx, session_key) if mode in ("interrupt", "collect") else None
-    # After an interruption that is its sender's alone: what others say is for turns of theirs.
+    # The turn after an interruption is its sender's alone: other people's messages get turns of their own.
     if last is not None and (mode == "collect" or last[1] == message.sender.id):
         return last[0]
     return tx.count(
@@ -38,12 +38,12 @@ def own_turn(tx: Transaction, message: InboundMessage, mode: BusyMode) -> int:
 
 
 def is_rest(tx: Transaction, message: InboundMessage) -> bool:
-    """Whether its sender has just begun to say something here that is not complete yet."""
+    """Return whether the sender has just begun a message here that is not complete yet."""
     return message.kind == "message" and _own_turn_of_beginning(tx, message) is not None
 
 
 def speakers(tx: Transaction, session_key: str) -> set[Speaker]:
-    """Those who are being answered in a session, or wait there."""
+    """Return the people who are being answered in a session or wait there."""
     rows = tx.all(
         """SELECT DISTINCT sender_id, person_id, role FROM inbox INDEXED BY inbox_open
             WHERE session_key = ? AND state <> 'done' AND kind IN ('message', 'wake')""",
@@ -53,7 +53,7 @@ def speakers(tx: Transaction, session_key: str) -> set[Speaker]:
 
 
 def _own_turn_of_beginning(tx: Transaction, message: InboundMessage) -> int | None:
-    """Of what its sender has begun to say and not completed."""
+    """Return the turn number of the incomplete message that its sender has begun."""
     row = tx.one(
         f"""SELECT own_turn FROM inbox INDEXED BY inbox_open
             WHERE session_key = ? AND {INBOX_WAITING} AND kind = 'message' AND sender_id = ?
@@ -66,7 +66,7 @@ def _own_turn_of_beginning(tx: Transaction, message: InboundMessage) -> int | No
 
 
 def _last_waiting(tx: Transaction, session_key: str) -> tuple[int, str] | None:
-    """Of the last message in line, which turn is its own, and who sent it."""
+    """Return the turn number and the sender of the last waiting message."""
     row = tx.one(
         f"""SELECT own_turn, sender_id FROM inbox INDEXED BY inbox_open
             WHERE session_key = ? AND {INBOX_WAITING} AND kind = 'message'
@@ -87,7 +87,7 @@ _BEGINS = "'message', 'wake'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """A row of the inbox."""
+    """A message accepted into the inbox."""
 
     id: int
     key: SessionKey
@@ -96,15 +96,15 @@ class Accepted:
     sender_id: str
     sender_name: str
     person_id: str | None
-    role: str  # as access saw it when the message came
+    role: str  # at the time the message arrived
     parts: tuple[Part, ...]
     about: str = ""
-    asked_ms: int = 0  # since when its sender waits; 0 when nobody does
-    own_turn: int = 0  # what has the same stays together
+    asked_ms: int = 0  # when its sender began to wait; 0 when nobody waits
+    own_turn: int = 0  # messages with the same number share a turn
 
     @property
     def asks(self) -> bool:
-        """Whether it is to be answered, and not only noted."""
+        """Return whether it needs an answer, rather than only being noted."""
         return self.kind in ("message", "wake")
 
     @property
@@ -121,8 +121,7 @@ class Accepted:
 
     @property
     def address(self) -> Address:
-        """A pressed button is answered where it stands, and news of a process as what had it started: their own ids
-        are no messages one could reply to."""
+        """Return where to reply: `about` for buttons and process reports, since their ids are not messages."""
         is_a_message = self.kind not in ("button", "process", "wake")
         return self.key.reply_address(self.message_id if is_a_message else self.about)
 
@@ -137,12 +136,12 @@ def insert(
     wait_ms: int = 0,
     busy: BusyMode = "queue",
 ) -> int | None:
-    """Writes a message down; gives its id, or None when it was seen before.
+    """Store a message and return its id, or None for a second copy.
 
-    A message that finds a turn running waits for a turn of its own, or as `busy` says; those that were waiting
-    before any turn began are taken together, and so is the rest of an album or of a text that its sender's client
-    has cut. A refused one is kept too, so that a second copy is known as such. `wait_ms`: how long its session
-    waits for what follows.
+    A message that arrives while a turn runs gets a turn of its own, or as `busy` says. Messages that wait before any
+    turn begins are taken together, and so are the parts of an album or of a text that the sender's client has split.
+    Refused messages are stored too, so that second copies are recognised. `wait_ms`: how long the session waits for
+    more.
     """
     now = now_ms()
     values = _columns(message) | {
@@ -183,7 +182,7 @@ def waiting(tx: Transaction, session_key: str) -> int:
 
 
 def waiting_commands(tx: Transaction, session_key: str) -> list[str]:
-    """The words of each command, and what each pressed button carries, the oldest first."""
+    """Return the text of each waiting command and the data of each pressed button, oldest first."""
     rows = tx.all(
         f"""SELECT parts FROM inbox INDEXED BY inbox_open WHERE session_key = ? AND {INBOX_WAITING}
                AND kind IN ('command', 'button') ORDER BY id""",  # noqa: S608
@@ -193,7 +192,7 @@ def waiting_commands(tx: Transaction, session_key: str) -> list[str]:
 
 
 def waiting_in_all(tx: Transaction) -> int:
-    """Of what will be answered: what is only noted waits for the next message, however long that takes."""
+    """Count the messages that wait for an answer. Noted ones are left out: they wait for the next message."""
     return tx.count(
         f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
              WHERE {INBOX_WAITING} AND kind NOT IN ({_NOTED})"""  # noqa: S608
@@ -201,7 +200,7 @@ def waiting_in_all(tx: Transaction) -> int:
 
 
 def noted(tx: Transaction, session_key: str) -> int:
-    """How many edits and the like wait for the next turn."""
+    """Count the edits, deletions and reactions that wait for the next turn."""
     return tx.count(
         f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
              WHERE session_key = ? AND {INBOX_WAITING} AND kind IN ({_NOTED})""",  # noqa: S608
@@ -210,7 +209,7 @@ def noted(tx: Transaction, session_key: str) -> int:
 
 
 def was_refused_before(tx: Transaction, message: InboundMessage, why: str) -> bool:
-    """Whether the sender was told why since the last one that was taken, or for speaking too fast, within a minute."""
+    """Return whether the sender was told why since their last accepted message or, for TOO_FAST, within a minute."""
     sender_id = message.sender.id if why == TOO_FAST else ""
     refused = tx.all(
         f"""SELECT id, accepted_ms FROM inbox WHERE session_key = ? AND outcome = ? AND ? IN ('', sender_id)
@@ -235,10 +234,10 @@ def was_refused_before(tx: Transaction, message: InboundMessage, why: str) -> bo
 
 
 def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
-    """Takes what the next turn answers: the oldest waiting messages of a session in which nothing runs.
+    """Claim the messages of the next turn: the oldest waiting ones of a session in which nothing runs.
 
-    A session's commands come before its messages: a stop may be among them.
-    What was only noted meanwhile, such as an edit, goes along with the message after it, but begins no turn.
+    A session's commands come before its messages, since one of them may be a stop. Edits and the like go along with the
+    message after them, but begin no turn.
     """
     rows = tx.all(
         f"""WITH lane AS (
@@ -266,7 +265,7 @@ def claim(tx: Transaction, turn_id: str) -> list[Accepted]:
 
 
 def next_due_ms(tx: Transaction) -> int | None:
-    """When the next session has waited long enough for the rest of what is being said."""
+    """Return when the next session has waited long enough for the rest of a message."""
     row = tx.one(
         f"""SELECT MIN(not_before_ms) AS due FROM inbox INDEXED BY inbox_open
             WHERE {INBOX_WAITING} AND not_before_ms > ?""",  # noqa: S608
@@ -276,7 +275,7 @@ def next_due_ms(tx: Transaction) -> int | None:
 
 
 def after_crash(tx: Transaction) -> None:
-    """Keep waits for the rest of a message from outlasting a clock that was set back."""
+    """Shorten waits for the rest of a message, in case the clock was set back."""
     tx.execute(
         f"""UPDATE inbox SET not_before_ms = MIN(not_before_ms - ?, ?)
             WHERE {INBOX_WAITING} AND not_before_ms > 0""",  # noqa: S608
@@ -286,7 +285,7 @@ def after_crash(tx: Transaction) -> None:
 
 
 def claim_command(tx: Transaction) -> Accepted | None:
-    """Commands and pressed buttons wait for nothing but earlier ones."""
+    """Return the oldest waiting command or pressed button. They wait only for earlier ones."""
     row = tx.one(
         f"""SELECT * FROM inbox INDEXED BY inbox_open WHERE {INBOX_WAITING}
               AND kind IN ('command', 'button') ORDER BY id LIMIT 1"""  # noqa: S608
@@ -299,8 +298,8 @@ def of_turn(tx: Transaction, turn_id: str) -> list[Accepted]:
 
 
 def behind(tx: Transaction, turn_id: str) -> list[Accepted]:
-    """What waits in the session of a turn that runs and is to go on, in order. Nothing while a command comes first,
-    or the rest of something."""
+    """Return the messages waiting behind a running turn, in order; none while it is being stopped, or a command or
+    the rest of a message must come first."""
     rows = tx.all(
         """SELECT i.* FROM turns t JOIN inbox AS i INDEXED BY inbox_open ON i.session_key = t.session_key
             WHERE t.id = ? AND t.state <> 'done' AND t.stop_requested = 0 AND i.state <> 'done' AND i.state = 'ready'
@@ -314,7 +313,7 @@ def behind(tx: Transaction, turn_id: str) -> list[Accepted]:
 
 
 def rewrite_waiting(tx: Transaction, message: InboundMessage) -> bool:
-    """Gives a message that no turn has taken yet its edited words; False when it is too late for that."""
+    """Replace the text of a message that no turn has claimed yet; return False if it is too late."""
     return (
         tx.execute(
             """UPDATE inbox SET parts = ? WHERE account = ? AND chat = ? AND message_id = ? AND kind = 'message'
@@ -330,7 +329,7 @@ def rewrite_waiting(tx: Transaction, message: InboundMessage) -> bool:
 
 
 def take_back(tx: Transaction, message: InboundMessage) -> bool:
-    """Ends a message that no turn has taken yet; False when it is too late for that."""
+    """Delete a message that no turn has claimed yet; return False if it is too late."""
     rows = tx.all(
         """UPDATE inbox SET state = 'done', outcome = 'deleted' WHERE account = ? AND chat = ? AND message_id = ?
               AND kind = 'message' AND state = 'ready' RETURNING id""",
@@ -344,7 +343,7 @@ def take_back(tx: Transaction, message: InboundMessage) -> bool:
 
 
 def is_old_news(tx: Transaction, message: InboundMessage) -> bool:
-    """Whether this edit, deletion or reaction was seen before, or an edit that came after it was."""
+    """Return whether this edit, deletion or reaction, or a later edit, was already stored."""
     return (
         tx.one(
             """SELECT 1 FROM inbox WHERE account = ? AND chat = ? AND message_id = ? AND kind = ? AND edited_ms >= ?
@@ -360,7 +359,7 @@ def is_old_news(tx: Transaction, message: InboundMessage) -> bool:
 
 
 def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: TrailEvent) -> None:
-    """Ends what somebody has said and no turn has taken yet."""
+    """End a person's messages that no turn has claimed yet."""
     for row in tx.all(
         f"""UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = ?
             WHERE account = ? AND sender_id = ? AND {INBOX_WAITING} RETURNING id""",  # noqa: S608
@@ -372,9 +371,9 @@ def drop_waiting(tx: Transaction, account: str, sender_id: str, outcome: TrailEv
 
 
 def drop_waiting_in(tx: Transaction, account: str, chat: str, role: str, outcome: TrailEvent) -> None:
-    """Ends what people of one role have said in a chat, or in a thread of it, and no turn has taken yet.
+    """End the unclaimed messages of people of one role in a chat and its threads.
 
-    Not where the thread, or the channel around it, is allowed by itself.
+    Messages in a thread stay if the thread, or the channel around it, is allowed on its own.
     """
     for row in tx.all(
         f"""UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = ?
@@ -390,8 +389,8 @@ def drop_waiting_in(tx: Transaction, account: str, chat: str, role: str, outcome
 
 
 def knows(tx: Transaction, message: InboundMessage) -> bool:
-    """Whether the message that an edit, a deletion or a reaction is about was taken, or is ours."""
-    # An edit bears the id of what was edited; what it is "about" is the message that this one replies to.
+    """Return whether the message that an edit, a deletion or a reaction is about was accepted, or is ours."""
+    # An edit has the id of the edited message; its `about` is the message that one replies to.
     subject = message.about if message.kind == "reaction" else message.message_id
     return (
         tx.one(
@@ -420,7 +419,7 @@ def finish(tx: Transaction, inbox_id: int, outcome: str) -> None:
 
 
 def key_of(row: Row) -> SessionKey:
-    """Of any row with the columns of a conversation."""
+    """Return the session key of a row that has the columns of a conversation."""
     platform, _, account = row["account"].partition("@")
     return SessionKey(
         platform=platform,

@@ -1,4 +1,4 @@
-"""The database seen from outside, as a doctor does: is it sound, whom does it know. Writes nothing into it."""
+"""Inspect the database from outside, without writing to it: its health, and the people it knows."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -25,14 +25,14 @@ _BUSY_SECONDS = 5.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSummary:
     size_bytes: int
-    access: pairing.Overview | None  # None in a file of an older version, which the next start brings up to date
+    access: pairing.Overview | None  # None for an older schema, which the next start upgrades
     open_chats: tuple[str, ...] = ()  # opened by an owner, as `account:chat`
     notices: tuple[Notice, ...] = ()
-    rules: tuple[GrantedRule, ...] = ()  # that were granted: nobody is asked about these
+    rules: tuple[GrantedRule, ...] = ()  # granted: calls they cover run without asking
 
 
 def inspect_store(path: Path, limits: pairing.PairingLimits) -> StoreSummary | None:
-    """None when there is no database yet. Raises StoreCorrupt, StoreTooNew or StoreUnavailable. Blocks."""
+    """Summarise a checked database, None if missing. Raises StoreCorrupt, StoreTooNew or StoreUnavailable. Blocks."""
     if not path.exists() or not path.stat().st_size:
         check_not_lost(path)
         return None
@@ -48,7 +48,7 @@ def inspect_store(path: Path, limits: pairing.PairingLimits) -> StoreSummary | N
 
 
 def peek(path: Path, query: Callable[[Transaction], T], otherwise: T) -> T:
-    """One question to the database, which stays as it is; `otherwise` when there is none, or one of an older version.
+    """Run one query without changing the database; return `otherwise` when there is none or its schema is older.
 
     Raises StoreTooNew or StoreUnavailable. Blocks.
     """

@@ -1,4 +1,4 @@
-"""Files that come in or go out: kept once by content, in the cache of their kind, named by hash in the rows."""
+"""Received and sent files: stored once by content, in the cache of their kind, named by hash in the rows."""
 
 import contextlib
 import hashlib
@@ -24,16 +24,16 @@ class MediaFiles:
         return self._folders[kind] / sha256
 
     def load(self, part: Media) -> bytes | None:
-        """The bytes of a part, None when they are not here. Blocks: call it in a thread."""
+        """Return the bytes of a part, None when they are not here. Blocks: call it in a thread."""
         try:
             return self.path(part.kind, part.sha256).read_bytes() if part.sha256 else None
         except OSError:
             return None
 
     def save(self, kind: MediaKind, content: bytes) -> str:
-        """Writes the bytes whole or not at all and gives their hash. Blocks: call it in a thread.
+        """Write the bytes atomically and return their hash. Blocks: call it in a thread.
 
-        A file that is there already is young again: its row comes only after this.
+        A file that exists already gets a new modification time, since its row is written only after this.
         """
         sha256 = hashlib.sha256(content).hexdigest()
         target = self.path(kind, sha256)
@@ -49,21 +49,21 @@ class MediaFiles:
                 os.fsync(file.fileno())
             _touch(Path(partial))
             os.replace(partial, target)
-            _sync(target.parent)  # the row that names it is on the disk next
+            _sync(target.parent)  # before the row that names it is committed
         except BaseException:
             Path(partial).unlink(missing_ok=True)
             raise
         return sha256
 
     def remove(self, sha256: str, *, before_ms: int) -> None:
-        """From every folder, as the same bytes may have come as an image and as a file; not what was saved since."""
+        """Remove a file from every folder, as the same bytes may be an image and a file; not if it was saved since."""
         for folder in set(self._folders.values()):
             with contextlib.suppress(FileNotFoundError):
                 if (folder / sha256).stat().st_mtime * 1000 < before_ms:
                     (folder / sha256).unlink()
 
     def remove_strays(self, known: Collection[str], *, before_ms: int) -> int:
-        """Removes what a killed process left here and no row knows of. Blocks: call it in a thread."""
+        """Remove files that a killed process left and no row names. Blocks: call it in a thread."""
         strays = [
             path
             for folder in set(self._folders.values())
@@ -84,7 +84,7 @@ def _sync(folder: Path) -> None:
 
 
 def _touch(path: Path) -> None:
-    seconds = now_ms() / 1000  # by the clock that its age will be told by
+    seconds = now_ms() / 1000  # the clock by which its age is measured
     os.utime(path, (seconds, seconds))
 
 
@@ -101,7 +101,7 @@ def find(tx: Transaction, sha256: str) -> Kept | None:
 
 
 def of_session(tx: Transaction, session_id: str, *, limit: int = 200) -> list[Media]:
-    """What came in or was made in a conversation, the newest first; of the newest so many messages with files."""
+    """Return the files of a conversation, newest first, from its last messages that have files."""
     rows = tx.all(
         """SELECT parts FROM messages WHERE session_id = ? AND parts LIKE '%"sha256"%' ORDER BY id DESC LIMIT ?""",
         session_id,
@@ -113,7 +113,7 @@ def of_session(tx: Transaction, session_id: str, *, limit: int = 200) -> list[Me
 
 
 def record(tx: Transaction, *, sha256: str, kind: MediaKind, mime: str, size_bytes: int) -> None:
-    """One that is there already is young again: what nothing refers to yet must not be taken for forgotten."""
+    """Record a file. A known one gets a new time, so that it is not deleted before a row refers to it."""
     tx.execute(
         """INSERT INTO media (sha256, kind, mime, size_bytes, created_ms) VALUES (?, ?, ?, ?, ?)
            ON CONFLICT (sha256) DO UPDATE SET created_ms = excluded.created_ms""",
@@ -126,7 +126,7 @@ def record(tx: Transaction, *, sha256: str, kind: MediaKind, mime: str, size_byt
 
 
 def record_parts(tx: Transaction, parts: Iterable[Part]) -> None:
-    """Those of them whose bytes are ours; part of the commit that names them in a row."""
+    """Record the files among the parts, in the commit whose row names them."""
     for part in parts:
         if isinstance(part, Media) and part.sha256:
             record(tx, sha256=part.sha256, kind=part.kind, mime=part.mime, size_bytes=part.size_bytes)

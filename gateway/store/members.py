@@ -1,4 +1,4 @@
-"""Who was let in and who was shown the door: the people behind identities, and what they may do."""
+"""Members: the people behind identities, their roles, and revoking their access."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from gateway.store.trail import TrailEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Why it was not done and what to do, for the person who asked. A value: an error would undo the count."""
+    """Tells the person who asked why it was not done and what to do. A value: an exception would undo the count."""
 
     text: str
 
@@ -27,7 +27,7 @@ class KnownPerson:
     user_id: str
     name: str
     role: Role
-    since_ms: int  # paired, or revoked
+    since_ms: int  # when they were paired or revoked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,11 @@ class Revoked:
     accounts: tuple[str, ...]
     user_id: str
     name: str
-    is_listed: bool  # on an allowlist, too, from which they should be removed
+    is_listed: bool  # also on an allowlist, from which they should be removed
 
 
 def admit(tx: Transaction, account: str, user_id: str, name: str, role: Role) -> None:
-    """Paired for good. Whoever was served before stays the same person; nobody becomes the local owner."""
+    """Pair an identity permanently. A known person stays the same person; nobody becomes the local owner."""
     now = now_ms()
     known = tx.one(
         "SELECT person_id FROM identities WHERE account = ? AND user_id = ? AND person_id <> ?", account, user_id, OWNER
@@ -74,7 +74,7 @@ def revoke(
     allowed_users: Collection[str],
     by: str,
 ) -> Revoked | Problem:
-    """Shows somebody the door, by id or by exact name; someone never seen is kept out from the start."""
+    """Revoke access by id or by exact name; someone never seen is kept out from the start."""
     found = _find_identities(tx, platform, who)
     ids = sorted({row["user_id"] for row in found})
     if len(ids) > 1:
@@ -98,7 +98,7 @@ def revoke(
 
 
 def known_people(tx: Transaction) -> tuple[list[KnownPerson], list[KnownPerson]]:
-    """Those who were let in, and those who were shown the door."""
+    """Return the paired people, and those whose access was revoked."""
     rows = tx.all(
         "SELECT i.*, p.role FROM identities i JOIN people p ON p.id = i.person_id ORDER BY i.account, i.name, i.user_id"
     )
@@ -109,7 +109,7 @@ def known_people(tx: Transaction) -> tuple[list[KnownPerson], list[KnownPerson]]
 
 
 def has_owner(tx: Transaction) -> bool:
-    """Whether somebody was paired as an owner; the one who runs this machine does not count."""
+    """Return whether somebody was paired as an owner; the person who runs this machine does not count."""
     paired = tx.one(
         """SELECT 1 FROM identities i JOIN people p ON p.id = i.person_id
             WHERE i.paired_ms IS NOT NULL AND p.role = 'owner' AND p.id <> ?""",
@@ -119,13 +119,13 @@ def has_owner(tx: Transaction) -> bool:
 
 
 def accounts_seen(tx: Transaction) -> set[str]:
-    """Accounts on which anybody was ever met or is waiting."""
+    """Return the accounts on which anybody was ever seen or is waiting."""
     rows = tx.all("SELECT account FROM identities UNION SELECT account FROM pairing_requests")
     return {row["account"] for row in rows}
 
 
 def _find_identities(tx: Transaction, platform: str, who: str) -> list[Row]:
-    """By id; only if nobody has it, by name."""
+    """Find identities by id or, if nobody has that id, by name."""
     for column in ("user_id", "name"):
         rows = tx.all(f"SELECT * FROM identities WHERE {column} = ? ORDER BY account, user_id", who)  # noqa: S608
         if found := [row for row in rows if covers(platform, row["account"])]:
@@ -134,7 +134,7 @@ def _find_identities(tx: Transaction, platform: str, who: str) -> list[Row]:
 
 
 def _accounts(tx: Transaction, platform: str) -> set[str]:
-    """The accounts that a name covers: itself, and those of the platform that are in use."""
+    """Return the accounts that a name covers: itself, and those of the platform that are in use."""
     return {platform} | {account for account in accounts_seen(tx) if covers(platform, account)}
 
 

@@ -1,7 +1,7 @@
 """Replies and notices: rows that delivery owns from the commit on, sent in order within a chat.
 
-Queries for open rows name the index over the few open ones and use `OUTBOX_OPEN`, the words of that index. Left to
-itself, SQLite may take an index over everything ever said.
+Queries for open rows name the index over the few open ones and use `OUTBOX_OPEN`, the condition of that index. Left to
+itself, SQLite may choose an index over everything ever sent.
 """
 
 import json
@@ -19,7 +19,7 @@ from tools.content import Part, Text, dump_parts, load_parts, loads_list
 
 OutboxKind = Literal["answer", "notice"]
 DEFAULT_AGE_LIMIT_MS = 24 * 3_600_000
-LONGEST_WAIT_MS = 3_600_000  # before a try is repeated
+LONGEST_WAIT_MS = 3_600_000  # before a retry
 _RECEIPTS_LOOKED_AT = 20
 
 
@@ -31,8 +31,8 @@ class Outgoing:
     kind: OutboxKind
     topic: str
     attempts: int
-    doubts: int  # how many earlier tries may have arrived
-    problem: str  # of the last try
+    doubts: int  # number of earlier attempts that may have arrived
+    problem: str  # of the last attempt
     turn_id: str | None
     message: OutboundMessage
 
@@ -91,13 +91,13 @@ def add_notice(
     turn_id: str | None = None,
     choices: Sequence[Choice] = (),
 ) -> int:
-    """One line about ourselves. Silent: it should not ring anybody's phone."""
+    """Add a one-line notice about the gateway itself. It is silent, so that nobody's phone rings."""
     parts = [Text(text=text)]
     return add(tx, address, parts, kind="notice", topic=topic, turn_id=turn_id, notify=False, choices=choices)
 
 
 def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
-    """Whether a notice on this topic is on its way to the chat already."""
+    """Return whether a notice on this topic is already on its way to the chat."""
     return (
         tx.one(
             f"""SELECT 1 FROM outbox INDEXED BY outbox_open WHERE account = ? AND chat = ? AND topic = ?
@@ -111,32 +111,32 @@ def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
 
 
 def take_back(tx: Transaction, row_id: int) -> str:
-    """Of something that is over: what was not sent yet is not sent; of what was, gives the platform's id."""
+    """Cancel a row that is no longer needed; return the platform's message id if it was already sent."""
     tx.execute("UPDATE outbox SET state = 'expired' WHERE id = ? AND state = 'ready'", row_id)
     row = tx.one("SELECT receipt FROM outbox WHERE id = ? AND state = 'sent'", row_id)
     return str(row["receipt"]) if row is not None else ""
 
 
 def is_receipt(tx: Transaction, row_id: int, message_id: str) -> bool:
-    """Whether this is how the platform calls it."""
+    """Return whether this is the platform's message id of the row."""
     query = "SELECT 1 FROM outbox WHERE id = ? AND receipt = ? AND receipt <> ''"
     return tx.one(query, row_id, message_id) is not None
 
 
 def was_tried(tx: Transaction, row_id: int) -> bool:
-    """Whether it may have been seen: sending it was begun, at least."""
+    """Return whether sending was at least begun, so that people may have seen it."""
     return tx.one("SELECT 1 FROM outbox WHERE id = ? AND attempts = 0 AND piece = 0", row_id) is None
 
 
 def after_crash(tx: Transaction) -> None:
-    """Doubt what was being sent when the last process died; keep waits from outlasting a clock that was set back."""
+    """Mark rows that were being sent when the last process died as unsure; shorten waits if the clock was set back."""
     tx.execute(
         f"""UPDATE outbox SET not_before_ms = MIN(not_before_ms - ?, ?)
             WHERE {OUTBOX_OPEN} AND not_before_ms > 0""",  # noqa: S608
         trail.clock_set_back_ms(tx),
         now_ms() + LONGEST_WAIT_MS,
     )
-    # One whose draft has not been taken away, as far as is known, was not sent yet.
+    # A row whose draft is not known to be deleted was not sent yet.
     tx.execute(
         f"""UPDATE outbox INDEXED BY outbox_open SET state = CASE replaces WHEN '' THEN 'unsure' ELSE 'ready' END,
                   unsure = unsure + (replaces = '')
@@ -145,17 +145,17 @@ def after_crash(tx: Transaction) -> None:
 
 
 def draft_gone(tx: Transaction, row_id: int) -> None:
-    """From here on it may have been sent."""
+    """Record that the draft is deleted: from here on the row may have been sent."""
     tx.execute("UPDATE outbox SET replaces = '' WHERE id = ?", row_id)
 
 
 def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = ()) -> list[Outgoing]:
-    """The oldest row of every chat in which nothing is being sent, as far as it is due and the chat not resting.
+    """Claim the oldest due row of every chat in which nothing is being sent and that is not resting.
 
-    One whose first pieces have arrived goes on before any other: an older one may be asked for again meanwhile.
-    Fewer attempts come first: chats that cannot be reached must not keep the others waiting.
+    A row whose first pieces have arrived comes before any other, since an older one may be requested again meanwhile.
+    Rows with fewer attempts come first, so that unreachable chats do not delay the others.
     """
-    # The cast: what RETURNING names has no type, so that SQLite would scan all turns for one.
+    # The cast: RETURNING columns have no type, so that SQLite would scan all turns for one.
     rows = tx.all(
         f"""UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure') * MAX(unsure, 1), state = 'sending'
             WHERE id IN (
@@ -178,7 +178,7 @@ def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = 
 
 
 def _last_receipt(tx: Transaction, row: Row) -> str:
-    """Of what arrived last where this row goes: all are sent in order, so if this one did arrive, it stands behind."""
+    """Return the last receipt in the row's chat: rows are sent in order, so this one can only have arrived after it."""
     if row["piece"]:
         return str(row["receipt"])
     before = tx.all(
@@ -190,20 +190,20 @@ def _last_receipt(tx: Transaction, row: Row) -> str:
         row["thread"],
         _RECEIPTS_LOOKED_AT,
     )
-    # Not simply the last: one that took the place of an earlier message has the id of that.
+    # Not simply the last one: a row that replaced an earlier message has that message's id.
     ids = [one["receipt"] for one in before if one["receipt"][0].isdigit()]
     return max(ids, key=lambda id_: (len(id_), id_), default="")
 
 
 def reword(tx: Transaction, row_id: int, parts: Sequence[Part], choices: Sequence[Choice]) -> None:
-    """Before it is sent for the first time: what was sent in part must go on as it began."""
+    """Replace the text of a row never sent. A row sent in part must continue as it began."""
     tx.execute(
         "UPDATE outbox SET parts = ?, choices = ? WHERE id = ?", dump_parts(parts), _dump_choices(choices), row_id
     )
 
 
 def next_due_ms(tx: Transaction, account: str) -> int | None:
-    """When the next row that waits for its time is due."""
+    """Return when the next delayed row is due."""
     row = tx.one(
         f"""SELECT MIN(not_before_ms) AS due FROM outbox INDEXED BY outbox_open
             WHERE account = ? AND {OUTBOX_WAITING}
@@ -225,8 +225,8 @@ def sent(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
 
 
 def piece_arrived(tx: Transaction, row: Outgoing, receipt: Receipt, *, pause_ms: int = 0) -> None:
-    """A long message goes on with its next piece, after a crash too; not before that pause."""
-    # Not `piece + 1`: a commit may be reported as failed and have been made, and then this is done once more.
+    """Record that a piece of a long message arrived; the next one, even after a crash, waits for the pause."""
+    # Not `piece + 1`: after a commit that succeeded but was reported as failed, this runs a second time.
     tx.execute(
         """UPDATE outbox SET piece = ?, state = 'ready', attempts = 0, unsure = 0, problem = '', receipt = ?,
                   not_before_ms = ? WHERE id = ?""",
@@ -239,7 +239,7 @@ def piece_arrived(tx: Transaction, row: Outgoing, receipt: Receipt, *, pause_ms:
 
 
 def send_again(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
-    """Somebody in the chat says that an answer in doubt did not arrive. False when it is not in doubt (any more)."""
+    """Send an answer in doubt again because somebody says it did not arrive; return False if it is not in doubt."""
     rows = tx.all(
         """UPDATE outbox SET state = 'ready', attempts = 0, unsure = 0, not_before_ms = 0, problem = '',
                   expires_ms = ? + (expires_ms - created_ms)
@@ -255,12 +255,12 @@ def send_again(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
 
 
 def is_known(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
-    """Whether it was said, or is to be said, in this chat."""
+    """Return whether the row belongs to this chat."""
     return tx.one("SELECT 1 FROM outbox WHERE key = ? AND account = ? AND chat = ?", key, account, chat) is not None
 
 
 def retry_at(tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure: bool, in_doubt: bool = False) -> None:
-    """`unsure`: a try may have arrived; `in_doubt`: the last one may have."""
+    """Schedule a retry. `unsure`: some attempt may have arrived; `in_doubt`: the last one may have."""
     tx.execute(
         "UPDATE outbox SET state = ?, unsure = unsure + ?, not_before_ms = ?, problem = ? WHERE id = ?",
         "unsure" if unsure else "ready",
@@ -269,7 +269,7 @@ def retry_at(tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure
         problem,
         row.id,
     )
-    if problem != row.problem:  # a chat that stays away for a day would fill the trail with the same line
+    if problem != row.problem:  # an unreachable chat would fill the trail with the same line
         trail.record(tx, TrailEvent.POSTPONED, outbox_id=row.id, turn_id=row.turn_id, problem=problem)
 
 
@@ -279,7 +279,7 @@ def give_up(tx: Transaction, row: Outgoing, state: Literal["failed", "in_doubt"]
 
 
 def expire(tx: Transaction, account: str) -> int:
-    """Drops what is too old to be wanted; the chat is told once, when it can be reached again."""
+    """Drop rows that are too old to be wanted; the chat is told once, when it can be reached again."""
     rows = tx.all(
         f"""UPDATE outbox INDEXED BY outbox_open SET state = 'expired'
             WHERE account = ? AND {OUTBOX_WAITING} AND expires_ms <= ?
@@ -297,7 +297,7 @@ def expire(tx: Transaction, account: str) -> int:
 
 
 def make_due(tx: Transaction, account: str, chat: str) -> int:
-    """The chat can be reached again: what waits for it need not wait longer."""
+    """Make the waiting rows of a chat due now, because it can be reached again."""
     return tx.execute(
         f"""UPDATE outbox INDEXED BY outbox_open SET not_before_ms = 0
             WHERE account = ? AND chat = ? AND {OUTBOX_WAITING}
@@ -341,7 +341,7 @@ def _dump_choices(choices: Sequence[Choice]) -> str:
 
 
 def load_choices(stored: str) -> tuple[Choice, ...]:
-    """Without those that the disk has damaged: they must not stop all others."""
+    """Parse choices and skip damaged ones, which must not block other rows."""
     pairs = (pair for pair in loads_list(stored) if isinstance(pair, list) and len(pair) == 2)
     return tuple(Choice(label=str(label), action=str(action)) for label, action in pairs)
 
@@ -350,8 +350,8 @@ def _address(row: Row) -> Address:
     return Address(account=row["account"], chat=row["chat"], thread=row["thread"], reply_to=row["reply_to"])
 
 
-_TOLD = "notices_told"  # in the table `meta`: the id of the newest that an owner was told in a chat
-_NEWS_MS = 24 * 3_600_000  # an older one was not kept for this, or nobody could be reached for a day
+_TOLD = "notices_told"  # name in `meta`: the id of the newest notice that an owner was told in a chat
+_NEWS_MS = 24 * 3_600_000  # older notices are no longer worth telling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,7 +366,7 @@ def recent(tx: Transaction, *, limit: int = 5) -> list[Notice]:
 
 
 def untold(tx: Transaction) -> list[Notice]:
-    """Return those of the last day that no owner was told in a chat, the oldest first."""
+    """Return the last day's notices that no owner was told in a chat, oldest first."""
     rows = tx.all(
         """SELECT * FROM notices WHERE at_ms > ? AND id > COALESCE((SELECT value FROM meta WHERE name = ?), 0)
             ORDER BY id""",

@@ -1,7 +1,7 @@
-"""Who asks to be let in, who was, who was shown the door; and the limits that make guessing hopeless.
+"""Pairing requests, invites and approvals, and the limits that make guessing codes hopeless.
 
-A code stands in no row: only a salted hash of it does, and that is made when the code's message is sent. Codes that
-are open at the same time on one platform share a salt, so that a guess costs one slow hash and not one for each.
+No row holds a code: only a salted hash, made when the message with the code is sent. Codes that are open at the same
+time on one platform share a salt, so that checking a guess costs one slow hash instead of one per code.
 """
 
 import secrets
@@ -19,21 +19,21 @@ from gateway.store.db.connection import Row, Transaction
 from gateway.store.members import KnownPerson, Problem
 from gateway.store.trail import TrailEvent
 
-CODE_TOPIC = "pairing code"  # of an outbox row without text: delivery fills it in with `compose_code`
+CODE_TOPIC = "pairing code"  # topic of an outbox row without text, which delivery fills in with `compose_code`
 _WELCOME_TOPIC = "paired"
-_APPROVALS = ""  # whose failures: those of approvals; else those of the sender of a wrong invite
+_APPROVALS = ""  # `who` of failed approvals; for a wrong invite it is the sender
 _HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairingLimits:
-    code_ms: int = _HOUR_MS  # how long a code or an invite is good
-    request_ms: int = 600_000  # between two requests of one user
-    max_pending: int = 3  # of an account
+    code_ms: int = _HOUR_MS  # lifetime of a code or an invite
+    request_ms: int = 600_000  # minimum time between two requests of one user
+    max_pending: int = 3  # per account
     max_failures: int = 5  # wrong approvals within `lockout_ms` lock a platform for as long
     lockout_ms: int = _HOUR_MS
     max_guesses_per_sender: int = 5  # wrong invites within `guesses_ms`
-    max_guesses: int = 50  # the same, of all senders of a platform together
+    max_guesses: int = 50  # the same for all senders of a platform together
     guesses_ms: int = _HOUR_MS
 
 
@@ -77,11 +77,11 @@ class Overview:
     invites: tuple[OpenInvite, ...]
 
 
-# Strangers who ask
+# Requests of strangers
 
 
 def ask(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> bool:
-    """A stranger's direct message. Whether they will be told a code; otherwise we stay silent."""
+    """Handle a stranger's direct message: return whether they will be sent a code; otherwise we stay silent."""
     account, user_id, now = message.key.account_name, message.sender.id, now_ms()
     asked = tx.one(
         "SELECT 1 FROM pairing_requests WHERE account = ? AND user_id = ? AND requested_ms > ?",
@@ -116,9 +116,9 @@ def ask(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> bool
 
 
 def compose_code(tx: Transaction, account: str, chat: str, limits: PairingLimits) -> str | None:
-    """What to say in place of an empty `CODE_TOPIC` row; None when nobody waits there any more.
+    """Compose the text of an empty `CODE_TOPIC` row; None when nobody waits there any more.
 
-    Each call makes a new code and the one before is void: call it once for each try to send.
+    Each call makes a new code and voids the one before: call it once per attempt to send.
     """
     now = now_ms()
     request = tx.one(
@@ -132,7 +132,7 @@ def compose_code(tx: Transaction, account: str, chat: str, limits: PairingLimits
         return None
     code = words.new_code()
     salt = _salt(tx, "SELECT salt FROM pairing_requests WHERE account = ? AND state = 'pending'", account)
-    # A setting that was lowered since the request holds for its code, too.
+    # A limit lowered since the request applies to its code too.
     expires_ms = min(request["expires_ms"], request["requested_ms"] + limits.code_ms)
     tx.execute(
         "UPDATE pairing_requests SET salt = ?, hash = ?, expires_ms = ? WHERE id = ?",
@@ -147,7 +147,7 @@ def compose_code(tx: Transaction, account: str, chat: str, limits: PairingLimits
 def approve(
     tx: Transaction, platform: str, code: str, role: Role, limits: PairingLimits, *, by: str
 ) -> Approved | Problem:
-    """Lets in whoever waits under this code, for good. Of several who try the same code one succeeds."""
+    """Admit whoever waits under this code, permanently. If several people try the same code, one succeeds."""
     bare = platform_of(platform)
     if until_ms := _locked_until(tx, bare, limits):
         return Problem(text=words.locked(bare, until_ms, limits.max_failures))
@@ -165,12 +165,12 @@ def approve(
 
 
 def clear(tx: Transaction, platform: str | None = None) -> tuple[int, int]:
-    """Requests and invites that were open and are void now."""
+    """Void all open requests and invites; return how many there were of each."""
     return clear_pending(tx, platform), _clear_invites(tx, platform)
 
 
 def clear_pending(tx: Transaction, platform: str | None = None) -> int:
-    """Forgets who waits; their codes are void. Gives how many did."""
+    """Void the codes of all pending requests; return how many there were."""
     pending = [row for row in _pending(tx) if platform is None or covers(platform, row["account"])]
     for row in pending:
         tx.execute("UPDATE pairing_requests SET state = 'cleared', salt = NULL, hash = NULL WHERE id = ?", row["id"])
@@ -179,7 +179,7 @@ def clear_pending(tx: Transaction, platform: str | None = None) -> int:
 
 
 def unlock(tx: Transaction, platform: str, limits: PairingLimits) -> bool:
-    """Takes wrong codes and guesses back; whether approval was locked. For whoever sits at the machine itself."""
+    """Delete wrong codes and guesses; return whether approval was locked. Only for someone at the machine itself."""
     bare = platform_of(platform)
     was_locked = _locked_until(tx, bare, limits) > 0
     tx.execute("DELETE FROM pairing_failures WHERE platform = ?", bare)
@@ -187,11 +187,11 @@ def unlock(tx: Transaction, platform: str, limits: PairingLimits) -> bool:
     return was_locked
 
 
-# Friends who are asked
+# Invites
 
 
 def invite(tx: Transaction, platform: str, role: Role, limits: PairingLimits, *, by: str) -> str:
-    """A code that lets one person in. It is nowhere but in what this returns: show it, do not store it."""
+    """Create an invite for one person and return its code. It is stored nowhere: show it, do not store it."""
     now = now_ms()
     tx.execute("DELETE FROM pairing_invites WHERE used_ms IS NULL AND expires_ms <= ?", now)
     code = words.new_code()
@@ -210,9 +210,9 @@ def invite(tx: Transaction, platform: str, role: Role, limits: PairingLimits, *,
 
 
 def redeem(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> Role | None:
-    """Lets the sender in if the message is an open invite; the role they have then.
+    """Admit the sender if the message is an open invite; return their role.
 
-    None for anything else: an ordinary message, a wrong code, or one guess too many, which is not even looked at.
+    Return None for anything else: an ordinary message, a wrong code, or one guess too many, which is not even checked.
     """
     code, invites = _guess(tx, message, limits)
     if code is None:
@@ -235,7 +235,7 @@ def redeem(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> R
 
 
 def is_open_invite(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> bool:
-    """Whether somebody who is in already sends an invite that is still good. They may guess no more than strangers."""
+    """Return whether a member has sent an invite that is still open. They may guess no more often than strangers."""
     code, invites = _guess(tx, message, limits)
     if code is None:
         return False
@@ -246,7 +246,7 @@ def is_open_invite(tx: Transaction, message: InboundMessage, limits: PairingLimi
 
 
 def _guess(tx: Transaction, message: InboundMessage, limits: PairingLimits) -> tuple[str | None, list[Row]]:
-    """A code that may be looked at, and what it may be; None when there is none, or it is one guess too many."""
+    """Return the code in a message and the invites to check it against; None without one or after too many guesses."""
     if message.key.kind != "dm" or message.sender.is_bot or message.kind not in ("message", "command"):
         return None, []
     code = words.code_in(message.said)
@@ -260,7 +260,7 @@ def _guesser(message: InboundMessage) -> str:
     return f"{message.key.account_name}:{message.sender.id}"
 
 
-# What there is
+# Overview
 
 
 def overview(tx: Transaction, limits: PairingLimits) -> Overview:
@@ -300,7 +300,7 @@ def _pending(tx: Transaction) -> list[Row]:
 
 
 def _forget_requests(tx: Transaction, account: str, user_id: str, limits: PairingLimits) -> None:
-    """Those that are over, so that strangers cannot fill the disk, and the user's own before this one."""
+    """Delete expired requests, so that strangers cannot fill the disk, and the user's own earlier ones."""
     now = now_ms()
     tx.execute(
         """DELETE FROM pairing_requests WHERE account = ? AND state <> 'approved'
@@ -317,7 +317,7 @@ def _take_request(tx: Transaction, platform: str, code: str) -> Row | None:
     match = _match(code, waiting)
     if match is None:
         return None
-    # The update decides, not the look before it: of two who approve at once one gets the row.
+    # The update decides, not the earlier read: of two simultaneous approvals, one gets the row.
     return tx.one(
         """UPDATE pairing_requests SET state = 'approved', salt = NULL, hash = NULL
             WHERE id = ? AND state = 'pending' AND hash = ? RETURNING *""",
@@ -343,7 +343,7 @@ def _failed_approval(tx: Transaction, platform: str, limits: PairingLimits, *, b
 
 
 def _locked_until(tx: Transaction, platform: str, limits: PairingLimits) -> int:
-    """When approval is possible again; 0 when it is."""
+    """Return when approval is possible again; 0 when it is possible now."""
     last = tx.all(
         "SELECT at_ms FROM pairing_failures WHERE platform = ? AND who = ? ORDER BY at_ms DESC, id DESC LIMIT ?",
         platform,
@@ -359,7 +359,7 @@ def _locked_until(tx: Transaction, platform: str, limits: PairingLimits) -> int:
 def _count_failure(tx: Transaction, platform: str, who: str, limits: PairingLimits) -> None:
     now = now_ms()
     tx.execute("INSERT INTO pairing_failures (platform, who, at_ms) VALUES (?, ?, ?)", platform, who, now)
-    # A lock rests on failures up to twice its length ago: dropping them earlier would lift it.
+    # A lock depends on failures up to twice its length ago: deleting them earlier would lift it.
     over_ms = now - 2 * max(limits.lockout_ms, limits.guesses_ms)
     tx.execute("DELETE FROM pairing_failures WHERE at_ms <= ?", over_ms)
 
@@ -410,13 +410,13 @@ def _take_invite(tx: Transaction, code: str, invites: Sequence[Row], who: str) -
 
 
 def _salt(tx: Transaction, open_ones: str, name: str) -> bytes:
-    """That of the other open codes, or a new one."""
+    """Return the salt of the other open codes, or a new one."""
     used = [row["salt"] for row in tx.all(open_ones, name) if row["salt"] is not None]
     return bytes(used[0]) if used else secrets.token_bytes(SALT_BYTES)
 
 
 def _match(code: str, rows: Sequence[Row]) -> Row | None:
-    """All are compared, so that the time it takes tells nothing."""
+    """Compare with every row, so that the time taken reveals nothing."""
     prints = {salt: words.fingerprint(code, salt) for salt in {row["salt"] for row in rows}}
     matching = [row for row in rows if words.is_same(prints[row["salt"]], row["hash"])]
     return matching[0] if matching else None

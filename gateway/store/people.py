@@ -1,4 +1,4 @@
-"""Who is who: people, and the identities they have on platforms."""
+"""People, and their identities on platforms."""
 
 from collections.abc import Callable
 from typing import cast
@@ -11,11 +11,11 @@ from gateway.store.db.connection import Transaction
 OWNER = "owner"  # the person who runs this machine account: CLI, local platforms
 
 RoleOf = Callable[[Transaction, SessionKey, str], Role | None]
-"""As what somebody is served in a conversation, as things stand; None when they are not."""
+"""Returns the current role of somebody in a conversation; None when they have no access."""
 
 
 def standing(tx: Transaction, account: str, user_id: str, chat: str, within: str = "") -> SenderStatus:
-    """What is known of a sender, and of the chat they speak in and the one around it."""
+    """Return what is known of a sender, of their chat, and of the channel around it."""
     known = tx.one(
         """SELECT i.paired_ms, i.revoked_ms, p.role FROM identities i JOIN people p ON p.id = i.person_id
             WHERE i.account = ? AND i.user_id = ?""",
@@ -45,13 +45,13 @@ def role_now(tx: Transaction, key: SessionKey, user_id: str, rules: Rules, *, lo
 
 
 def find(tx: Transaction, account: str, user_id: str) -> str | None:
-    """The person behind an identity, if there is one."""
+    """Return the person behind an identity, if there is one."""
     row = tx.one("SELECT person_id FROM identities WHERE account = ? AND user_id = ?", account, user_id)
     return str(row["person_id"]) if row is not None else None
 
 
 def recognise(tx: Transaction, account: str, sender: Sender, *, role: str) -> str:
-    """The person behind a sender that access has let in; made on first sight."""
+    """Return the person behind a sender who was let in; create one on first sight."""
     known = find(tx, account, sender.id)
     if known is not None:
         return known

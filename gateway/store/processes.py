@@ -1,4 +1,4 @@
-"""Background processes: their handles, whom to tell about them, and how much was told."""
+"""Background processes: their handles, which chats to tell about them, and how much was told."""
 
 import json
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from tools.backends.base import ProcessHandle
 from tools.content import dump_parts, load_parts
 from tools.process_book import KEPT_MS, MAX_PROCESSES, Process
 
-AT_TERMINAL = "cli"  # the holder of all that whoever sits at the terminal has started, in whichever conversation
-_MAX_WAITING_NEWS = 20  # that one turn is told of: of the others, too, the agent can ask
+AT_TERMINAL = "cli"  # holder of every process started at the terminal, in any conversation
+_MAX_WAITING_NEWS = 20  # reports given to one turn; the agent can ask about the others
 
 _PLAIN = [field.name for field in fields(Process) if field.name != "handle"]
 
@@ -26,13 +26,13 @@ class WatchedProcess:
 
     process: Process
     key: SessionKey | None  # None: nobody is told
-    sender: Sender  # of the message that had it started
+    sender: Sender  # of the message that led to it
     person_id: str
     reply_to: str
-    told: int  # up to which byte of its output the chat was told
+    told: int  # bytes of its output that the chat was told
     told_ms: int
     end_requested: bool
-    is_seen: bool  # the agent has seen its end by itself
+    is_seen: bool  # the agent has already seen it end
 
     @property
     def address(self) -> Address:
@@ -55,7 +55,7 @@ class WatchedProcess:
 
 @dataclass(frozen=True, slots=True)
 class StoredProcesses:
-    """The book of processes that tools get; they are found again after a restart."""
+    """The store of processes that tools get; processes are found again after a restart."""
 
     db: Database
     is_watched: bool = True
@@ -77,7 +77,7 @@ class StoredProcesses:
 
     async def mark_ended(self, process_id: str, exit_code: int | None, *, seen: bool = True) -> bool:
         if not seen:
-            return False  # whoever watches it notices, and tells whom it may concern
+            return False  # the watcher notices it and reports it
         return await self.db.write_when_possible(lambda tx: mark_seen(tx, process_id, exit_code))
 
     async def remove(self, process_id: str) -> None:
@@ -85,8 +85,8 @@ class StoredProcesses:
 
 
 def add(tx: Transaction, process: Process) -> None:
-    """News of it goes where the running turn of its session is answered; nowhere if there is no such turn, as at the
-    terminal: then it is its holder's. In one that is being stopped it comes too late, and is ended."""
+    """Add a process. Reports go where its session's running turn is answered, or nowhere without one, as at the
+    terminal. If that turn is being stopped, the process is ended too."""
     values = {name: getattr(process, name) for name in _PLAIN}
     handle = process.handle
     values |= {"id": handle.id, "backend": handle.backend, "handle": json.dumps(dict(handle.data))}
@@ -97,7 +97,7 @@ def add(tx: Transaction, process: Process) -> None:
 
 
 def _asker(tx: Transaction, session_id: str) -> dict[str, str | int]:
-    """Of several who asked together the one who may do least: that is how far the process can be trusted."""
+    """Return the person who asked; of several, the one with the fewest rights: the process is trusted no further."""
     row = tx.one(
         """SELECT i.*, t.stop_requested FROM turns AS t INDEXED BY turns_one_per_session
              JOIN inbox i ON i.turn_id = t.id
@@ -127,7 +127,7 @@ def find(tx: Transaction, holder: str, process_id: str) -> Process | None:
 
 
 def mark_seen(tx: Transaction, process_id: str, exit_code: int | None) -> bool:
-    """The agent has seen that it ended. A chat that follows its output, or asked for its end, is told all the same."""
+    """Record that the agent saw it end. A chat that follows its output, or asked for its end, is still told."""
     return (
         tx.execute(
             """UPDATE processes SET exit_code = ?, ended_ms = ?,
@@ -147,7 +147,7 @@ def remove(tx: Transaction, process_id: str) -> None:
 
 
 def read_watched(tx: Transaction) -> list[WatchedProcess]:
-    """Return those that run, and those whose chat must still be told that they have ended."""
+    """Return the running processes, and those whose chat must still be told that they ended."""
     sql = "SELECT * FROM processes WHERE state <> 'ended' AND holder <> ? ORDER BY started_ms, id"
     return [_watched(row) for row in tx.all(sql, AT_TERMINAL)]
 
@@ -161,13 +161,13 @@ def read_to_end(tx: Transaction) -> list[WatchedProcess]:
 
 
 def read_at_terminal(tx: Transaction) -> list[WatchedProcess]:
-    """Return those started from `hermes chat` that nobody has seen end."""
+    """Return the processes started from `hermes chat` that nobody has seen end."""
     sql = "SELECT * FROM processes WHERE holder = ? AND state <> 'ended' ORDER BY started_ms, id"
     return [_watched(row) for row in tx.all(sql, AT_TERMINAL)]
 
 
 def find_open(tx: Transaction, process_id: str) -> WatchedProcess | None:
-    """Return a process of which there is still something to tell; None otherwise."""
+    """Return a process that still has something to report; None otherwise."""
     row = tx.one("SELECT * FROM processes WHERE id = ? AND state <> 'ended'", process_id)
     return _watched(row) if row is not None else None
 
@@ -187,7 +187,7 @@ def end(tx: Transaction, process_id: str, *, exit_code: int | None, ended_ms: in
 
 
 def hush(tx: Transaction, process_id: str) -> Process | None:
-    """Tell nobody about it any more, and ask for its end; return it if it exists."""
+    """Stop reporting on a process and request its end; return it if it exists."""
     row = tx.one("UPDATE processes SET account = '', end_requested = 1 WHERE id = ? RETURNING *", process_id)
     return _process(row) if row is not None else None
 
@@ -198,7 +198,7 @@ def erase(tx: Transaction, process_id: str) -> None:
 
 
 def tell_agent(tx: Transaction, watched: WatchedProcess, kind: Kind, parts: tuple[Part, ...], *, role: str) -> None:
-    """What waits already in the name of the same person is told with it: a burst of ends is one turn, or one note."""
+    """Tell the agent about a process, together with waiting reports of the same person: many ends make one turn."""
     waiting = tx.one(
         f"""SELECT id, parts FROM inbox INDEXED BY inbox_open
             WHERE session_key = ? AND {INBOX_WAITING} AND kind = ? AND sender_id = ?""",  # noqa: S608
@@ -215,7 +215,7 @@ def tell_agent(tx: Transaction, watched: WatchedProcess, kind: Kind, parts: tupl
 
 
 def wakes_in_a_row(tx: Transaction, session_key: str) -> int:
-    """How often the agent was woken in a session since somebody last spoke there."""
+    """Count how often the agent was woken in a session since somebody last spoke there."""
     return tx.count(
         """SELECT COUNT(*) FROM inbox WHERE session_key = ? AND kind = 'wake' AND id > (
                SELECT COALESCE(MAX(id), 0) FROM inbox WHERE session_key = ? AND kind = 'message')""",
@@ -225,7 +225,7 @@ def wakes_in_a_row(tx: Transaction, session_key: str) -> int:
 
 
 def request_end(tx: Transaction, session_key: str, *, by: str = "") -> None:
-    """Ask for the end of a session's processes, or of those that one person in it has started."""
+    """Request the end of a session's processes, or of those that one person in it has started."""
     tx.execute(
         """UPDATE processes SET end_requested = 1
             WHERE session_key = ? AND state <> 'ended' AND state = 'running' AND ? IN ('', sender_id)""",
@@ -235,7 +235,7 @@ def request_end(tx: Transaction, session_key: str, *, by: str = "") -> None:
 
 
 def request_end_of(tx: Transaction, account: str, sender_id: str) -> None:
-    """Ask for the end of everything a person runs: their access is revoked."""
+    """Request the end of everything a person runs, because their access is revoked."""
     tx.execute(
         "UPDATE processes SET end_requested = 1 WHERE state <> 'ended' AND account = ? AND sender_id = ?",
         account,
@@ -254,12 +254,12 @@ def read_running_in(tx: Transaction, session_key: str, *, by: str = "") -> list[
 
 
 def read_running(tx: Transaction) -> list[Process]:
-    """Return those that nobody has seen end: where no gateway watches, some may have ended."""
+    """Return the processes that nobody has seen end: where no gateway watches, some may have ended."""
     return [_process(row) for row in tx.all("SELECT * FROM processes WHERE state <> 'ended' AND state = 'running'")]
 
 
 def read_outdated(tx: Transaction) -> list[Process]:
-    """Return those that ended long ago, and all but the newest of each holder."""
+    """Return the processes that ended long ago, and all but the newest of each holder."""
     rows = tx.all(
         """SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY holder ORDER BY ended_ms DESC, id) AS place
                             FROM processes WHERE state = 'ended')

@@ -1,4 +1,4 @@
-"""A store that lost commits (a restored backup, a log that was cut): answers may exist that it does not know."""
+"""Handle a store that lost commits (a restored backup, a truncated log): answers may exist that it does not know."""
 
 import sqlite3
 
@@ -30,10 +30,10 @@ def went_back_ms(tx: Transaction) -> int:
 
 
 def close_open_work(tx: Transaction) -> str:
-    """Close, once, what was open in a database that lost commits: it was probably answered since.
+    """Close, once, the open work of a database that lost commits: it was probably answered since.
 
-    Messages end without an answer, and replies that waited are in doubt. Return what the owner is told, which is kept
-    as a notice; empty when nothing was open.
+    Messages end without an answer, and waiting replies become unsure. Return the notice for the owner, which is also
+    stored; empty when nothing was open.
     """
     if not tx.execute("DELETE FROM meta WHERE name = ?", _UNCLOSED):
         return ""
@@ -46,7 +46,7 @@ def close_open_work(tx: Transaction) -> str:
         claimed = inbox.of_turn(tx, row["id"])
         messages += sum(message.asks for message in claimed)
         if tx.one("SELECT 1 FROM messages WHERE turn_id = ? LIMIT 1", row["id"]) is not None:
-            # A request that stands open in the transcript would be taken up again with the next message.
+            # The model would take up an unanswered request again with the next message.
             transcripts.append(tx, row["session_id"], assistant(_NO_ANSWER), turn_id=row["id"])
         turns.finish(tx, row["id"], claimed, "restored")
     for row in tx.all(f"SELECT id FROM inbox WHERE {INBOX_WAITING}"):  # noqa: S608

@@ -29,7 +29,7 @@ _FILES_IN = {table.name: table.keep_days.time for table in TABLES if table.has_p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """In days; 0 means for ever."""
+    """Days for which rows and files are kept; 0 means for ever."""
 
     messages_days: int = 0
     inbox_days: int = 90
@@ -44,7 +44,7 @@ class Retention:
 
 
 async def delete_old_rows(db: Database, keep: Retention) -> dict[str, int]:
-    """Delete what is too old; return the number of rows by table, without tables that lost none."""
+    """Delete rows that are too old; return their number by table, without tables that lost none."""
     gone: Counter[str] = Counter()
     for rule in _rules(keep):
         gone[rule.table.name] += await _delete_all(db, partial(_find_old, rule=rule), partial(_delete_old, rule=rule))
@@ -58,7 +58,7 @@ async def delete_old_rows(db: Database, keep: Retention) -> dict[str, int]:
 
 
 async def delete_unused_files(db: Database, files: MediaFiles, *, media_days: int = 0) -> int:
-    """Files that no row refers to, and those that were last used too long ago; gives their number."""
+    """Delete files that no row refers to, and those last used too long ago; return their number."""
     seen, last_used_ms = await references(db)
     known = await db.read(lambda tx: {row["sha256"]: row["created_ms"] for row in tx.all("SELECT * FROM media")})
     too_old_ms = _cutoff(media_days) if media_days else 1
@@ -76,7 +76,7 @@ async def delete_unused_files(db: Database, files: MediaFiles, *, media_days: in
 
 
 async def references(db: Database) -> tuple[dict[str, int], dict[str, int]]:
-    """How far each table was read, and by the hash of a file when a row last referred to it."""
+    """Return how far each table was read, and when each file, by its hash, was last referred to."""
     seen = dict.fromkeys(_FILES_IN, 0)
     last_used_ms: dict[str, int] = {}
     for table in _FILES_IN:
@@ -90,9 +90,9 @@ async def references(db: Database) -> tuple[dict[str, int], dict[str, int]]:
 async def delete_files(
     db: Database, files: MediaFiles, hashes: Iterable[str], *, seen: dict[str, int], before_ms: int
 ) -> int:
-    """Takes row and file of each, unless it has come into use since the tables were read so far; gives their number.
+    """Delete the row and the file of each hash, unless it came into use after `seen`; return their number.
 
-    The rows go first: what is cut off between the two leaves strays, never rows without a file.
+    The rows go first: an interruption between the two leaves stray files, never rows without a file.
     """
     gone = await db.write(partial(_delete_media_rows, hashes=hashes, seen=seen, before_ms=before_ms))
     await asyncio.to_thread(_remove_each, files, gone, before_ms)
@@ -100,7 +100,7 @@ async def delete_files(
 
 
 def delete_row(tx: Transaction, table: Table, key: str | int, condition: str = "TRUE") -> int:
-    """Delete a row unless others still refer to it; return how many went."""
+    """Delete a row unless others still refer to it; return how many were deleted."""
     deletable = f"{table.key} = ? AND {table.deletable} AND ({condition})"
     if table.before_delete:
         if tx.one(f"SELECT 1 FROM {table.name} WHERE {deletable}", key) is None:  # noqa: S608
@@ -143,7 +143,7 @@ def _rules(keep: Retention) -> Iterator[_Rule]:
 
 
 async def _delete_all(db: Database, find: Callable[[Transaction], list[T]], delete: Callable[..., int]) -> int:
-    """Find and delete until there is nothing left, or nothing that would go."""
+    """Find and delete in batches until nothing is left, or nothing can be deleted."""
     deleted = 0
     while keys := await db.read(find):
         gone = await db.write(lambda tx, keys=keys: sum(delete(tx, key=key) for key in keys))  # type: ignore[misc]
@@ -154,7 +154,7 @@ async def _delete_all(db: Database, find: Callable[[Transaction], list[T]], dele
 
 
 def _find_old(tx: Transaction, *, rule: _Rule) -> list[str | int]:
-    # Row ids grow with time: nothing beyond the first young row is read, however long the table is.
+    # Row ids grow with time: reading stops at the first young row, however long the table is.
     name = rule.table.name
     rows = tx.all(
         f"""SELECT id FROM {name} WHERE {rule.condition}
@@ -204,7 +204,7 @@ def _remove_each(files: MediaFiles, hashes: Iterable[str], before_ms: int) -> No
 def _used_since(tx: Transaction, seen: dict[str, int]) -> set[str]:
     used: set[str] = set()
     for table, last in seen.items():
-        # What waits in the inbox is given its files only when its turn comes.
+        # Waiting messages get their files only when their turn begins.
         waiting = "OR state <> 'done'" if table == "inbox" else ""
         query = f"SELECT parts FROM {table} WHERE (id > ? {waiting}) AND instr(parts, '\"sha256\"')"  # noqa: S608
         for row in tx.all(query, last):

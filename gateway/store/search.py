@@ -1,4 +1,4 @@
-"""Full-text search over all that was said. The one file that knows SQLite's FTS5."""
+"""Full-text search over all messages. Only this file uses SQLite's FTS5."""
 
 import re
 import sqlite3
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from gateway.store.db.connection import Row, Transaction
 
-# Written without spaces between words: each character is indexed by itself, and a word in a query
+# Scripts without spaces between words: each character is indexed by itself, and a word in a query
 # becomes a phrase of its characters, so that words of two characters are found (trigrams would miss them).
-# What parts them is invisible and is taken out of an excerpt again.
+# The separator is invisible and is removed from excerpts.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
 _RANKED = 1_000
 _MERGED_PAGES = 500
@@ -39,14 +39,14 @@ class Hit:
 
 
 def searchable(text: str) -> str:
-    """The form in which a text is indexed."""
+    """Return the form in which a text is indexed."""
     return _CJK_RUN.sub(lambda run: f"{_GAP}{_GAP.join(run.group())}{_GAP}", text) if _CJK_RUN.search(text) else text
 
 
 def search(tx: Transaction, query: str, *, where: Filter | None = None, limit: int = 10) -> list[Hit]:
-    """The best hits first. What is not FTS5 syntax is searched as plain words, never an error."""
+    """Return the best hits first. A query that is not FTS5 syntax is searched as plain words; it never fails."""
     where = where or Filter()
-    # A broken byte on a command line is half a character; and what FTS5 does with words grows with their square.
+    # A broken byte on a command line is half a character; and FTS5's cost grows with the square of the words.
     query = query[:_MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
     try:
         rows = _matching(tx, _QUOTED_OR_CJK.sub(_as_phrase, query), where, limit)
@@ -64,26 +64,26 @@ def index_is_damaged(connection: sqlite3.Connection) -> bool:
 
 
 def rebuild_index(connection: sqlite3.Connection) -> bool:
-    """False when the damage goes deeper than the index."""
+    """Rebuild the index; return False when the damage goes deeper."""
     return _succeeds(connection, "INSERT INTO messages_search (messages_search) VALUES ('rebuild')")
 
 
 def drop_deleted(tx: Transaction, *, begin: bool) -> bool:
-    """One short step of taking the words of deleted messages out of the index; False when there is no more to do.
+    """Remove some words of deleted messages from the index; return False when nothing is left to do.
 
-    Until then FTS5 keeps them and only remembers that they are deleted.
+    Until then FTS5 keeps the words and only remembers that they are deleted.
     """
     before = tx.count("SELECT total_changes()")
-    pages = -_MERGED_PAGES if begin else _MERGED_PAGES  # a negative number makes it merge all there is into one
+    pages = -_MERGED_PAGES if begin else _MERGED_PAGES  # a negative number starts a merge of everything into one
     tx.execute("INSERT INTO messages_search (messages_search, rank) VALUES ('merge', ?)", pages)
-    return tx.count("SELECT total_changes()") - before >= 2  # one is counted for the order itself
+    return tx.count("SELECT total_changes()") - before >= 2  # the command itself counts as one change
 
 
 def _succeeds(connection: sqlite3.Connection, order: str) -> bool:
     try:
         connection.execute(order)
     except sqlite3.DatabaseError as error:
-        # FTS5 calls some damage a plain error, such as an unknown version in its own settings.
+        # FTS5 reports some damage, such as an unknown version in its settings, as a plain error.
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
             return False
         raise
@@ -93,7 +93,7 @@ def _succeeds(connection: sqlite3.Connection, order: str) -> bool:
 def _matching(tx: Transaction, expression: str, where: Filter, limit: int) -> list[Row]:
     if not expression.strip():
         return []
-    # Ranking reads every hit, and a common word has very many: the newest are ranked, the others left out.
+    # Ranking reads every hit, and a common word has very many: only the newest are ranked.
     return tx.all(
         """SELECT * FROM (
                SELECT s.id, s.key, s.platform, s.display_name, m.role, m.created_ms,

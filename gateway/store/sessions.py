@@ -1,4 +1,4 @@
-"""What a conversation is called in lists: the beginning of what was said first."""
+"""Sessions: the conversations of a key, when they end, and their titles and prompts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedSession:
-    """The session before this one, which came to its end by itself."""
+    """The session before the current one, which ended by itself."""
 
     id: str
     platform: str
@@ -50,7 +50,7 @@ class EndedSession:
 
 RESUMED_OTHER = "resumed other"
 
-# A conversation in which a background process still runs does not end by itself.
+# A conversation with a running background process does not end by itself.
 _AT_WORK = "EXISTS (SELECT 1 FROM processes WHERE task_id = s.id AND state = 'running')"
 _CURRENT = f"SELECT id, platform, kind, updated_ms FROM sessions s WHERE ended_ms IS NULL AND NOT {_AT_WORK}"  # noqa: S608
 _QUIET = f"""{_CURRENT} AND id = ?
@@ -64,7 +64,7 @@ _COLUMNS = """id, key, platform, title, display_name, created_ms, updated_ms, en
 def open_current(
     tx: Transaction, key: SessionKey, *, display_name: str = "", resets: Resets = NEVER, at_ms: int | None = None
 ) -> Session:
-    """The current session of a key; another is begun if there is none, or if its time had come at that moment."""
+    """Return the current session of a key; begin another if there is none, or if it was due to end at that moment."""
     now = now_ms()
     session = find_current(tx, str(key))
     if session is not None:
@@ -78,7 +78,7 @@ def open_current(
             tx.execute("UPDATE sessions SET updated_ms = ? WHERE id = ?", now, session.id)
             return session
         end_current(tx, str(key), reason=reason)
-    # No RETURNING: with it SQLite looks for turns and sessions that wait for this one, through all there are.
+    # No RETURNING: with it SQLite would scan all turns and sessions for references to this one.
     tx.execute(
         """INSERT INTO sessions (id, key, platform, account, kind, chat, thread, user_id, display_name, parent_id,
                                  created_ms, updated_ms)
@@ -107,7 +107,7 @@ def find_current(tx: Transaction, key: str) -> Session | None:
 
 
 def end_current(tx: Transaction, key: str, *, reason: str) -> bool:
-    """Ends the current session; the next message begins another. False when there was none."""
+    """End the current session; the next message begins another. Return False when there was none."""
     return (
         tx.execute(
             "UPDATE sessions SET ended_ms = ?, end_reason = ? WHERE key = ? AND ended_ms IS NULL", now_ms(), reason, key
@@ -117,12 +117,12 @@ def end_current(tx: Transaction, key: str, *, reason: str) -> bool:
 
 
 def due(tx: Transaction, resets: Resets) -> list[str]:
-    """Ids of current sessions whose time has come."""
+    """Return the ids of current sessions that are due to end."""
     return [row["id"] for row in tx.all(_CURRENT) if _reason(row, resets)]
 
 
 def end_due(tx: Transaction, ids: Iterable[str], resets: Resets) -> int:
-    """Ends those of them that are still due and in which nothing runs or waits; gives their number."""
+    """End the sessions that are still due and in which nothing runs or waits; return their number."""
     ended = 0
     for session_id in ids:
         row = tx.one(_QUIET, session_id)
@@ -133,7 +133,7 @@ def end_due(tx: Transaction, ids: Iterable[str], resets: Resets) -> int:
 
 
 def untold_end(tx: Transaction, session_id: str) -> EndedSession | None:
-    """The end of the session before this one, if it came by itself and its chat has not been told."""
+    """Return the end of the session before this one, if it ended by itself and its chat was not told."""
     row = tx.one(
         """SELECT before.id, before.platform, before.kind, before.end_reason FROM sessions s
              JOIN sessions before ON before.id = s.parent_id
@@ -153,12 +153,12 @@ def mark_told(tx: Transaction, session_id: str) -> None:
 
 
 def dismiss_end(tx: Transaction, key: str) -> None:
-    """Nobody needs to be told any more that the last session of this key has ended."""
+    """Record that nobody needs to be told any more that the last session of this key has ended."""
     tx.execute("UPDATE sessions SET reset_told = 1 WHERE key = ? AND end_reason IN (?, ?)", key, *REASONS)
 
 
 def ended(tx: Transaction, key: str, *, limit: int) -> list[Session]:
-    """Sessions of a key that can be taken up again, the one used last first."""
+    """Return the sessions of a key that can be resumed, most recently used first."""
     rows = tx.all(
         f"""SELECT {_COLUMNS} FROM sessions s WHERE key = ? AND ended_ms IS NOT NULL
               AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)
@@ -170,11 +170,11 @@ def ended(tx: Transaction, key: str, *, limit: int) -> list[Session]:
 
 
 def resume(tx: Transaction, key: str, session_id: str) -> bool:
-    """Makes an ended session of the key its current one again; False when there is no such session."""
+    """Make an ended session of the key its current one again; return False when there is no such session."""
     if tx.one("SELECT 1 FROM sessions WHERE id = ? AND key = ? AND ended_ms IS NOT NULL", session_id, key) is None:
         return False
     end_current(tx, key, reason=RESUMED_OTHER)
-    # Used from now on: else the next message would find its time come once more.
+    # Set the time of use: otherwise the next message would end it again.
     tx.execute(
         "UPDATE sessions SET ended_ms = NULL, end_reason = NULL, reset_told = 0, updated_ms = ? WHERE id = ?",
         now_ms(),
@@ -199,7 +199,7 @@ def add_usage(tx: Transaction, session_id: str, usage: Usage) -> None:
 
 
 def verbosity(tx: Transaction, session_id: str) -> str:
-    """How much is told of tools in this conversation; empty when nobody has said."""
+    """Return how much this conversation is told about tools; empty when nobody has set it."""
     row = tx.one("SELECT json_extract(settings, '$.verbosity') AS said FROM sessions WHERE id = ?", session_id)
     return str(row["said"] or "") if row is not None else ""
 
@@ -209,7 +209,7 @@ def set_verbosity(tx: Transaction, session_id: str, mode: str) -> None:
 
 
 def prompt(tx: Transaction, session_id: str) -> tuple[Part, ...] | None:
-    """Return the system prompt of a session, None when it has none yet."""
+    """Return the system prompt of a session; None when it has none yet."""
     row = tx.one("SELECT prompt FROM sessions WHERE id = ?", session_id)
     return load_parts(row["prompt"]) if row is not None and row["prompt"] is not None else None
 
@@ -225,7 +225,7 @@ def set_title(tx: Transaction, session_id: str, title: str) -> None:
 
 
 def rename(tx: Transaction, key: str, title: str) -> bool:
-    """Change the title by which the conversations of a key are listed; False when there is none."""
+    """Change the title under which the conversations of a key are listed; return False when there is none."""
     return (
         tx.execute(
             """UPDATE sessions SET title = ? WHERE id = (
@@ -249,7 +249,7 @@ def recent(tx: Transaction, *, platform: str = "", limit: int = 20) -> list[Sess
 
 
 def find(tx: Transaction, name: str) -> Session | None:
-    """By id, by the beginning of an id that only one has, or by key (its newest session)."""
+    """Find a session by id, by a unique beginning of an id, or by key (its newest session)."""
     rows = tx.all(
         f"""SELECT {_COLUMNS} FROM sessions WHERE id = ? OR key = ? OR substr(id, 1, ?) = ?
              ORDER BY id = ? DESC, key = ? DESC, created_ms DESC, id DESC LIMIT 2""",  # noqa: S608
@@ -266,7 +266,7 @@ def find(tx: Transaction, name: str) -> Session | None:
 
 
 def _ended_by_itself(tx: Transaction, key: str) -> str | None:
-    """The session that a new one follows, unless somebody ended it on purpose."""
+    """Return the session that a new one follows, unless somebody ended it on purpose."""
     row = tx.one("SELECT id, end_reason FROM sessions WHERE key = ? ORDER BY ended_ms DESC, id DESC LIMIT 1", key)
     return row["id"] if row is not None and row["end_reason"] in REASONS else None
 

@@ -1,4 +1,4 @@
-"""What model calls used, a row each: an estimate while one is under way, the provider's numbers afterwards."""
+"""Usage of model calls, one row each: an estimate while a call runs, the provider's numbers afterwards."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -27,7 +27,7 @@ _NAMED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payer:
-    """Whose budgets a call is held against."""
+    """The chat and the people whose budgets a call counts against."""
 
     chat: str
     people: tuple[str, ...]
@@ -35,7 +35,7 @@ class Payer:
 
     @property
     def person(self) -> str:
-        """Where several asked together, it is the chat that pays."""
+        """Return the person who pays; empty when several asked together and the chat pays."""
         return self.people[0] if len(self.people) == 1 else ""
 
 
@@ -61,7 +61,7 @@ class Total:
     output_tokens: int
     cached_tokens: int
     cost_micros: int
-    unpriced_calls: int  # what they cost is not in the sum
+    unpriced_calls: int  # their cost is not in the sum
 
     @property
     def amount(self) -> Amount:
@@ -69,7 +69,7 @@ class Total:
 
 
 def payer_of_turn(tx: Transaction, turn_id: str, session_id: str) -> Payer:
-    """As the store knows it by now: others may have joined, and a group may have been given another id."""
+    """Return the payer from the stored rows: others may have joined, and a group may have a new id."""
     asked = tx.all(
         """SELECT account, chat, person_id FROM inbox WHERE turn_id = ? AND kind IN ('message', 'wake')
             GROUP BY account, chat, person_id ORDER BY MAX(id)""",
@@ -81,7 +81,7 @@ def payer_of_turn(tx: Transaction, turn_id: str, session_id: str) -> Payer:
 
 
 def pots(tx: Transaction, budgets: Budgets, payer: Payer, day: str, *, reserved: bool = True) -> list[Pot]:
-    """Every budget that binds the payer, with or without what is only reserved."""
+    """Return every budget that limits the payer, with or without reserved amounts."""
     found = [
         Pot(scope="user", limit=limit, used=used(tx, day, person_id=person, reserved=reserved))
         for person in payer.people
@@ -107,7 +107,7 @@ def limit_of_person(tx: Transaction, budgets: Budgets, person_id: str) -> Amount
 
 
 def micros_per_token(tx: Transaction, model: str) -> float:
-    """What the model cost lately, where only its provider knows the price; 0 when that cannot be told."""
+    """Return the recent price of a model whose price only its provider knows; 0 when unknown."""
     row = tx.one(
         """SELECT cost_micros * 1.0 / (input_tokens + output_tokens) AS rate FROM spending
             WHERE model = ? AND priced AND settled AND input_tokens + output_tokens > 0
@@ -123,7 +123,7 @@ def reserve(tx: Transaction, call: Call, payer: Payer) -> None:
 
 
 def settle(tx: Transaction, call: Call, payer: Payer) -> bool:
-    """Writes down what a call used; False when that had been done before, or it used nothing."""
+    """Store the usage of a call; return False when it was stored before, or is zero."""
     if not call.amount:
         tx.execute("DELETE FROM spending WHERE key = ? AND settled = 0", call.key)
         return False
@@ -134,9 +134,9 @@ def settle(tx: Transaction, call: Call, payer: Payer) -> bool:
 
 
 def after_crash(tx: Transaction) -> None:
-    """What was under way when the last gateway died has been paid for, as far as anybody can tell."""
-    # Somebody may be waiting for an answer at the terminal right now: settled at its estimate, that call could not be
-    # put right any more. A reservation counts for the budgets all the same, so one that was left there can wait.
+    """Settle the calls that were running when the last gateway died: presumably they have been paid for."""
+    # Somebody may be waiting for an answer at the terminal right now: once settled at its estimate, that call could not
+    # be corrected. Reservations count against budgets too, so one that was left there can wait.
     left = tx.all(
         "SELECT * FROM spending WHERE settled = 0 AND (chat <> ? OR at_ms < ?)", TERMINAL, now_ms() - _LONGEST_CALL_MS
     )
@@ -146,7 +146,7 @@ def after_crash(tx: Transaction) -> None:
 
 
 def used(tx: Transaction, since_day: str, *, person_id: str = "", chat: str = "", reserved: bool = True) -> Amount:
-    """Of a person, of a chat, or of all; with or without what is only reserved."""
+    """Return the usage of a person, of a chat, or of all, with or without reserved amounts."""
     narrowed = {"person_id": person_id, "chat": chat}
     values = [value for value in narrowed.values() if value]
     where = "".join(f" AND {column} = ?" for column, value in narrowed.items() if value)
@@ -162,7 +162,7 @@ def used(tx: Transaction, since_day: str, *, person_id: str = "", chat: str = ""
 
 
 def totals(tx: Transaction, since_day: str, by: By) -> list[Total]:
-    """The largest first; days in their order."""
+    """Return totals, largest first; days in their order."""
     rows = tx.all(
         f"""SELECT {_NAMED[by]} AS name, COUNT(*) AS calls, SUM(s.input_tokens) AS input_tokens,
                    SUM(s.output_tokens) AS output_tokens, SUM(s.cached_tokens) AS cached_tokens,

@@ -1,4 +1,4 @@
-"""Every table of the schema, declared once: whom its rows are about, how they follow a chat, how long they stay.
+"""Every table of the schema, declared once: the people in its rows, how they follow a chat, how long they stay.
 
 Erasing a person, moving a chat to another id and deleting old rows read these declarations. A new table needs its
 migration and its entry here; a test fails when a table, or a column that names somebody, is missing.
@@ -20,9 +20,9 @@ Named = Literal[
     "outbox",
 ]
 
-INBOX_OPEN = "state <> 'done'"  # in these words, or SQLite does not use the index `inbox_open`
+INBOX_OPEN = "state <> 'done'"  # exactly this text, or SQLite does not use the index `inbox_open`
 INBOX_WAITING = f"{INBOX_OPEN} AND state = 'ready'"
-OUTBOX_OPEN = "state IN ('ready', 'sending', 'unsure')"  # in the words of the index `outbox_open`
+OUTBOX_OPEN = "state IN ('ready', 'sending', 'unsure')"  # exactly the condition of the index `outbox_open`
 OUTBOX_WAITING = f"{OUTBOX_OPEN} AND state <> 'sending'"
 
 
@@ -36,7 +36,7 @@ class Ref:
 
     @property
     def condition(self) -> str:
-        """SQL with one parameter: a JSON list, since there may be more values than a statement may have parameters."""
+        """Return SQL with one parameter, a JSON list: there may be more values than a statement may have parameters."""
         if len(self.columns) == 1:
             return f"{self.columns[0]} IN (SELECT value FROM json_each(?))"  # noqa: S608
         pairs = "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)"
@@ -45,37 +45,37 @@ class Ref:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Which columns follow a chat that is given another id."""
+    """The columns that follow a chat to another id."""
 
     chat: tuple[str, ...] = ()  # account and chat, or one column with both
     session_key: bool = False
     when: str = "TRUE"
-    reset: str = ""  # assignments made along with the chat; what they name is out of reach in the old one
+    reset: str = ""  # assignments made along with the chat: ids of the old chat are useless in the new one
     rename: str = ""  # assignments made along with the session's key; ?1 is the new one, ?2 the old one
     delete: bool = False  # the rows of the chat do not follow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """How long rows stay."""
+    """The time that rows are kept."""
 
     days: str  # a field of `Retention`
     time: str  # a column
-    when: str = "TRUE"  # rows that are needed longer do not fit this
+    when: str = "TRUE"  # false for rows that are needed longer
     in_timeline: bool = False  # rows of the page's account are its conversations, and stay as long as those
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     name: str
-    key: str = ""  # by which rows are erased in batches; without one a person's few rows are erased in one transaction
-    personal_by: tuple[Ref, ...] = ()  # such a row of an erased person is deleted
-    blank_by: tuple[Ref, ...] = ()  # such a row of an erased person stays: its last column, and `blanks`, are emptied
+    key: str = ""  # rows are erased in batches by it; without one, a person's few rows are erased in one transaction
+    personal_by: tuple[Ref, ...] = ()  # matching rows of an erased person are deleted
+    blank_by: tuple[Ref, ...] = ()  # matching rows of an erased person stay; the last column, and `blanks`, are emptied
     blanks: str = ""
     moves_with: Move | None = None
     keep_days: Keep | None = None
-    has_parts: bool = False  # and with them files
-    deletable: str = "TRUE"  # while this is false other rows refer to the row
+    has_parts: bool = False  # and so may refer to files
+    deletable: str = "TRUE"  # false while other rows refer to the row
     before_delete: tuple[str, ...] = ()  # statements with the key as their parameter
     exempt: dict[str, str] = field(default_factory=dict)  # columns that neither erase nor move covers, and why
 
@@ -91,7 +91,7 @@ _TURN = _ref("turn", "turn_id")
 _GONE_WITH_ROW = "the row goes with its sender"
 _NOT_MOVED = "of a private chat, and those do not move"
 
-# In the order in which a person's rows are deleted: whatever refers to others stands before them.
+# In the order in which a person's rows are deleted: rows that refer to others come first.
 TABLES = (
     Table(
         name="messages",
@@ -145,12 +145,12 @@ TABLES = (
         name="inbox",
         key="id",
         personal_by=(*_SENDER, _SESSION_KEY, _CHAT),
-        # Messages are numbered anew in the new chat: without a mark of their own the old ones would be taken for the
-        # new, or for second copies of them.
+        # The new chat numbers messages from the start: without a distinct `edited_ms`, old messages would be taken for
+        # new ones, or for second copies of them.
         moves_with=Move(chat=("account", "chat"), session_key=True, when=INBOX_OPEN, reset="edited_ms = -id"),
         keep_days=Keep(days="inbox_days", time="accepted_ms", when="state = 'done'", in_timeline=True),
         has_parts=True,
-        # The transcript outlives the row, and still knows whose words these are.
+        # The transcript outlives the row and must still know the speaker.
         before_delete=(
             """UPDATE messages SET person_id = (SELECT person_id FROM inbox WHERE id = ?1), inbox_id = NULL
                 WHERE inbox_id = ?1""",
@@ -237,7 +237,7 @@ TABLES = (
     Table(
         name="spending",
         key="id",
-        # The sums of the day stay what they are.
+        # The sums of the day stay the same.
         blank_by=(_ref("person", "person_id"), _ref("place", "chat")),
         blanks="session_id",
         moves_with=Move(chat=("chat",)),
@@ -251,7 +251,7 @@ TABLES = (
     ),
     Table(name="identities", personal_by=(_ref("person", "person_id"),), exempt={"user_id": "goes with the person"}),
     Table(name="people", personal_by=(_ref("person", "id"),)),
-    # Nobody's: counters and texts for the operator, files by their hash, keys of the page, and how far each platform
-    # was read (without that, old messages would come again).
+    # Not personal: counters and notices for the operator, files by their hash, keys of the page, and platform cursors
+    # (without those, old messages would arrive again).
     *(Table(name=name) for name in ("meta", "notices", "media", "web_keys", "cursors")),
 )

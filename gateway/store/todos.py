@@ -1,4 +1,4 @@
-"""The agent's todo lists, one a session."""
+"""The agent's todo lists, one per session."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tools.content import from_stored
 
 @dataclass(frozen=True, slots=True)
 class StoredTodos:
-    """What the `todo` tool is handed, so that a list outlives the process."""
+    """Stores the lists of the `todo` tool, so that they outlive the process."""
 
     db: Database
 

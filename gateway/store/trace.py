@@ -1,6 +1,6 @@
-"""What became of a message, read back: its row, its turn, its trail, and what was said because of it.
+"""Read back the history of a message: its row, its turn, its trail, and the replies to it.
 
-Never a message's text. Whoever names a message by something that others know too must say where it was said.
+Never a message's text. To look up a message by an id that others know too, the chat must be given as well.
 """
 
 import json
@@ -23,8 +23,8 @@ class Step:
 
     at_ms: int
     event: str
-    reply: int | None = None  # what was said, of a step in its delivery
-    was_run: bool = True  # of a call that has ended: False for one that was not let begin
+    reply: int | None = None  # the outbox row, for a step of its delivery
+    was_run: bool = True  # False for a call that ended without being started
     detail: dict[str, Any]
 
 
@@ -38,26 +38,26 @@ class Work:
     resumes: int
     stop_requested: bool
     started_ms: int
-    tools: tuple[str, ...] = ()  # that run now
-    others: int = 0  # messages that it answers as well
-    waits_since_ms: int | None = None  # for a human's decision
+    tools: tuple[str, ...] = ()  # running now
+    others: int = 0  # number of other messages that it answers
+    waits_since_ms: int | None = None  # since when it waits for a human's decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """Something that was said because of the message, in its chat or elsewhere."""
+    """A message that was sent because of the traced one, in its chat or elsewhere."""
 
     id: int
     kind: str
     account: str
     state: str
     attempts: int
-    pieces: int  # that have arrived before the last
+    pieces: int  # number that arrived before the last one
     not_before_ms: int
     sent_ms: int | None
     receipt: str
     problem: str
-    elsewhere: str = ""  # the account and the chat of what was sent to another one
+    elsewhere: str = ""  # account and chat, if it was sent to another chat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +68,14 @@ class Trace:
     message_id: str
     kind: str
     session_key: str
-    user: str  # whose conversation it is, where each member of a group has their own
+    user: str  # the member, where each member of a group has a conversation of their own
     state: str
     outcome: str
     sent_ms: int
     accepted_ms: int
     not_before_ms: int
-    at_terminal: bool  # typed there, and answered there
-    session_busy: bool  # with any turn
+    at_terminal: bool  # typed and answered there
+    session_busy: bool  # a turn runs in it
     turn: Work | None
     replies: tuple[Reply, ...]
     steps: tuple[Step, ...]
@@ -83,7 +83,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedMessage:
-    """Something that was not taken; the message's id is empty where it was not kept."""
+    """A message that was refused; its id is empty where it was not stored."""
 
     at_ms: int
     account: str
@@ -107,7 +107,7 @@ def read(tx: Transaction, inbox_id: int) -> Trace:
     sent_elsewhere = {json.loads(one["detail"])["row"] for one in trail if one["event"] == TrailEvent.MESSAGE_QUEUED}
     said_here = {one["outbox_id"] for one in trail if one["outbox_id"] is not None}
     replies = _replies(tx, row, said_here | sent_elsewhere)
-    first = next((one["id"] for one in trail if one["inbox_id"] is not None), 0)  # one may join a turn that runs
+    first = next((one["id"] for one in trail if one["inbox_id"] is not None), 0)  # a message may join a running turn
     not_run = _not_run(trail)
     steps = [_step(one, was_run=one["id"] not in not_run) for one in trail if one["id"] >= first]
     steps = sorted((*steps, *_deliveries_without_turn(replies)), key=lambda step: step.at_ms)
@@ -133,18 +133,18 @@ def read(tx: Transaction, inbox_id: int) -> Trace:
 
 
 def newest(tx: Transaction) -> int | None:
-    """Of all that was to be answered."""
+    """Return the newest message that needed an answer."""
     return _id(tx.one(f"SELECT id FROM inbox WHERE kind IN ({_ASKING}) ORDER BY id DESC LIMIT 1"))  # noqa: S608
 
 
 def newest_message(tx: Transaction, session_key: str) -> int | None:
-    """In one conversation, without its commands."""
+    """Return the newest message of a conversation, without commands."""
     query = "SELECT id FROM inbox WHERE session_key = ? AND kind = 'message' ORDER BY id DESC LIMIT 1"
     return _id(tx.one(query, session_key))
 
 
 def of_message(tx: Transaction, account: str, chat: str, message_id: str) -> int | None:
-    """By the platform's id of what somebody said, or of what we answered."""
+    """Find a message by the platform's id of it, or of our answer."""
     own = tx.one(
         f"""SELECT id FROM inbox WHERE account = ? AND chat = ? AND message_id = ?
              ORDER BY kind IN ({_ASKING}) DESC, id DESC LIMIT 1""",  # noqa: S608
@@ -167,11 +167,11 @@ def of_message(tx: Transaction, account: str, chat: str, message_id: str) -> int
 
 
 def find(tx: Transaction, name: str) -> list[int]:
-    """All that a name may mean, the newest first: inbox:17, outbox:17, the number alone, a turn, a session's key,
+    """Find everything a name may mean, newest first: inbox:17, outbox:17, the number alone, a turn, a session's key,
     account:chat:message, or the platform's id of a message alone."""
     found: set[int | None] = {_of_turn(tx, name)}
     what, _, number = name.rpartition(":")
-    if number.isdecimal() and len(number) < 19:  # a longer one is nobody's row
+    if number.isdecimal() and len(number) < 19:  # row ids are never longer
         if what in ("", "inbox"):
             found.add(_id(tx.one("SELECT id FROM inbox WHERE id = ?", int(number))))
         elif what == "outbox" and (row := tx.one("SELECT * FROM outbox WHERE id = ?", int(number))):
@@ -184,7 +184,7 @@ def find(tx: Transaction, name: str) -> list[int]:
 
 
 def refusals(tx: Transaction, *, limit: int) -> list[RefusedMessage]:
-    """The newest first: strangers, and what people we know were too fast with."""
+    """Return refusals, newest first: strangers, and known people who wrote too fast."""
     rows = tx.all(
         """SELECT t.at_ms, t.detail, i.account, i.chat, i.message_id, i.sender_id
              FROM trail t LEFT JOIN inbox i ON i.id = t.inbox_id WHERE t.event = 'refused'
@@ -195,7 +195,7 @@ def refusals(tx: Transaction, *, limit: int) -> list[RefusedMessage]:
 
 
 def refusal_of(tx: Transaction, account: str, chat: str, message_id: str) -> RefusedMessage | None:
-    """Of somebody who may not speak: nothing else is known of what they said."""
+    """Return the refusal of a message from somebody without access: nothing else is stored about it."""
     row = tx.one(
         """SELECT at_ms, detail, NULL AS account FROM trail WHERE event = 'refused' AND inbox_id IS NULL
               AND json_extract(detail, '$.account') = ? AND json_extract(detail, '$.chat') = ?
@@ -208,7 +208,7 @@ def refusal_of(tx: Transaction, account: str, chat: str, message_id: str) -> Ref
 
 
 def was_overheard(tx: Transaction, account: str, chat: str, message_id: str) -> bool:
-    """Said in a group, but not to us, and not brought along by a later message yet."""
+    """Return whether it was said in a group, not to us, and no later message has brought it along yet."""
     rows = tx.all("SELECT session_key FROM overheard WHERE account = ? AND message_id = ?", account, message_id)
     return any(chat in row["session_key"].split(":") for row in rows)
 
@@ -230,7 +230,7 @@ def _places(tx: Transaction, name: str) -> Iterable[tuple[str, str, str]]:
 
 
 def _asked_for(tx: Transaction, reply: Row) -> int | None:
-    """The message because of which something was said."""
+    """Return the message that a reply answers."""
     if reply["turn_id"]:
         return _of_turn(tx, reply["turn_id"])
     query = f"""SELECT id FROM inbox WHERE account = ? AND chat = ? AND message_id = ? AND kind IN ({_ASKING})
@@ -239,7 +239,7 @@ def _asked_for(tx: Transaction, reply: Row) -> int | None:
 
 
 def _of_sent_elsewhere(tx: Transaction, account: str, chat: str, message_id: str) -> int | None:
-    """By the id of something that was sent to that chat from another one. Not for those who read it there."""
+    """Find a message by the id of something it sent to another chat. Not for people who read it there."""
     rows = tx.all(
         """SELECT * FROM outbox o WHERE account = ? AND chat = ? AND turn_id IS NULL
               AND (receipt = ? OR piece > 0 AND EXISTS (SELECT 1 FROM trail t WHERE t.outbox_id = o.id
@@ -253,14 +253,14 @@ def _of_sent_elsewhere(tx: Transaction, account: str, chat: str, message_id: str
 
 
 def _sent_by(tx: Transaction, sent: Row) -> int | None:
-    """The message because of which something was sent to another chat; only the trail of its turn knows."""
+    """Return the message that sent something to another chat; only the trail of its turn knows."""
     query = "SELECT turn_id FROM trail WHERE event = 'message_queued' AND json_extract(detail, '$.row') = ?"
     row = tx.one(query, sent["id"]) if not sent["turn_id"] else None
     return _of_turn(tx, row["turn_id"]) if row is not None else None
 
 
 def _of_turn(tx: Transaction, turn_id: str) -> int | None:
-    """The last of its messages: the one that is replied to."""
+    """Return the last message of a turn: the one that is replied to."""
     query = (
         "SELECT id FROM inbox WHERE turn_id = ? AND kind IN ('message', 'wake') ORDER BY sent_ms DESC, id DESC LIMIT 1"
     )
@@ -268,16 +268,15 @@ def _of_turn(tx: Transaction, turn_id: str) -> int | None:
 
 
 def _replies(tx: Transaction, message: Row, ids: set[int]) -> list[Row]:
-    """Those that the trail names, and what waits for its first try and is not in it yet."""
-    # By the index of what is open. With the account SQLite takes the one of all that was ever said there.
+    """Return the replies that the trail names, and those not yet in it because they wait for their first attempt."""
+    # Uses the index of open rows. With the account, SQLite would choose the one over everything ever sent there.
     waiting = tx.all(f"SELECT id FROM outbox WHERE {OUTBOX_OPEN} AND turn_id = ?", message["turn_id"])  # noqa: S608
     wanted = json.dumps(sorted(ids | {row["id"] for row in waiting}))
     return tx.all("SELECT * FROM outbox WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", wanted)
 
 
 def _deliveries_without_turn(replies: Iterable[Row]) -> list[Step]:
-    """What answers a command, or was sent elsewhere, has no turn by which the rest of its trail would be found; its
-    row knows the end."""
+    """Return the deliveries of replies without a turn (to commands, to other chats): no turn leads to their trail."""
     return [
         Step(at_ms=row["sent_ms"], event=TrailEvent.SENT, reply=row["id"], detail={"receipt": row["receipt"]})
         for row in replies
@@ -312,7 +311,7 @@ def _waits_since(tx: Transaction, turn_id: str) -> int | None:
 
 
 def _running_tools(trail: Iterable[Row]) -> tuple[str, ...]:
-    """Those that the last process has begun: what an earlier one left is not run again."""
+    """Return the calls that the last process has begun. Calls left by an earlier one are not run again."""
     running: list[_Call] = []
     for row in trail:
         if row["event"] == TrailEvent.RESUMED:
@@ -325,7 +324,7 @@ def _running_tools(trail: Iterable[Row]) -> tuple[str, ...]:
 
 
 def _not_run(trail: Iterable[Row]) -> set[int]:
-    """The ends of calls that have no beginning: refused, denied, or of no tool that there is."""
+    """Return the calls that ended without beginning: refused, denied, or of an unknown tool."""
     begun: Counter[_Call] = Counter()
     ends = set()
     for row in trail:
@@ -338,7 +337,7 @@ def _not_run(trail: Iterable[Row]) -> set[int]:
     return ends
 
 
-_Call = tuple[str, str]  # its tool and its id, which older trails do not know
+_Call = tuple[str, str]  # tool and call id; older trails have no id
 
 
 def _call(row: Row) -> _Call:
@@ -363,7 +362,7 @@ def _reply(row: Row, *, is_elsewhere: bool) -> Reply:
 
 
 def _step(row: Row, *, was_run: bool) -> Step:
-    # One that ends a message has its id; what is said with it has steps of its own.
+    # A step that ends a message has the message's id; its reply has steps of its own.
     reply = row["outbox_id"] if row["inbox_id"] is None else None
     detail = json.loads(row["detail"])
     return Step(at_ms=row["at_ms"], event=row["event"], reply=reply, was_run=was_run, detail=detail)

@@ -7,7 +7,7 @@ from gateway.clock import now_ms
 from gateway.store.db.connection import Transaction, Value
 
 _REFUSALS_KEPT = 1_000
-_TIDIED_EVERY = 64  # rows: finding the oldest to keep costs more than writing one
+_TIDIED_EVERY = 64  # rows: finding the oldest one to keep costs more than writing a row
 
 
 class TrailEvent(StrEnum):
@@ -76,7 +76,7 @@ def record(
     outbox_id: int | None = None,
     **detail: Value,
 ) -> None:
-    """Write a step down. Detail holds names and numbers, never message text; None is left out."""
+    """Record a step. Detail holds names and numbers, never message text; None is left out."""
     tx.execute(
         "INSERT INTO trail (at_ms, event, inbox_id, turn_id, outbox_id, detail) VALUES (?, ?, ?, ?, ?, ?)",
         now_ms(),
@@ -89,7 +89,7 @@ def record(
 
 
 def clock_set_back_ms(tx: Transaction) -> int:
-    """Return how far the clock is behind the last thing written down; 0 when it is not."""
+    """Return how far the clock is behind the newest recorded step; 0 when it is not."""
     row = tx.one("SELECT at_ms FROM trail WHERE id = (SELECT MAX(id) FROM trail)")
     return max(row["at_ms"] - now_ms(), 0) if row is not None else 0
 
@@ -97,12 +97,12 @@ def clock_set_back_ms(tx: Transaction) -> int:
 def record_refusal(
     tx: Transaction, *, account: str, chat: str, sender_id: str, reason: str, message_id: str = ""
 ) -> None:
-    """Record a message that was not taken. Only the newest are kept, since anybody can cause these rows."""
+    """Record a refused message. Only the newest are kept, since anybody can cause these rows."""
     before = _last_refusal(tx)
     record(tx, TrailEvent.REFUSED, account=account, chat=chat, message=message_id, sender=sender_id, reason=reason)
     if before // _TIDIED_EVERY == _last_refusal(tx) // _TIDIED_EVERY:
         return
-    # Those with an inbox row are about people we know, and no stranger may drive them out.
+    # Refusals with an inbox row are about known people: strangers must not push them out.
     tx.execute(
         """DELETE FROM trail WHERE event = 'refused' AND inbox_id IS NULL AND id <=
            (SELECT id FROM trail WHERE event = 'refused' AND inbox_id IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?)""",

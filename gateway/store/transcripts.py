@@ -1,4 +1,4 @@
-"""What was said and done in a session: messages, tool calls, results, and which calls were begun."""
+"""Transcripts: the messages, tool calls and results of a session, and which calls were started."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ from tools.content import dump_parts, from_stored, in_search, load_parts, loads_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptEntry:
-    """A message with when it was written, for people who look back."""
+    """A message and the time it was written."""
 
     message: Message
     created_ms: int
@@ -23,7 +23,7 @@ class TranscriptEntry:
 def append(
     tx: Transaction, session_id: str, message: Message, *, turn_id: str | None = None, inbox_id: int | None = None
 ) -> None:
-    """Adds a message at the end. A second copy of the same inbox row or of the same call's result is left out."""
+    """Append a message. A second copy of the same inbox row or of the same call's result is ignored."""
     tx.execute(
         """INSERT INTO messages (session_id, turn_id, inbox_id, role, parts, tool_calls, tool_call_id, tool_name,
                                  is_error, reasoning, provider_data, search_text, created_ms)
@@ -53,10 +53,10 @@ def started_calls(tx: Transaction, turn_id: str) -> frozenset[str]:
 
 
 def recent(tx: Transaction, session_id: str, *, limit: int, turn_id: str | None = None) -> list[Message]:
-    """The end of a session as the model may see it: begins with a user's message, results behind their calls.
+    """Return the end of a session for the model: it begins with a user's message, and results follow their calls.
 
-    Everything of the turn given is in it however long, and its open calls are left open; those of earlier
-    turns that never got a result are given an honest one.
+    The given turn is included in full, and its open calls stay open. Calls of earlier turns that never got a result get
+    one that says so.
     """
     rows = tx.all(
         """SELECT * FROM (SELECT * FROM messages WHERE session_id = ? ORDER BY id DESC LIMIT ?) ORDER BY id""",
@@ -102,5 +102,5 @@ def _message(row: Row) -> Message:
 def _calls(stored: str) -> tuple[ToolCall, ...]:
     try:
         return tuple(from_stored(ToolCall, call) for call in loads_list(stored)) if stored else ()
-    except TypeError:  # damaged on the disk; their results are then dropped as nobody's
+    except TypeError:  # damaged on disk; their results are then dropped as orphans
         return ()

@@ -18,7 +18,7 @@ from tools.content import Part
 
 Outcome = Literal["answered", "failed", "stopped", "given_up", "superseded", "restored"]
 
-_STOP, _INTERRUPT = 1, 2  # in the column `stop_requested`
+_STOP, _INTERRUPT = 1, 2  # values of the column `stop_requested`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Turn:
 
     @property
     def asked(self) -> tuple[Accepted, ...]:
-        """What is to be answered: the messages without what is only noted."""
+        """Return the messages that need an answer, without those that are only noted."""
         return tuple(message for message in self.messages if message.asks)
 
     @property
@@ -40,12 +40,12 @@ class Turn:
 
     @property
     def is_shared(self) -> bool:
-        """In a place where others read along."""
+        """Return whether others read along."""
         return not self.asked[-1].key.is_private
 
     @property
     def holder(self) -> str:
-        """Whose it is: the person who asks. What several have asked together is nobody's own, but the chat's."""
+        """Return the person who asks, or a name for the chat when several people ask together."""
         asking = {message.person_id for message in self.asked}
         if len(asking) == 1 and (person := asking.pop()):
             return person
@@ -53,23 +53,23 @@ class Turn:
 
     @property
     def is_with_owner(self) -> bool:
-        """Alone with an owner, not in a group where others read along."""
+        """Return whether it is alone with an owner, not in a group where others read along."""
         return all(message.role == "owner" and message.key.is_private for message in self.asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedTurn:
-    """What a turn finds when it begins."""
+    """The state that a turn finds when it begins."""
 
     history: list[Message]
     started: frozenset[str]
     stop_requested: bool
-    prompt: tuple[Part, ...] | None  # None when the session has none yet
-    verbosity: str = ""  # asked for in this conversation; empty when nobody has said
+    prompt: tuple[Part, ...] | None  # None: the session has none yet
+    verbosity: str = ""  # set for this conversation; empty when nobody has set it
 
 
 def begin(tx: Transaction, resets: Resets = NEVER) -> Turn | None:
-    """Claims the next messages and begins their turn; None when nothing can be begun."""
+    """Claim the next messages and begin their turn; return None when nothing can begin."""
     turn_id = new_id()
     claimed = inbox.claim(tx, turn_id)
     if not claimed:
@@ -79,9 +79,9 @@ def begin(tx: Transaction, resets: Resets = NEVER) -> Turn | None:
         tx,
         first.key,
         display_name=first.sender_name,
-        # What a process has to tell belongs to where it was started, however long it took.
+        # A process report belongs to the session that started the process, however long it took.
         resets=resets if any(message.kind == "message" for message in claimed) else NEVER,
-        # When it came, not now: a message may have waited for a gateway that was down.
+        # The time of arrival, not now: the message may have waited for a gateway that was down.
         at_ms=tx.count("SELECT MIN(accepted_ms) FROM inbox WHERE turn_id = ?", turn_id),
     )
     tx.execute(
@@ -119,13 +119,13 @@ def begin_at_terminal(tx: Transaction, key: SessionKey, session_id: str) -> Turn
 
 
 def as_it_stands(tx: Transaction, turn: Turn) -> Turn:
-    """Since it began messages may have joined it, and a group may have been given another id."""
+    """Reload the turn's messages: some may have joined, and a group may have a new id."""
     return replace(turn, messages=tuple(inbox.of_turn(tx, turn.id)))
 
 
 def resume_all(tx: Transaction) -> list[Turn]:
-    """Turns that a dead process left behind, the oldest first. One cut by a crash has used up a try; one that was
-    paused by an orderly stop has not, nor one that only waited for a human."""
+    """Resume the turns that a dead process left behind, oldest first. A crash uses up one of a turn's attempts; an
+    orderly stop does not, nor does a crash while it waited for a human."""
     rows = tx.all("SELECT * FROM turns WHERE state <> 'done' ORDER BY started_ms, id")
     asking = {row["turn_id"] for row in tx.all("SELECT turn_id FROM approvals WHERE state = 'waiting'")}
     resumed: list[Turn] = []
@@ -140,7 +140,7 @@ def resume_all(tx: Transaction) -> list[Turn]:
 
 
 def pause(tx: Transaction, turn_id: str) -> bool:
-    """For an orderly stop; False when the turn was over already."""
+    """Pause a turn for an orderly stop; return False when it was already over."""
     paused = tx.execute("UPDATE turns SET state = 'paused' WHERE id = ? AND state = 'running'", turn_id) > 0
     if paused:
         trail.record(tx, TrailEvent.PAUSED, turn_id=turn_id)
@@ -148,7 +148,7 @@ def pause(tx: Transaction, turn_id: str) -> bool:
 
 
 def request_stop(tx: Transaction, session_key: str) -> bool:
-    """False when nothing runs. From here on the turn cannot end in an answer."""
+    """Request a stop; return False when nothing runs. From here on the turn cannot end in an answer."""
     return (
         tx.execute("UPDATE turns SET stop_requested = ? WHERE session_key = ? AND state <> 'done'", _STOP, session_key)
         > 0
@@ -156,7 +156,7 @@ def request_stop(tx: Transaction, session_key: str) -> bool:
 
 
 def request_interrupt(tx: Transaction, inbox_id: int) -> None:
-    """A message ends the turn that runs in its session: if all that runs and waits there is of the same person."""
+    """Interrupt the running turn for a newer message, if everything there comes from the same person."""
     newer = inbox.get(tx, inbox_id)
     session_key = str(newer.key)
     if speakers(tx, session_key) == {newer.speaker}:
@@ -168,7 +168,7 @@ def request_interrupt(tx: Transaction, inbox_id: int) -> None:
 
 
 def stop_those_for(tx: Transaction, account: str, sender_id: str) -> None:
-    """What runs for one person alone ends without an answer."""
+    """Stop the turns that run for one person alone, without an answer."""
     for row in tx.all(
         """UPDATE turns SET stop_requested = ? WHERE state <> 'done' AND id IN (
                SELECT turn_id FROM inbox INDEXED BY inbox_open
@@ -182,29 +182,29 @@ def stop_those_for(tx: Transaction, account: str, sender_id: str) -> None:
 
 
 def to_be_stopped(tx: Transaction) -> list[str]:
-    """Turns that are not over though somebody has asked for it, also from another process."""
+    """Return the unfinished turns that should stop, also those requested by another process."""
     return [row["id"] for row in tx.all("SELECT id FROM turns WHERE state <> 'done' AND stop_requested <> 0")]
 
 
 def is_to_be_stopped(tx: Transaction, turn_id: str) -> bool:
-    """By a stop or by a newer message: nothing new may be begun."""
+    """Return whether a stop or a newer message forbids starting anything new."""
     return tx.count("SELECT stop_requested FROM turns WHERE id = ?", turn_id) != 0
 
 
 def stop_requested(tx: Transaction, turn_id: str) -> bool:
-    """By somebody who has been told that it stopped: nothing may follow."""
+    """Return whether somebody was told that the turn stopped: nothing may follow."""
     return tx.count("SELECT stop_requested FROM turns WHERE id = ?", turn_id) == _STOP
 
 
 def is_interrupted(tx: Transaction, turn_id: str) -> bool:
-    """By a newer message. An answer that is there by then is given all the same."""
+    """Return whether a newer message interrupts the turn. An answer that is already there is still given."""
     return tx.count("SELECT stop_requested FROM turns WHERE id = ?", turn_id) == _INTERRUPT
 
 
 def join(tx: Transaction, turn_id: str, may_join: Callable[[Accepted], bool]) -> list[Accepted]:
-    """Makes waiting messages part of the turn that runs in their session; gives them, in order.
+    """Add waiting messages to the turn that runs in their session; return them in order.
 
-    Only what the turn's own person says: it acts with that person's rights. Nobody overtakes one who must wait.
+    Only messages of the turn's own person: it acts with that person's rights. None overtakes one that must wait.
     """
     waiting = inbox.behind(tx, turn_id)
     if not waiting:
@@ -218,7 +218,7 @@ def join(tx: Transaction, turn_id: str, may_join: Callable[[Accepted], bool]) ->
 
 
 def waited_for(tx: Transaction) -> list[str]:
-    """Turns behind which messages of their sessions wait."""
+    """Return the turns behind which messages of their sessions wait."""
     rows = tx.all(
         f"""SELECT id FROM turns t WHERE state <> 'done' AND EXISTS (
                SELECT 1 FROM inbox AS i INDEXED BY inbox_open WHERE i.session_key = t.session_key
@@ -238,7 +238,7 @@ def is_left_over(tx: Transaction, session_id: str) -> bool:
 
 
 def superseded_by(tx: Transaction, turn: Turn) -> list[Accepted]:
-    """What the turns right before this one in its conversation have left to it, each interrupted by the next."""
+    """Return the messages left by the turns right before this one, each interrupted by the next."""
     left: list[Accepted] = []
     before = _before(tx, turn.session_id, turn.id)
     while before is not None and before["outcome"] == "superseded":
@@ -250,7 +250,7 @@ def superseded_by(tx: Transaction, turn: Turn) -> list[Accepted]:
 def finish(
     tx: Transaction, turn_id: str, messages: Sequence[Accepted], outcome: Outcome, *, problem: str | None = None
 ) -> None:
-    """`problem`: which kind it was, when a model could not answer."""
+    """End a turn and its messages. `problem`: the kind of error when a model could not answer."""
     tx.execute("UPDATE turns SET state = 'done', outcome = ?, ended_ms = ? WHERE id = ?", outcome, now_ms(), turn_id)
     tx.execute("DELETE FROM tool_starts WHERE turn_id = ?", turn_id)
     for message in messages:
@@ -275,7 +275,7 @@ def _that_join(waiting: Sequence[Accepted], may_join: Callable[[Accepted], bool]
     for message in waiting:
         if may_join(message):
             joining.append(message)
-        elif message.asks:  # a note keeps nobody waiting
+        elif message.asks:  # a noted message does not block others
             joining = [one for one in joining if one.own_turn != message.own_turn]
             break
     while joining and not joining[-1].asks:  # goes along with the message after it
@@ -284,7 +284,7 @@ def _that_join(waiting: Sequence[Accepted], may_join: Callable[[Accepted], bool]
 
 
 def _before(tx: Transaction, session_id: str, turn_id: str) -> Row | None:
-    """The turn that wrote into the transcript just before this one did: the order of times is not to be relied on."""
+    """Return the turn that wrote to the transcript just before this one. Clock times are not reliable for this."""
     return tx.one(
         """SELECT t.id, t.outcome FROM messages m JOIN turns t ON t.id = m.turn_id
             WHERE m.session_id = ? AND m.id < (SELECT MIN(id) FROM messages WHERE turn_id = ?)

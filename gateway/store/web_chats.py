@@ -1,6 +1,6 @@
-"""A chat as its people saw it: what they sent, what came back, and what the tools did in between.
+"""Chats as people see them: what they sent, what came back, and what the tools did in between.
 
-Not the model's transcript: commands, notices and explanations are in it too.
+Unlike the model's transcript, this includes commands, notices and explanations.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ from gateway.store.search import Filter, search
 from gateway.store.sessions import title_of
 from tools.content import Part, load_parts, loads_list, text_of, words_of
 
-_SHOWN_CHARS = 20_000  # of a tool's result: more is for models
+_SHOWN_CHARS = 20_000  # of a tool's result; only models need more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """Something a person sent."""
+    """A message that a person sent."""
 
     message_id: str
     parts: tuple[Part, ...]
@@ -42,7 +42,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replied:
-    """Something we said."""
+    """A message that we sent."""
 
     key: str
     kind: str
@@ -64,7 +64,7 @@ class Chat:
 
 
 def timeline(tx: Transaction, account: str, chat: str, session_key: str, *, limit: int = 500) -> list[Said | Replied]:
-    """The newest so many of each side, the oldest first."""
+    """Return the newest messages of each side, oldest first."""
     said = tx.all(
         """SELECT message_id, parts, accepted_ms, state FROM inbox
             WHERE session_key = ? AND kind NOT IN ('process', 'wake', 'button') ORDER BY id DESC LIMIT ?""",
@@ -86,7 +86,7 @@ def timeline(tx: Transaction, account: str, chat: str, session_key: str, *, limi
 
 
 def chats(tx: Transaction, platform: str, *, limit: int = 100) -> list[Chat]:
-    """Return the chats with a conversation or a waiting message, the one used last first."""
+    """Return the chats with a conversation or a waiting message, most recently used first."""
     rows = tx.all(
         """WITH begun AS (
                SELECT key, chat, MAX(updated_ms) AS updated_ms FROM sessions WHERE platform = ? GROUP BY chat
@@ -110,7 +110,7 @@ def chats(tx: Transaction, platform: str, *, limit: int = 100) -> list[Chat]:
 
 
 def find_chats(tx: Transaction, platform: str, query: str, *, limit: int = 50) -> list[Chat]:
-    """Chats in which something was said that fits, the best first."""
+    """Return the chats with matching messages, best match first."""
     known = {chat.id: chat for chat in chats(tx, platform, limit=10_000)}
     found: dict[str, Chat] = {}
     for hit in search(tx, query, where=Filter(platform=platform), limit=limit * 4):
@@ -123,7 +123,7 @@ def find_chats(tx: Transaction, platform: str, query: str, *, limit: int = 50) -
 
 
 def title(tx: Transaction, session_key: str) -> str:
-    """Return the title of a chat; before its first turn has ended, the one that it will get."""
+    """Return the title of a chat; before its first turn has ended, the one it will get."""
     row = tx.one("SELECT title FROM sessions WHERE key = ? AND title <> '' ORDER BY created_ms LIMIT 1", session_key)
     if row is not None:
         return str(row["title"])
@@ -140,7 +140,7 @@ def _said(row: Row) -> Said:
 
 
 def _as_they_stand(tx: Transaction, rows: Sequence[Row]) -> list[Replied]:
-    """What took the place of an earlier message stands there; the oldest comes first."""
+    """Put each message that replaced an earlier one in that one's place; oldest first."""
     items: dict[str, Replied] = {}
     for row in rows:
         item = _replied(tx, row)
@@ -186,7 +186,7 @@ def tools_of_turn(tx: Transaction, turn_id: str) -> tuple[ToolUse, ...]:
 
 
 def _shorten(result: str) -> str:
-    """Cut what a command printed, not the JSON around it: the page could no longer read that."""
+    """Shorten a command's output, not the JSON around it, which the page must still parse."""
     if len(result) <= _SHOWN_CHARS:
         return result
     try:
@@ -203,12 +203,12 @@ COOKIE_LIFE_MS = 30 * 86_400_000
 
 
 def new_link(tx: Transaction) -> str:
-    """The token of a link that works once, within the hour."""
+    """Return the token of a link that works once, within the hour."""
     return _new(tx, "link", LINK_LIFE_MS)
 
 
 def exchange(tx: Transaction, link: str) -> str | None:
-    """A cookie for a link, which is used up by this; None for one that is unknown, used or too old."""
+    """Exchange a link for a cookie, using up the link; None if it is unknown, used or too old."""
     used = tx.execute("DELETE FROM web_keys WHERE hash = ? AND kind = 'link' AND expires_ms > ?", _hash(link), now_ms())
     return new_cookie(tx) if used else None
 
@@ -219,7 +219,7 @@ def new_cookie(tx: Transaction) -> str:
 
 
 def is_valid(tx: Transaction, cookie: str) -> bool:
-    # Looked up by hash: how long that takes tells nothing about the cookie.
+    # Looked up by hash, so that the time taken reveals nothing about the cookie.
     row = tx.one(
         "SELECT 1 FROM web_keys WHERE hash = ? AND kind = 'cookie' AND expires_ms > ?", _hash(cookie), now_ms()
     )

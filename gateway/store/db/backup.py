@@ -1,4 +1,4 @@
-"""How the database file is looked after."""
+"""Make, list and check copies of the database file."""
 
 import os
 import sqlite3
@@ -16,13 +16,13 @@ class BackupPolicy:
     backups: Path
     backups_kept: int = 7
     upgrade_backups_kept: int = 2
-    full_check_max_mb: int = 256  # a larger file gets the quick check alone
+    full_check_max_mb: int = 256  # a larger file gets only the quick check
     busy_timeout_seconds: float = 5.0
 
 
 _PATTERN = "state-*.db"
 _BEFORE_CHANGES = "before-schema-*.db"
-_REPLACED = "replaced-*.db"  # what was there before one was restored by hand; stays until somebody deletes it
+_REPLACED = "replaced-*.db"  # the database before a restore by hand; stays until somebody deletes it
 _FORMAT_OFFSET = 18
 _NEWEST_FORMAT = 2
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}  # the last: an unknown file format
@@ -39,7 +39,7 @@ class Copy:
 
 
 def make_backup(database: Path, folder: Path, *, keep: int) -> Path:
-    """Writes a checked copy and removes the oldest beyond `keep`. Blocks: call it in a thread."""
+    """Write a checked copy and remove the oldest beyond `keep`. Blocks: call it in a thread."""
     target = folder / f"state-{stamp()}.db"
     source = sqlite3.connect(database, isolation_level=None)
     try:
@@ -52,7 +52,7 @@ def make_backup(database: Path, folder: Path, *, keep: int) -> Path:
 
 
 def keep_before_change(source: sqlite3.Connection, folder: Path, *, to: int) -> Path:
-    """A copy of the state before a change of schema; one at a time. Older ones stay until `forget_old_changes`."""
+    """Copy the database before a change of schema; one at a time. Older copies stay until `forget_old_changes`."""
     for left_by_a_kill in folder.glob("before-schema-*.partial*"):
         left_by_a_kill.unlink()
     target = folder / f"before-schema-{to:04}-{stamp()}.db"
@@ -66,7 +66,7 @@ def forget_old_changes(folder: Path, *, keep: int) -> None:
 
 
 def write_copy(source: sqlite3.Connection, target: Path) -> None:
-    """Whole, sound and on the disk, or not at all. Reads one snapshot: writers go on, and it comes out compact."""
+    """Write a compact, checked and synced copy, or none at all. Reads one snapshot, so writers are not blocked."""
     target.parent.mkdir(mode=0o700, exist_ok=True)
     partial = target.with_suffix(".partial")
     partial.unlink(missing_ok=True)
@@ -82,7 +82,7 @@ def write_copy(source: sqlite3.Connection, target: Path) -> None:
 
 
 def vacuum_into(source: sqlite3.Connection, copy: Path) -> None:
-    """A compact copy in a new file, which nobody else may read: not while it is written, nor when a kill leaves it."""
+    """Write a compact copy to a new file that nobody else may ever read, even if a kill leaves it behind."""
     copy.touch(mode=0o600)
     source.execute("VACUUM INTO ?", (str(copy),))
 
@@ -92,31 +92,31 @@ def stamp() -> str:
 
 
 def backups(folder: Path) -> list[Path]:
-    """Those made from time to time, the newest first."""
+    """Return the periodic backups, newest first."""
     return sorted(_files(folder, _PATTERN), reverse=True)
 
 
 def before_changes(folder: Path) -> list[Path]:
-    """Those made before a change of schema, the newest first."""
+    """Return the copies made before a change of schema, newest first."""
     return sorted(_files(folder, _BEFORE_CHANGES), key=_when, reverse=True)
 
 
 def all_copies(folder: Path) -> list[Path]:
-    """Every copy that could be restored, the newest first."""
+    """Return every copy that could be restored, newest first."""
     return sorted([*backups(folder), *before_changes(folder), *_files(folder, _REPLACED)], key=_when, reverse=True)
 
 
 def newest_sound_backup(folder: Path) -> Path | None:
-    """The newest that this version can open."""
+    """Return the newest copy that this version can open."""
     copies = sorted([*backups(folder), *before_changes(folder)], key=_when, reverse=True)
     return next((copy for copy in copies if not find_unfit(copy)), None)
 
 
 def find_unfit(copy: Path) -> str:
-    """Why a copy cannot take the place of the database; empty when it can."""
+    """Return why a copy cannot replace the database; empty when it can."""
     try:
         return _find_unfit(copy)
-    except (OSError, sqlite3.OperationalError) as error:  # such as one that root made: the others may be fine
+    except (OSError, sqlite3.OperationalError) as error:  # such as a copy made by root: the others may be fine
         return f"it cannot be opened ({getattr(error, 'strerror', None) or error})"
 
 
@@ -132,12 +132,12 @@ def _find_unfit(copy: Path) -> str:
 
 
 def list_copies(folder: Path) -> list[Copy]:
-    """The newest first, each of them checked in full."""
+    """Check every copy in full and list them, newest first."""
     return [_look_at(copy) for copy in all_copies(folder)]
 
 
 def schema_of(database: Path) -> int:
-    """0 for whatever is no database of ours."""
+    """Return the schema of a database; 0 when it is not one of Hermes."""
     connection = sqlite3.connect(database, isolation_level=None)
     try:
         ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
@@ -152,7 +152,7 @@ def backup_is_due(folder: Path, every_hours: float) -> bool:
 
 
 def find_damage(database: Path, *, thorough: bool = False) -> str:
-    """What is wrong with a database file; empty when it is sound."""
+    """Return what is wrong with a database file; empty when it is sound."""
     try:
         connection = sqlite3.connect(database, isolation_level=None)
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -160,7 +160,7 @@ def find_damage(database: Path, *, thorough: bool = False) -> str:
             check = "integrity_check" if thorough else "quick_check"
             verdict = str(connection.execute(f"PRAGMA {check}(1)").fetchone()[0])
             if verdict != "ok":
-                return verdict.splitlines()[-1]  # above it stands only where it was found
+                return verdict.splitlines()[-1]  # the lines above only say where it was found
             return _find_header_damage(database) or find_schema_damage(connection)
         finally:
             connection.close()
@@ -168,24 +168,24 @@ def find_damage(database: Path, *, thorough: bool = False) -> str:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
             raise
         return str(error)
-    except UnicodeDecodeError:  # SQLite's own words about it, with the broken text in them
+    except UnicodeDecodeError:  # from SQLite's error message, which quotes the broken text
         return "malformed database schema"
 
 
 def _find_header_damage(database: Path) -> str:
     with database.open("rb") as file:
         header = file.read(_FORMAT_OFFSET + 1)
-    # SQLite reads a file of a newer format and refuses to write it: that would look like a lack of permission.
+    # SQLite reads a file of a newer format but refuses to write it, which would look like a missing permission.
     return "unknown file format" if header[_FORMAT_OFFSET:] > bytes([_NEWEST_FORMAT]) else ""
 
 
 def _left_by_a_kill(folder: Path) -> list[Path]:
-    oldest = now_ms() / 1000 - _STALE_SECONDS  # a younger one may be another process's, still at work
+    oldest = now_ms() / 1000 - _STALE_SECONDS  # a younger one may belong to a running process
     return [partial for partial in folder.glob("*.partial*") if partial.stat().st_mtime < oldest]
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
-    """Without folders, and links that lead nowhere."""
+    """Return the matching files, without folders and broken links."""
     return [file for file in folder.glob(pattern) if file.is_file()]
 
 

@@ -1,11 +1,11 @@
-"""A file beside the database that says how far it ever came.
+"""A file beside the database that counts its commits.
 
-SQLite cannot know that its log was cut: it opens what is left and says nothing. The mark counts commits
-outside the database, so that a start can tell the operator. It is written after each commit and never
-synced, which costs a microsecond; after a power cut it may lag behind, never run ahead.
+SQLite cannot know that its log was truncated: it opens what is left and says nothing. Counting commits outside the
+database lets a start detect that and tell the operator. The file is written after each commit and never synced, which
+costs a microsecond; after a power cut it may lag behind, never run ahead.
 
-Behind the count stands how the file looked when it was last closed in an orderly way: to read a large one through at
-each start would take seconds.
+After the count comes the seal: size and time of the database at its last orderly close. Checking a large file in full
+at each start would take seconds.
 """
 
 import os
@@ -26,7 +26,7 @@ class CommitCounter:
         self._file: int | None = None
 
     def read(self) -> int:
-        """The number of commits ever seen; 0 when there is no mark."""
+        """Return the number of commits ever counted; 0 when there is no file."""
         try:
             stored = self._path.read_bytes()
         except FileNotFoundError:
@@ -39,7 +39,7 @@ class CommitCounter:
         os.pwrite(self._open(), _MAGIC + _COUNT.pack(commits), 0)
 
     def read_seal(self) -> bytes:
-        """Return it as it was written; empty when there is none."""
+        """Return the seal as it was written; empty when there is none."""
         try:
             return self._path.read_bytes()[len(_MAGIC) + _COUNT.size :]
         except FileNotFoundError:
@@ -60,24 +60,24 @@ class CommitCounter:
 
 
 def is_lost(database: Path) -> bool:
-    """Whether there was a database, and its file is gone or empty now."""
+    """Return whether there was a database whose file is now gone or empty."""
     return CommitCounter(database).read() > 0 and (not database.exists() or not database.stat().st_size)
 
 
 def check_not_lost(database: Path) -> None:
-    """Raises StoreCorrupt. Opening the file all the same would make an empty one, and no backup would be restored."""
+    """Raise StoreCorrupt if the file is lost: opening it would create an empty one, and no backup would be restored."""
     if is_lost(database):
         raise StoreCorrupt(f"{database.name} is gone. Start the gateway: it restores the newest backup.")
 
 
 def seal(database: Path) -> None:
-    """Record that the gateway has closed the file in an orderly way and has met no damage in it."""
+    """Record that the gateway closed the file in an orderly way and found no damage in it."""
     with closing(CommitCounter(database)) as mark:
         mark.write_seal(_look_of(database))
 
 
 def break_seal(database: Path) -> bool:
-    """Return whether the file was sealed. It is not from here on: the start after one that fails checks the file."""
+    """Remove the seal and return whether there was one, so that the start after a failed one checks the file."""
     sealed = is_sealed(database)
     if sealed:
         with closing(CommitCounter(database)) as mark:
@@ -86,7 +86,7 @@ def break_seal(database: Path) -> bool:
 
 
 def is_sealed(database: Path) -> bool:
-    """Return whether the file is as `seal` found it, with nothing in its log."""
+    """Return whether the file is as `seal` left it, with nothing in its log."""
     log = Path(f"{database}-wal")
     if log.exists() and log.stat().st_size:
         return False

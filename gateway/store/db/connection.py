@@ -1,4 +1,4 @@
-"""One SQLite connection as we want it, and what its errors mean to us."""
+"""Open SQLite connections with our settings, and translate SQLite's errors into ours."""
 
 import sqlite3
 import time
@@ -30,7 +30,7 @@ _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 class Transaction:
-    """What a unit of work may do: plain statements, no awaiting."""
+    """Runs the statements of one unit of work; a unit cannot await."""
 
     __slots__ = ("_connection",)
 
@@ -38,11 +38,11 @@ class Transaction:
         self._connection = connection
 
     def execute(self, sql: str, *values: Value) -> int:
-        """Runs a statement; gives the number of rows it changed."""
+        """Run a statement; return the number of rows it changed."""
         return self._connection.execute(sql, values).rowcount
 
     def one(self, sql: str, *values: Value) -> Row | None:
-        """The first row, or None. All rows are fetched, so a RETURNING statement has run to its end."""
+        """Return the first row, or None. All rows are fetched, so a RETURNING statement has run to its end."""
         rows = self.all(sql, *values)
         return rows[0] if rows else None
 
@@ -50,13 +50,13 @@ class Transaction:
         return self._connection.execute(sql, values).fetchall()
 
     def attempt(self, part: Callable[[], T]) -> T | Exception:
-        """Runs a part of the unit that may fail without the rest: then nothing of it is kept, and the error given."""
+        """Run a part of the unit that may fail on its own: its changes are then undone, and the error is returned."""
         self._connection.execute("SAVEPOINT part")
         try:
             outcome: T | Exception = part()
         except sqlite3.Error:
-            raise  # of the file, most likely, and then of the whole unit
-        except Exception as error:  # noqa: BLE001 contained: it belongs to the part alone
+            raise  # probably concerns the file, and then the whole unit
+        except Exception as error:  # noqa: BLE001 contained: it concerns only this part
             self._connection.execute("ROLLBACK TO part")
             outcome = error
         self._connection.execute("RELEASE part")
@@ -68,7 +68,7 @@ class Transaction:
 
 
 class SqliteConnection(aiosqlite.Connection):
-    """aiosqlite's connection and thread, with one method more.
+    """aiosqlite's connection and thread, with one more method.
 
     aiosqlite hops to its thread for every statement; we hop once for a whole piece of work.
     """
@@ -81,7 +81,7 @@ def connect(path: Path, *, busy_timeout_seconds: float) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=busy_timeout_seconds, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
-        # One damaged character must not make its row, and with it the whole inbox, impossible to read.
+        # One damaged character must not make its row, and with it the whole inbox, unreadable.
         connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         _use_write_ahead_log(connection, busy_timeout_seconds)
         connection.execute("PRAGMA synchronous = FULL")
@@ -93,7 +93,7 @@ def connect(path: Path, *, busy_timeout_seconds: float) -> sqlite3.Connection:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_seconds: float) -> None:
-    # For this SQLite does not wait by itself: of two who open a new file at once, one would fail.
+    # SQLite does not wait for this by itself: of two processes that open a new file at once, one would fail.
     deadline = time.monotonic() + busy_timeout_seconds
     while True:
         try:
@@ -117,13 +117,13 @@ async def open_connection(path: Path, *, busy_timeout_seconds: float, read_only:
     try:
         return cast(SqliteConnection, await opening)
     except sqlite3.Error:
-        opening._thread.join()  # at its end already; left alone, it may report to a loop that is closed by then
+        opening._thread.join()  # already ending; without a join it may report to a closed loop
         raise
 
 
 @contextmanager
 def errors_told(path: Path) -> Iterator[None]:
-    """Raises ours for what a failing database or disk raises."""
+    """Raise our errors for those of a failing database or disk."""
     try:
         yield
     except sqlite3.Error as error:
@@ -133,7 +133,7 @@ def errors_told(path: Path) -> Iterator[None]:
 
 
 def translated(error: sqlite3.Error, path: Path) -> GatewayError | None:
-    """Our error for a failing database; None for a mistake in a statement, which is a bug."""
+    """Return our error for a failing database; None for a mistake in a statement, which is a bug."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _CORRUPT:
         return StoreCorrupt(f"{path.name} is damaged ({error}). Restart the gateway: it restores the newest backup.")

@@ -1,8 +1,8 @@
 """The store's two verbs: `read` and `write`.
 
-A unit of work is a plain function over a `Transaction`, so it cannot await anything while it holds the
-database. One writer takes all waiting units to the database thread at once and commits them together:
-each is whole or not at all, a failing one does not touch its neighbours, and they share one fsync.
+A unit of work is a plain function over a `Transaction`, so it cannot await anything while it holds the database. One
+writer takes all waiting units to the database thread at once and commits them together: each succeeds or fails on its
+own, and they share one fsync.
 """
 
 import asyncio
@@ -38,15 +38,15 @@ class _Waiting:
 
 
 class Database:
-    """Made by `open_database`; closed by `close`, which first lets what is waiting be written."""
+    """An open database, made by `open_database`. `close` first writes the waiting units."""
 
     def __init__(
         self, path: Path, writer: SqliteConnection, readers: Sequence[SqliteConnection], busy_timeout_seconds: float
     ):
         self.path = path
-        self.problem = ""  # why the last write failed; empty while all is well
+        self.problem = ""  # why the last write failed; empty when it did not
         self.is_damaged = False  # whether any read or write has met damage
-        self._full = False  # whether that was for want of room
+        self._full = False  # whether it failed because the disk is full
         self._busy_timeout_seconds = busy_timeout_seconds
         self._writer = writer
         self._readers: asyncio.Queue[SqliteConnection] = asyncio.Queue()
@@ -60,9 +60,9 @@ class Database:
         self._writing = asyncio.create_task(self._write_batches(), name="database writer")
 
     async def write(self, unit: Unit[T]) -> T:
-        """Runs the unit in a transaction and returns after its commit.
+        """Run the unit in a transaction and return after its commit.
 
-        Raises StoreUnavailable when nothing could be written; what the unit raises undoes the unit alone.
+        Raises StoreUnavailable when nothing could be written; an exception from the unit undoes that unit alone.
         """
         if self._closing:
             raise StoreUnavailable(f"{self.path.name} is closed.")
@@ -72,11 +72,11 @@ class Database:
         return await future
 
     async def write_when_possible(self, unit: Unit[T]) -> T:
-        """Like `write`, but waits as long as the store is unavailable: for work that is already accepted."""
+        """Write, and retry while the store is unavailable: for work that is already accepted."""
         return await self._when_possible(lambda: self.write(unit))
 
     async def read(self, query: Unit[T]) -> T:
-        """Runs the query on one snapshot. Writing in it fails."""
+        """Run the query on one snapshot. Writing in it fails."""
         reader = await self._readers.get()
         try:
             return await reader.run(lambda connection: _on_snapshot(connection, query))
@@ -88,8 +88,8 @@ class Database:
             self._readers.put_nowait(reader)
 
     async def version(self) -> int:
-        """A number that changes when another process has written; -1 while it cannot be known."""
-        # SQLite counts anew for every connection: by the count alone a write during a reopening would be missed.
+        """Return a number that changes when another process has written; -1 while it is unknown."""
+        # SQLite's count restarts with every connection: alone, it would miss a write during a reopening.
         reopened = self._reopened
         try:
             return (reopened << 32) + await self._writer.run(_data_version)
@@ -120,7 +120,7 @@ class Database:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                for _ in range(_TICKS):  # whoever goes on from what is being written hands that in, too: one commit
+                for _ in range(_TICKS):  # lets callers add their next units to the same commit
                     await asyncio.sleep(0)
                 taken, self._waiting = self._waiting[:_MAX_BATCH], self._waiting[_MAX_BATCH:]
                 await self._write_batch([waiting for waiting in taken if not waiting.future.done()])
@@ -134,7 +134,7 @@ class Database:
             for waiting in batch:
                 _settle(waiting.future, failure)
             await self._reopen()
-        except Exception as error:  # contained: without its writer everybody would wait for ever
+        except Exception as error:  # contained: without the writer, everybody would wait for ever
             log.exception("writing failed")
             for waiting in batch:
                 _settle(waiting.future, error)
@@ -156,7 +156,7 @@ class Database:
         return failure
 
     def _is_still_full(self) -> bool:
-        """On a full disk something small may find room in the log while every message is refused."""
+        """Return whether the disk is still full: a small write may fit in the log while every message is refused."""
         if not self._full:
             return False
         try:
@@ -166,18 +166,18 @@ class Database:
         return disk.f_bavail * disk.f_frsize < _ROOM_BYTES
 
     async def _reopen(self) -> None:
-        # A connection that was opened read-only, or lost its file, stays so for good.
+        # A connection that was opened read-only, or lost its file, never recovers.
         try:
             fresh = await open_connection(self.path, busy_timeout_seconds=self._busy_timeout_seconds)
             old, self._writer = self._writer, fresh
             self._reopened += 1
             await old.close()
-        except Exception:  # contained: without its writer everybody would wait for ever
+        except Exception:  # contained: without the writer, everybody would wait for ever
             log.exception("store not reopened")
 
 
 async def open_database(path: Path, *, busy_timeout_seconds: float = 5.0) -> Database:
-    """Opens a database that `prepare` has made ready."""
+    """Open a database that `prepare` has made ready."""
     opened: list[SqliteConnection] = []
     try:
         for read_only in (False, *(True for _ in range(_READERS))):
@@ -202,7 +202,7 @@ def _commit_together(
     before = connection.total_changes
     try:
         outcomes = [_run_contained(connection, unit) for unit in units]
-        if connection.total_changes == before:  # looked and found nothing to do: nothing to sync, nothing to count
+        if connection.total_changes == before:  # nothing changed: nothing to sync or count
             connection.execute("COMMIT")
             return outcomes
         counted = connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'commits' RETURNING value")
@@ -214,7 +214,7 @@ def _commit_together(
         raise
     try:
         mark.write(commits)
-    except OSError as error:  # it may lag behind; and what is committed must not be reported as failed, and so repeated
+    except OSError as error:  # it may lag behind; a commit must not be reported as failed and so repeated
         log.warning("mark not written", problem=error.strerror)
     return outcomes
 
@@ -223,7 +223,7 @@ def _run_contained(connection: sqlite3.Connection, unit: Unit[Any]) -> _Done | B
     connection.execute("SAVEPOINT unit")
     try:
         outcome: _Done | BaseException = _Done(unit(Transaction(connection)))
-    except Exception as error:  # contained: it belongs to the one who brought this unit
+    except Exception as error:  # contained: it concerns only the caller of this unit
         if _is_of_the_file(error) or not connection.in_transaction:
             raise
         connection.execute("ROLLBACK TO unit")
@@ -245,7 +245,7 @@ def _on_snapshot(connection: sqlite3.Connection, query: Unit[T]) -> T:
     try:
         return query(Transaction(connection))
     finally:
-        if connection.in_transaction:  # SQLite has rolled back by itself when reading failed
+        if connection.in_transaction:  # SQLite rolls back by itself when reading fails
             connection.execute("ROLLBACK")
 
 

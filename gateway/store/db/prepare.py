@@ -1,4 +1,4 @@
-"""What is done to the database file before it is opened: check, restore, migrate, and say what was found."""
+"""Prepare the database file before it is opened: check, restore, migrate, and report what was found."""
 
 import shutil
 import sqlite3
@@ -18,11 +18,11 @@ from gateway.store.search import index_is_damaged, rebuild_index
 
 
 def prepare(path: Path, care: BackupPolicy, *, repair: bool) -> list[str]:
-    """Makes the file ready to open; gives what the operator must be told, which is also kept as notices.
+    """Make the file ready to open; return notices for the operator, which are also stored.
 
-    With `repair` (the gateway, which holds the lock on the home) a damaged file is moved aside and the newest
-    sound backup put in its place. Without it (a command beside the gateway) damage raises StoreCorrupt.
-    Blocks: call it in a thread.
+    With `repair` (the gateway, which holds the lock on the home) a damaged file is moved aside and replaced by the
+    newest sound backup. Without it (a command beside the gateway) damage raises StoreCorrupt. Blocks: call it in a
+    thread.
     """
     with errors_told(path):
         return _prepare(path, care, repair)
@@ -33,8 +33,8 @@ def _prepare(path: Path, care: BackupPolicy, repair: bool) -> list[str]:
     try:
         _open_siblings(path)
         restored, notices = _repair(path, care) if repair else _refuse_if_lost(path)
-        reached = mark.read()  # before the database is asked: another process may commit in between
-        mark.write(reached)  # first of all: by this file a database cut short while it was made is known as ours
+        reached = mark.read()  # before the database is read: another process may commit in between
+        mark.write(reached)  # first: this file identifies a half-made database as ours
         path.touch(mode=0o600)
         connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
         try:
@@ -42,7 +42,7 @@ def _prepare(path: Path, care: BackupPolicy, repair: bool) -> list[str]:
                 upgrade(connection, care)
             migrate(connection)
             commits = int(connection.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0])
-            if not restored and commits < reached:  # restored: it lags behind for a reason already told
+            if not restored and commits < reached:  # a restored one lags behind for a reported reason
                 record_going_back(connection)
                 notices.append(_tell_lost(reached - commits))
             connection.executemany(
@@ -50,14 +50,14 @@ def _prepare(path: Path, care: BackupPolicy, repair: bool) -> list[str]:
             )
         finally:
             connection.close()
-        mark.write(commits)  # last of all: cut short before this, the next start finds and tells the same again
+        mark.write(commits)  # last: if interrupted before this, the next start reports the same again
     finally:
         mark.close()
     return notices
 
 
 def _open_siblings(path: Path) -> None:
-    """What SQLite made beside a file that was read-only stays so, and the file with it, after that was mended."""
+    """Make the log files writable: those SQLite created while the database was read-only would stay so."""
     for sibling in siblings(path):
         if path.exists() and sibling.exists() and sibling.stat().st_mode != path.stat().st_mode:
             sibling.chmod(stat.S_IMODE(path.stat().st_mode))
@@ -73,7 +73,7 @@ def _refuse_if_lost(path: Path) -> tuple[bool, list[str]]:
 
 
 def _repair(path: Path, care: BackupPolicy) -> tuple[bool, list[str]]:
-    """Whether a backup took the file's place, and what the operator must be told."""
+    """Repair the file; return whether a backup replaced it, and notices for the operator."""
     if is_lost(path):
         for leftover in siblings(path):
             leftover.unlink(missing_ok=True)  # would be replayed into whatever file takes the name
@@ -94,7 +94,7 @@ def _repair(path: Path, care: BackupPolicy) -> tuple[bool, list[str]]:
 
 
 def move_aside(path: Path, backups: Path) -> Path:
-    """A damaged file and its log; gives the folder where they are now."""
+    """Move a damaged file and its log aside; return the folder they are in."""
     backups.mkdir(mode=0o700, exist_ok=True)
     aside = backups / f"damaged-{stamp()}"
     aside.mkdir(mode=0o700)
@@ -105,7 +105,7 @@ def move_aside(path: Path, backups: Path) -> Path:
 
 
 def put_in_place(copy: Path, path: Path) -> None:
-    """Make a copy the database. It knows from then on that what it does not know may have been answered."""
+    """Make a copy the database, and record in it that messages it does not know may have been answered."""
     restored = path.with_suffix(".db.restoring")
     shutil.copyfile(copy, restored)
     restored.chmod(0o600)
@@ -129,7 +129,7 @@ def _restore(path: Path, care: BackupPolicy) -> str:
 
 
 def _mend_search(path: Path, care: BackupPolicy) -> tuple[str, list[str]]:
-    """What cannot be mended, and what the operator must be told about what could."""
+    """Repair the search index; return damage that cannot be repaired, and notices about what was."""
     connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
     try:
         if not 0 < schema_version(connection) <= max(migrations()) or not index_is_damaged(connection):

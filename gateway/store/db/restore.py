@@ -1,6 +1,6 @@
-"""What is done to a database that nobody else uses: going back to an older schema, or to an older copy.
+"""Return a database to an older schema or an older copy, while nobody else uses it.
 
-Whoever calls holds the lock on the home; `only_user` keeps out everybody else, such as a chat in a terminal.
+The caller holds the lock on the home; `only_user` keeps out everybody else, such as a chat in a terminal.
 """
 
 import sqlite3
@@ -18,13 +18,13 @@ from gateway.store.restored import record_going_back
 
 
 def take_back(path: Path, care: BackupPolicy, to: int) -> Path:
-    """Brings the database to an older schema, rehearsed before; gives the copy of the state before that."""
+    """Undo a rehearsed upgrade: bring the database to an older schema. Return the copy made before."""
     with errors_told(path), one_at_a_time(care.backups), only_user(path, care) as connection:
         return change(connection, care, to)
 
 
 def restore(path: Path, copy: Path, care: BackupPolicy) -> Path | None:
-    """Puts a copy in the place of the database; gives where that is now, None when there was none."""
+    """Replace the database with a copy; return where the old one is now, None when there was none."""
     with errors_told(path), one_at_a_time(care.backups):
         if problem := find_unfit(copy):
             raise StoreCorrupt(f"{copy.name} cannot be restored: {problem}. Nothing was changed.")
@@ -42,7 +42,7 @@ def _exchange(path: Path, copy: Path, care: BackupPolicy) -> Path:
     with only_user(path, care) as connection, closing(sqlite3.connect(copy, isolation_level=None)) as source:
         write_copy(connection, replaced)
         _lower_mark(path, copy)
-        # Into the file, not in its place: whoever opens it at this moment waits, and then finds the copy.
+        # Written into the file instead of replacing it: whoever opens it now waits, and then finds the copy.
         source.backup(connection)
         record_going_back(connection)
     return replaced
@@ -50,10 +50,10 @@ def _exchange(path: Path, copy: Path, care: BackupPolicy) -> Path:
 
 @contextmanager
 def only_user(path: Path, care: BackupPolicy) -> Iterator[sqlite3.Connection]:
-    """Nobody else can open the file meanwhile. Raises StoreUnavailable when somebody has it open."""
+    """Keep others from opening the file. Raises StoreUnavailable when somebody has it open."""
     connection = sqlite3.connect(path, timeout=care.busy_timeout_seconds, isolation_level=None)
     try:
-        # Asked for before the first look at the log, this needs the file to be open nowhere else.
+        # Set before the log is first read, this fails if any other process has the file open.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         _lock(connection, path)
         connection.execute("PRAGMA synchronous = FULL")
@@ -76,7 +76,7 @@ def _lock(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _lower_mark(path: Path, copy: Path) -> None:
-    """Before the copy is there: a mark that lags behind says nothing, one that is ahead says that commits were lost."""
+    """Lower the commit count before the copy is in place: a count that is ahead would mean lost commits."""
     with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
         commits = int(connection.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0])
     with closing(CommitCounter(path)) as mark:

@@ -1,4 +1,4 @@
-"""What is in a database: counted before and after a change of schema, which must lose nothing unsaid."""
+"""Schema versions: apply and undo migrations, and check that a change loses no row it does not declare."""
 
 import re
 import sqlite3
@@ -12,19 +12,19 @@ from importlib import resources
 from gateway.errors import StoreTooNew
 from hermes_config.places import APPLICATION_ID
 
-# A script that means to add or remove rows of a table says so in a line of its own.
+# A script that adds or removes rows of a table declares it in a line of its own.
 _SAID = re.compile(r"^-- Rows change in: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCounts:
     rows: dict[str, int]
-    strays: Counter[str]  # references that lead nowhere, by their table
+    strays: Counter[str]  # number of dangling references by table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """What an older schema has no place for: rows of a table, or values of a column."""
+    """Data that an older schema has no place for: rows of a table, or values of a column."""
 
     table: str
     column: str = ""
@@ -38,7 +38,7 @@ def count_rows(connection: sqlite3.Connection) -> RowCounts:
 
 
 def find_difference(before: RowCounts, after: RowCounts, scripts: Iterable[str]) -> str:
-    """What a change has done without saying so; empty when nothing. A table that it drops is said by that."""
+    """Return an undeclared effect of a change; empty when there is none. Dropping a table declares itself."""
     said = {name.strip() for script in scripts for names in _SAID.findall(script) for name in names.split(",")}
     for table in sorted((before.rows.keys() & after.rows.keys()) - said):
         if before.rows[table] != after.rows[table]:
@@ -49,7 +49,7 @@ def find_difference(before: RowCounts, after: RowCounts, scripts: Iterable[str])
 
 
 def find_losses(before: sqlite3.Connection, older: sqlite3.Connection) -> Iterator[Lost]:
-    """What is in the one and has no place in the schema of the other. Counts nothing that is as it came."""
+    """Yield the data that has no place in the older schema. Default values do not count."""
     known = set(_tables(older))
     for table in _tables(before):
         if table not in known:
@@ -63,7 +63,7 @@ def find_losses(before: sqlite3.Connection, older: sqlite3.Connection) -> Iterat
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
-    """Ours, and of those behind the search index the one with a row for each message."""
+    """Return our tables and, of those behind the search index, the one with a row for each message."""
     found = connection.execute(
         """SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
               AND name <> 'messages_search'
@@ -81,12 +81,12 @@ _DOES, _UNDOES = re.compile(r"(\d{4})_\w+\.sql"), re.compile(r"(\d{4})_\w+\.undo
 
 
 def migrations() -> dict[int, str]:
-    """The SQL of every migration by its number."""
+    """Return the SQL of every migration by its number."""
     return _scripts(_DOES)
 
 
 def undo_scripts() -> dict[int, str]:
-    """What takes a migration back, by its number; the first five have none."""
+    """Return the SQL that undoes each migration, by its number; the first five have none."""
     return _scripts(_UNDOES)
 
 
@@ -105,11 +105,11 @@ def check_not_newer(connection: sqlite3.Connection, newest: int) -> None:
 
 
 class Unsound(Exception):
-    """A change of schema was taken back; the text says what was wrong with it."""
+    """A change of schema was rolled back; the text says what was wrong with it."""
 
 
 def migrate(connection: sqlite3.Connection, steps: dict[int, str] | None = None) -> list[int]:
-    """Applies what is missing, all of it or nothing; gives the numbers applied."""
+    """Apply the missing migrations, all or none; return their numbers."""
     steps = migrations() if steps is None else steps
 
     def missing(found: int) -> list[_Step]:
@@ -122,7 +122,7 @@ def migrate(connection: sqlite3.Connection, steps: dict[int, str] | None = None)
 def undo(
     connection: sqlite3.Connection, to: int, steps: dict[int, str] | None = None, undoes: dict[int, str] | None = None
 ) -> list[int]:
-    """Takes back what came after a schema, all of it or nothing; gives the numbers taken back."""
+    """Undo the migrations after a schema, all or none; return their numbers."""
     steps = migrations() if steps is None else steps
     scripts = undo_scripts() if undoes is None else undoes
 
@@ -134,9 +134,9 @@ def undo(
 
 
 def find_schema_damage(connection: sqlite3.Connection, steps: dict[int, str] | None = None) -> str:
-    """How the schema differs from what its migrations make; empty when it does not, or is newer than ours.
+    """Return how the schema differs from that of its migrations; empty when it does not, or is newer than ours.
 
-    SQLite checks its structures, not the words that define the tables: a damaged CHECK would refuse every row.
+    SQLite checks its structures, not the SQL that defines the tables: a damaged CHECK would refuse every row.
     """
     version = schema_version(connection)
     steps = migrations() if steps is None else steps
@@ -149,7 +149,7 @@ def find_schema_damage(connection: sqlite3.Connection, steps: dict[int, str] | N
 
 @contextmanager
 def example(scripts: Iterable[str]) -> Iterator[sqlite3.Connection]:
-    """What migrations make of an empty database."""
+    """Build an empty database with these migrations, in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
         for script in scripts:
@@ -169,7 +169,7 @@ class _Step:
 
 def _change(connection: sqlite3.Connection, steps: dict[int, str], choose: Callable[[int], list[_Step]]) -> list[int]:
     with _unchecked_references(connection), _transaction(connection):
-        found = schema_version(connection)  # asked under the lock: another process may have been faster
+        found = schema_version(connection)  # read under the lock: another process may have been faster
         chosen = choose(found)
         before = count_rows(connection) if chosen and found else None  # a new file has nothing to lose
         for step in chosen:
@@ -186,7 +186,7 @@ def _change(connection: sqlite3.Connection, steps: dict[int, str], choose: Calla
 
 @contextmanager
 def _unchecked_references(connection: sqlite3.Connection) -> Iterator[None]:
-    """A table that is built anew is dropped in between; that nothing refers to nothing is looked at in the end."""
+    """Suspend foreign keys, since rebuilding a table drops it; dangling references are counted at the end."""
     checked = connection.execute("PRAGMA foreign_keys").fetchone()[0]
     connection.execute("PRAGMA foreign_keys = OFF")
     try:
@@ -215,13 +215,13 @@ def _scripts(named: re.Pattern[str]) -> dict[int, str]:
 
 @lru_cache(maxsize=8)
 def _definitions_of(scripts: tuple[str, ...]) -> frozenset[tuple[str, str, str, str]]:
-    """Asked for with every check of a file, and slow to find out."""
+    """Return the definitions that migrations make. Cached: every check of a file needs them, and they are slow."""
     with example(scripts) as connection:
         return frozenset(_definitions(connection))
 
 
 def _definitions(connection: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
-    """Type, name, table and SQL of all that we defined; not of what SQLite and FTS5 add in their own words."""
+    """Return type, name, table and SQL of everything we defined, without what SQLite and FTS5 add."""
     rows = connection.execute(
         """SELECT type, name, tbl_name, sql FROM sqlite_master
             WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
@@ -231,7 +231,7 @@ def _definitions(connection: sqlite3.Connection) -> set[tuple[str, str, str, str
 
 
 def _statements(script: str) -> Iterator[str]:
-    # executescript() commits before it begins, which would make a migration half done.
+    # executescript() commits first, which could leave a migration half done.
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

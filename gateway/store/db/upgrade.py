@@ -1,8 +1,8 @@
-"""Changes of schema that can be taken back: tried on a copy, then made in one transaction, the state before it kept.
+"""Reversible changes of schema: rehearsed on a copy, then made in one transaction, with a copy kept from before.
 
-The change is a transaction in the file, and not the copy put in its place. Another process may have the file open:
-it would go on writing to the file that was replaced, into a log that has the name of the new one's. A transaction
-is whole or not at all through any kill, and whatever others committed since the copy was made is in it.
+The change is a transaction in the file; the copy does not replace the file. Another process may have the file open: it
+would go on writing to the replaced file, into a log that has the name of the new one's. A transaction survives any kill
+as all or nothing, and it includes whatever others committed since the copy was made.
 """
 
 import fcntl
@@ -57,15 +57,15 @@ class Room:
 
 
 def upgrade(connection: sqlite3.Connection, care: BackupPolicy) -> None:
-    """Brings a database to the newest schema. Raises UpgradeFailed or StoreUnavailable: then nothing was changed."""
+    """Bring a database to the newest schema. Raises UpgradeFailed or StoreUnavailable: then nothing was changed."""
     with one_at_a_time(care.backups):
-        if schema_version(connection) < (newest := max(migrations())):  # else another process was faster
+        if schema_version(connection) < (newest := max(migrations())):  # otherwise another process was faster
             rehearse(connection, care, newest)
             change(connection, care, newest)
 
 
 def rehearse(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> list[Lost]:
-    """Makes the change on a copy and looks whether that is sound; gives what it would lose. One at a time."""
+    """Make the change on a copy and check that it is sound; return what it would lose. One at a time."""
     found = schema_version(connection)
     check_room(connection, care, to)
     copy = care.backups / _REHEARSAL
@@ -79,20 +79,20 @@ def rehearse(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> lis
 
 
 def change(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> Path:
-    """Makes the change itself; gives the copy of the state before it. One at a time, and rehearsed."""
+    """Make the rehearsed change; return the copy made before it. One at a time."""
     with _told(schema_version(connection), to):
         kept = keep_before_change(connection, care.backups, to=to)
         try:
             _apply(connection, to)
         except Exception:
-            kept.unlink()  # nothing was changed; failing again and again would push out the copies worth keeping
+            kept.unlink()  # nothing was changed; repeated failures would push out the copies worth keeping
             raise
     forget_old_changes(care.backups, keep=care.upgrade_backups_kept)
     return kept
 
 
 def oldest_reachable(found: int) -> int:
-    """The oldest schema to which there is a way back."""
+    """Return the oldest schema to which there is a way back."""
     scripts = undo_scripts()
     while found in scripts:
         found -= 1
@@ -100,7 +100,7 @@ def oldest_reachable(found: int) -> int:
 
 
 def room(connection: sqlite3.Connection, folder: Path) -> Room:
-    """At any time there is one copy beside the file, and a log that may grow as large as the file itself."""
+    """Return the room needed for one copy beside the file and a log that may grow as large as the file."""
     pages, page_bytes = (connection.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "page_size"))
     disk = os.statvfs(folder)
     return Room(needed_bytes=2 * pages * page_bytes + _SPARE_BYTES, free_bytes=disk.f_bavail * disk.f_frsize)
@@ -118,7 +118,7 @@ def check_room(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> N
 
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Of several that start together one makes the change, the others wait for it. The lock ends with its process."""
+    """Let one process at a time change the schema; others wait. The lock ends with its process."""
     folder.mkdir(mode=0o700, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -131,7 +131,7 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
 def _try(copy: Path, care: BackupPolicy, to: int) -> list[Lost]:
     connection = connect(copy, busy_timeout_seconds=care.busy_timeout_seconds)
     try:
-        connection.execute("PRAGMA synchronous = OFF")  # nobody will miss it
+        connection.execute("PRAGMA synchronous = OFF")  # the copy is thrown away
         losses = _find_losses(connection, to)
         before, searchable = count_rows(connection).rows, not index_is_damaged(connection)
         _apply(connection, to)
@@ -162,7 +162,7 @@ def _apply(connection: sqlite3.Connection, to: int) -> None:
 
 @contextmanager
 def _told(found: int, to: int) -> Iterator[None]:
-    """What went wrong with the change itself; a disk that is full meanwhile says nothing about it."""
+    """Raise UpgradeFailed when the change itself fails; a disk that is full meanwhile says nothing about it."""
     try:
         yield
     except (Unsound, ValueError, sqlite3.Error) as error:
@@ -175,29 +175,29 @@ def _told(found: int, to: int) -> Iterator[None]:
 
 
 def _remove(copy: Path) -> None:
-    for leftover in copy.parent.glob(f"{copy.name}*"):  # with what SQLite put beside it
+    for leftover in copy.parent.glob(f"{copy.name}*"):  # including SQLite's log files
         leftover.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradePreview:
     schema: int
-    newest: int  # that this version knows
-    problem: str  # why it could not be used or brought up to date; empty when it can
-    room: Room | None  # what bringing it up to date takes; None when there is nothing to do
+    newest: int  # known to this version
+    problem: str  # why it cannot be used or upgraded; empty when it can
+    room: Room | None  # disk space the upgrade needs; None when there is nothing to do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoTarget:
-    """Where a database can go back to."""
+    """The schemas to which a database can go back."""
 
     found: int
     oldest: int
-    usual: int  # where it was before its last upgrade
+    usual: int  # the schema before the last upgrade
 
 
 def preview_upgrade(path: Path, care: BackupPolicy) -> UpgradePreview:
-    """What the next start would find and do."""
+    """Report what the next start would find and do."""
     newest = max(migrations())
     with errors_told(path):
         damage = find_damage(path, thorough=True)
@@ -218,7 +218,7 @@ def preview_upgrade(path: Path, care: BackupPolicy) -> UpgradePreview:
 
 
 def find_reach(path: Path, care: BackupPolicy) -> UndoTarget:
-    """Raises StoreTooNew when only a newer version knows the way."""
+    """Return the schemas it can go back to. Raises StoreTooNew when only a newer version can do it."""
     with _at_rest(path, care) as connection:
         check_not_newer(connection, max(migrations()))
         found = schema_version(connection)
@@ -229,14 +229,14 @@ def find_reach(path: Path, care: BackupPolicy) -> UndoTarget:
 
 
 def foresee_losses(path: Path, care: BackupPolicy, to: int) -> list[Lost]:
-    """What going back would lose. Raises UpgradeFailed when it would not work."""
+    """Return what going back would lose. Raises UpgradeFailed when it would not work."""
     with _at_rest(path, care) as connection:
         return rehearse(connection, care, to)
 
 
 @contextmanager
 def _at_rest(path: Path, care: BackupPolicy) -> Iterator[sqlite3.Connection]:
-    """While nobody else changes the schema. Raises StoreCorrupt when the file was emptied."""
+    """Open the database while nobody else changes the schema. Raises StoreCorrupt when the file was emptied."""
     with errors_told(path), one_at_a_time(care.backups):
         check_not_lost(path)
         connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
