@@ -42,7 +42,7 @@ def forget(user: str, yes: bool, owner: bool) -> None:
         _refuse_user_name(account, user_id)
         click.echo(f"Nothing is known of {user}: nobody has talked to the agent of this home yet.")
         return
-    person, data = with_store(opened, lambda db: db.read(lambda tx: _look(tx, opened, account, user_id)))
+    person, data = with_store(opened, lambda db: db.read(lambda tx: _find_person(tx, opened, account, user_id)))
     if not person.ids and data.is_empty:
         _refuse_user_name(account, user_id)
         click.echo(f"Nothing is known of {user}.")
@@ -110,7 +110,9 @@ def _at_a_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _look(tx: "Transaction", opened: "OpenedStore", account: str, user_id: str) -> "tuple[PersonToErase, PersonalData]":
+def _find_person(
+    tx: "Transaction", opened: "OpenedStore", account: str, user_id: str
+) -> "tuple[PersonToErase, PersonalData]":
     from gateway.policies.pairing import nearest, platform_of
     from gateway.store.erase import find_accounts, find_person, find_personal_data
 

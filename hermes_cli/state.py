@@ -30,8 +30,8 @@ def check(as_json: bool) -> None:
     """
     from gateway.store.db.upgrade import preview_upgrade
 
-    home, care = _open()
-    found = preview_upgrade(home.database, care)
+    home, policy = _open()
+    found = preview_upgrade(home.database, policy)
     click.echo(json.dumps(asdict(found), indent=2) if as_json else "\n".join(_check_lines(found)))
     if found.problem:
         raise SystemExit(1)
@@ -50,18 +50,18 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
     from gateway.store.db.restore import take_back
     from gateway.store.db.upgrade import find_reach, foresee_losses
 
-    home, care = _open()
+    home, policy = _open()
     with hold_home(home.lock_file) as lock:
         lock.tell({"state": "undoing an upgrade"})
-        reach = find_reach(home.database, care)
+        reach = find_reach(home.database, policy)
         target = reach.usual if to is None else to
         if not reach.oldest <= target < reach.found:
             raise click.UsageError(_no_way(reach.found, reach.oldest, target))
-        losses = foresee_losses(home.database, care, target)
+        losses = foresee_losses(home.database, policy, target)
         if not as_json:
             click.echo("\n".join(_undo_lines(reach.found, target, losses)))
         _ask(yes, "Go back?", f"hermes state undo --to {target} --yes")
-        kept = take_back(home.database, care, target)
+        kept = take_back(home.database, policy, target)
     if as_json:
         lost = [asdict(one) for one in losses]
         click.echo(json.dumps({"from": reach.found, "to": target, "lost": lost, "kept": kept.name}, indent=2))
@@ -98,7 +98,7 @@ def restore(backup: str, yes: bool) -> None:
     from gateway.lock import hold_home
     from gateway.store.db.restore import restore as put_back
 
-    home, care = _open(needs_database=False)
+    home, policy = _open(needs_database=False)
     copy = _find(home, backup)
     with hold_home(home.lock_file) as lock:
         lock.tell({"state": "restoring a backup"})
@@ -108,7 +108,7 @@ def restore(backup: str, yes: bool) -> None:
             "Restore it? What came in since then is not in it and is not answered again.",
             f"hermes state restore {backup} --yes",
         )
-        aside = put_back(home.database, copy, care)
+        aside = put_back(home.database, copy, policy)
     click.echo("Restored.")
     if aside is not None:
         click.echo(f"What was there before is in backups/{aside.name}; it stays until you delete it.")

@@ -89,8 +89,8 @@ def put(
         asker.sender_id,
         asker.sender_name,
         question.tool,
-        _as_text(question.action),
-        _as_text(question.where),
+        _escape(question.action),
+        _escape(question.where),
         json.dumps(question.reasons),
         json.dumps(question.rules),
         question.binding,
@@ -294,7 +294,7 @@ def _new_id(tx: Transaction) -> str:
             return made
 
 
-def _as_text(words: str) -> str:
+def _escape(words: str) -> str:
     """Escape paths with bytes that are not text: the store accepts only text."""
     return words.encode("utf-8", "backslashreplace").decode()
 
@@ -363,10 +363,10 @@ def read(tx: Transaction) -> Lists:
 
 
 def list_rules(tx: Transaction) -> tuple[GrantedRule, ...]:
-    return tuple(GrantedRule(granted=one, holder=_in_words(tx, one.holder)) for one in rules(tx))
+    return tuple(GrantedRule(granted=one, holder=_describe_holder(tx, one.holder)) for one in rules(tx))
 
 
-def _in_words(tx: Transaction, holder: str) -> str:
+def _describe_holder(tx: Transaction, holder: str) -> str:
     """Name a person by the handles that `hermes pairing list` shows."""
     if holder == OWNER:
         return "the owner"

@@ -63,7 +63,7 @@ def move(tx: Transaction, account: str, old: str, new: str) -> None:
     """Give a group its new id: its conversations, open work and permissions follow."""
     platform, _, name = account.partition("@")
     for key in _keys(tx, account, old):
-        _rename(tx, key, _moved(key, old, new))
+        _rename(tx, key, _replace_chat(key, old, new))
     tx.execute("UPDATE sessions SET chat = ? WHERE platform = ? AND account = ? AND chat = ?", new, platform, name, old)
     for table, move in _MOVED:
         match move.chat:
@@ -107,7 +107,7 @@ def _keys(tx: Transaction, account: str, chat: str) -> list[str]:
     return [row["key"] for row in found if chat in row["key"].split(":")]
 
 
-def _moved(key: str, old: str, new: str) -> str:
+def _replace_chat(key: str, old: str, new: str) -> str:
     parts = key.split(":")
     parts[parts.index(old)] = new
     return ":".join(parts)

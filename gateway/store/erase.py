@@ -399,9 +399,9 @@ def _blank_mentions(tx: Transaction, table: str, rows: Sequence[Row], person: Pe
     for row in rows:
         before = load_parts(row["parts"])
         after = (
-            tuple(_without_name(part, person.names) for part in before)
+            tuple(_blank_named(part, person.names) for part in before)
             if table == "outbox"
-            else tuple(_without_words(part, person.names) for part in before)
+            else tuple(_blank_words(part, person.names) for part in before)
         )
         if after == before:
             continue
@@ -411,22 +411,22 @@ def _blank_mentions(tx: Transaction, table: str, rows: Sequence[Row], person: Pe
             tx.execute("UPDATE messages SET search_text = ? WHERE id = ?", found_by, row["id"])
 
 
-def _without_words(part: Part, names: Collection[str]) -> Part:
+def _blank_words(part: Part, names: Collection[str]) -> Part:
     match part:
         case Quote() if part.author in names:
             return replace(part, text=ERASED, author="")
-        case Text() if any(_speaks(name, part.text) for name in names):  # what was overheard in a group
+        case Text() if any(_has_line_of(name, part.text) for name in names):  # what was overheard in a group
             return Text(text=ERASED)
         case _:
             return part
 
 
-def _speaks(name: str, text: str) -> bool:
+def _has_line_of(name: str, text: str) -> bool:
     """Return whether the text has an overheard line of theirs, as `gateway.turns.transcript_text` marks it."""
     return re.search(rf"^(?:> )?{re.escape(name)}: ", text, re.MULTILINE) is not None
 
 
-def _without_name(part: Part, names: Collection[str]) -> Part:
+def _blank_named(part: Part, names: Collection[str]) -> Part:
     """Blank a message of ours that names them, such as the one about their pairing request."""
     named = isinstance(part, Text) and any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", part.text) for name in names)
     return Text(text=ERASED) if named else part

@@ -21,12 +21,12 @@ Speaker = tuple[str, str | None, str]
 def own_turn(tx: Transaction, message: InboundMessage, mode: BusyMode) -> int:
     """Return the number of the turn this message will get, shared with the rest of it; 0 to join whatever waits."""
     session_key = str(message.key)
-    begun = _own_turn_of_beginning(tx, message)
+    begun = _find_begun_turn(tx, message)
     if begun is not None:
         return begun
     if tx.one("SELECT 1 FROM turns WHERE session_key = ? AND state <> 'done'", session_key) is None:
         return 0
-    last = _last_waiting(tx, session_key) if mode in ("interrupt", "collect") else None
+    last = _find_last_waiting(tx, session_key) if mode in ("interrupt", "collect") else None
     # The turn after an interruption is its sender's alone: other people's messages get turns of their own.
     if last is not None and (mode == "collect" or last[1] == message.sender.id):
         return last[0]
@@ -39,7 +39,7 @@ def own_turn(tx: Transaction, message: InboundMessage, mode: BusyMode) -> int:
 
 def is_rest(tx: Transaction, message: InboundMessage) -> bool:
     """Return whether the sender has just begun a message here that is not complete yet."""
-    return message.kind == "message" and _own_turn_of_beginning(tx, message) is not None
+    return message.kind == "message" and _find_begun_turn(tx, message) is not None
 
 
 def speakers(tx: Transaction, session_key: str) -> set[Speaker]:
@@ -52,7 +52,7 @@ def speakers(tx: Transaction, session_key: str) -> set[Speaker]:
     return {(row["sender_id"], row["person_id"], row["role"]) for row in rows}
 
 
-def _own_turn_of_beginning(tx: Transaction, message: InboundMessage) -> int | None:
+def _find_begun_turn(tx: Transaction, message: InboundMessage) -> int | None:
     """Return the turn number of the incomplete message that its sender has begun."""
     row = tx.one(
         f"""SELECT own_turn FROM inbox INDEXED BY inbox_open
@@ -65,7 +65,7 @@ def _own_turn_of_beginning(tx: Transaction, message: InboundMessage) -> int | No
     return int(row["own_turn"]) if row is not None else None
 
 
-def _last_waiting(tx: Transaction, session_key: str) -> tuple[int, str] | None:
+def _find_last_waiting(tx: Transaction, session_key: str) -> tuple[int, str] | None:
     """Return the turn number and the sender of the last waiting message."""
     row = tx.one(
         f"""SELECT own_turn, sender_id FROM inbox INDEXED BY inbox_open

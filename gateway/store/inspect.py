@@ -42,7 +42,7 @@ def inspect_store(path: Path, limits: pairing.PairingLimits) -> StoreSummary | N
                 f"{path.name} is damaged ({damage}). Restart the gateway: it restores the newest backup."
             )
         with _read_only(path) as connection:
-            return _look(connection, path, limits)
+            return _summarise(connection, path, limits)
     except sqlite3.Error as error:
         raise translated(error, path) or error from error
 
@@ -64,7 +64,7 @@ def peek(path: Path, query: Callable[[Transaction], T], otherwise: T) -> T:
         raise translated(error, path) or error from error
 
 
-def _look(connection: sqlite3.Connection, path: Path, limits: pairing.PairingLimits) -> StoreSummary:
+def _summarise(connection: sqlite3.Connection, path: Path, limits: pairing.PairingLimits) -> StoreSummary:
     newest = max(migrations())
     check_not_newer(connection, newest)
     size_bytes = path.stat().st_size

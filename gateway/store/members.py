@@ -91,7 +91,7 @@ def revoke(
             "hermes config set access.owner_users …, then restart the gateway."
         )
     name = words.plain_name(found[0]["name"] if found else "", user_id)
-    _shut_out(tx, accounts, user_id, name)
+    _revoke_on(tx, accounts, user_id, name)
     trail.record(tx, TrailEvent.REVOKED, platform=platform, sender=user_id, by=by)
     is_listed = bool(names & set(allowed_users))
     return Revoked(accounts=tuple(accounts), user_id=user_id, name=name, is_listed=is_listed)
@@ -103,8 +103,8 @@ def known_people(tx: Transaction) -> tuple[list[KnownPerson], list[KnownPerson]]
         "SELECT i.*, p.role FROM identities i JOIN people p ON p.id = i.person_id ORDER BY i.account, i.name, i.user_id"
     )
     return (
-        [_known(row, row["paired_ms"]) for row in rows if row["paired_ms"] is not None],
-        [_known(row, row["revoked_ms"]) for row in rows if row["revoked_ms"] is not None],
+        [_to_person(row, row["paired_ms"]) for row in rows if row["paired_ms"] is not None],
+        [_to_person(row, row["revoked_ms"]) for row in rows if row["revoked_ms"] is not None],
     )
 
 
@@ -138,7 +138,7 @@ def _accounts(tx: Transaction, platform: str) -> set[str]:
     return {platform} | {account for account in accounts_seen(tx) if covers(platform, account)}
 
 
-def _shut_out(tx: Transaction, accounts: Sequence[str], user_id: str, name: str) -> None:
+def _revoke_on(tx: Transaction, accounts: Sequence[str], user_id: str, name: str) -> None:
     now = now_ms()
     for account in accounts:
         known = tx.one("SELECT person_id FROM identities WHERE account = ? AND user_id = ?", account, user_id)
@@ -173,7 +173,7 @@ def _shut_out(tx: Transaction, accounts: Sequence[str], user_id: str, name: str)
         processes.request_end_of(tx, account, user_id)
 
 
-def _known(row: Row, since_ms: int) -> KnownPerson:
+def _to_person(row: Row, since_ms: int) -> KnownPerson:
     return KnownPerson(
         account=row["account"],
         user_id=row["user_id"],

@@ -154,7 +154,7 @@ def approve(
     typed = words.read_code(code)
     request = _take_request(tx, platform, typed) if typed is not None else None
     if request is None:
-        return _failed_approval(tx, platform, limits, by=by, well_formed=typed is not None)
+        return _count_wrong_code(tx, platform, limits, by=by, well_formed=typed is not None)
     tx.execute("DELETE FROM pairing_failures WHERE platform = ? AND who = ?", bare, _APPROVALS)
     account, user_id = request["account"], request["user_id"]
     name = words.plain_name(request["user_name"], user_id)
@@ -326,7 +326,7 @@ def _take_request(tx: Transaction, platform: str, code: str) -> Row | None:
     )
 
 
-def _failed_approval(tx: Transaction, platform: str, limits: PairingLimits, *, by: str, well_formed: bool) -> Problem:
+def _count_wrong_code(tx: Transaction, platform: str, limits: PairingLimits, *, by: str, well_formed: bool) -> Problem:
     bare = platform_of(platform)
     _count_failure(tx, bare, _APPROVALS, limits)
     trail.record(tx, TrailEvent.APPROVAL_FAILED, platform=platform, by=by)

@@ -108,7 +108,7 @@ def read(tx: Transaction, inbox_id: int) -> Trace:
     said_here = {one["outbox_id"] for one in trail if one["outbox_id"] is not None}
     replies = _replies(tx, row, said_here | sent_elsewhere)
     first = next((one["id"] for one in trail if one["inbox_id"] is not None), 0)  # a message may join a running turn
-    not_run = _not_run(trail)
+    not_run = _find_not_run(trail)
     steps = [_step(one, was_run=one["id"] not in not_run) for one in trail if one["id"] >= first]
     steps = sorted((*steps, *_deliveries_without_turn(replies)), key=lambda step: step.at_ms)
     return Trace(
@@ -163,7 +163,7 @@ def of_message(tx: Transaction, account: str, chat: str, message_id: str) -> int
         chat,
         message_id,
     )
-    return next((found for row in reversed(ours) if (found := _asked_for(tx, row)) is not None), None)
+    return next((found for row in reversed(ours) if (found := _find_asked(tx, row)) is not None), None)
 
 
 def find(tx: Transaction, name: str) -> list[int]:
@@ -175,11 +175,11 @@ def find(tx: Transaction, name: str) -> list[int]:
         if what in ("", "inbox"):
             found.add(_id(tx.one("SELECT id FROM inbox WHERE id = ?", int(number))))
         elif what == "outbox" and (row := tx.one("SELECT * FROM outbox WHERE id = ?", int(number))):
-            found |= {_asked_for(tx, row), _sent_by(tx, row)}
+            found |= {_find_asked(tx, row), _find_sender(tx, row)}
     query = f"SELECT id FROM inbox WHERE session_key = ? AND kind IN ({_ASKING}) ORDER BY id DESC LIMIT 1"  # noqa: S608
     found.add(_id(tx.one(query, name)))
     for place in _places(tx, name):
-        found |= {of_message(tx, *place), _of_sent_elsewhere(tx, *place)}
+        found |= {of_message(tx, *place), _find_by_sent_elsewhere(tx, *place)}
     return sorted((one for one in found if one is not None), reverse=True)
 
 
@@ -229,7 +229,7 @@ def _places(tx: Transaction, name: str) -> Iterable[tuple[str, str, str]]:
         yield row["account"], row["chat"], name
 
 
-def _asked_for(tx: Transaction, reply: Row) -> int | None:
+def _find_asked(tx: Transaction, reply: Row) -> int | None:
     """Return the message that a reply answers."""
     if reply["turn_id"]:
         return _of_turn(tx, reply["turn_id"])
@@ -238,7 +238,7 @@ def _asked_for(tx: Transaction, reply: Row) -> int | None:
     return _id(tx.one(query, reply["account"], reply["chat"], reply["reply_to"]))
 
 
-def _of_sent_elsewhere(tx: Transaction, account: str, chat: str, message_id: str) -> int | None:
+def _find_by_sent_elsewhere(tx: Transaction, account: str, chat: str, message_id: str) -> int | None:
     """Find a message by the id of something it sent to another chat. Not for people who read it there."""
     rows = tx.all(
         """SELECT * FROM outbox o WHERE account = ? AND chat = ? AND turn_id IS NULL
@@ -249,10 +249,10 @@ def _of_sent_elsewhere(tx: Transaction, account: str, chat: str, message_id: str
         message_id,
         message_id,
     )
-    return next((found for row in reversed(rows) if (found := _sent_by(tx, row)) is not None), None)
+    return next((found for row in reversed(rows) if (found := _find_sender(tx, row)) is not None), None)
 
 
-def _sent_by(tx: Transaction, sent: Row) -> int | None:
+def _find_sender(tx: Transaction, sent: Row) -> int | None:
     """Return the message that sent something to another chat; only the trail of its turn knows."""
     query = "SELECT turn_id FROM trail WHERE event = 'message_queued' AND json_extract(detail, '$.row') = ?"
     row = tx.one(query, sent["id"]) if not sent["turn_id"] else None
@@ -301,11 +301,11 @@ def _work(tx: Transaction, turn_id: str, trail: Iterable[Row]) -> Work | None:
         started_ms=row["started_ms"],
         tools=_running_tools(trail),
         others=tx.count("SELECT COUNT(*) - 1 FROM inbox WHERE turn_id = ? AND kind = 'message'", turn_id),
-        waits_since_ms=_waits_since(tx, turn_id),
+        waits_since_ms=_find_wait_start(tx, turn_id),
     )
 
 
-def _waits_since(tx: Transaction, turn_id: str) -> int | None:
+def _find_wait_start(tx: Transaction, turn_id: str) -> int | None:
     row = tx.one("SELECT MIN(asked_ms) AS since FROM approvals WHERE turn_id = ? AND state = 'waiting'", turn_id)
     return row["since"] if row is not None else None
 
@@ -323,7 +323,7 @@ def _running_tools(trail: Iterable[Row]) -> tuple[str, ...]:
     return tuple(sorted(tool for tool, _ in running))
 
 
-def _not_run(trail: Iterable[Row]) -> set[int]:
+def _find_not_run(trail: Iterable[Row]) -> set[int]:
     """Return the calls that ended without beginning: refused, denied, or of an unknown tool."""
     begun: Counter[_Call] = Counter()
     ends = set()

@@ -210,7 +210,7 @@ def join(tx: Transaction, turn_id: str, may_join: Callable[[Accepted], bool]) ->
     if not waiting:
         return []
     own = {message.speaker for message in inbox.of_turn(tx, turn_id) if message.asks}
-    joining = _that_join(waiting, lambda message: own == {message.speaker} and may_join(message))
+    joining = _select_joining(waiting, lambda message: own == {message.speaker} and may_join(message))
     for message in joining:
         tx.execute("UPDATE inbox SET state = 'running', turn_id = ? WHERE id = ?", turn_id, message.id)
         trail.record(tx, TrailEvent.JOINED, inbox_id=message.id, turn_id=turn_id)
@@ -270,7 +270,7 @@ def running(tx: Transaction) -> int:
     return tx.count("SELECT COUNT(*) FROM turns WHERE state <> 'done'")
 
 
-def _that_join(waiting: Sequence[Accepted], may_join: Callable[[Accepted], bool]) -> list[Accepted]:
+def _select_joining(waiting: Sequence[Accepted], may_join: Callable[[Accepted], bool]) -> list[Accepted]:
     joining: list[Accepted] = []
     for message in waiting:
         if may_join(message):

@@ -80,8 +80,8 @@ def timeline(tx: Transaction, account: str, chat: str, session_key: str, *, limi
         chat,
         limit,
     )
-    items: list[tuple[int, int, Said | Replied]] = [(row["accepted_ms"], 0, _said(row)) for row in said]
-    items += [(item.at_ms, 1, item) for item in _as_they_stand(tx, replied[::-1])]
+    items: list[tuple[int, int, Said | Replied]] = [(row["accepted_ms"], 0, _to_said(row)) for row in said]
+    items += [(item.at_ms, 1, item) for item in _apply_edits(tx, replied[::-1])]
     return [item for _, _, item in sorted(items, key=lambda placed: placed[:2])]
 
 
@@ -134,16 +134,16 @@ def title(tx: Transaction, session_key: str) -> str:
     return title_of(words_of(parts) or text_of(parts))
 
 
-def _said(row: Row) -> Said:
+def _to_said(row: Row) -> Said:
     state = "waiting" if row["state"] == "ready" else str(row["state"])
     return Said(message_id=row["message_id"], parts=load_parts(row["parts"]), at_ms=row["accepted_ms"], state=state)
 
 
-def _as_they_stand(tx: Transaction, rows: Sequence[Row]) -> list[Replied]:
+def _apply_edits(tx: Transaction, rows: Sequence[Row]) -> list[Replied]:
     """Put each message that replaced an earlier one in that one's place; oldest first."""
     items: dict[str, Replied] = {}
     for row in rows:
-        item = _replied(tx, row)
+        item = _to_replied(tx, row)
         if (changed := items.get(row["edits"])) is not None:
             items[changed.key] = replace(changed, parts=item.parts, choices=item.choices)
         else:
@@ -151,7 +151,7 @@ def _as_they_stand(tx: Transaction, rows: Sequence[Row]) -> list[Replied]:
     return list(items.values())
 
 
-def _replied(tx: Transaction, row: Row) -> Replied:
+def _to_replied(tx: Transaction, row: Row) -> Replied:
     return Replied(
         key=row["key"],
         kind=row["kind"],

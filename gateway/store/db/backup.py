@@ -46,7 +46,7 @@ def make_backup(database: Path, folder: Path, *, keep: int) -> Path:
         write_copy(source, target)
     finally:
         source.close()
-    for old in [*backups(folder)[keep:], *_left_by_a_kill(folder)]:
+    for old in [*backups(folder)[keep:], *_find_stale(folder)]:
         old.unlink(missing_ok=True)
     return target
 
@@ -98,17 +98,17 @@ def backups(folder: Path) -> list[Path]:
 
 def before_changes(folder: Path) -> list[Path]:
     """Return the copies made before a change of schema, newest first."""
-    return sorted(_files(folder, _BEFORE_CHANGES), key=_when, reverse=True)
+    return sorted(_files(folder, _BEFORE_CHANGES), key=_stamp_of, reverse=True)
 
 
 def all_copies(folder: Path) -> list[Path]:
     """Return every copy that could be restored, newest first."""
-    return sorted([*backups(folder), *before_changes(folder), *_files(folder, _REPLACED)], key=_when, reverse=True)
+    return sorted([*backups(folder), *before_changes(folder), *_files(folder, _REPLACED)], key=_stamp_of, reverse=True)
 
 
 def newest_sound_backup(folder: Path) -> Path | None:
     """Return the newest copy that this version can open."""
-    copies = sorted([*backups(folder), *before_changes(folder)], key=_when, reverse=True)
+    copies = sorted([*backups(folder), *before_changes(folder)], key=_stamp_of, reverse=True)
     return next((copy for copy in copies if not find_unfit(copy)), None)
 
 
@@ -133,7 +133,7 @@ def _find_unfit(copy: Path) -> str:
 
 def list_copies(folder: Path) -> list[Copy]:
     """Check every copy in full and list them, newest first."""
-    return [_look_at(copy) for copy in all_copies(folder)]
+    return [_inspect(copy) for copy in all_copies(folder)]
 
 
 def schema_of(database: Path) -> int:
@@ -179,7 +179,7 @@ def _find_header_damage(database: Path) -> str:
     return "unknown file format" if header[_FORMAT_OFFSET:] > bytes([_NEWEST_FORMAT]) else ""
 
 
-def _left_by_a_kill(folder: Path) -> list[Path]:
+def _find_stale(folder: Path) -> list[Path]:
     oldest = now_ms() / 1000 - _STALE_SECONDS  # a younger one may belong to a running process
     return [partial for partial in folder.glob("*.partial*") if partial.stat().st_mtime < oldest]
 
@@ -189,7 +189,7 @@ def _files(folder: Path, pattern: str) -> list[Path]:
     return [file for file in folder.glob(pattern) if file.is_file()]
 
 
-def _look_at(copy: Path) -> Copy:
+def _inspect(copy: Path) -> Copy:
     problem, found = find_unfit(copy), copy.stat()
     return Copy(
         name=copy.name,
@@ -200,7 +200,7 @@ def _look_at(copy: Path) -> Copy:
     )
 
 
-def _when(copy: Path) -> str:
+def _stamp_of(copy: Path) -> str:
     return copy.stem.rpartition("-")[2]
 
 

@@ -72,16 +72,16 @@ def check_not_lost(database: Path) -> None:
 
 def seal(database: Path) -> None:
     """Record that the gateway closed the file in an orderly way and found no damage in it."""
-    with closing(CommitCounter(database)) as mark:
-        mark.write_seal(_look_of(database))
+    with closing(CommitCounter(database)) as counter:
+        counter.write_seal(_compute_seal(database))
 
 
 def break_seal(database: Path) -> bool:
     """Remove the seal and return whether there was one, so that the start after a failed one checks the file."""
     sealed = is_sealed(database)
     if sealed:
-        with closing(CommitCounter(database)) as mark:
-            mark.write_seal(bytes(_SEAL.size))
+        with closing(CommitCounter(database)) as counter:
+            counter.write_seal(bytes(_SEAL.size))
     return sealed
 
 
@@ -90,9 +90,9 @@ def is_sealed(database: Path) -> bool:
     log = Path(f"{database}-wal")
     if log.exists() and log.stat().st_size:
         return False
-    return CommitCounter(database).read_seal() == _look_of(database)
+    return CommitCounter(database).read_seal() == _compute_seal(database)
 
 
-def _look_of(database: Path) -> bytes:
+def _compute_seal(database: Path) -> bytes:
     found = database.stat()
     return _SEAL.pack(found.st_size, found.st_mtime_ns)

@@ -52,7 +52,7 @@ class Database:
         self._readers: asyncio.Queue[SqliteConnection] = asyncio.Queue()
         for reader in readers:
             self._readers.put_nowait(reader)
-        self._mark = CommitCounter(path)
+        self._counter = CommitCounter(path)
         self._reopened = 0
         self._waiting: list[_Waiting] = []
         self._wake = asyncio.Event()
@@ -104,7 +104,7 @@ class Database:
         for _ in range(_READERS):
             reader = await self._readers.get()
             await reader.close()
-        self._mark.close()
+        self._counter.close()
 
     async def _when_possible(self, attempt: Callable[[], Awaitable[T]]) -> T:
         while True:
@@ -128,7 +128,7 @@ class Database:
     async def _write_batch(self, batch: list[_Waiting]) -> None:
         units = [waiting.unit for waiting in batch]
         try:
-            outcomes = await self._writer.run(lambda connection: _commit_together(connection, units, self._mark))
+            outcomes = await self._writer.run(lambda connection: _commit_together(connection, units, self._counter))
         except sqlite3.Error as error:
             failure = self._failed(error)
             for waiting in batch:
@@ -196,7 +196,7 @@ class _Done:
 
 
 def _commit_together(
-    connection: sqlite3.Connection, units: Sequence[Unit[Any]], mark: CommitCounter
+    connection: sqlite3.Connection, units: Sequence[Unit[Any]], counter: CommitCounter
 ) -> list[_Done | BaseException]:
     connection.execute("BEGIN IMMEDIATE")
     before = connection.total_changes
@@ -213,9 +213,9 @@ def _commit_together(
             connection.execute("ROLLBACK")
         raise
     try:
-        mark.write(commits)
+        counter.write(commits)
     except OSError as error:  # it may lag behind; a commit must not be reported as failed and so repeated
-        log.warning("mark not written", problem=error.strerror)
+        log.warning("commit counter not written", problem=error.strerror)
     return outcomes
 
 

@@ -17,7 +17,7 @@ from gateway.store.restored import record_going_back
 from gateway.store.search import index_is_damaged, rebuild_index
 
 
-def prepare(path: Path, care: BackupPolicy, *, repair: bool) -> list[str]:
+def prepare(path: Path, policy: BackupPolicy, *, repair: bool) -> list[str]:
     """Make the file ready to open; return notices for the operator, which are also stored.
 
     With `repair` (the gateway, which holds the lock on the home) a damaged file is moved aside and replaced by the
@@ -25,38 +25,38 @@ def prepare(path: Path, care: BackupPolicy, *, repair: bool) -> list[str]:
     thread.
     """
     with errors_told(path):
-        return _prepare(path, care, repair)
+        return _prepare(path, policy, repair)
 
 
-def _prepare(path: Path, care: BackupPolicy, repair: bool) -> list[str]:
-    mark = CommitCounter(path)
+def _prepare(path: Path, policy: BackupPolicy, repair: bool) -> list[str]:
+    counter = CommitCounter(path)
     try:
-        _open_siblings(path)
-        restored, notices = _repair(path, care) if repair else _refuse_if_lost(path)
-        reached = mark.read()  # before the database is read: another process may commit in between
-        mark.write(reached)  # first: this file identifies a half-made database as ours
+        _make_siblings_writable(path)
+        restored, notices = _repair(path, policy) if repair else _refuse_if_lost(path)
+        reached = counter.read()  # before the database is read: another process may commit in between
+        counter.write(reached)  # first: this file identifies a half-made database as ours
         path.touch(mode=0o600)
-        connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
+        connection = connect(path, busy_timeout_seconds=policy.busy_timeout_seconds)
         try:
             if 0 < schema_version(connection) < max(migrations()):
-                upgrade(connection, care)
+                upgrade(connection, policy)
             migrate(connection)
             commits = int(connection.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0])
             if not restored and commits < reached:  # a restored one lags behind for a reported reason
                 record_going_back(connection)
-                notices.append(_tell_lost(reached - commits))
+                notices.append(_describe_lost_commits(reached - commits))
             connection.executemany(
                 "INSERT INTO notices (at_ms, text) VALUES (?, ?)", [(now_ms(), notice) for notice in notices]
             )
         finally:
             connection.close()
-        mark.write(commits)  # last: if interrupted before this, the next start reports the same again
+        counter.write(commits)  # last: if interrupted before this, the next start reports the same again
     finally:
-        mark.close()
+        counter.close()
     return notices
 
 
-def _open_siblings(path: Path) -> None:
+def _make_siblings_writable(path: Path) -> None:
     """Make the log files writable: those SQLite created while the database was read-only would stay so."""
     for sibling in siblings(path):
         if path.exists() and sibling.exists() and sibling.stat().st_mode != path.stat().st_mode:
@@ -72,25 +72,25 @@ def _refuse_if_lost(path: Path) -> tuple[bool, list[str]]:
     return False, []
 
 
-def _repair(path: Path, care: BackupPolicy) -> tuple[bool, list[str]]:
+def _repair(path: Path, policy: BackupPolicy) -> tuple[bool, list[str]]:
     """Repair the file; return whether a backup replaced it, and notices for the operator."""
     if is_lost(path):
         for leftover in siblings(path):
             leftover.unlink(missing_ok=True)  # would be replayed into whatever file takes the name
-        return True, [f"state.db is gone. {_restore(path, care)}"]
+        return True, [f"state.db is gone. {_restore(path, policy)}"]
     if not path.exists():
         return False, []  # a new home
-    thorough = path.stat().st_size <= care.full_check_max_mb * 1_000_000
+    thorough = path.stat().st_size <= policy.full_check_max_mb * 1_000_000
     if break_seal(path) and not thorough:
         return False, []
-    mended: list[str] = []
+    notices: list[str] = []
     damage = find_damage(path, thorough=thorough)
     if not damage:
-        damage, mended = _mend_search(path, care)
+        damage, notices = _repair_search(path, policy)
     if not damage:
-        return False, mended
-    aside = move_aside(path, care.backups)
-    return True, [f"state.db was damaged ({damage}). It was moved to backups/{aside.name}. {_restore(path, care)}"]
+        return False, notices
+    aside = move_aside(path, policy.backups)
+    return True, [f"state.db was damaged ({damage}). It was moved to backups/{aside.name}. {_restore(path, policy)}"]
 
 
 def move_aside(path: Path, backups: Path) -> Path:
@@ -116,8 +116,8 @@ def put_in_place(copy: Path, path: Path) -> None:
     sync(path.parent)
 
 
-def _restore(path: Path, care: BackupPolicy) -> str:
-    copy = newest_sound_backup(care.backups)
+def _restore(path: Path, policy: BackupPolicy) -> str:
+    copy = newest_sound_backup(policy.backups)
     if copy is None:
         return "There was no sound backup, so Hermes starts empty: earlier conversations are not there."
     put_in_place(copy, path)
@@ -128,9 +128,9 @@ def _restore(path: Path, care: BackupPolicy) -> str:
     )
 
 
-def _mend_search(path: Path, care: BackupPolicy) -> tuple[str, list[str]]:
+def _repair_search(path: Path, policy: BackupPolicy) -> tuple[str, list[str]]:
     """Repair the search index; return damage that cannot be repaired, and notices about what was."""
-    connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
+    connection = connect(path, busy_timeout_seconds=policy.busy_timeout_seconds)
     try:
         if not 0 < schema_version(connection) <= max(migrations()) or not index_is_damaged(connection):
             return "", []
@@ -141,7 +141,7 @@ def _mend_search(path: Path, care: BackupPolicy) -> tuple[str, list[str]]:
     return "", ["The search index was damaged and has been rebuilt. Nothing is missing."]
 
 
-def _tell_lost(commits: int) -> str:
+def _describe_lost_commits(commits: int) -> str:
     return (
         f"state.db has lost its last {commits} commits: its log (state.db-wal) was cut or replaced while Hermes was "
         f"off. Messages from just before that until {for_people(now_ms())} may be missing; they are not answered "

@@ -17,31 +17,31 @@ from gateway.store.db.upgrade import change, one_at_a_time
 from gateway.store.restored import record_going_back
 
 
-def take_back(path: Path, care: BackupPolicy, to: int) -> Path:
+def take_back(path: Path, policy: BackupPolicy, to: int) -> Path:
     """Undo a rehearsed upgrade: bring the database to an older schema. Return the copy made before."""
-    with errors_told(path), one_at_a_time(care.backups), only_user(path, care) as connection:
-        return change(connection, care, to)
+    with errors_told(path), one_at_a_time(policy.backups), only_user(path, policy) as connection:
+        return change(connection, policy, to)
 
 
-def restore(path: Path, copy: Path, care: BackupPolicy) -> Path | None:
+def restore(path: Path, copy: Path, policy: BackupPolicy) -> Path | None:
     """Replace the database with a copy; return where the old one is now, None when there was none."""
-    with errors_told(path), one_at_a_time(care.backups):
+    with errors_told(path), one_at_a_time(policy.backups):
         if problem := find_unfit(copy):
             raise StoreCorrupt(f"{copy.name} cannot be restored: {problem}. Nothing was changed.")
         if path.exists() and path.stat().st_size and not find_damage(path, thorough=True):
-            return _exchange(path, copy, care)
+            return _exchange(path, copy, policy)
         there = any(file.exists() for file in (path, *siblings(path)))
-        aside = move_aside(path, care.backups) if there else None
-        _lower_mark(path, copy)
+        aside = move_aside(path, policy.backups) if there else None
+        _lower_counter(path, copy)
         put_in_place(copy, path)
         return aside
 
 
-def _exchange(path: Path, copy: Path, care: BackupPolicy) -> Path:
-    replaced = care.backups / f"replaced-{stamp()}.db"
-    with only_user(path, care) as connection, closing(sqlite3.connect(copy, isolation_level=None)) as source:
+def _exchange(path: Path, copy: Path, policy: BackupPolicy) -> Path:
+    replaced = policy.backups / f"replaced-{stamp()}.db"
+    with only_user(path, policy) as connection, closing(sqlite3.connect(copy, isolation_level=None)) as source:
         write_copy(connection, replaced)
-        _lower_mark(path, copy)
+        _lower_counter(path, copy)
         # Written into the file instead of replacing it: whoever opens it now waits, and then finds the copy.
         source.backup(connection)
         record_going_back(connection)
@@ -49,9 +49,9 @@ def _exchange(path: Path, copy: Path, care: BackupPolicy) -> Path:
 
 
 @contextmanager
-def only_user(path: Path, care: BackupPolicy) -> Iterator[sqlite3.Connection]:
+def only_user(path: Path, policy: BackupPolicy) -> Iterator[sqlite3.Connection]:
     """Keep others from opening the file. Raises StoreUnavailable when somebody has it open."""
-    connection = sqlite3.connect(path, timeout=care.busy_timeout_seconds, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=policy.busy_timeout_seconds, isolation_level=None)
     try:
         # Set before the log is first read, this fails if any other process has the file open.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -75,9 +75,9 @@ def _lock(connection: sqlite3.Connection, path: Path) -> None:
         ) from error
 
 
-def _lower_mark(path: Path, copy: Path) -> None:
+def _lower_counter(path: Path, copy: Path) -> None:
     """Lower the commit count before the copy is in place: a count that is ahead would mean lost commits."""
     with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
         commits = int(connection.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0])
-    with closing(CommitCounter(path)) as mark:
-        mark.write(commits)
+    with closing(CommitCounter(path)) as counter:
+        counter.write(commits)

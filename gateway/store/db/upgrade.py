@@ -56,38 +56,38 @@ class Room:
         return self.needed_bytes <= self.free_bytes
 
 
-def upgrade(connection: sqlite3.Connection, care: BackupPolicy) -> None:
+def upgrade(connection: sqlite3.Connection, policy: BackupPolicy) -> None:
     """Bring a database to the newest schema. Raises UpgradeFailed or StoreUnavailable: then nothing was changed."""
-    with one_at_a_time(care.backups):
+    with one_at_a_time(policy.backups):
         if schema_version(connection) < (newest := max(migrations())):  # otherwise another process was faster
-            rehearse(connection, care, newest)
-            change(connection, care, newest)
+            rehearse(connection, policy, newest)
+            change(connection, policy, newest)
 
 
-def rehearse(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> list[Lost]:
+def rehearse(connection: sqlite3.Connection, policy: BackupPolicy, to: int) -> list[Lost]:
     """Make the change on a copy and check that it is sound; return what it would lose. One at a time."""
     found = schema_version(connection)
-    check_room(connection, care, to)
-    copy = care.backups / _REHEARSAL
+    check_room(connection, policy, to)
+    copy = policy.backups / _REHEARSAL
     _remove(copy)  # a kill may have left one
     try:
         vacuum_into(connection, copy)
-        with _told(found, to):
-            return _try(copy, care, to)
+        with _report_failed_change(found, to):
+            return _try(copy, policy, to)
     finally:
         _remove(copy)
 
 
-def change(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> Path:
+def change(connection: sqlite3.Connection, policy: BackupPolicy, to: int) -> Path:
     """Make the rehearsed change; return the copy made before it. One at a time."""
-    with _told(schema_version(connection), to):
-        kept = keep_before_change(connection, care.backups, to=to)
+    with _report_failed_change(schema_version(connection), to):
+        kept = keep_before_change(connection, policy.backups, to=to)
         try:
             _apply(connection, to)
         except Exception:
             kept.unlink()  # nothing was changed; repeated failures would push out the copies worth keeping
             raise
-    forget_old_changes(care.backups, keep=care.upgrade_backups_kept)
+    forget_old_changes(policy.backups, keep=policy.upgrade_backups_kept)
     return kept
 
 
@@ -106,12 +106,12 @@ def room(connection: sqlite3.Connection, folder: Path) -> Room:
     return Room(needed_bytes=2 * pages * page_bytes + _SPARE_BYTES, free_bytes=disk.f_bavail * disk.f_frsize)
 
 
-def check_room(connection: sqlite3.Connection, care: BackupPolicy, to: int) -> None:
-    found = room(connection, care.backups)
+def check_room(connection: sqlite3.Connection, policy: BackupPolicy, to: int) -> None:
+    found = room(connection, policy.backups)
     if not found.is_enough:
         raise StoreUnavailable(
             f"Changing state.db from schema {schema_version(connection)} to {to} needs {in_bytes(found.needed_bytes)} "
-            f"of room for copies in {care.backups}, and there are {in_bytes(found.free_bytes)}. Make room. "
+            f"of room for copies in {policy.backups}, and there are {in_bytes(found.free_bytes)}. Make room. "
             "Nothing was changed: the version of Hermes that used it so far goes on working."
         )
 
@@ -128,8 +128,8 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _try(copy: Path, care: BackupPolicy, to: int) -> list[Lost]:
-    connection = connect(copy, busy_timeout_seconds=care.busy_timeout_seconds)
+def _try(copy: Path, policy: BackupPolicy, to: int) -> list[Lost]:
+    connection = connect(copy, busy_timeout_seconds=policy.busy_timeout_seconds)
     try:
         connection.execute("PRAGMA synchronous = OFF")  # the copy is thrown away
         losses = _find_losses(connection, to)
@@ -140,7 +140,7 @@ def _try(copy: Path, care: BackupPolicy, to: int) -> list[Lost]:
             raise Unsound("the search index would be damaged")
     finally:
         connection.close()
-    if damage := find_damage(copy, thorough=copy.stat().st_size <= care.full_check_max_mb * 1_000_000):
+    if damage := find_damage(copy, thorough=copy.stat().st_size <= policy.full_check_max_mb * 1_000_000):
         raise Unsound(damage)
     fewer = [Lost(table=name, count=rows - after.get(name, rows)) for name, rows in before.items()]
     return [lost for lost in (*losses, *fewer) if lost.count > 0]
@@ -161,7 +161,7 @@ def _apply(connection: sqlite3.Connection, to: int) -> None:
 
 
 @contextmanager
-def _told(found: int, to: int) -> Iterator[None]:
+def _report_failed_change(found: int, to: int) -> Iterator[None]:
     """Raise UpgradeFailed when the change itself fails; a disk that is full meanwhile says nothing about it."""
     try:
         yield
@@ -196,7 +196,7 @@ class UndoTarget:
     usual: int  # the schema before the last upgrade
 
 
-def preview_upgrade(path: Path, care: BackupPolicy) -> UpgradePreview:
+def preview_upgrade(path: Path, policy: BackupPolicy) -> UpgradePreview:
     """Report what the next start would find and do."""
     newest = max(migrations())
     with errors_told(path):
@@ -204,42 +204,42 @@ def preview_upgrade(path: Path, care: BackupPolicy) -> UpgradePreview:
     if damage:
         problem = f"{path.name} is damaged ({damage}). Start the gateway: it restores the newest sound backup."
         return UpgradePreview(schema=0, newest=newest, problem=problem, room=None)
-    with _at_rest(path, care) as connection:
+    with _open_alone(path, policy) as connection:
         found = schema_version(connection)
         if found == newest:
             return UpgradePreview(schema=found, newest=newest, problem="", room=None)
         try:
             check_not_newer(connection, newest)
-            rehearse(connection, care, newest)
+            rehearse(connection, policy, newest)
             problem = ""
         except GatewayError as error:
             problem = str(error)
-        return UpgradePreview(schema=found, newest=newest, problem=problem, room=room(connection, care.backups))
+        return UpgradePreview(schema=found, newest=newest, problem=problem, room=room(connection, policy.backups))
 
 
-def find_reach(path: Path, care: BackupPolicy) -> UndoTarget:
+def find_reach(path: Path, policy: BackupPolicy) -> UndoTarget:
     """Return the schemas it can go back to. Raises StoreTooNew when only a newer version can do it."""
-    with _at_rest(path, care) as connection:
+    with _open_alone(path, policy) as connection:
         check_not_newer(connection, max(migrations()))
         found = schema_version(connection)
     oldest = oldest_reachable(found)
-    kept = (schema_of(copy) for copy in before_changes(care.backups) if not find_unfit(copy))
+    kept = (schema_of(copy) for copy in before_changes(policy.backups) if not find_unfit(copy))
     usual = next((schema for schema in kept if oldest <= schema < found), found - 1)
     return UndoTarget(found=found, oldest=oldest, usual=usual)
 
 
-def foresee_losses(path: Path, care: BackupPolicy, to: int) -> list[Lost]:
+def foresee_losses(path: Path, policy: BackupPolicy, to: int) -> list[Lost]:
     """Return what going back would lose. Raises UpgradeFailed when it would not work."""
-    with _at_rest(path, care) as connection:
-        return rehearse(connection, care, to)
+    with _open_alone(path, policy) as connection:
+        return rehearse(connection, policy, to)
 
 
 @contextmanager
-def _at_rest(path: Path, care: BackupPolicy) -> Iterator[sqlite3.Connection]:
+def _open_alone(path: Path, policy: BackupPolicy) -> Iterator[sqlite3.Connection]:
     """Open the database while nobody else changes the schema. Raises StoreCorrupt when the file was emptied."""
-    with errors_told(path), one_at_a_time(care.backups):
+    with errors_told(path), one_at_a_time(policy.backups):
         check_not_lost(path)
-        connection = connect(path, busy_timeout_seconds=care.busy_timeout_seconds)
+        connection = connect(path, busy_timeout_seconds=policy.busy_timeout_seconds)
         try:
             yield connection
         finally:

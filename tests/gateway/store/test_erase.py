@@ -418,7 +418,7 @@ async def test_what_the_owner_was_told_about_them_goes(db: Database, files: Medi
     ],
 )
 def test_only_a_line_that_is_theirs_is_taken_for_it(text: str, goes: bool) -> None:
-    assert (erase._without_words(Text(text=text), {"Ann"}) == Text(text="[erased]")) is goes
+    assert (erase._blank_words(Text(text=text), {"Ann"}) == Text(text="[erased]")) is goes
 
 
 async def test_an_owner_is_known_as_one_however_they_became_it(db: Database) -> None:

@@ -185,7 +185,7 @@ care = BackupPolicy(backups=path.parent / "backups")
 if step == "half of the copy is in the file":
     sqlite3.connect = functools.partial(sqlite3.connect, factory=Slow)
 elif step == "what was there is kept":
-    restore._lower_mark = stop_here
+    restore._lower_counter = stop_here
 elif step == "the schema is changed, not committed":
     schema.find_difference = stop_here
 elif step == "the state before is kept":
