@@ -172,7 +172,7 @@ def _known(tx: "Transaction", opened: "OpenedStore", platform: str) -> str:
     from gateway.policies.pairing import nearest, platform_of
     from gateway.store import members
 
-    accounts = members.accounts_seen(tx)
+    accounts = members.list_accounts(tx)
     for key, section in opened.settings.platforms:
         if hasattr(section, "allowed_users"):  # strangers can write to us there
             accounts |= {key, *(f"{key}@{account}" for account in getattr(section, "accounts", ()))}

@@ -47,21 +47,21 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
     The gateway must be stopped. Says first what the older version has no place for, and keeps a copy of it all.
     """
     from gateway.lock import hold_home
-    from gateway.store.db.restore import take_back
-    from gateway.store.db.upgrade import find_reach, foresee_losses
+    from gateway.store.db.restore import undo_upgrade
+    from gateway.store.db.upgrade import find_undo_target, preview_losses
 
     home, policy = _open()
     with hold_home(home.lock_file) as lock:
         lock.tell({"state": "undoing an upgrade"})
-        reach = find_reach(home.database, policy)
+        reach = find_undo_target(home.database, policy)
         target = reach.usual if to is None else to
         if not reach.oldest <= target < reach.found:
             raise click.UsageError(_no_way(reach.found, reach.oldest, target))
-        losses = foresee_losses(home.database, policy, target)
+        losses = preview_losses(home.database, policy, target)
         if not as_json:
             click.echo("\n".join(_undo_lines(reach.found, target, losses)))
         _ask(yes, "Go back?", f"hermes state undo --to {target} --yes")
-        kept = take_back(home.database, policy, target)
+        kept = undo_upgrade(home.database, policy, target)
     if as_json:
         lost = [asdict(one) for one in losses]
         click.echo(json.dumps({"from": reach.found, "to": target, "lost": lost, "kept": kept.name}, indent=2))

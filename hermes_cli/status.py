@@ -62,9 +62,9 @@ def _from_store(opened: "OpenedStore") -> dict[str, Any]:
     def query(tx: Transaction) -> dict[str, Any]:
         access = pairing.overview(tx, pairing.PairingLimits())
         return {
-            "waiting": inbox.waiting_in_all(tx),
-            "running": turns.running(tx),
-            "undelivered": outbox.undelivered(tx),
+            "waiting": inbox.count_all_waiting(tx),
+            "running": turns.count_running(tx),
+            "undelivered": outbox.count_undelivered(tx),
             "processes": [process.handle for process in processes.read_running(tx)],
             "questions": len(approvals.waiting(tx)),
             "people": len(access.people),

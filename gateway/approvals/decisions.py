@@ -45,7 +45,7 @@ def ask(
     tx: Transaction, asker: Asker, call_id: str, question: Question, at: Address, *, origin: Address, wait_ms: int
 ) -> Approval:
     """Writes the question down and says it. As a notice: asked twice does less harm than not at all."""
-    approval = approvals.put(tx, asker, call_id, question, at, expires_ms=now_ms() + wait_ms)
+    approval = approvals.create(tx, asker, call_id, question, at, expires_ms=now_ms() + wait_ms)
     is_elsewhere = (at.account, at.chat, at.thread) != (origin.account, origin.chat, origin.thread)
     said = outbox.add(
         tx,
@@ -57,7 +57,7 @@ def ask(
         choices=list_choices(approval),
         age_limit_ms=wait_ms,
     )
-    approvals.stands_at(tx, approval.id, said)
+    approvals.set_outbox_row(tx, approval.id, said)
     if is_elsewhere:
         outbox.add_notice(tx, origin, _ASKED_ELSEWHERE, topic=TOPIC, turn_id=asker.turn_id)
     return approval
@@ -88,7 +88,7 @@ def may_deny(approval: Approval, person: DecidingPerson) -> bool:
 def update_message(tx: Transaction, approval: Approval) -> None:
     """Gives the message of a question its last words. One that was not sent yet is not sent."""
     now = approvals.get(tx, approval.id)
-    receipt = outbox.take_back(tx, now.outbox_id) if now is not None and now.outbox_id is not None else ""
+    receipt = outbox.cancel(tx, now.outbox_id) if now is not None and now.outbox_id is not None else ""
     if now is None or not receipt:
         return
     again = (Choice(label="Ask again", action=f"askagain:{now.id}"),) if now.state == "expired" else ()
@@ -117,7 +117,7 @@ def read_answer(tx: Transaction, message: InboundMessage, role: Role) -> Literal
     here = approvals.waiting_at(tx, message.address)
     asked = list({one.id: one for one in (*own, *here)}.values())
     # Told once more by the platform, it was the answer to another question, if to any.
-    if not asked or inbox.is_old_news(tx, message):
+    if not asked or inbox.is_outdated(tx, message):
         return ""
     verdict = read_verdict(message.said_to_us)
     if verdict is not None:
@@ -138,7 +138,7 @@ def ask_which(asked: Sequence[Approval]) -> str:
 
 def ask_again(tx: Transaction, approval: Approval, role_of: RoleOf) -> str:
     """The agent is told to try once more, and so asks once more. Gives what to tell whoever wants that."""
-    asked = [one for one in inbox.of_turn(tx, approval.asker.turn_id) if one.asks]
+    asked = [one for one in inbox.read_turn(tx, approval.asker.turn_id) if one.asks]
     if not asked:
         return "That was too long ago. Please ask me again."
     last = asked[-1]
@@ -195,7 +195,7 @@ def _is_at_hand(tx: Transaction, approval: Approval, message: InboundMessage) ->
 
     Else somebody who says "ok" to what we talk about now would allow what was asked an hour ago for another.
     """
-    return approval.asker.session_key == str(message.key) or approvals.is_last_said(tx, approval)
+    return approval.asker.session_key == str(message.key) or approvals.is_last_in_chat(tx, approval)
 
 
 def _is_for(approval: Approval, person: DecidingPerson) -> bool:

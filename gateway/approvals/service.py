@@ -159,7 +159,7 @@ class _TurnGate:
         def unit(tx: Transaction) -> str:
             """Why not; empty when it may be done."""
             # Somebody may say yes after /stop was said, and before it has ended the turn.
-            if turns.is_to_be_stopped(tx, self.turn.id):
+            if turns.must_stop(tx, self.turn.id):
                 return _STOPPED
             is_allowed = approvals.use(tx, self.turn.id, call_id, question.binding) or self._is_covered(tx, question)
             return "" if is_allowed else CHANGED_MEANWHILE
@@ -183,14 +183,14 @@ class _TurnGate:
 
     def _put(self, tx: Transaction, question: Question, call_id: str) -> Approval | None:
         """None when it need not be asked. One that was asked by an earlier process is not asked again."""
-        asked = approvals.of_call(tx, self.turn.id, call_id, question.binding)
+        asked = approvals.find_for_call(tx, self.turn.id, call_id, question.binding)
         if asked is not None:
             return asked
         if self._is_covered(tx, question):
             return None
         if len(approvals.waiting_for(tx, self.turn.id)) >= _MAX_AT_ONCE:
             raise NotApproved(refusal(question, f"{_MAX_AT_ONCE} questions wait already: ask for one thing at a time."))
-        turn = turns.as_it_stands(tx, self.turn)
+        turn = turns.reload(tx, self.turn)
         where = self._where_to_ask(tx, turn, question)
         if where is None:
             raise NotApproved(refusal(question, "No owner can be reached who could allow it. Tell the user so."))
@@ -202,7 +202,7 @@ class _TurnGate:
         is_owners = all(message.role == "owner" for message in turn.asked)
         if is_owners or (question.decider == "asker" and _asker(turn).sender_id):
             return turn.address
-        return chats.where_to_tell(tx, self.approvals.owner_accounts)
+        return chats.find_notice_address(tx, self.approvals.owner_accounts)
 
     def _is_covered(self, tx: Transaction, question: Question) -> bool:
         return approvals.is_covered(tx, _asker(self.turn), question.rules)

@@ -169,14 +169,14 @@ class _AccessCommands:
             trail.record(tx, TrailEvent.CHAT_CLOSED, account=account, chat=chat, by=_by(call))
         if opened_by_config:
             return "The config opens this group, so it stays open. Take it out of access.allowed_chats there."
-        if call.key.within and people.standing(tx, account, call.sender_id, call.key.within).chat_allowed:
+        if call.key.within and people.read_status(tx, account, call.sender_id, call.key.within).chat_allowed:
             return "The channel around this thread is open, and its threads with it. Send /allow off there."
         if not was_open:
             return "This group was not open. /allow here opens it to everyone in it."
         return "This group is closed: I talk here to owners and to people on an allowlist. /allow here opens it again."
 
     def _why(self, tx: Transaction, call: CommandCall) -> str:
-        standing = people.standing(tx, call.key.account_name, call.sender_id, call.key.chat, call.key.within)
+        standing = people.read_status(tx, call.key.account_name, call.sender_id, call.key.chat, call.key.within)
         decision = decide(self._probe(call), self.rules, standing, local=call.place == "cli")
         if decision.role is None and call.role == "owner":  # only a local platform lets such a one in
             decision = decide(self._probe(call), self.rules, standing, local=True)
@@ -199,7 +199,7 @@ def _platform_first(tx: Transaction, call: CommandCall, arguments: Sequence[str]
 
 
 def _known_platforms(tx: Transaction, call: CommandCall) -> set[str]:
-    accounts = members.accounts_seen(tx)
+    accounts = members.list_accounts(tx)
     if call.key.kind:
         accounts |= {call.key.account_name}
     return accounts | {words.platform_of(account) for account in accounts}

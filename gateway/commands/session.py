@@ -23,7 +23,7 @@ def new(tx: Transaction, call: CommandCall) -> CommandReply:
     ended = sessions.end_current(tx, key, reason="new")
     sessions.dismiss_end(tx, key)
     # They came before the command, but no turn has taken them: they are answered, and from here on in the new one.
-    waiting = inbox.waiting(tx, key)
+    waiting = inbox.count_waiting(tx, key)
     begins = "the waiting message" if waiting == 1 else f"the {waiting} waiting messages"
     text = f"{stopped}A new conversation begins with {begins if waiting else 'your next message'}."
     return CommandReply(text=text + (" The old one can still be read and searched." if ended else ""))
@@ -31,7 +31,7 @@ def new(tx: Transaction, call: CommandCall) -> CommandReply:
 
 def resume(tx: Transaction, call: CommandCall) -> CommandReply:
     """By id, by the beginning of one, or by words of the title; only within this chat."""
-    found = sessions.ended(tx, str(call.key), limit=_SEARCHED)
+    found = sessions.list_ended(tx, str(call.key), limit=_SEARCHED)
     if not call.arguments:
         return _offer(found, "Conversations to go back to:")
     fitting = _fitting(found, call.arguments)
@@ -75,7 +75,7 @@ def status(tx: Transaction, call: CommandCall) -> CommandReply:
         lines.append(f"Tokens: {session.input_tokens:,} in, {session.output_tokens:,} out")
     if turns.is_running(tx, str(call.key)):
         lines.append("A turn is running; /stop ends it.")
-    if waiting := inbox.waiting(tx, str(call.key)):
+    if waiting := inbox.count_waiting(tx, str(call.key)):
         lines.append(f"Waiting: {waiting}")
     if started := processes.read_running_in(tx, call.processes_of or str(call.key), by=_whose(call)):
         lines.append(f"In the background ({_STOP_ALL}):")
@@ -119,12 +119,12 @@ def _take_up(tx: Transaction, call: CommandCall, session: Session) -> CommandRep
 def _stop_for_another(tx: Transaction, key: str) -> str:
     """Stop what runs in a conversation that is left for another; return the sentence that says so, if anything did."""
     current = sessions.find_current(tx, key)
-    is_stopped = turns.request_stop(tx, key) or (current is not None and turns.is_left_over(tx, current.id))
+    is_stopped = turns.request_stop(tx, key) or (current is not None and turns.is_superseded(tx, current.id))
     return "Stopped what I was doing. " if is_stopped else ""
 
 
 def _what_comes_next(tx: Transaction, key: str) -> str:
-    waiting = inbox.waiting(tx, key)
+    waiting = inbox.count_waiting(tx, key)
     return f" {waiting} waiting {'message comes' if waiting == 1 else 'messages come'} next." if waiting else ""
 
 

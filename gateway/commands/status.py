@@ -20,7 +20,7 @@ def why(tx: Transaction, call: CommandCall) -> CommandReply:
     if call.about in ("", call.key.thread):
         event = trace.newest_message(tx, str(call.key))
     if event is None and call.about:
-        event = trace.of_message(tx, account, chat, call.about)
+        event = trace.find_message(tx, account, chat, call.about)
     found = trace.read(tx, event) if event is not None else None
     if found is not None and found.user == call.key.user:
         return CommandReply(text="\n".join(chat_lines(found, now_ms(), GatewayState())))

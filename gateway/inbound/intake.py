@@ -204,8 +204,8 @@ class Intake:
         if not within_rate:
             return inbox.TOO_FAST
         if message.kind == "message":
-            return inbox.FULL if inbox.waiting(tx, key) >= most else ""
-        ready = inbox.waiting_commands(tx, key)
+            return inbox.FULL if inbox.count_waiting(tx, key) >= most else ""
+        ready = inbox.read_waiting_commands(tx, key)
         if _is_stop(message):
             wanted = _stops(message.said)
             return inbox.STOPPING if any(_stops(words) in (wanted, "all") for words in ready) else ""
@@ -213,16 +213,16 @@ class Intake:
 
     def _note(self, tx: Transaction, message: InboundMessage, role: Role) -> None:
         """Apply an edit or a deletion to a message that still waits; note it for the next turn otherwise."""
-        if inbox.is_old_news(tx, message) or (message.kind == "edit" and parse(message.said)):
+        if inbox.is_outdated(tx, message) or (message.kind == "edit" and parse(message.said)):
             return  # a command has already run; its new text may be a secret
         outcome = ""
         if message.kind == "edit" and inbox.rewrite_waiting(tx, message):
             outcome = "replaced the text"
-        elif message.kind == "deletion" and inbox.take_back(tx, message):
+        elif message.kind == "deletion" and inbox.delete_waiting(tx, message):
             outcome = "took it back"
-        elif not inbox.knows(tx, message):
+        elif not inbox.knows_subject(tx, message):
             return
-        elif inbox.noted(tx, str(message.key)) >= self.policy.max_waiting_per_session:
+        elif inbox.count_noted(tx, str(message.key)) >= self.policy.max_waiting_per_session:
             outcome = inbox.FULL
         person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
         inbox.insert(tx, message, person_id=person_id, role=role, refused=outcome)
@@ -248,7 +248,7 @@ class Intake:
 
 def _read_status(tx: Transaction, message: InboundMessage) -> SenderStatus:
     key = message.key
-    return people.standing(tx, key.account_name, message.sender.id, key.chat, key.within)
+    return people.read_status(tx, key.account_name, message.sender.id, key.chat, key.within)
 
 
 def _seconds_ago(message: InboundMessage) -> float:

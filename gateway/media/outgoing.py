@@ -177,7 +177,7 @@ class Enclosures:
         named = [named_in(part.text) if isinstance(part, Text) else [] for part in parts]
         if not any(named):
             return tuple(parts)
-        known = await self.db.read(lambda tx: media.of_session(tx, turn.session_id))
+        known = await self.db.read(lambda tx: media.list_files(tx, turn.session_id))
         packing = _Packing(self, self._roots(turn), self.home(turn), known)
         words = [await packing.words(part, namings) for part, namings in zip(parts, named, strict=True)]
         return (*(part for part in words if part != Text()), *packing.packed.values())

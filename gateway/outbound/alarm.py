@@ -63,7 +63,7 @@ class Alarm:
 
     async def _read_untold_notices(self) -> list[Notice]:
         try:
-            return await self.db.read(outbox.untold)
+            return await self.db.read(outbox.read_untold)
         except StoreUnavailable:
             return []
 
@@ -72,7 +72,7 @@ class Alarm:
         reachable = {status.account for status in self.statuses if status.is_connected}
 
         def unit(tx: Transaction) -> bool:
-            address = chats.where_to_tell(tx, reachable)
+            address = chats.find_notice_address(tx, reachable)
             if address is not None:
                 outbox.add(tx, address, [Text(text=text)], kind="notice", topic="alarm")
                 then(tx)

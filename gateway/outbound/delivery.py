@@ -227,9 +227,9 @@ class Delivery:
         match outcome:
             case Arrived(receipt=receipt) if receipt.more:
                 pause_ms = random.randint(*self._limits.pause_ms)  # noqa: S311 nothing to guess
-                outbox.piece_arrived(tx, row, receipt, pause_ms=pause_ms)
+                outbox.mark_piece_sent(tx, row, receipt, pause_ms=pause_ms)
             case Arrived(receipt=receipt):
-                outbox.sent(tx, row, receipt)
+                outbox.mark_sent(tx, row, receipt)
             case NotSent(problem=problem, retry_after=retry_after):
                 outbox.retry_at(tx, row, self._next_try_ms(row, retry_after), problem, unsure=row.unsure)
             case MaybeArrived(problem=problem) if self._may_repeat(row):
@@ -282,7 +282,7 @@ class Delivery:
             except (DeliveryInDoubt, TimeoutError) as error:  # it does no harm to do that again
                 raise PlatformUnavailable(str(error) or "no answer in time") from error
         # Recorded: what is cut off before this line was not sent, and leaves no doubt.
-        await self._db.write_when_possible(lambda tx: outbox.draft_gone(tx, row.id))
+        await self._db.write_when_possible(lambda tx: outbox.mark_draft_deleted(tx, row.id))
 
     def _next_try_ms(self, row: Outgoing, retry_after: float | None = None) -> int:
         if row.message.address.chat in self._reached:

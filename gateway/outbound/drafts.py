@@ -101,7 +101,7 @@ class Drafts:
         draft = drafts.new(state.turn_id, state.address)
         if state.style.fades:
             return draft
-        left = await self.db.read(lambda tx: drafts.of(tx, state.turn_id))
+        left = await self.db.read(lambda tx: drafts.find(tx, state.turn_id))
         return await self._find(left) if left is not None else draft
 
     async def _keep_shown(self, state: DraftState, draft: Draft) -> None:
@@ -159,7 +159,7 @@ class Drafts:
         return await self._remember(draft, receipt.message_id)
 
     async def _remember(self, draft: Draft, message_id: str) -> Draft:
-        if not await self.db.write_when_possible(lambda tx: drafts.shown(tx, draft.turn_id, message_id)):
+        if not await self.db.write_when_possible(lambda tx: drafts.mark_shown(tx, draft.turn_id, message_id)):
             # Its chat moved, or whoever asked was erased: nobody would delete it later.
             await self.platforms[draft.address.account].delete(draft.address, message_id)
             raise DeliveryRejected("it is no longer wanted")
@@ -178,17 +178,17 @@ class Drafts:
         return await self._remember(draft, receipt.message_id) if receipt is not None else draft
 
     def _known_messages(self, tx: Transaction, draft: Draft) -> KnownMessages:
-        said = drafts.said_since(tx, draft, draft.settled_ms or draft.begun_ms + int(_CALL_SECONDS * 1000))
-        return KnownMessages(ids=frozenset(drafts.others_in(tx, draft) | (said or set())), is_all=said is not None)
+        said = drafts.read_sent_ids(tx, draft, draft.settled_ms or draft.begun_ms + int(_CALL_SECONDS * 1000))
+        return KnownMessages(ids=frozenset(drafts.read_other_ids(tx, draft) | (said or set())), is_all=said is not None)
 
     async def _delete_left_behind(self) -> bool:
         """Return whether there are drafts whose turn does not show them: they may be left behind next."""
         try:
-            for draft in await self.db.read(lambda tx: drafts.left_behind(tx, list(self.platforms))):
+            for draft in await self.db.read(lambda tx: drafts.list_orphans(tx, list(self.platforms))):
                 if draft.turn_id not in self._shown_turns:
                     await self._delete_contained(draft)
             shown = tuple(self._shown_turns)
-            return await self.db.read(lambda tx: drafts.are_there(tx, list(self.platforms), except_for=shown))
+            return await self.db.read(lambda tx: drafts.has_others(tx, list(self.platforms), except_for=shown))
         except GatewayError as error:  # from the store, which may be available the next time
             log.warning("drafts not looked for", problem=str(error))
             return True
@@ -203,7 +203,7 @@ class Drafts:
 
     async def _delete(self, seen: Draft) -> None:
         # Read again: its turn may have stored the id meanwhile, and a search by other means could fail.
-        draft = await self.db.read(lambda tx: drafts.of(tx, seen.turn_id))
+        draft = await self.db.read(lambda tx: drafts.find(tx, seen.turn_id))
         if draft is None:
             return
         if draft.begun_ms < now_ms() - _MESSAGES_DELETABLE_MS:

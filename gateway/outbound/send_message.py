@@ -77,7 +77,7 @@ class Sending:
 
     def role_now(self, tx: Transaction, key: SessionKey, sender_id: str) -> Role | None:
         """Implements `people.RoleOf`."""
-        return people.role_now(tx, key, sender_id, self.rules, local=key.account_name in self.local_accounts)
+        return people.find_role(tx, key, sender_id, self.rules, local=key.account_name in self.local_accounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class _Rights:
             found = [chats.find(tx, account, chat) for account, chat in sorted(own) if account in accounts]
             known = {place.id: place for place in found if place is not None}
         else:
-            listed = (*chats.homes(tx, accounts), *chats.recent(tx, accounts, limit=4 * MAX_LISTED))
+            listed = (*chats.list_homes(tx, accounts), *chats.list_recent(tx, accounts, limit=4 * MAX_LISTED))
             known = {place.id: place for place in listed}
         # In a shared chat others would read about private ones.
         is_shared = any(not message.key.is_private for message in self.asked)
@@ -136,7 +136,7 @@ class _Rights:
                 return False
 
     def _spoken(self, message: Accepted) -> list[chats.Spoken]:
-        return chats.spoken_in(self.tx, message.person_id) if message.person_id else []
+        return chats.list_spoken(self.tx, message.person_id) if message.person_id else []
 
     def _role(self, message: Accepted) -> Role | None:
         """Return the lesser of the role they had when they wrote and the one they have now."""
@@ -158,7 +158,7 @@ def _read_turn(tx: Transaction, session_id: str) -> tuple[str, list[Accepted]]:
     # Named: the index by session holds all turns that it ever had.
     running = "SELECT id FROM turns INDEXED BY turns_one_per_session WHERE session_id = ? AND state <> 'done'"
     row = tx.one(running, session_id)
-    asked = [message for message in inbox.of_turn(tx, row["id"]) if message.asks] if row is not None else []
+    asked = [message for message in inbox.read_turn(tx, row["id"]) if message.asks] if row is not None else []
     if row is None or not asked:
         raise ToolFailed("Not sent: the turn that asked for it is over.")
     return row["id"], asked
@@ -184,7 +184,7 @@ def _find_home(
     tx: Transaction, name: str, accounts: Collection[str], here: Address, rights: _Rights
 ) -> ChatPlace | None:
     """Return the home of the bot or platform that is named; else of the bot we talk through, or the only one."""
-    found = [place for place in chats.homes(tx, accounts) if rights.reach(place)]
+    found = [place for place in chats.list_homes(tx, accounts) if rights.reach(place)]
     if name != "home":
         exact = [place for place in found if place.account == name]
         found = exact or [place for place in found if place.account.partition("@")[0] == name]

@@ -249,7 +249,7 @@ class Watchers:
     def _waking(self, tx: Transaction, ended: Sequence[WatchedProcess]) -> list[WatchedProcess]:
         """Choose those that wake the agent: none when it was woken too often, and then the chat is told."""
         asked = [one for one in ended if one.process.notify_on_complete and not (one.end_requested or one.is_seen)]
-        if asked and processes.wakes_in_a_row(tx, str(asked[0].key)) >= MAX_WAKES_IN_A_ROW:
+        if asked and processes.count_wakes(tx, str(asked[0].key)) >= MAX_WAKES_IN_A_ROW:
             outbox.add_notice(tx, asked[0].address, messages.not_woken(MAX_WAKES_IN_A_ROW), topic=_TOPIC)
             return []
         return asked
@@ -274,7 +274,7 @@ class Watchers:
         if one.key is None:
             return False
         if self.role_of(tx, one.message("process", ())) is None:
-            processes.hush(tx, one.process.id)
+            processes.silence(tx, one.process.id)
             return False
         return True
 

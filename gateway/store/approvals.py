@@ -69,10 +69,10 @@ class Granted:
     granted_ms: int
 
 
-def put(
+def create(
     tx: Transaction, asker: Asker, call_id: str, question: Question, asked_at: Address, *, expires_ms: int
 ) -> Approval:
-    """Store an approval request. The caller posts it in a chat and then calls `stands_at`."""
+    """Store an approval request. The caller posts it in a chat and then calls `set_outbox_row`."""
     row = tx.one(
         """INSERT INTO approvals (id, turn_id, call_id, session_id, session_key, holder, person_id, account, sender_id,
                                   sender_name, tool, action, place, reasons, rules, binding, decider,
@@ -106,7 +106,7 @@ def put(
     return _approval(row)
 
 
-def stands_at(tx: Transaction, approval_id: str, outbox_id: int) -> None:
+def set_outbox_row(tx: Transaction, approval_id: str, outbox_id: int) -> None:
     tx.execute("UPDATE approvals SET outbox_id = ? WHERE id = ?", outbox_id, approval_id)
 
 
@@ -115,7 +115,7 @@ def get(tx: Transaction, approval_id: str) -> Approval | None:
     return _approval(row) if row is not None else None
 
 
-def of_call(tx: Transaction, turn_id: str, call_id: str, binding: str) -> Approval | None:
+def find_for_call(tx: Transaction, turn_id: str, call_id: str, binding: str) -> Approval | None:
     """Return the request about exactly this call, even if an earlier process stored it."""
     row = tx.one("SELECT * FROM approvals WHERE turn_id = ? AND call_id = ? AND binding = ?", turn_id, call_id, binding)
     return _approval(row) if row is not None else None
@@ -139,7 +139,7 @@ def waiting_at(tx: Transaction, address: Address) -> list[Approval]:
     return _waiting(tx, asked_account=address.account, asked_chat=address.chat, asked_thread=address.thread)
 
 
-def is_last_said(tx: Transaction, approval: Approval) -> bool:
+def is_last_in_chat(tx: Transaction, approval: Approval) -> bool:
     """Return whether nobody, neither we nor anyone we can hear, has posted in its chat since the request."""
     # Edits that close a request do not count. A draft of an answer does, whenever it began.
     since = """
@@ -213,7 +213,7 @@ def grant(tx: Transaction, holder: str, rule: str, *, session_id: str, by: str) 
     trail.record(tx, TrailEvent.RULE_GRANTED, rule=rule, by=by, lasting=not session_id)
 
 
-def granted_to(tx: Transaction, holder: str, session_id: str) -> list[str]:
+def list_rules_of(tx: Transaction, holder: str, session_id: str) -> list[str]:
     """Return the rules that hold for a person in one conversation."""
     rows = tx.all(
         "SELECT rule FROM approval_rules WHERE holder = ? AND session_id IN ('', ?) ORDER BY id", holder, session_id
@@ -223,7 +223,7 @@ def granted_to(tx: Transaction, holder: str, session_id: str) -> list[str]:
 
 def is_covered(tx: Transaction, asker: Asker, rules: Sequence[str]) -> bool:
     """Return whether granted rules cover everything a call needs. A call that needs no rule is never covered."""
-    granted = granted_to(tx, asker.holder, asker.session_id) if rules else []
+    granted = list_rules_of(tx, asker.holder, asker.session_id) if rules else []
     return bool(granted) and all(any(_covers(one, rule) for one in granted) for rule in rules)
 
 

@@ -54,7 +54,7 @@ def set_home(tx: Transaction, account: str, chat: str) -> None:
     )
 
 
-def home(tx: Transaction, account: str) -> str | None:
+def find_home(tx: Transaction, account: str) -> str | None:
     row = tx.one("SELECT chat FROM chats WHERE account = ? AND home_ms IS NOT NULL", account)
     return str(row["chat"]) if row is not None else None
 
@@ -129,15 +129,15 @@ def _rename(tx: Transaction, old: str, new: str) -> None:
             tx.execute(query, new, old)
 
 
-def where_to_tell(tx: Transaction, accounts: Collection[str]) -> Address | None:
+def find_notice_address(tx: Transaction, accounts: Collection[str]) -> Address | None:
     """Return where to send notices for an owner: a home, else the chat in which an owner last wrote."""
     for account in sorted(accounts):
-        if (chat := home(tx, account)) is not None:
+        if (chat := find_home(tx, account)) is not None:
             return Address(account=account, chat=chat)
-    return newest_of_an_owner(tx, accounts)
+    return find_owner_chat(tx, accounts)
 
 
-def newest_of_an_owner(tx: Transaction, accounts: Collection[str]) -> Address | None:
+def find_owner_chat(tx: Transaction, accounts: Collection[str]) -> Address | None:
     """Return the private chat in which an owner last wrote on one of these accounts; never a former owner's.
 
     The config's owners may be paired with a lesser role: their role at the time of writing counts, unless they were
@@ -218,7 +218,7 @@ def find(tx: Transaction, account: str, chat: str, thread: str = "") -> ChatPlac
     return _place(account, chat, thread, known, set_up)
 
 
-def homes(tx: Transaction, accounts: Collection[str]) -> list[ChatPlace]:
+def list_homes(tx: Transaction, accounts: Collection[str]) -> list[ChatPlace]:
     rows = tx.all(
         """SELECT account, chat FROM chats WHERE home_ms IS NOT NULL AND account IN (SELECT value FROM json_each(?))
             ORDER BY account""",
@@ -227,7 +227,7 @@ def homes(tx: Transaction, accounts: Collection[str]) -> list[ChatPlace]:
     return [place for row in rows if (place := find(tx, row["account"], row["chat"])) is not None]
 
 
-def recent(tx: Transaction, accounts: Collection[str], *, limit: int) -> list[ChatPlace]:
+def list_recent(tx: Transaction, accounts: Collection[str], *, limit: int) -> list[ChatPlace]:
     """Return the chats that had a conversation, most recently used first, without their threads."""
     rows = tx.all(
         """SELECT platform, account, chat FROM sessions
@@ -242,7 +242,7 @@ def recent(tx: Transaction, accounts: Collection[str], *, limit: int) -> list[Ch
     return [place for place in found if place is not None]
 
 
-def spoken_in(tx: Transaction, person_id: str) -> list[Spoken]:
+def list_spoken(tx: Transaction, person_id: str) -> list[Spoken]:
     """Return the conversations in which a person has written to us, under any of their identities."""
     rows = tx.all(
         """SELECT DISTINCT account, chat, thread, within, chat_kind, user_id, sender_id FROM inbox

@@ -45,13 +45,13 @@ def begin(tx: Transaction, draft: Draft) -> None:
     )
 
 
-def of(tx: Transaction, turn_id: str) -> Draft | None:
+def find(tx: Transaction, turn_id: str) -> Draft | None:
     """Return the draft begun for a turn, perhaps by an earlier process."""
     row = tx.one("SELECT * FROM drafts WHERE turn_id = ?", turn_id)
     return _draft(row) if row is not None else None
 
 
-def shown(tx: Transaction, turn_id: str, message_id: str) -> bool:
+def mark_shown(tx: Transaction, turn_id: str, message_id: str) -> bool:
     """Store the platform's message id; return False when the draft was forgotten, so that nobody will delete it."""
     known = tx.execute("UPDATE drafts SET message_id = ? WHERE turn_id = ?", message_id, turn_id) > 0
     if known:
@@ -69,7 +69,7 @@ def forget(tx: Transaction, turn_id: str) -> None:
     tx.execute("DELETE FROM drafts WHERE turn_id = ?", turn_id)
 
 
-def others_in(tx: Transaction, draft: Draft) -> set[str]:
+def read_other_ids(tx: Transaction, draft: Draft) -> set[str]:
     """Return the known message ids of its chat that are not this draft: other drafts, and answers."""
     rows = tx.all(
         """SELECT message_id AS id FROM drafts WHERE account = ? AND chat = ? AND turn_id <> ? AND message_id <> ''
@@ -88,7 +88,7 @@ def settle(tx: Transaction, at_ms: int) -> None:
     tx.execute("UPDATE drafts SET settled_ms = ? WHERE begun_ms < ? AND settled_ms = 0", at_ms, at_ms)
 
 
-def said_since(tx: Transaction, draft: Draft, settled_ms: int) -> set[str] | None:
+def read_sent_ids(tx: Transaction, draft: Draft, settled_ms: int) -> set[str] | None:
     """Return the platform's ids of all we said in the draft's chat since the message that it answers.
 
     None while that is unknown: something is being sent there, or was sent under an unknown id, or nothing was said
@@ -122,7 +122,7 @@ def said_since(tx: Transaction, draft: Draft, settled_ms: int) -> set[str] | Non
     return {str(row["id"]) for row in rows}
 
 
-def left_behind(tx: Transaction, accounts: Collection[str]) -> list[Draft]:
+def list_orphans(tx: Transaction, accounts: Collection[str]) -> list[Draft]:
     """Return the drafts whose turn is over."""
     rows = tx.all(
         """SELECT * FROM drafts d WHERE account IN (SELECT value FROM json_each(?))
@@ -132,7 +132,7 @@ def left_behind(tx: Transaction, accounts: Collection[str]) -> list[Draft]:
     return [_draft(row) for row in rows]
 
 
-def are_there(tx: Transaction, accounts: Collection[str], *, except_for: Collection[str]) -> bool:
+def has_others(tx: Transaction, accounts: Collection[str], *, except_for: Collection[str]) -> bool:
     """Return whether there are drafts of turns other than those named."""
     return (
         tx.one(

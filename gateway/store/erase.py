@@ -328,7 +328,7 @@ def _end_work(tx: Transaction, person: PersonToErase, data: PersonalData, *, end
     for turn in at_work:
         if end_turns:
             transcripts.append(tx, turn["session_id"], assistant("(Stopped.)"), turn_id=turn["id"])
-            turns.finish(tx, turn["id"], inbox.of_turn(tx, turn["id"]), "stopped")
+            turns.finish(tx, turn["id"], inbox.read_turn(tx, turn["id"]), "stopped")
         else:
             turns.request_stop(tx, turn["session_key"])
     # If a reply were deleted while it is sent, its sender would still record it.
@@ -353,7 +353,7 @@ async def _erase_rows(db: Database, person: PersonToErase, data: PersonalData, b
 
 async def _end_process(db: Database, process_id: str, backends: ProcessBackends) -> None:
     """End a process, then delete its row, so that after an interruption the next run still finds the process."""
-    process = await db.write(partial(processes.hush, process_id=process_id))
+    process = await db.write(partial(processes.silence, process_id=process_id))
     if process is None:
         return
     backend = backends[process.handle.backend]

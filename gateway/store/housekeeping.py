@@ -41,7 +41,7 @@ class Housekeeping:
                 log.error("housekeeping failed", problem=str(error))
 
     async def end_sessions(self) -> int:
-        due = await self.db.read(partial(sessions.due, resets=self.resets))
+        due = await self.db.read(partial(sessions.list_due, resets=self.resets))
         ended = 0
         for batch in batches(due):
             ended += await self.db.write(partial(sessions.end_due, ids=batch, resets=self.resets))

@@ -173,7 +173,7 @@ def get(tx: Transaction, inbox_id: int) -> Accepted:
     return _accepted(row)
 
 
-def waiting(tx: Transaction, session_key: str) -> int:
+def count_waiting(tx: Transaction, session_key: str) -> int:
     return tx.count(
         f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
             WHERE session_key = ? AND {INBOX_WAITING} AND kind = 'message'""",  # noqa: S608
@@ -181,7 +181,7 @@ def waiting(tx: Transaction, session_key: str) -> int:
     )
 
 
-def waiting_commands(tx: Transaction, session_key: str) -> list[str]:
+def read_waiting_commands(tx: Transaction, session_key: str) -> list[str]:
     """Return the text of each waiting command and the data of each pressed button, oldest first."""
     rows = tx.all(
         f"""SELECT parts FROM inbox INDEXED BY inbox_open WHERE session_key = ? AND {INBOX_WAITING}
@@ -191,7 +191,7 @@ def waiting_commands(tx: Transaction, session_key: str) -> list[str]:
     return [words_of(load_parts(row["parts"])) for row in rows]
 
 
-def waiting_in_all(tx: Transaction) -> int:
+def count_all_waiting(tx: Transaction) -> int:
     """Count the messages that wait for an answer. Noted ones are left out: they wait for the next message."""
     return tx.count(
         f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
@@ -199,7 +199,7 @@ def waiting_in_all(tx: Transaction) -> int:
     )
 
 
-def noted(tx: Transaction, session_key: str) -> int:
+def count_noted(tx: Transaction, session_key: str) -> int:
     """Count the edits, deletions and reactions that wait for the next turn."""
     return tx.count(
         f"""SELECT COUNT(*) FROM inbox INDEXED BY inbox_open
@@ -293,11 +293,11 @@ def claim_command(tx: Transaction) -> Accepted | None:
     return _accepted(row) if row is not None else None
 
 
-def of_turn(tx: Transaction, turn_id: str) -> list[Accepted]:
+def read_turn(tx: Transaction, turn_id: str) -> list[Accepted]:
     return [_accepted(row) for row in tx.all("SELECT * FROM inbox WHERE turn_id = ? ORDER BY sent_ms, id", turn_id)]
 
 
-def behind(tx: Transaction, turn_id: str) -> list[Accepted]:
+def read_waiting_behind(tx: Transaction, turn_id: str) -> list[Accepted]:
     """Return the messages waiting behind a running turn, in order; none while it is being stopped, or a command or
     the rest of a message must come first."""
     rows = tx.all(
@@ -328,7 +328,7 @@ def rewrite_waiting(tx: Transaction, message: InboundMessage) -> bool:
     )
 
 
-def take_back(tx: Transaction, message: InboundMessage) -> bool:
+def delete_waiting(tx: Transaction, message: InboundMessage) -> bool:
     """Delete a message that no turn has claimed yet; return False if it is too late."""
     rows = tx.all(
         """UPDATE inbox SET state = 'done', outcome = 'deleted' WHERE account = ? AND chat = ? AND message_id = ?
@@ -342,7 +342,7 @@ def take_back(tx: Transaction, message: InboundMessage) -> bool:
     return bool(rows)
 
 
-def is_old_news(tx: Transaction, message: InboundMessage) -> bool:
+def is_outdated(tx: Transaction, message: InboundMessage) -> bool:
     """Return whether this edit, deletion or reaction, or a later edit, was already stored."""
     return (
         tx.one(
@@ -388,7 +388,7 @@ def drop_waiting_in(tx: Transaction, account: str, chat: str, role: str, outcome
         trail.record(tx, outcome, inbox_id=row["id"])
 
 
-def knows(tx: Transaction, message: InboundMessage) -> bool:
+def knows_subject(tx: Transaction, message: InboundMessage) -> bool:
     """Return whether the message that an edit, a deletion or a reaction is about was accepted, or is ours."""
     # An edit has the id of the edited message; its `about` is the message that one replies to.
     subject = message.about if message.kind == "reaction" else message.message_id

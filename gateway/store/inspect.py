@@ -13,7 +13,7 @@ from gateway.store import approvals, outbox, pairing
 from gateway.store.approvals import GrantedRule
 from gateway.store.db.backup import find_damage
 from gateway.store.db.commit_counter import check_not_lost
-from gateway.store.db.connection import Transaction, translated
+from gateway.store.db.connection import Transaction, translate_error
 from gateway.store.db.schema import check_not_newer, migrations, schema_version
 from gateway.store.outbox import Notice
 
@@ -44,7 +44,7 @@ def inspect_store(path: Path, limits: pairing.PairingLimits) -> StoreSummary | N
         with _read_only(path) as connection:
             return _summarise(connection, path, limits)
     except sqlite3.Error as error:
-        raise translated(error, path) or error from error
+        raise translate_error(error, path) or error from error
 
 
 def peek(path: Path, query: Callable[[Transaction], T], otherwise: T) -> T:
@@ -61,7 +61,7 @@ def peek(path: Path, query: Callable[[Transaction], T], otherwise: T) -> T:
             check_not_newer(connection, newest)
             return query(Transaction(connection)) if schema_version(connection) == newest else otherwise
     except sqlite3.Error as error:
-        raise translated(error, path) or error from error
+        raise translate_error(error, path) or error from error
 
 
 def _summarise(connection: sqlite3.Connection, path: Path, limits: pairing.PairingLimits) -> StoreSummary:

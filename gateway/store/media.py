@@ -100,7 +100,7 @@ def find(tx: Transaction, sha256: str) -> Kept | None:
     return Kept(**dict(row)) if row is not None else None
 
 
-def of_session(tx: Transaction, session_id: str, *, limit: int = 200) -> list[Media]:
+def list_files(tx: Transaction, session_id: str, *, limit: int = 200) -> list[Media]:
     """Return the files of a conversation, newest first, from its last messages that have files."""
     rows = tx.all(
         """SELECT parts FROM messages WHERE session_id = ? AND parts LIKE '%"sha256"%' ORDER BY id DESC LIMIT ?""",

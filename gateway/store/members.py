@@ -97,7 +97,7 @@ def revoke(
     return Revoked(accounts=tuple(accounts), user_id=user_id, name=name, is_listed=is_listed)
 
 
-def known_people(tx: Transaction) -> tuple[list[KnownPerson], list[KnownPerson]]:
+def list_people(tx: Transaction) -> tuple[list[KnownPerson], list[KnownPerson]]:
     """Return the paired people, and those whose access was revoked."""
     rows = tx.all(
         "SELECT i.*, p.role FROM identities i JOIN people p ON p.id = i.person_id ORDER BY i.account, i.name, i.user_id"
@@ -118,7 +118,7 @@ def has_owner(tx: Transaction) -> bool:
     return paired is not None
 
 
-def accounts_seen(tx: Transaction) -> set[str]:
+def list_accounts(tx: Transaction) -> set[str]:
     """Return the accounts on which anybody was ever seen or is waiting."""
     rows = tx.all("SELECT account FROM identities UNION SELECT account FROM pairing_requests")
     return {row["account"] for row in rows}
@@ -135,7 +135,7 @@ def _find_identities(tx: Transaction, platform: str, who: str) -> list[Row]:
 
 def _accounts(tx: Transaction, platform: str) -> set[str]:
     """Return the accounts that a name covers: itself, and those of the platform that are in use."""
-    return {platform} | {account for account in accounts_seen(tx) if covers(platform, account)}
+    return {platform} | {account for account in list_accounts(tx) if covers(platform, account)}
 
 
 def _revoke_on(tx: Transaction, accounts: Sequence[str], user_id: str, name: str) -> None:
@@ -169,7 +169,7 @@ def _revoke_on(tx: Transaction, accounts: Sequence[str], user_id: str, name: str
             user_id,
         )
         inbox.drop_waiting(tx, account, user_id, TrailEvent.REVOKED)
-        turns.stop_those_for(tx, account, user_id)
+        turns.stop_turns_of(tx, account, user_id)
         processes.request_end_of(tx, account, user_id)
 
 

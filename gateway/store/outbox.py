@@ -110,7 +110,7 @@ def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
     )
 
 
-def take_back(tx: Transaction, row_id: int) -> str:
+def cancel(tx: Transaction, row_id: int) -> str:
     """Cancel a row that is no longer needed; return the platform's message id if it was already sent."""
     tx.execute("UPDATE outbox SET state = 'expired' WHERE id = ? AND state = 'ready'", row_id)
     row = tx.one("SELECT receipt FROM outbox WHERE id = ? AND state = 'sent'", row_id)
@@ -144,7 +144,7 @@ def after_crash(tx: Transaction) -> None:
     )
 
 
-def draft_gone(tx: Transaction, row_id: int) -> None:
+def mark_draft_deleted(tx: Transaction, row_id: int) -> None:
     """Record that the draft is deleted: from here on the row may have been sent."""
     tx.execute("UPDATE outbox SET replaces = '' WHERE id = ?", row_id)
 
@@ -214,7 +214,7 @@ def next_due_ms(tx: Transaction, account: str) -> int | None:
     return row["due"] if row is not None else None
 
 
-def sent(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
+def mark_sent(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
     tx.execute(
         "UPDATE outbox SET state = 'sent', receipt = ?, sent_ms = ?, problem = '' WHERE id = ?",
         receipt.message_id,
@@ -224,7 +224,7 @@ def sent(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
     trail.record(tx, TrailEvent.SENT, outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
 
 
-def piece_arrived(tx: Transaction, row: Outgoing, receipt: Receipt, *, pause_ms: int = 0) -> None:
+def mark_piece_sent(tx: Transaction, row: Outgoing, receipt: Receipt, *, pause_ms: int = 0) -> None:
     """Record that a piece of a long message arrived; the next one, even after a crash, waits for the pause."""
     # Not `piece + 1`: after a commit that succeeded but was reported as failed, this runs a second time.
     tx.execute(
@@ -307,7 +307,7 @@ def make_due(tx: Transaction, account: str, chat: str) -> int:
     )
 
 
-def undelivered(tx: Transaction) -> int:
+def count_undelivered(tx: Transaction) -> int:
     return tx.count(f"SELECT COUNT(*) FROM outbox INDEXED BY outbox_open WHERE {OUTBOX_OPEN}")  # noqa: S608
 
 
@@ -365,7 +365,7 @@ def recent(tx: Transaction, *, limit: int = 5) -> list[Notice]:
     return [_notice(row) for row in tx.all("SELECT * FROM notices ORDER BY id DESC LIMIT ?", limit)]
 
 
-def untold(tx: Transaction) -> list[Notice]:
+def read_untold(tx: Transaction) -> list[Notice]:
     """Return the last day's notices that no owner was told in a chat, oldest first."""
     rows = tx.all(
         """SELECT * FROM notices WHERE at_ms > ? AND id > COALESCE((SELECT value FROM meta WHERE name = ?), 0)

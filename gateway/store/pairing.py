@@ -265,7 +265,7 @@ def _guesser(message: InboundMessage) -> str:
 
 def overview(tx: Transaction, limits: PairingLimits) -> Overview:
     now = now_ms()
-    people, revoked = members.known_people(tx)
+    people, revoked = members.list_people(tx)
     platforms = tx.all("SELECT DISTINCT platform FROM pairing_failures WHERE who = ? ORDER BY platform", _APPROVALS)
     locks = [Lock(platform=row["platform"], until_ms=_locked_until(tx, row["platform"], limits)) for row in platforms]
     invites = tx.all("SELECT * FROM pairing_invites WHERE used_ms IS NULL AND expires_ms > ? ORDER BY id", now)

@@ -14,7 +14,7 @@ RoleOf = Callable[[Transaction, SessionKey, str], Role | None]
 """Returns the current role of somebody in a conversation; None when they have no access."""
 
 
-def standing(tx: Transaction, account: str, user_id: str, chat: str, within: str = "") -> SenderStatus:
+def read_status(tx: Transaction, account: str, user_id: str, chat: str, within: str = "") -> SenderStatus:
     """Return what is known of a sender, of their chat, and of the channel around it."""
     known = tx.one(
         """SELECT i.paired_ms, i.revoked_ms, p.role FROM identities i JOIN people p ON p.id = i.person_id
@@ -37,10 +37,10 @@ def standing(tx: Transaction, account: str, user_id: str, chat: str, within: str
     )
 
 
-def role_now(tx: Transaction, key: SessionKey, user_id: str, rules: Rules, *, local: bool) -> Role | None:
+def find_role(tx: Transaction, key: SessionKey, user_id: str, rules: Rules, *, local: bool) -> Role | None:
     """See `RoleOf`."""
     message = InboundMessage(key=key, message_id="", sender=Sender(id=user_id), parts=(), sent_ms=0)
-    known = standing(tx, key.account_name, user_id, key.chat, key.within)
+    known = read_status(tx, key.account_name, user_id, key.chat, key.within)
     return decide(message, rules, known, local=local).role
 
 

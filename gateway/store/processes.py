@@ -186,7 +186,7 @@ def end(tx: Transaction, process_id: str, *, exit_code: int | None, ended_ms: in
     )
 
 
-def hush(tx: Transaction, process_id: str) -> Process | None:
+def silence(tx: Transaction, process_id: str) -> Process | None:
     """Stop reporting on a process and request its end; return it if it exists."""
     row = tx.one("UPDATE processes SET account = '', end_requested = 1 WHERE id = ? RETURNING *", process_id)
     return _process(row) if row is not None else None
@@ -214,7 +214,7 @@ def tell_agent(tx: Transaction, watched: WatchedProcess, kind: Kind, parts: tupl
     tx.execute("UPDATE inbox SET parts = ? WHERE id = ?", dump_parts(together[-_MAX_WAITING_NEWS:]), waiting["id"])
 
 
-def wakes_in_a_row(tx: Transaction, session_key: str) -> int:
+def count_wakes(tx: Transaction, session_key: str) -> int:
     """Count how often the agent was woken in a session since somebody last spoke there."""
     return tx.count(
         """SELECT COUNT(*) FROM inbox WHERE session_key = ? AND kind = 'wake' AND id > (

@@ -40,10 +40,10 @@ def close_open_work(tx: Transaction) -> str:
     for approval in approvals.waiting(tx):
         approvals.withdraw(tx, approval)
         if approval.outbox_id is not None:
-            outbox.take_back(tx, approval.outbox_id)
+            outbox.cancel(tx, approval.outbox_id)
     messages = 0
     for row in tx.all("SELECT id, session_id FROM turns WHERE state <> 'done'"):
-        claimed = inbox.of_turn(tx, row["id"])
+        claimed = inbox.read_turn(tx, row["id"])
         messages += sum(message.asks for message in claimed)
         if tx.one("SELECT 1 FROM messages WHERE turn_id = ? LIMIT 1", row["id"]) is not None:
             # The model would take up an unanswered request again with the next message.

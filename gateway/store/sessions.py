@@ -116,7 +116,7 @@ def end_current(tx: Transaction, key: str, *, reason: str) -> bool:
     )
 
 
-def due(tx: Transaction, resets: Resets) -> list[str]:
+def list_due(tx: Transaction, resets: Resets) -> list[str]:
     """Return the ids of current sessions that are due to end."""
     return [row["id"] for row in tx.all(_CURRENT) if _reason(row, resets)]
 
@@ -132,7 +132,7 @@ def end_due(tx: Transaction, ids: Iterable[str], resets: Resets) -> int:
     return ended
 
 
-def untold_end(tx: Transaction, session_id: str) -> EndedSession | None:
+def find_untold_end(tx: Transaction, session_id: str) -> EndedSession | None:
     """Return the end of the session before this one, if it ended by itself and its chat was not told."""
     row = tx.one(
         """SELECT before.id, before.platform, before.kind, before.end_reason FROM sessions s
@@ -157,7 +157,7 @@ def dismiss_end(tx: Transaction, key: str) -> None:
     tx.execute("UPDATE sessions SET reset_told = 1 WHERE key = ? AND end_reason IN (?, ?)", key, *REASONS)
 
 
-def ended(tx: Transaction, key: str, *, limit: int) -> list[Session]:
+def list_ended(tx: Transaction, key: str, *, limit: int) -> list[Session]:
     """Return the sessions of a key that can be resumed, most recently used first."""
     rows = tx.all(
         f"""SELECT {_COLUMNS} FROM sessions s WHERE key = ? AND ended_ms IS NOT NULL

@@ -143,7 +143,7 @@ def newest_message(tx: Transaction, session_key: str) -> int | None:
     return _id(tx.one(query, session_key))
 
 
-def of_message(tx: Transaction, account: str, chat: str, message_id: str) -> int | None:
+def find_message(tx: Transaction, account: str, chat: str, message_id: str) -> int | None:
     """Find a message by the platform's id of it, or of our answer."""
     own = tx.one(
         f"""SELECT id FROM inbox WHERE account = ? AND chat = ? AND message_id = ?
@@ -179,7 +179,7 @@ def find(tx: Transaction, name: str) -> list[int]:
     query = f"SELECT id FROM inbox WHERE session_key = ? AND kind IN ({_ASKING}) ORDER BY id DESC LIMIT 1"  # noqa: S608
     found.add(_id(tx.one(query, name)))
     for place in _places(tx, name):
-        found |= {of_message(tx, *place), _find_by_sent_elsewhere(tx, *place)}
+        found |= {find_message(tx, *place), _find_by_sent_elsewhere(tx, *place)}
     return sorted((one for one in found if one is not None), reverse=True)
 
 

@@ -118,9 +118,9 @@ def begin_at_terminal(tx: Transaction, key: SessionKey, session_id: str) -> Turn
     return Turn(id=turn_id, session_key=str(key), session_id=session_id, messages=(inbox.get(tx, inbox_id),))
 
 
-def as_it_stands(tx: Transaction, turn: Turn) -> Turn:
+def reload(tx: Transaction, turn: Turn) -> Turn:
     """Reload the turn's messages: some may have joined, and a group may have a new id."""
-    return replace(turn, messages=tuple(inbox.of_turn(tx, turn.id)))
+    return replace(turn, messages=tuple(inbox.read_turn(tx, turn.id)))
 
 
 def resume_all(tx: Transaction) -> list[Turn]:
@@ -167,7 +167,7 @@ def request_interrupt(tx: Transaction, inbox_id: int) -> None:
         )
 
 
-def stop_those_for(tx: Transaction, account: str, sender_id: str) -> None:
+def stop_turns_of(tx: Transaction, account: str, sender_id: str) -> None:
     """Stop the turns that run for one person alone, without an answer."""
     for row in tx.all(
         """UPDATE turns SET stop_requested = ? WHERE state <> 'done' AND id IN (
@@ -181,12 +181,12 @@ def stop_those_for(tx: Transaction, account: str, sender_id: str) -> None:
         trail.record(tx, TrailEvent.REVOKED, turn_id=row["id"])
 
 
-def to_be_stopped(tx: Transaction) -> list[str]:
+def list_stopping(tx: Transaction) -> list[str]:
     """Return the unfinished turns that should stop, also those requested by another process."""
     return [row["id"] for row in tx.all("SELECT id FROM turns WHERE state <> 'done' AND stop_requested <> 0")]
 
 
-def is_to_be_stopped(tx: Transaction, turn_id: str) -> bool:
+def must_stop(tx: Transaction, turn_id: str) -> bool:
     """Return whether a stop or a newer message forbids starting anything new."""
     return tx.count("SELECT stop_requested FROM turns WHERE id = ?", turn_id) != 0
 
@@ -206,10 +206,10 @@ def join(tx: Transaction, turn_id: str, may_join: Callable[[Accepted], bool]) ->
 
     Only messages of the turn's own person: it acts with that person's rights. None overtakes one that must wait.
     """
-    waiting = inbox.behind(tx, turn_id)
+    waiting = inbox.read_waiting_behind(tx, turn_id)
     if not waiting:
         return []
-    own = {message.speaker for message in inbox.of_turn(tx, turn_id) if message.asks}
+    own = {message.speaker for message in inbox.read_turn(tx, turn_id) if message.asks}
     joining = _select_joining(waiting, lambda message: own == {message.speaker} and may_join(message))
     for message in joining:
         tx.execute("UPDATE inbox SET state = 'running', turn_id = ? WHERE id = ?", turn_id, message.id)
@@ -217,7 +217,7 @@ def join(tx: Transaction, turn_id: str, may_join: Callable[[Accepted], bool]) ->
     return joining
 
 
-def waited_for(tx: Transaction) -> list[str]:
+def list_blocking(tx: Transaction) -> list[str]:
     """Return the turns behind which messages of their sessions wait."""
     rows = tx.all(
         f"""SELECT id FROM turns t WHERE state <> 'done' AND EXISTS (
@@ -227,7 +227,7 @@ def waited_for(tx: Transaction) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def is_left_over(tx: Transaction, session_id: str) -> bool:
+def is_superseded(tx: Transaction, session_id: str) -> bool:
     """Return whether the last turn of a conversation was interrupted for a message whose turn has not begun yet."""
     row = tx.one(
         """SELECT t.outcome FROM messages m JOIN turns t ON t.id = m.turn_id
@@ -237,12 +237,12 @@ def is_left_over(tx: Transaction, session_id: str) -> bool:
     return row is not None and row["outcome"] == "superseded"
 
 
-def superseded_by(tx: Transaction, turn: Turn) -> list[Accepted]:
+def read_superseded(tx: Transaction, turn: Turn) -> list[Accepted]:
     """Return the messages left by the turns right before this one, each interrupted by the next."""
     left: list[Accepted] = []
     before = _before(tx, turn.session_id, turn.id)
     while before is not None and before["outcome"] == "superseded":
-        left = [*inbox.of_turn(tx, before["id"]), *left]
+        left = [*inbox.read_turn(tx, before["id"]), *left]
         before = _before(tx, turn.session_id, before["id"])
     return left
 
@@ -266,7 +266,7 @@ def is_running(tx: Transaction, session_key: str) -> bool:
     return tx.one("SELECT 1 FROM turns WHERE session_key = ? AND state <> 'done'", session_key) is not None
 
 
-def running(tx: Transaction) -> int:
+def count_running(tx: Transaction) -> int:
     return tx.count("SELECT COUNT(*) FROM turns WHERE state <> 'done'")
 
 
@@ -300,5 +300,5 @@ def _turn(tx: Transaction, row: Row, *, resumes: int) -> Turn:
         session_key=row["session_key"],
         session_id=row["session_id"],
         resumes=resumes,
-        messages=tuple(inbox.of_turn(tx, row["id"])),
+        messages=tuple(inbox.read_turn(tx, row["id"])),
     )

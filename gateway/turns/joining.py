@@ -34,7 +34,7 @@ class Joining:
         for message in turns.join(tx, self.turn.id, _is_ready):
             said.append(Message(role="user", parts=render_joining(message)))
             transcripts.append(tx, self.turn.session_id, said[-1], turn_id=self.turn.id, inbox_id=message.id)
-        return said, any(message.kind == "message" for message in inbox.behind(tx, self.turn.id))
+        return said, any(message.kind == "message" for message in inbox.read_waiting_behind(tx, self.turn.id))
 
 
 def _is_ready(message: Accepted) -> bool:

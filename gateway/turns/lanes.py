@@ -206,14 +206,14 @@ class Lanes:
 
         def begin(tx: Transaction) -> _Found:
             # Requested by a command, by a newer message, or by another process that revoked somebody's access.
-            to_stop = turns.to_be_stopped(tx)
+            to_stop = turns.list_stopping(tx)
             due_ms = (
                 inbox.next_due_ms(tx) if free > 0 else None
             )  # first: a message that falls due in between is in both
             begun: list[tuple[Turn, OpenedTurn | None]] = []
             while len(begun) < free and (turn := turns.begin(tx, self._resets)):
                 begun.append((turn, self._open(tx, turn)))
-            return _Found(to_stop=to_stop, begun=begun, with_waiting=turns.waited_for(tx), due_ms=due_ms)
+            return _Found(to_stop=to_stop, begun=begun, with_waiting=turns.list_blocking(tx), due_ms=due_ms)
 
         return await self._db.write_when_possible(begin)
 

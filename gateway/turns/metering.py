@@ -159,8 +159,8 @@ class Meter:
 
         def tell(tx: Transaction, scope: Scope, text: str) -> None:
             if scope != "day":
-                outbox.add_notice(tx, turns.as_it_stands(tx, turn).address, text, topic="budget", turn_id=turn.id)
-            elif where := chats.where_to_tell(tx, self.owner_accounts):
+                outbox.add_notice(tx, turns.reload(tx, turn).address, text, topic="budget", turn_id=turn.id)
+            elif where := chats.find_notice_address(tx, self.owner_accounts):
                 outbox.add_notice(tx, where, text, topic="budget")
 
         if turn.id not in self._models:

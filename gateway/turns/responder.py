@@ -274,7 +274,7 @@ class Responder:
             media.record_parts(tx, parts)
             self._reply(tx, turn, parts, in_place=in_place)
             record_model_reply(tx, turn, call)
-            turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), "answered")
+            turns.finish(tx, turn.id, inbox.read_turn(tx, turn.id), "answered")
 
         self.changes.notify(
             "outbox", account=turn.address.account
@@ -291,7 +291,7 @@ class Responder:
                 # In the transcript too: the model would return to an unanswered request with the next message.
                 transcripts.append(tx, turn.session_id, assistant(text), turn_id=turn.id)
                 self._reply(tx, turn, [Text(text=text)], in_place=in_place)
-                turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), outcome, problem=problem)
+                turns.finish(tx, turn.id, inbox.read_turn(tx, turn.id), outcome, problem=problem)
 
         await self._end(turn, unit)
 
@@ -299,7 +299,7 @@ class Responder:
         """Leave the answer to the turn of the newer message, which sees all of this and answers both."""
         if turns.is_over(tx, turn.id):
             return
-        is_followed = inbox.waiting(tx, str(turns.as_it_stands(tx, turn).asked[-1].key))
+        is_followed = inbox.count_waiting(tx, str(turns.reload(tx, turn).asked[-1].key))
         if is_followed:
             _close(tx, turn, interrupted_by_message, "(Interrupted by a newer message; not answered yet.)")
         else:  # deleted before this turn had ended
@@ -307,11 +307,11 @@ class Responder:
             _close(tx, turn, interrupted_by_message, text)
             self._reply(tx, turn, [Text(text=text)], in_place=False)
         outcome: Outcome = "superseded" if is_followed else "stopped"
-        turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), outcome)
+        turns.finish(tx, turn.id, inbox.read_turn(tx, turn.id), outcome)
 
     def _reply(self, tx: Transaction, turn: Turn, parts: Sequence[Part], *, in_place: bool) -> None:
         draft = drafts.take_over(tx, turn.id)
-        answered = (*turns.superseded_by(tx, turn), *turns.as_it_stands(tx, turn).asked)
+        answered = (*turns.read_superseded(tx, turn), *turns.reload(tx, turn).asked)
         outbox.add(
             tx,
             _find_address(tx, turn),
@@ -326,7 +326,7 @@ class Responder:
 
     def _announce_reset(self, tx: Transaction, turn: Turn) -> None:
         """Add a notice to the first reply after the last conversation ended by itself."""
-        before = sessions.untold_end(tx, turn.session_id)
+        before = sessions.find_untold_end(tx, turn.session_id)
         if before is None:
             return
         why = in_words(before.reason, self.resets.policy(before.platform, before.kind))
@@ -340,7 +340,7 @@ def _end_stopped(tx: Transaction, turn: Turn) -> None:
     if turns.is_over(tx, turn.id):
         return
     _close(tx, turn, stopped_by_user, "(Stopped by the user.)")
-    turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), "stopped")
+    turns.finish(tx, turn.id, inbox.read_turn(tx, turn.id), "stopped")
 
 
 def _close(tx: Transaction, turn: Turn, settle: Callable[[ToolCall], Message], last_words: str) -> None:
@@ -351,4 +351,4 @@ def _close(tx: Transaction, turn: Turn, settle: Callable[[ToolCall], Message], l
 
 
 def _find_address(tx: Transaction, turn: Turn) -> Address:
-    return turns.as_it_stands(tx, turn).address
+    return turns.reload(tx, turn).address

@@ -86,7 +86,7 @@ class SmallGateway:
     async def settle(self) -> None:
         """Returns when every answer is marked as sent."""
         await self.delivery.flush()
-        assert await self.db.read(outbox.undelivered) == 0
+        assert await self.db.read(outbox.count_undelivered) == 0
 
 
 def build_responder(db: Database, folder: Path) -> Responder:

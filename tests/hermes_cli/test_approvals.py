@@ -43,7 +43,7 @@ def ask(home: Path, action: str = "rm -r build", *, wait_ms: int = 3_600_000, ru
         question = a_question(action, rules=rules, where="on this machine, in ~/proj")
         asked = decisions.ask(tx, an_asker(), action, question, ADDRESS, origin=ADDRESS, wait_ms=wait_ms)
         [said] = outbox.claim(tx, "telegram", 1)
-        outbox.sent(tx, said, Receipt(message_id="4711"))
+        outbox.mark_sent(tx, said, Receipt(message_id="4711"))
     return asked
 
 

@@ -44,7 +44,7 @@ def within(path: Path, unit: Callable[[Transaction], T]) -> T:
 
 
 def role_of(path: Path, user: str = "42") -> str | None:
-    return within(path, lambda tx: people.standing(tx, "telegram", user, "")).paired_as
+    return within(path, lambda tx: people.read_status(tx, "telegram", user, "")).paired_as
 
 
 def test_approving_lets_in_and_leaves_the_notice_for_the_gateway(path: Path) -> None:
@@ -117,7 +117,7 @@ def test_revoking_by_id_and_by_name(path: Path) -> None:
     )
     assert role_of(path) is None
     assert hermes("pairing", "revoke", "telegram", "4711").returncode == 0
-    assert within(path, lambda tx: people.standing(tx, "telegram", "4711", "")).revoked
+    assert within(path, lambda tx: people.read_status(tx, "telegram", "4711", "")).revoked
     assert hermes("pairing", "revoke", "telegram", "Nobody", "Known").returncode == 1
 
 

@@ -60,7 +60,7 @@ def test_background_processes_are_counted(home: Path, made: None) -> None:
 def test_questions_that_wait_are_counted(home: Path, made: None) -> None:
     assert "Questions" not in run().stdout
     with closing(connect(home / "state.db", busy_timeout_seconds=1)) as connection:
-        approvals.put(Transaction(connection), an_asker(), "c1", a_question(), ADDRESS, expires_ms=10**15)
+        approvals.create(Transaction(connection), an_asker(), "c1", a_question(), ADDRESS, expires_ms=10**15)
     assert "Approvals 1 waiting for an answer: hermes approvals list\n" in run().stdout
     assert json.loads(run("--json").stdout)["questions"] == 1
 

@@ -109,18 +109,18 @@ def all_copies(folder: Path) -> list[Path]:
 def newest_sound_backup(folder: Path) -> Path | None:
     """Return the newest copy that this version can open."""
     copies = sorted([*backups(folder), *before_changes(folder)], key=_stamp_of, reverse=True)
-    return next((copy for copy in copies if not find_unfit(copy)), None)
+    return next((copy for copy in copies if not find_restore_problem(copy)), None)
 
 
-def find_unfit(copy: Path) -> str:
+def find_restore_problem(copy: Path) -> str:
     """Return why a copy cannot replace the database; empty when it can."""
     try:
-        return _find_unfit(copy)
+        return _check_copy(copy)
     except (OSError, sqlite3.OperationalError) as error:  # such as a copy made by root: the others may be fine
         return f"it cannot be opened ({getattr(error, 'strerror', None) or error})"
 
 
-def _find_unfit(copy: Path) -> str:
+def _check_copy(copy: Path) -> str:
     if not copy.stat().st_size:
         return "it is empty"
     if damage := find_damage(copy, thorough=True):
@@ -190,7 +190,7 @@ def _files(folder: Path, pattern: str) -> list[Path]:
 
 
 def _inspect(copy: Path) -> Copy:
-    problem, found = find_unfit(copy), copy.stat()
+    problem, found = find_restore_problem(copy), copy.stat()
     return Copy(
         name=copy.name,
         taken_ms=int(found.st_mtime * 1000),

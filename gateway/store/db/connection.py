@@ -122,17 +122,17 @@ async def open_connection(path: Path, *, busy_timeout_seconds: float, read_only:
 
 
 @contextmanager
-def errors_told(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Raise our errors for those of a failing database or disk."""
     try:
         yield
     except sqlite3.Error as error:
-        raise translated(error, path) or error from error
+        raise translate_error(error, path) or error from error
     except OSError as error:
         raise StoreUnavailable(f"{path.name} cannot be made ready: {error.strerror or error}.") from error
 
 
-def translated(error: sqlite3.Error, path: Path) -> GatewayError | None:
+def translate_error(error: sqlite3.Error, path: Path) -> GatewayError | None:
     """Return our error for a failing database; None for a mistake in a statement, which is a bug."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _CORRUPT:

@@ -17,7 +17,7 @@ import structlog
 
 from gateway.errors import GatewayError, StoreCorrupt, StoreUnavailable
 from gateway.store.db.commit_counter import CommitCounter
-from gateway.store.db.connection import SqliteConnection, Transaction, open_connection, translated
+from gateway.store.db.connection import SqliteConnection, Transaction, open_connection, translate_error
 
 T = TypeVar("T")
 Unit = Callable[[Transaction], T]
@@ -81,7 +81,7 @@ class Database:
         try:
             return await reader.run(lambda connection: _on_snapshot(connection, query))
         except sqlite3.Error as error:
-            failure = translated(error, self.path)
+            failure = translate_error(error, self.path)
             self.is_damaged |= isinstance(failure, StoreCorrupt)
             raise failure or error from error
         finally:
@@ -147,7 +147,7 @@ class Database:
                 _settle(waiting.future, outcome)
 
     def _failed(self, error: sqlite3.Error) -> GatewayError:
-        failure = translated(error, self.path) or StoreCorrupt(f"{self.path.name}: {error}")
+        failure = translate_error(error, self.path) or StoreCorrupt(f"{self.path.name}: {error}")
         self.is_damaged |= isinstance(failure, StoreCorrupt)
         if not self.problem:
             log.warning("store is unavailable", problem=str(failure))
@@ -186,7 +186,7 @@ async def open_database(path: Path, *, busy_timeout_seconds: float = 5.0) -> Dat
     except sqlite3.Error as error:
         for connection in opened:
             await connection.close()
-        raise translated(error, path) or error from error
+        raise translate_error(error, path) or error from error
     return Database(path, opened[0], opened[1:], busy_timeout_seconds)
 
 
@@ -233,7 +233,7 @@ def _run_contained(connection: sqlite3.Connection, unit: Unit[Any]) -> _Done | B
 
 
 def _is_of_the_file(error: Exception) -> bool:
-    return isinstance(error, sqlite3.Error) and translated(error, Path()) is not None
+    return isinstance(error, sqlite3.Error) and translate_error(error, Path()) is not None
 
 
 def _data_version(connection: sqlite3.Connection) -> int:

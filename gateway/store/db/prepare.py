@@ -10,7 +10,7 @@ from gateway.clock import for_people, now_ms
 from gateway.store.db.backup import BackupPolicy as BackupPolicy
 from gateway.store.db.backup import find_damage, newest_sound_backup, stamp, sync
 from gateway.store.db.commit_counter import CommitCounter, break_seal, check_not_lost, is_lost
-from gateway.store.db.connection import connect, errors_told
+from gateway.store.db.connection import connect, translate_errors
 from gateway.store.db.schema import migrate, migrations, schema_version
 from gateway.store.db.upgrade import upgrade
 from gateway.store.restored import record_going_back
@@ -24,7 +24,7 @@ def prepare(path: Path, policy: BackupPolicy, *, repair: bool) -> list[str]:
     newest sound backup. Without it (a command beside the gateway) damage raises StoreCorrupt. Blocks: call it in a
     thread.
     """
-    with errors_told(path):
+    with translate_errors(path):
         return _prepare(path, policy, repair)
 
 

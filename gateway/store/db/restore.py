@@ -9,24 +9,24 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from gateway.errors import StoreCorrupt, StoreUnavailable
-from gateway.store.db.backup import BackupPolicy, find_damage, find_unfit, stamp, write_copy
+from gateway.store.db.backup import BackupPolicy, find_damage, find_restore_problem, stamp, write_copy
 from gateway.store.db.commit_counter import CommitCounter
-from gateway.store.db.connection import errors_told
+from gateway.store.db.connection import translate_errors
 from gateway.store.db.prepare import move_aside, put_in_place, siblings
 from gateway.store.db.upgrade import change, one_at_a_time
 from gateway.store.restored import record_going_back
 
 
-def take_back(path: Path, policy: BackupPolicy, to: int) -> Path:
+def undo_upgrade(path: Path, policy: BackupPolicy, to: int) -> Path:
     """Undo a rehearsed upgrade: bring the database to an older schema. Return the copy made before."""
-    with errors_told(path), one_at_a_time(policy.backups), only_user(path, policy) as connection:
+    with translate_errors(path), one_at_a_time(policy.backups), only_user(path, policy) as connection:
         return change(connection, policy, to)
 
 
 def restore(path: Path, copy: Path, policy: BackupPolicy) -> Path | None:
     """Replace the database with a copy; return where the old one is now, None when there was none."""
-    with errors_told(path), one_at_a_time(policy.backups):
-        if problem := find_unfit(copy):
+    with translate_errors(path), one_at_a_time(policy.backups):
+        if problem := find_restore_problem(copy):
             raise StoreCorrupt(f"{copy.name} cannot be restored: {problem}. Nothing was changed.")
         if path.exists() and path.stat().st_size and not find_damage(path, thorough=True):
             return _exchange(path, copy, policy)

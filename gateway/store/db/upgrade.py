@@ -18,14 +18,14 @@ from gateway.store.db.backup import (
     BackupPolicy,
     before_changes,
     find_damage,
-    find_unfit,
+    find_restore_problem,
     forget_old_changes,
     keep_before_change,
     schema_of,
     vacuum_into,
 )
 from gateway.store.db.commit_counter import check_not_lost
-from gateway.store.db.connection import connect, errors_told, translated
+from gateway.store.db.connection import connect, translate_error, translate_errors
 from gateway.store.db.schema import (
     Lost,
     Unsound,
@@ -166,7 +166,7 @@ def _report_failed_change(found: int, to: int) -> Iterator[None]:
     try:
         yield
     except (Unsound, ValueError, sqlite3.Error) as error:
-        if isinstance(error, sqlite3.Error) and isinstance(translated(error, Path("state.db")), StoreUnavailable):
+        if isinstance(error, sqlite3.Error) and isinstance(translate_error(error, Path("state.db")), StoreUnavailable):
             raise
         raise UpgradeFailed(
             f"state.db cannot be brought from schema {found} to {to}: {error}. "
@@ -199,7 +199,7 @@ class UndoTarget:
 def preview_upgrade(path: Path, policy: BackupPolicy) -> UpgradePreview:
     """Report what the next start would find and do."""
     newest = max(migrations())
-    with errors_told(path):
+    with translate_errors(path):
         damage = find_damage(path, thorough=True)
     if damage:
         problem = f"{path.name} is damaged ({damage}). Start the gateway: it restores the newest sound backup."
@@ -217,18 +217,18 @@ def preview_upgrade(path: Path, policy: BackupPolicy) -> UpgradePreview:
         return UpgradePreview(schema=found, newest=newest, problem=problem, room=room(connection, policy.backups))
 
 
-def find_reach(path: Path, policy: BackupPolicy) -> UndoTarget:
+def find_undo_target(path: Path, policy: BackupPolicy) -> UndoTarget:
     """Return the schemas it can go back to. Raises StoreTooNew when only a newer version can do it."""
     with _open_alone(path, policy) as connection:
         check_not_newer(connection, max(migrations()))
         found = schema_version(connection)
     oldest = oldest_reachable(found)
-    kept = (schema_of(copy) for copy in before_changes(policy.backups) if not find_unfit(copy))
+    kept = (schema_of(copy) for copy in before_changes(policy.backups) if not find_restore_problem(copy))
     usual = next((schema for schema in kept if oldest <= schema < found), found - 1)
     return UndoTarget(found=found, oldest=oldest, usual=usual)
 
 
-def foresee_losses(path: Path, policy: BackupPolicy, to: int) -> list[Lost]:
+def preview_losses(path: Path, policy: BackupPolicy, to: int) -> list[Lost]:
     """Return what going back would lose. Raises UpgradeFailed when it would not work."""
     with _open_alone(path, policy) as connection:
         return rehearse(connection, policy, to)
@@ -237,7 +237,7 @@ def foresee_losses(path: Path, policy: BackupPolicy, to: int) -> list[Lost]:
 @contextmanager
 def _open_alone(path: Path, policy: BackupPolicy) -> Iterator[sqlite3.Connection]:
     """Open the database while nobody else changes the schema. Raises StoreCorrupt when the file was emptied."""
-    with errors_told(path), one_at_a_time(policy.backups):
+    with translate_errors(path), one_at_a_time(policy.backups):
         check_not_lost(path)
         connection = connect(path, busy_timeout_seconds=policy.busy_timeout_seconds)
         try:

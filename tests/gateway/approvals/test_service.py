@@ -332,8 +332,8 @@ async def test_it_is_looked_again_when_the_next_question_is_due(
     at = Address(account="telegram", chat="42")
 
     def two(tx: Transaction) -> None:
-        stored.put(tx, an_asker(), "c1", a_question(), at, expires_ms=due_ms)
-        stored.put(tx, an_asker(), "c2", a_question(), at, expires_ms=due_ms + 10_000)
+        stored.create(tx, an_asker(), "c1", a_question(), at, expires_ms=due_ms)
+        stored.create(tx, an_asker(), "c2", a_question(), at, expires_ms=due_ms + 10_000)
 
     await db.write(two)
     assert await approvals._look() == pytest.approx(seconds)

@@ -82,7 +82,7 @@ async def test_approving_from_a_chat(db: Database, form: str, role: Role, accoun
     code = await db.write(lambda tx: asks(tx, account=account))
     said = await say(db, "pairing approve " + form.format(code, half=code[:4].lower(), rest=code[4:]))
     assert said == f"Ada ({account}:42) is in as {role} and is told so. To take it back: /pairing revoke {account} 42"
-    assert (await db.read(lambda tx: people.standing(tx, account, "42", ""))).paired_as == role
+    assert (await db.read(lambda tx: people.read_status(tx, account, "42", ""))).paired_as == role
 
 
 async def test_an_approval_from_a_chat_counts_against_the_same_limits(db: Database) -> None:
@@ -150,13 +150,13 @@ async def test_revoking_from_a_chat(db: Database) -> None:
         "Ada (42) may no longer talk to me. "
         "To let them in again, make an invite on the machine itself: hermes pairing invite telegram"
     )
-    assert (await db.read(lambda tx: people.standing(tx, "telegram", "42", ""))).revoked
+    assert (await db.read(lambda tx: people.read_status(tx, "telegram", "42", ""))).revoked
 
 
 async def test_nobody_locks_themselves_or_a_configured_owner_out(db: Database) -> None:
     assert "cannot revoke your own access" in await say(db, "pairing revoke 7")
     assert "access.owner_users" in await say(db, "pairing revoke 7", sender="8")
-    assert not (await db.read(lambda tx: people.standing(tx, "telegram", "7", ""))).revoked
+    assert not (await db.read(lambda tx: people.read_status(tx, "telegram", "7", ""))).revoked
 
 
 async def test_revoking_says_when_an_allowlist_names_them(db: Database) -> None:
@@ -243,7 +243,7 @@ async def test_what_is_incomplete_is_answered_with_how_to_say_it(db: Database, c
 
 async def test_a_group_is_opened_and_closed(db: Database) -> None:
     async def is_open() -> bool:
-        return (await db.read(lambda tx: people.standing(tx, "telegram", "1", "-100"))).chat_allowed
+        return (await db.read(lambda tx: people.read_status(tx, "telegram", "1", "-100"))).chat_allowed
 
     assert "was not open" in await say(db, "allow off", key=GROUP)
     assert "Everyone in this group" in await say(db, "allow here", key=GROUP)
@@ -278,7 +278,7 @@ async def test_only_groups_can_be_opened(db: Database, key: SessionKey) -> None:
 async def test_the_home_is_where_it_was_set_last(db: Database) -> None:
     await say(db, "sethome", key=GROUP)
     assert "Notices on telegram are sent here" in await say(db, "sethome")
-    assert await db.read(lambda tx: chats.home(tx, "telegram")) == "7"
+    assert await db.read(lambda tx: chats.find_home(tx, "telegram")) == "7"
 
 
 @pytest.mark.parametrize(

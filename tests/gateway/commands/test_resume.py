@@ -106,7 +106,7 @@ def test_the_button_goes_back_in_place_and_twice_does_no_harm(tx: Transaction, c
     assert reply.text == "You are back in “old”, last used 1 hour ago. /resume takes you to the others."
     assert press(tx, call).text == "You are in that conversation already."
     assert current(tx) == ids[0]
-    assert [session.id for session in sessions.ended(tx, str(KEY), limit=9)] == [ids[1]]
+    assert [session.id for session in sessions.list_ended(tx, str(KEY), limit=9)] == [ids[1]]
 
 
 @pytest.mark.parametrize("argument", ["", "2", str(KEY)])
@@ -130,4 +130,4 @@ def test_new_after_an_end_by_itself_leaves_nothing_to_tell(tx: Transaction, cloc
     converse(tx, clock, "old")
     sessions.end_current(tx, str(KEY), reason="idle")
     make_commands().run(tx, CommandCall(key=KEY, name="new"))
-    assert sessions.untold_end(tx, sessions.open_current(tx, KEY).id) is None
+    assert sessions.find_untold_end(tx, sessions.open_current(tx, KEY).id) is None

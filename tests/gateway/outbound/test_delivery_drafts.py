@@ -105,7 +105,7 @@ async def test_cut_off_after_the_draft_was_gone_the_answer_is_in_doubt(db: Datab
     easel = Easel()
     await put(db, replaces="7")
     [row] = await db.write(lambda tx: outbox.claim(tx, easel.account, 1))
-    await db.write(lambda tx: outbox.draft_gone(tx, row.id))
+    await db.write(lambda tx: outbox.mark_draft_deleted(tx, row.id))
     await db.write(outbox.after_crash)
     await deliver(db, easel)
     assert easel.texts == [RESTARTED]

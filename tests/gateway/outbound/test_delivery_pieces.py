@@ -104,7 +104,7 @@ async def test_a_crash_right_after_a_piece_was_written_down_sends_it_no_second_t
     await put(db, "long")
     [row] = await db.write(lambda tx: outbox.claim(tx, ACCOUNT, 1))
     receipt = await Pigeon(pieces=3).send(row.message)
-    await db.write(lambda tx: outbox.piece_arrived(tx, row, receipt))
+    await db.write(lambda tx: outbox.mark_piece_sent(tx, row, receipt))
     await db.write(outbox.after_crash)
     platform = Pigeon(pieces=3)  # cannot be asked: nothing is in doubt here
     await deliver_all(db, platform)

@@ -56,7 +56,7 @@ async def tidied(drafts: Drafts) -> AsyncIterator[None]:
 
 
 async def stored(db: Database) -> list[Draft]:
-    return await db.read(lambda tx: rows.left_behind(tx, [ACCOUNT]))
+    return await db.read(lambda tx: rows.list_orphans(tx, [ACCOUNT]))
 
 
 async def nothing_stored(db: Database) -> None:
@@ -69,7 +69,7 @@ async def leave(db: Database, *, message_id: str = "", turn: str = "turn") -> Dr
     draft = rows.new(turn, HOME)
     await db.write(lambda tx: rows.begin(tx, draft))
     if message_id:
-        await db.write(lambda tx: rows.shown(tx, turn, message_id))
+        await db.write(lambda tx: rows.mark_shown(tx, turn, message_id))
     return draft
 
 

@@ -47,7 +47,7 @@ def exchange(
     outbox.add(tx, turn.messages[0].address, [Text(text=answer)], turn_id=turn.id)
     turns.finish(tx, turn.id, turn.messages, "answered")
     for row in outbox.claim(tx, key.account_name, 10):
-        outbox.sent(tx, row, Receipt(message_id=f"receipt {row.id}"))
+        outbox.mark_sent(tx, row, Receipt(message_id=f"receipt {row.id}"))
     return turn
 
 

@@ -12,7 +12,7 @@ def begin(tx: Transaction) -> Turn:
 
 
 def end(tx: Transaction, turn: Turn, outcome: Outcome = "answered") -> None:
-    turns.finish(tx, turn.id, inbox.of_turn(tx, turn.id), outcome)
+    turns.finish(tx, turn.id, inbox.read_turn(tx, turn.id), outcome)
 
 
 def answer_all(tx: Transaction) -> list[list[str]]:

@@ -29,7 +29,7 @@ def converse(path: Path, chat_rows: range) -> None:
         if chat % 3:
             turns.finish(tx, turn.id, turn.messages, "answered")
             for row in outbox.claim(tx, "telegram", 1):
-                outbox.sent(tx, row, Receipt(message_id=f"r{chat}"))
+                outbox.mark_sent(tx, row, Receipt(message_id=f"r{chat}"))
         chats.move_cursor(tx, "telegram", Cursor(channel=f"channel {chat}", value=str(chat)))
     tx.execute("UPDATE meta SET value = value + 1 WHERE name = 'commits'")
     connection.execute("COMMIT")

@@ -46,7 +46,7 @@ def put(
     at: Address = HERE,
     expires_ms: int = 9_000,
 ) -> Approval:
-    return approvals.put(tx, asker, call, question, at, expires_ms=expires_ms)
+    return approvals.create(tx, asker, call, question, at, expires_ms=expires_ms)
 
 
 def now(tx: Transaction, approval: Approval) -> Approval:
@@ -85,15 +85,15 @@ def test_the_id_of_another_question_is_not_taken_again(tx: Transaction, monkeypa
 
 def test_where_its_message_stands_is_known_from_then_on(tx: Transaction) -> None:
     first, second = put(tx), put(tx, call="c2")
-    approvals.stands_at(tx, first.id, 17)
+    approvals.set_outbox_row(tx, first.id, 17)
     assert (now(tx, first).outbox_id, now(tx, second).outbox_id) == (17, None)
 
 
 @pytest.mark.parametrize(("turn", "call", "binding"), [("t2", "c1", "b1"), ("t1", "c2", "b1"), ("t1", "c1", "b2")])
 def test_a_question_is_about_one_call_with_one_effect(tx: Transaction, turn: str, call: str, binding: str) -> None:
     put_down = put(tx)
-    assert approvals.of_call(tx, "t1", "c1", "b1") == put_down
-    assert approvals.of_call(tx, turn, call, binding) is None
+    assert approvals.find_for_call(tx, "t1", "c1", "b1") == put_down
+    assert approvals.find_for_call(tx, turn, call, binding) is None
     approvals.approve(tx, put_down, "once", by="x")
     assert not approvals.use(tx, turn, call, binding)
     assert now(tx, put_down).state == "approved"
@@ -194,10 +194,10 @@ def test_a_rule_holds_for_its_holder_in_its_conversation_or_in_all(tx: Transacti
     approvals.grant(tx, "ann", "always", session_id="", by="x")
     approvals.grant(tx, "ann", "elsewhere", session_id="s2", by="x")
     approvals.grant(tx, "bob", "his", session_id="", by="x")
-    assert approvals.granted_to(tx, "ann", "s1") == ["here", "always"]
-    assert approvals.granted_to(tx, "ann", "s3") == ["always"]
-    assert approvals.granted_to(tx, "bob", "s1") == ["his"]
-    assert approvals.granted_to(tx, "eve", "s1") == []
+    assert approvals.list_rules_of(tx, "ann", "s1") == ["here", "always"]
+    assert approvals.list_rules_of(tx, "ann", "s3") == ["always"]
+    assert approvals.list_rules_of(tx, "bob", "s1") == ["his"]
+    assert approvals.list_rules_of(tx, "eve", "s1") == []
     lasting = [row["detail"] for row in tx.all("SELECT detail FROM trail WHERE event = 'rule_granted' ORDER BY id")]
     assert ["false" in one for one in lasting] == [True, False, True, False]
 
@@ -291,7 +291,7 @@ def test_what_waits_goes_along_when_its_chat_gets_another_id(tx: Transaction) ->
         for number, at in enumerate([HERE, replace(HERE, chat="43"), replace(HERE, account="discord"), HERE])
     )
     for one in (waiting, elsewhere, others, done):
-        approvals.stands_at(tx, one.id, 5)
+        approvals.set_outbox_row(tx, one.id, 5)
     approvals.deny(tx, done, by="x")
     chats.move(tx, "telegram", "42", "-100")
     places = [(now(tx, one).asked_at.chat, now(tx, one).outbox_id) for one in (waiting, elsewhere, others, done)]

@@ -177,7 +177,7 @@ def test_only_its_own_person_interrupts_a_turn_and_overtakes_nobody(
         say(tx, "before", sender=sender, role=role)
     turns.request_interrupt(tx, say(tx, "newer", sender=newer[0], role=newer[1]))
     assert turns.is_interrupted(tx, turn.id) is is_interrupted
-    assert turns.to_be_stopped(tx) == [turn.id] * is_interrupted
+    assert turns.list_stopping(tx) == [turn.id] * is_interrupted
     assert not turns.stop_requested(tx, turn.id)
 
 
@@ -191,7 +191,7 @@ def test_a_stop_outweighs_an_interruption_whichever_came_first(tx: Transaction, 
 
 
 def speak(tx: Transaction, turn: Turn) -> None:
-    for message in inbox.of_turn(tx, turn.id):
+    for message in inbox.read_turn(tx, turn.id):
         transcripts.append(tx, turn.session_id, user(message.text), turn_id=turn.id, inbox_id=message.id)
 
 
@@ -203,7 +203,7 @@ def test_a_turn_inherits_what_was_interrupted_right_before_it_alone(tx: Transact
         turn = begin(tx)
         speak(tx, turn)
         clock.forward(seconds=-1)  # as clocks are set
-        inherited.append([message.text for message in turns.superseded_by(tx, turn)])
+        inherited.append([message.text for message in turns.read_superseded(tx, turn)])
         end(tx, turn, outcome)
     assert inherited == [[], ["text 0"], [], ["text 2"], ["text 2", "text 3"], []]
 
@@ -213,11 +213,11 @@ def test_a_turn_inherits_what_was_interrupted_right_before_it_alone(tx: Transact
 
 def test_a_turn_is_waited_for_while_a_message_of_its_session_waits(tx: Transaction, turn: Turn) -> None:
     say(tx, "an edit", kind="edit")
-    assert turns.waited_for(tx) == []
+    assert turns.list_blocking(tx) == []
     say(tx, "a")
-    assert turns.waited_for(tx) == [turn.id]
+    assert turns.list_blocking(tx) == [turn.id]
     join(tx, turn)
-    assert turns.waited_for(tx) == []
+    assert turns.list_blocking(tx) == []
 
 
 def test_the_hot_queries_read_open_rows_alone(tx: Transaction, turn: Turn) -> None:
@@ -226,10 +226,10 @@ def test_the_hot_queries_read_open_rows_alone(tx: Transaction, turn: Turn) -> No
     connection = tx._connection
     connection.set_trace_callback(asked.append)
     say(tx, "b", mode="collect")
-    turns.waited_for(tx)
+    turns.list_blocking(tx)
     join(tx, turn)
     turns.request_interrupt(tx, newer)
-    turns.superseded_by(tx, turn)
+    turns.read_superseded(tx, turn)
     connection.set_trace_callback(None)
     assert len(asked) > 8
     for statement in asked:

@@ -9,23 +9,23 @@ from tests.gateway.store.rows import inbound, key_of
 
 
 def test_a_chat_is_opened_and_closed(tx: Transaction) -> None:
-    assert not people.standing(tx, "telegram", "1", "-100").chat_allowed
+    assert not people.read_status(tx, "telegram", "1", "-100").chat_allowed
     chats.allow(tx, "telegram", "-100", by="telegram:42")
-    assert people.standing(tx, "telegram", "1", "-100").chat_allowed
-    assert not people.standing(tx, "telegram", "1", "-101").chat_allowed
-    assert not people.standing(tx, "telegram@work", "1", "-100").chat_allowed
+    assert people.read_status(tx, "telegram", "1", "-100").chat_allowed
+    assert not people.read_status(tx, "telegram", "1", "-101").chat_allowed
+    assert not people.read_status(tx, "telegram@work", "1", "-100").chat_allowed
     assert chats.disallow(tx, "telegram", "-100")
-    assert not people.standing(tx, "telegram", "1", "-100").chat_allowed
+    assert not people.read_status(tx, "telegram", "1", "-100").chat_allowed
     assert not chats.disallow(tx, "telegram", "-100")
 
 
 def test_what_is_allowed_in_a_channel_is_allowed_in_its_threads(tx: Transaction) -> None:
     chats.allow(tx, "discord", "100", by="")
-    assert people.standing(tx, "discord", "1", "200", "100").chat_allowed
-    assert not people.standing(tx, "discord", "1", "200", "101").chat_allowed
+    assert people.read_status(tx, "discord", "1", "200", "100").chat_allowed
+    assert not people.read_status(tx, "discord", "1", "200", "101").chat_allowed
     chats.allow(tx, "discord", "201", by="")
-    assert people.standing(tx, "discord", "1", "201", "101").chat_allowed
-    assert not people.standing(tx, "discord", "1", "101").chat_allowed
+    assert people.read_status(tx, "discord", "1", "201", "101").chat_allowed
+    assert not people.read_status(tx, "discord", "1", "101").chat_allowed
 
 
 def test_closing_a_channel_ends_what_guests_have_waiting_in_its_threads(tx: Transaction) -> None:
@@ -57,14 +57,14 @@ def test_what_guests_have_waiting_stays_where_either_the_thread_or_its_channel_i
 
 
 def test_each_account_has_one_home_and_a_home_is_not_open(tx: Transaction) -> None:
-    assert chats.home(tx, "telegram") is None
+    assert chats.find_home(tx, "telegram") is None
     chats.set_home(tx, "telegram", "1")
     chats.set_home(tx, "discord", "9")
     chats.allow(tx, "telegram", "2", by="")
     chats.set_home(tx, "telegram", "2")
-    assert (chats.home(tx, "telegram"), chats.home(tx, "discord")) == ("2", "9")
-    assert people.standing(tx, "telegram", "1", "2").chat_allowed
-    assert not people.standing(tx, "telegram", "1", "1").chat_allowed
+    assert (chats.find_home(tx, "telegram"), chats.find_home(tx, "discord")) == ("2", "9")
+    assert people.read_status(tx, "telegram", "1", "2").chat_allowed
+    assert not people.read_status(tx, "telegram", "1", "1").chat_allowed
 
 
 def heard(tx: Transaction, role: str, *, account: str = "telegram", chat: str = "-100") -> int:

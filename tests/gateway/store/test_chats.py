@@ -21,7 +21,7 @@ def allow(tx: Transaction, chat: str, *, home_ms: int | None = None) -> None:
 
 
 def is_allowed(tx: Transaction, chat: str) -> bool:
-    return people.standing(tx, "telegram", "1", chat).chat_allowed
+    return people.read_status(tx, "telegram", "1", chat).chat_allowed
 
 
 def test_the_conversation_goes_along(tx: Transaction) -> None:
@@ -94,7 +94,7 @@ def test_a_turn_that_runs_under_the_new_id_already_does_no_harm(tx: Transaction)
     for turn in running:
         assert turn is not None
         turns.finish(tx, turn.id, turn.messages, "answered")
-    assert turns.running(tx) == 0
+    assert turns.count_running(tx) == 0
 
 
 def test_of_two_conversations_the_one_under_the_new_id_is_current(tx: Transaction) -> None:
@@ -122,7 +122,7 @@ def test_what_is_to_be_said_goes_along(tx: Transaction) -> None:
     for text in ("sent", "in flight", "waiting"):
         outbox.add(tx, address, [Text(text=text)])
     [row] = outbox.claim(tx, "telegram", 1)
-    outbox.sent(tx, row, Receipt(message_id="r"))
+    outbox.mark_sent(tx, row, Receipt(message_id="r"))
     [row] = outbox.claim(tx, "telegram", 1)
     move(tx)
     outbox.retry_at(tx, row, 0, "it has moved", unsure=False)
@@ -154,7 +154,7 @@ def test_a_new_message_is_not_taken_for_a_copy_of_an_old_one_of_that_number(tx: 
     take(tx, inbound("old 5", key=OLD, message_id="5"))
     move(tx)
     take(tx, inbound("new 5", key=NEW, message_id="5"))
-    assert inbox.waiting(tx, str(NEW)) == 2
+    assert inbox.count_waiting(tx, str(NEW)) == 2
 
 
 def test_what_was_overheard_goes_along(tx: Transaction) -> None:
@@ -201,12 +201,12 @@ def heard(tx: Transaction, message: InboundMessage, role: str = "owner") -> None
 
 
 def test_an_owner_is_found_where_they_spoke_last_among_the_accounts_given(tx: Transaction) -> None:
-    assert chats.newest_of_an_owner(tx, {"telegram"}) is None
+    assert chats.find_owner_chat(tx, {"telegram"}) is None
     for account in ("telegram", "telegram@work", "discord"):
         heard(tx, inbound("hello", key=key_of(account)))
-    assert chats.newest_of_an_owner(tx, {"telegram", "telegram@work"}) == Address(account="telegram@work", chat="42")
-    assert chats.newest_of_an_owner(tx, {"telegram"}) == Address(account="telegram", chat="42")
-    assert chats.newest_of_an_owner(tx, set()) is None
+    assert chats.find_owner_chat(tx, {"telegram", "telegram@work"}) == Address(account="telegram@work", chat="42")
+    assert chats.find_owner_chat(tx, {"telegram"}) == Address(account="telegram", chat="42")
+    assert chats.find_owner_chat(tx, set()) is None
 
 
 @pytest.mark.parametrize("was", ["listed", "paired"])
@@ -214,27 +214,27 @@ def test_who_is_an_owner_no_longer_is_not_told(tx: Transaction, clock: Clock, wa
     if was == "paired":
         members.admit(tx, "telegram", ANN.id, ANN.name, "owner")
     heard(tx, inbound("hello"))
-    assert chats.newest_of_an_owner(tx, {"telegram"}) is not None
+    assert chats.find_owner_chat(tx, {"telegram"}) is not None
     clock.forward(hours=1)
     members.admit(tx, "telegram", ANN.id, ANN.name, "guest")
-    assert chats.newest_of_an_owner(tx, {"telegram"}) is None
+    assert chats.find_owner_chat(tx, {"telegram"}) is None
     clock.forward(hours=1)
     heard(tx, inbound("hello"), "guest")
-    assert chats.newest_of_an_owner(tx, {"telegram"}) is None
+    assert chats.find_owner_chat(tx, {"telegram"}) is None
 
 
 def test_a_guest_who_is_an_owner_by_the_config_since_is_told(tx: Transaction, clock: Clock) -> None:
     members.admit(tx, "telegram", ANN.id, ANN.name, "guest")
     clock.forward(hours=1)
     heard(tx, inbound("hello"), "owner")
-    assert chats.newest_of_an_owner(tx, {"telegram"}) == Address(account="telegram", chat="42")
+    assert chats.find_owner_chat(tx, {"telegram"}) == Address(account="telegram", chat="42")
 
 
 def test_an_owner_who_spoke_a_thousand_times_elsewhere_is_still_found(tx: Transaction) -> None:
     heard(tx, inbound("hello", key=key_of("discord")))
     for _ in range(1_100):
         heard(tx, inbound("hello", key=key_of("telegram")))
-    assert chats.newest_of_an_owner(tx, {"discord"}) == Address(account="discord", chat="42")
+    assert chats.find_owner_chat(tx, {"discord"}) == Address(account="discord", chat="42")
 
 
 def test_groups_members_and_owners_of_old_are_not_told(tx: Transaction) -> None:
@@ -243,9 +243,9 @@ def test_groups_members_and_owners_of_old_are_not_told(tx: Transaction) -> None:
     members.admit(tx, "telegram", "44", "Eve", "owner")
     heard(tx, inbound("hello", key=key_of("telegram", chat="44"), sender=Sender(id="44")))
     tx.execute("UPDATE identities SET revoked_ms = 1 WHERE user_id = '44'")
-    assert chats.newest_of_an_owner(tx, {"telegram"}) is None
+    assert chats.find_owner_chat(tx, {"telegram"}) is None
     heard(tx, inbound("hello", key=key_of("telegram", chat="42"), sender=ANN))
-    assert chats.newest_of_an_owner(tx, {"telegram"}) == Address(account="telegram", chat="42")
+    assert chats.find_owner_chat(tx, {"telegram"}) == Address(account="telegram", chat="42")
 
 
 def test_drafts_of_the_old_group_are_out_of_reach_and_no_number_of_theirs_is_used_in_the_new_one(

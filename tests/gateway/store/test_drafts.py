@@ -36,20 +36,20 @@ def say(tx: Transaction, receipt: str, *, chat: str = "home", more: str = "") ->
     row_id = outbox.add(tx, place(chat), [Text(text="hello")])
     [row] = outbox.claim(tx, ACCOUNT, 1)
     if more:
-        outbox.piece_arrived(tx, row, Receipt(message_id=more, more=True))
+        outbox.mark_piece_sent(tx, row, Receipt(message_id=more, more=True))
         [row] = outbox.claim(tx, ACCOUNT, 1)
-    outbox.sent(tx, row, Receipt(message_id=receipt))
+    outbox.mark_sent(tx, row, Receipt(message_id=receipt))
     return row_id
 
 
 async def test_a_draft_is_known_from_before_it_is_sent(db: Database) -> None:
     def unit(tx: Transaction) -> None:
         draft = begun(tx, "t")
-        assert drafts.of(tx, "t") == Draft(
+        assert drafts.find(tx, "t") == Draft(
             turn_id="t", key=draft.key, address=place(), begun_ms=tx.count("SELECT begun_ms FROM drafts")
         )
-        assert drafts.shown(tx, "t", "7")
-        again = drafts.of(tx, "t")
+        assert drafts.mark_shown(tx, "t", "7")
+        again = drafts.find(tx, "t")
         assert again is not None
         assert again.message_id == "7"
         assert tx.count("SELECT COUNT(*) FROM trail WHERE event = 'draft_shown' AND turn_id = 't'") == 1
@@ -61,7 +61,7 @@ async def test_begun_once_more_it_keeps_its_key(db: Database) -> None:
     def unit(tx: Transaction) -> None:
         draft = begun(tx, "t")
         drafts.begin(tx, draft)
-        again = drafts.of(tx, "t")
+        again = drafts.find(tx, "t")
         assert again is not None
         assert again.key == draft.key
 
@@ -71,11 +71,11 @@ async def test_begun_once_more_it_keeps_its_key(db: Database) -> None:
 async def test_an_answer_takes_over_what_is_known_and_leaves_what_is_not(db: Database) -> None:
     def unit(tx: Transaction) -> None:
         begun(tx, "known")
-        drafts.shown(tx, "known", "7")
+        drafts.mark_shown(tx, "known", "7")
         begun(tx, "unknown")
         assert [drafts.take_over(tx, turn) for turn in ("known", "unknown", "other")] == ["7", "", ""]
-        assert drafts.of(tx, "known") is None
-        assert drafts.of(tx, "unknown") is not None
+        assert drafts.find(tx, "known") is None
+        assert drafts.find(tx, "unknown") is not None
 
     await db.write(unit)
 
@@ -84,7 +84,7 @@ async def test_one_that_was_forgotten_meanwhile_is_told_as_such(db: Database) ->
     def unit(tx: Transaction) -> None:
         begun(tx, "t")
         drafts.forget(tx, "t")
-        assert not drafts.shown(tx, "t", "7")
+        assert not drafts.mark_shown(tx, "t", "7")
 
     await db.write(unit)
 
@@ -96,9 +96,9 @@ async def test_only_drafts_of_turns_that_are_over_are_left_behind(db: Database) 
         turns.finish(tx, over, (), "stopped")
         for turn in (running, paused, over, "of which nothing is known"):
             begun(tx, turn)
-        left = {draft.turn_id for draft in drafts.left_behind(tx, [ACCOUNT])}
+        left = {draft.turn_id for draft in drafts.list_orphans(tx, [ACCOUNT])}
         assert left == {over, "of which nothing is known"}
-        assert drafts.left_behind(tx, ["another account"]) == []
+        assert drafts.list_orphans(tx, ["another account"]) == []
 
     await db.write(unit)
 
@@ -106,9 +106,9 @@ async def test_only_drafts_of_turns_that_are_over_are_left_behind(db: Database) 
 async def test_whether_there_are_any_leaves_out_those_that_are_named_and_other_accounts(db: Database) -> None:
     def unit(tx: Transaction) -> None:
         begun(tx, "a")
-        assert drafts.are_there(tx, [ACCOUNT], except_for=())
-        assert not drafts.are_there(tx, [ACCOUNT], except_for=("a",))
-        assert not drafts.are_there(tx, ["another"], except_for=())
+        assert drafts.has_others(tx, [ACCOUNT], except_for=())
+        assert not drafts.has_others(tx, [ACCOUNT], except_for=("a",))
+        assert not drafts.has_others(tx, ["another"], except_for=())
 
     await db.write(unit)
 
@@ -127,7 +127,7 @@ async def test_all_that_was_said_since_is_known_piece_by_piece(db: Database) -> 
         draft = begun(tx, begun_turn(tx))
         say(tx, "103", more="102")
         say(tx, "5", chat="elsewhere")
-        assert drafts.said_since(tx, draft, draft.begun_ms) == {"102", "103"}
+        assert drafts.read_sent_ids(tx, draft, draft.begun_ms) == {"102", "103"}
 
     await db.write(unit)
 
@@ -139,7 +139,7 @@ async def test_what_was_said_before_the_draft_was_begun_is_known_too(db: Databas
         say(tx, "102")  # while it waited
         draft = begun(tx, turn)
         say(tx, "104")
-        assert drafts.said_since(tx, draft, draft.begun_ms) == {"101", "102", "104"}
+        assert drafts.read_sent_ids(tx, draft, draft.begun_ms) == {"101", "102", "104"}
 
     await db.write(unit)
 
@@ -149,7 +149,7 @@ async def test_nothing_is_known_before_something_was_said_after_the_draft(db: Da
         turn = begun_turn(tx)
         say(tx, "101")
         draft = begun(tx, turn)
-        assert drafts.said_since(tx, draft, now_ms() + 1000) is None
+        assert drafts.read_sent_ids(tx, draft, now_ms() + 1000) is None
 
     await db.write(unit)
 
@@ -160,11 +160,11 @@ async def test_the_first_process_after_the_one_that_sent_it_settles_a_draft(db: 
         before = tx.count("SELECT begun_ms FROM drafts")
         for at_ms in (before, before + 1, before + 2):
             drafts.settle(tx, at_ms)
-        settled = drafts.of(tx, "t")
+        settled = drafts.find(tx, "t")
         assert settled is not None
         assert settled.settled_ms == before + 1
         drafts.begin(tx, settled)
-        again = drafts.of(tx, "t")
+        again = drafts.find(tx, "t")
         assert again is not None
         assert again.settled_ms == 0
 
@@ -184,7 +184,7 @@ async def test_nothing_is_known_while_something_may_have_been_sent_under_an_unkn
             outbox.after_crash(tx)
         elif state == "in_doubt":
             outbox.give_up(tx, row, "in_doubt", "cut")
-        assert drafts.said_since(tx, draft, draft.begun_ms) is None
+        assert drafts.read_sent_ids(tx, draft, draft.begun_ms) is None
 
     await db.write(unit)
 
@@ -197,8 +197,8 @@ async def test_what_was_asked_for_again_may_stand_there_twice_and_only_once_be_k
         outbox.give_up(tx, row, "in_doubt", "cut")
         assert outbox.send_again(tx, row.message.key, account=ACCOUNT, chat="home")
         [row] = outbox.claim(tx, ACCOUNT, 1)
-        outbox.sent(tx, row, Receipt(message_id="103"))
-        assert drafts.said_since(tx, draft, draft.begun_ms) is None
+        outbox.mark_sent(tx, row, Receipt(message_id="103"))
+        assert drafts.read_sent_ids(tx, draft, draft.begun_ms) is None
 
     await db.write(unit)
 
@@ -207,7 +207,7 @@ async def test_nothing_is_known_of_what_is_older_than_a_day(db: Database) -> Non
     def unit(tx: Transaction) -> None:
         draft = begun(tx, begun_turn(tx, sent_ms=now_ms() - DAY_MS))
         say(tx, "102")
-        assert drafts.said_since(tx, draft, draft.begun_ms) is None
+        assert drafts.read_sent_ids(tx, draft, draft.begun_ms) is None
 
     await db.write(unit)
 
@@ -216,7 +216,7 @@ async def test_nothing_is_known_when_the_question_is_gone(db: Database) -> None:
     def unit(tx: Transaction) -> None:
         draft = begun(tx, "a turn without messages")
         say(tx, "102")
-        assert drafts.said_since(tx, draft, draft.begun_ms) is None
+        assert drafts.read_sent_ids(tx, draft, draft.begun_ms) is None
 
     await db.write(unit)
 
@@ -225,11 +225,11 @@ async def test_other_drafts_and_what_answers_have_taken_over_are_not_taken_for_i
     def unit(tx: Transaction) -> None:
         mine = begun(tx, "mine")
         begun(tx, "other")
-        drafts.shown(tx, "other", "105")
+        drafts.mark_shown(tx, "other", "105")
         begun(tx, "unknown")
         outbox.add(tx, place(), [Text(text="in its place")], edits="106")
         begun(tx, "elsewhere", "elsewhere")
-        drafts.shown(tx, "elsewhere", "107")
-        assert drafts.others_in(tx, mine) == {"105", "106"}
+        drafts.mark_shown(tx, "elsewhere", "107")
+        assert drafts.read_other_ids(tx, mine) == {"105", "106"}
 
     await db.write(unit)

@@ -91,7 +91,7 @@ def everything_of(tx: Transaction, who: Sender, key: SessionKey, words: str) -> 
     processes.add(tx, process)
     tx.execute("UPDATE processes SET account = 'telegram', sender_id = ? WHERE id = ?", who.id, process.id)
     person_id = people.find(tx, "telegram", who.id) or ""
-    asked = approvals.put(
+    asked = approvals.create(
         tx,
         an_asker(key, person_id, who),
         "call",
@@ -166,7 +166,7 @@ async def test_afterwards_they_are_a_stranger(db: Database, files: MediaFiles) -
     await db.write(lambda tx: everything_of(tx, ANN, ANNS, CANARY))
     await db.write(lambda tx: tx.execute("UPDATE identities SET paired_ms = 1"))
     await forget_ann(db, files)
-    standing = await db.read(lambda tx: people.standing(tx, "telegram", "42", "42"))
+    standing = await db.read(lambda tx: people.read_status(tx, "telegram", "42", "42"))
     assert (standing.paired_as, standing.revoked) == (None, False)
     again = await find(db)
     assert (again.ids, again.names) == (frozenset(), frozenset())
@@ -322,7 +322,7 @@ async def test_without_a_gateway_open_work_is_ended(db: Database, files: MediaFi
     await forget_ann(db, files)
     rest = await all_rows(db)
     assert (rest["inbox"], rest["tool_starts"], rest["people"]) == ([], [], [])
-    assert await db.read(turns.running) == 0
+    assert await db.read(turns.count_running) == 0
     assert await sound(db)
 
 
@@ -332,7 +332,7 @@ async def test_beside_a_gateway_a_running_turn_is_stopped_first(db: Database, fi
     forgetting = asyncio.create_task(forget_ann(db, files, gateway_runs=True))
 
     def stop(tx: Transaction) -> bool:
-        if turns.to_be_stopped(tx) != [turn.id]:
+        if turns.list_stopping(tx) != [turn.id]:
             return False
         turns.finish(tx, turn.id, turn.messages, "stopped")
         return True

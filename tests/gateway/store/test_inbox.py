@@ -133,7 +133,7 @@ def test_a_row_comes_back_as_it_went_in(tx: Transaction) -> None:
     assert (accepted.sender_id, accepted.sender_name, accepted.message_id) == ("U3", "Bo", "77")
     assert accepted.parts == (Text(text="look"),)
     assert accepted.address == message.address
-    assert inbox.of_turn(tx, begin_id(tx)) == [accepted]
+    assert inbox.read_turn(tx, begin_id(tx)) == [accepted]
 
 
 def begin_id(tx: Transaction) -> str:
@@ -184,7 +184,7 @@ def test_waiting_commands_are_known_by_their_words(tx: Transaction) -> None:
     take(tx, inbound("stop", kind="command"))
     take(tx, inbound("resend:x", kind="button"))
     take(tx, inbound("/stop", kind="command", key=key_of("telegram", chat="43")))
-    assert inbox.waiting_commands(tx, str(KEY)) == ["/new", "stop", "resend:x"]
+    assert inbox.read_waiting_commands(tx, str(KEY)) == ["/new", "stop", "resend:x"]
 
 
 def test_counts(tx: Transaction) -> None:
@@ -192,11 +192,11 @@ def test_counts(tx: Transaction) -> None:
     take(tx, inbound("b"))
     take(tx, inbound("/help", kind="command", key=OTHER_KEY))
     take(tx, inbound("c", key=OTHER_KEY))
-    assert inbox.waiting(tx, str(KEY)) == 2
-    assert inbox.waiting_in_all(tx) == 4
+    assert inbox.count_waiting(tx, str(KEY)) == 2
+    assert inbox.count_all_waiting(tx) == 4
     begin(tx)
-    assert inbox.waiting(tx, str(KEY)) == 0
-    assert inbox.waiting_in_all(tx) == 2
+    assert inbox.count_waiting(tx, str(KEY)) == 0
+    assert inbox.count_all_waiting(tx) == 2
 
 
 def test_parts_can_be_replaced_once_files_are_ours(tx: Transaction) -> None:
@@ -204,7 +204,7 @@ def test_parts_can_be_replaced_once_files_are_ours(tx: Transaction) -> None:
     turn = begin(tx)
     parts = (Text(text="see this"), Media(kind="image", sha256="ab" * 32, mime="image/png"))
     inbox.set_parts(tx, row, parts)
-    [message] = inbox.of_turn(tx, turn.id)
+    [message] = inbox.read_turn(tx, turn.id)
     assert message.parts == parts
 
 
@@ -221,7 +221,7 @@ async def test_a_full_queue_refuses_with_one_notice_and_remembers_the_refused(db
 
     def look(tx: Transaction) -> tuple[int, int, int]:
         refused = tx.count("SELECT COUNT(*) FROM inbox WHERE outcome = 'queue full'")
-        return inbox.waiting(tx, str(KEY)), refused, tx.count("SELECT COUNT(*) FROM outbox")
+        return inbox.count_waiting(tx, str(KEY)), refused, tx.count("SELECT COUNT(*) FROM outbox")
 
     await send("1", "2", "3")
     assert await db.read(look) == (3, 0, 0)
@@ -251,15 +251,15 @@ def test_hot_queries_read_open_rows_alone(path: Path, tx: Transaction) -> None:
     take(tx, inbound("a"))
     take(tx, inbound("/help", kind="command", key=key_of("telegram", chat="43")))
     connection.set_trace_callback(asked.append)
-    inbox.waiting(tx, str(KEY))
-    inbox.waiting_in_all(tx)
-    inbox.waiting_commands(tx, str(KEY))
+    inbox.count_waiting(tx, str(KEY))
+    inbox.count_all_waiting(tx)
+    inbox.read_waiting_commands(tx, str(KEY))
     inbox.claim_command(tx)
     inbox.drop_waiting_in(tx, "telegram", "-100", "guest", TrailEvent.CHAT_CLOSED)
     begin(tx)
-    turns.to_be_stopped(tx)
+    turns.list_stopping(tx)
     turns.resume_all(tx)
-    turns.running(tx)
+    turns.count_running(tx)
     connection.set_trace_callback(None)
     assert len(asked) > 5
     for statement in asked:

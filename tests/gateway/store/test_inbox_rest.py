@@ -137,12 +137,12 @@ def test_the_hot_queries_of_notes_and_albums_read_open_rows_alone(tx: Transactio
     asked: list[str] = []
     connection = tx._connection
     connection.set_trace_callback(asked.append)
-    inbox.noted(tx, str(KEY))
+    inbox.count_noted(tx, str(KEY))
     inbox.next_due_ms(tx)
     take_part(tx, "two")
     inbox.rewrite_waiting(tx, inbound("x", kind="edit", message_id="m1"))
-    inbox.is_old_news(tx, inbound("x", kind="edit", message_id="m1"))
-    inbox.knows(tx, inbound("x", kind="edit", message_id="m1"))
+    inbox.is_outdated(tx, inbound("x", kind="edit", message_id="m1"))
+    inbox.knows_subject(tx, inbound("x", kind="edit", message_id="m1"))
     connection.set_trace_callback(None)
     assert len(asked) > 5
     for statement in asked:

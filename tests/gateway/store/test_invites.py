@@ -44,7 +44,7 @@ def redeem(tx: Transaction, code: str, user: str = "42", *, account: str = "tele
 def test_whoever_sends_the_code_is_in_and_told_so(tx: Transaction, role: Role, form: str) -> None:
     code = invite(tx, role=role)
     assert redeem(tx, form.format(code.lower())) == role
-    assert people.standing(tx, "telegram", "42", "").paired_as == role
+    assert people.read_status(tx, "telegram", "42", "").paired_as == role
     [notice] = tx.all("SELECT * FROM outbox")
     assert (notice["topic"], notice["notify"], notice["chat"]) == ("paired", 1, "chat 42")
     assert [row["event"] for row in tx.all("SELECT event FROM trail ORDER BY id")] == ["invited", "invite used"]
@@ -54,7 +54,7 @@ def test_an_invite_works_once(tx: Transaction) -> None:
     code = invite(tx)
     assert redeem(tx, code) == "member"
     assert redeem(tx, code, "43") is None
-    assert people.standing(tx, "telegram", "43", "").paired_as is None
+    assert people.read_status(tx, "telegram", "43", "").paired_as is None
 
 
 @pytest.mark.parametrize(("seconds", "role"), [(3599.999, "member"), (3600, None)])
@@ -90,9 +90,9 @@ def test_only_a_persons_direct_message_is_an_answer_to_an_invite(tx: Transaction
 
 def test_the_revoked_are_let_in_again_by_an_invite(tx: Transaction) -> None:
     members.revoke(tx, "telegram", "42", owner_users=(), allowed_users=(), by="test")
-    assert people.standing(tx, "telegram", "42", "").revoked
+    assert people.read_status(tx, "telegram", "42", "").revoked
     redeem(tx, invite(tx))
-    standing = people.standing(tx, "telegram", "42", "")
+    standing = people.read_status(tx, "telegram", "42", "")
     assert (standing.revoked, standing.paired_as) == (False, "member")
 
 

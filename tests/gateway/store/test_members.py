@@ -33,7 +33,7 @@ def problem(done: Revoked | Problem) -> str:
 
 
 def verdict(tx: Transaction, user: str = "42", account: str = "telegram") -> str:
-    return decide(stranger(user, account=account), Rules(), people.standing(tx, account, user, "")).verdict
+    return decide(stranger(user, account=account), Rules(), people.read_status(tx, account, user, "")).verdict
 
 
 def test_who_was_paired_is_out(tx: Transaction) -> None:
@@ -118,7 +118,7 @@ def test_one_on_an_allowlist_is_out_and_one_is_told_about_the_list(tx: Transacti
     assert isinstance(done, Revoked)
     assert done.is_listed is said
     rules = Rules(allowed_users=frozenset({listed}))
-    assert decide(stranger(), rules, people.standing(tx, "telegram", "42", "")).verdict == "ignore"
+    assert decide(stranger(), rules, people.read_status(tx, "telegram", "42", "")).verdict == "ignore"
 
 
 def test_a_request_that_waits_is_gone_too(tx: Transaction) -> None:
@@ -161,6 +161,6 @@ def test_what_they_had_waiting_is_dropped_and_what_runs_for_them_ends_without_an
     revoke(tx)
     assert turn is not None
     assert turns.stop_requested(tx, turn.id)
-    assert turns.to_be_stopped(tx) == [turn.id]
+    assert turns.list_stopping(tx) == [turn.id]
     assert turns.begin(tx) is None
-    assert inbox.waiting_in_all(tx) == 0
+    assert inbox.count_all_waiting(tx) == 0

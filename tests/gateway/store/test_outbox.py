@@ -33,7 +33,7 @@ def row_of(tx: Transaction, row_id: int) -> Row:
 
 
 def deliver(tx: Transaction, row: Outgoing) -> None:
-    outbox.sent(tx, row, Receipt(message_id=f"r{row.id}"))
+    outbox.mark_sent(tx, row, Receipt(message_id=f"r{row.id}"))
 
 
 def test_a_chat_gets_its_messages_in_order_one_at_a_time(tx: Transaction) -> None:
@@ -45,7 +45,7 @@ def test_a_chat_gets_its_messages_in_order_one_at_a_time(tx: Transaction) -> Non
         assert claim(tx) == []  # one in flight
         deliver(tx, row)
     assert claim(tx) == []
-    assert outbox.undelivered(tx) == 0
+    assert outbox.count_undelivered(tx) == 0
 
 
 def test_chats_threads_and_accounts_do_not_wait_for_each_other(tx: Transaction) -> None:
@@ -173,7 +173,7 @@ def test_a_notice_that_expires_makes_no_further_notice(tx: Transaction, clock: C
     outbox.add_notice(tx, ADDRESS, "by the way", topic="x")
     clock.forward(hours=25)
     assert outbox.expire(tx, "telegram") == 1
-    assert outbox.undelivered(tx) == 0
+    assert outbox.count_undelivered(tx) == 0
 
 
 def test_what_is_in_flight_does_not_expire(tx: Transaction, clock: Clock) -> None:
@@ -233,7 +233,7 @@ def test_hot_queries_read_open_rows_alone(tx: Transaction) -> None:
     outbox.next_due_ms(tx, "telegram")
     outbox.make_due(tx, "telegram", "42")
     outbox.notice_waits(tx, ADDRESS, "x")
-    outbox.undelivered(tx)
+    outbox.count_undelivered(tx)
     outbox.after_crash(tx)
     connection.set_trace_callback(None)
     assert len(asked) == 9
@@ -290,7 +290,7 @@ def test_a_piece_that_arrived_makes_place_for_the_next_of_the_same_message(tx: T
     [row] = claim(tx)
     outbox.retry_at(tx, row, 0, "rate limit", unsure=True)
     [row] = claim(tx)
-    outbox.piece_arrived(tx, row, Receipt(message_id="r1", more=True))
+    outbox.mark_piece_sent(tx, row, Receipt(message_id="r1", more=True))
     assert (row_of(tx, row_id)["state"], row_of(tx, row_id)["receipt"]) == ("ready", "r1")
     [row] = claim(tx)
     assert (row.message.text, row.message.piece, row.attempts, row.unsure) == ("long", 1, 1, False)
@@ -301,7 +301,7 @@ def test_a_piece_is_counted_once_though_its_end_is_written_twice(tx: Transaction
     row_id = say(tx, "long")
     [row] = claim(tx)
     for _ in range(2):
-        outbox.piece_arrived(tx, row, Receipt(message_id="r1", more=True))
+        outbox.mark_piece_sent(tx, row, Receipt(message_id="r1", more=True))
     assert row_of(tx, row_id)["piece"] == 1
 
 
@@ -360,11 +360,11 @@ def test_what_may_have_arrived_stands_behind_all_that_is_known_to_have(tx: Trans
         say(tx, "x", DISCORD)
         [row] = claim(tx, "discord")
         assert row.message.after == ""  # there is no doubt
-        outbox.sent(tx, row, Receipt(message_id=receipt))
+        outbox.mark_sent(tx, row, Receipt(message_id=receipt))
     for address in (Address(account="discord", chat="43"), Address(account="discord", chat="42", thread="7")):
         say(tx, "elsewhere", address)
         [row] = claim(tx, "discord")
-        outbox.sent(tx, row, Receipt(message_id="500"))
+        outbox.mark_sent(tx, row, Receipt(message_id="500"))
     say(tx, "x", DISCORD)
     claim(tx, "discord")
     outbox.after_crash(tx)
@@ -375,7 +375,7 @@ def test_what_may_have_arrived_stands_behind_all_that_is_known_to_have(tx: Trans
 def test_a_piece_that_may_have_arrived_stands_behind_the_one_before(tx: Transaction) -> None:
     say(tx, "long", DISCORD)
     [row] = claim(tx, "discord")
-    outbox.piece_arrived(tx, row, Receipt(message_id="200", more=True))
+    outbox.mark_piece_sent(tx, row, Receipt(message_id="200", more=True))
     claim(tx, "discord")
     outbox.after_crash(tx)
     [row] = claim(tx, "discord")

@@ -32,7 +32,7 @@ def notices(tx: Transaction) -> list[tuple[str, str, int]]:
 
 
 def role_of(tx: Transaction, user: str = "42", account: str = "telegram") -> Role | None:
-    return people.standing(tx, account, user, "").paired_as
+    return people.read_status(tx, account, user, "").paired_as
 
 
 def test_a_stranger_is_told_a_code_that_lets_them_in_for_good(tx: Transaction, clock: Clock) -> None:

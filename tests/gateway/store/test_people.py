@@ -39,44 +39,44 @@ def test_a_sender_without_a_name_is_called_by_id(tx: Transaction) -> None:
 
 
 def test_of_a_stranger_nothing_is_known(tx: Transaction) -> None:
-    assert people.standing(tx, "telegram", "42", "42") == SenderStatus()
+    assert people.read_status(tx, "telegram", "42", "42") == SenderStatus()
 
 
 def test_somebody_who_was_only_seen_is_not_paired(tx: Transaction) -> None:
     people.recognise(tx, "telegram", Sender(id="42"), role="guest")
-    assert people.standing(tx, "telegram", "42", "42") == SenderStatus()
+    assert people.read_status(tx, "telegram", "42", "42") == SenderStatus()
 
 
 def test_who_was_let_in_has_their_role_on_that_account_alone(tx: Transaction) -> None:
     members.admit(tx, "telegram", "42", "Ann", "member")
-    assert people.standing(tx, "telegram", "42", "-7") == SenderStatus(paired_as="member")
-    assert people.standing(tx, "telegram@work", "42", "-7") == SenderStatus()
-    assert people.standing(tx, "telegram", "43", "-7") == SenderStatus()
+    assert people.read_status(tx, "telegram", "42", "-7") == SenderStatus(paired_as="member")
+    assert people.read_status(tx, "telegram@work", "42", "-7") == SenderStatus()
+    assert people.read_status(tx, "telegram", "43", "-7") == SenderStatus()
 
 
 def test_who_was_shown_the_door_is_known_for_it(tx: Transaction) -> None:
     members.admit(tx, "telegram", "42", "Ann", "member")
     tx.execute("UPDATE identities SET paired_ms = NULL, revoked_ms = 1")
-    assert people.standing(tx, "telegram", "42", "42") == SenderStatus(revoked=True)
+    assert people.read_status(tx, "telegram", "42", "42") == SenderStatus(revoked=True)
 
 
 def test_an_allowed_chat_is_so_for_everybody_on_that_account_alone(tx: Transaction) -> None:
     tx.execute("INSERT INTO chats (account, chat, allowed_ms) VALUES ('telegram', '-7', 1), ('telegram', '-8', NULL)")
-    assert people.standing(tx, "telegram", "42", "-7") == SenderStatus(chat_allowed=True)
-    assert people.standing(tx, "telegram", "42", "-8") == SenderStatus()
-    assert people.standing(tx, "telegram@work", "42", "-7") == SenderStatus()
+    assert people.read_status(tx, "telegram", "42", "-7") == SenderStatus(chat_allowed=True)
+    assert people.read_status(tx, "telegram", "42", "-8") == SenderStatus()
+    assert people.read_status(tx, "telegram@work", "42", "-7") == SenderStatus()
 
 
 def test_what_lies_within_an_allowed_chat_is_allowed(tx: Transaction) -> None:
     tx.execute("INSERT INTO chats (account, chat, allowed_ms) VALUES ('telegram', '-7', 1)")
-    assert people.standing(tx, "telegram", "42", "topic", within="-7") == SenderStatus(chat_allowed=True)
-    assert people.standing(tx, "telegram", "42", "topic", within="-8") == SenderStatus()
+    assert people.read_status(tx, "telegram", "42", "topic", within="-7") == SenderStatus(chat_allowed=True)
+    assert people.read_status(tx, "telegram", "42", "topic", within="-8") == SenderStatus()
 
 
 def test_what_somebody_may_now_is_decided_as_for_a_message_of_theirs(tx: Transaction) -> None:
     key = SessionKey(platform="telegram", kind="dm", chat="42")
-    assert people.role_now(tx, key, "42", Rules(), local=False) is None
+    assert people.find_role(tx, key, "42", Rules(), local=False) is None
     members.admit(tx, "telegram", "42", "Ann", "member")
-    assert people.role_now(tx, key, "42", Rules(), local=False) == "member"
-    assert people.role_now(tx, key, "42", Rules(), local=True) == "owner"
-    assert people.role_now(tx, key, "42", Rules(owner_users=frozenset({"42"})), local=False) == "owner"
+    assert people.find_role(tx, key, "42", Rules(), local=False) == "member"
+    assert people.find_role(tx, key, "42", Rules(), local=True) == "owner"
+    assert people.find_role(tx, key, "42", Rules(owner_users=frozenset({"42"})), local=False) == "owner"

@@ -125,8 +125,8 @@ def test_notes_that_wait_are_one_row_and_bounded(tx: Transaction) -> None:
     [row] = tx.all("SELECT id FROM inbox WHERE kind = 'process'")
     told = [part.text for part in inbox.get(tx, row["id"]).parts if isinstance(part, Text)]
     assert told == [str(number) for number in range(10, 30)]
-    assert inbox.noted(tx, str(KEY)) == 1
-    assert inbox.waiting_in_all(tx) == 0
+    assert inbox.count_noted(tx, str(KEY)) == 1
+    assert inbox.count_all_waiting(tx) == 0
 
 
 def test_of_many_that_end_at_once_the_agent_is_told_of_the_last(tx: Transaction) -> None:
@@ -166,12 +166,12 @@ def test_a_conversation_in_which_one_runs_does_not_end_by_itself(tx: Transaction
     processes.add(tx, process_of(turn, check_interval_seconds=0))
     turns.finish(tx, turn.id, turn.messages, "answered")
     clock.forward(hours=2)
-    assert sessions.due(tx, RESETS) == []
+    assert sessions.list_due(tx, RESETS) == []
     assert sessions.end_due(tx, [turn.session_id], RESETS) == 0
     assert sessions.open_current(tx, KEY, resets=RESETS).id == turn.session_id
     clock.forward(hours=2)
     processes.mark_seen(tx, "proc_a", 0)
-    assert sessions.due(tx, RESETS) == [turn.session_id]
+    assert sessions.list_due(tx, RESETS) == [turn.session_id]
     assert sessions.open_current(tx, KEY, resets=RESETS).id != turn.session_id
 
 
@@ -229,7 +229,7 @@ def test_an_older_version_finds_work_that_it_can_end(tx: Transaction) -> None:
     processes.tell_agent(tx, one, "process", (Text(text="ended"),), role="member")
     for statement in filter(str.strip, undo_scripts()[7].split(";\n")):
         tx.execute(statement)
-    assert [message.kind for message in inbox.of_turn(tx, woken.id)] == ["message"]
+    assert [message.kind for message in inbox.read_turn(tx, woken.id)] == ["message"]
     assert tx.all("SELECT 1 FROM inbox WHERE state <> 'done' AND kind <> 'message'") == []
 
 

@@ -50,14 +50,14 @@ def test_open_replies_are_in_doubt_and_young_again(tx: Transaction, clock: Clock
     outbox.expire(tx, "telegram")
     [row] = outbox.claim(tx, "telegram", 10)
     assert (row.id, row.unsure, row.message.replaces) == (waiting, True, "")
-    outbox.sent(tx, row, Receipt(message_id="1"))
+    outbox.mark_sent(tx, row, Receipt(message_id="1"))
 
 
 @pytest.mark.usefixtures("lost")
 def test_questions_that_waited_are_withdrawn(tx: Transaction) -> None:
     turn = begin(tx)
-    asked = approvals.put(tx, an_asker(turn_id=turn.id), "call", a_question(), ADDRESS, expires_ms=2)
-    approvals.stands_at(tx, asked.id, outbox.add(tx, ADDRESS, [Text(text="May I?")], kind="notice"))
+    asked = approvals.create(tx, an_asker(turn_id=turn.id), "call", a_question(), ADDRESS, expires_ms=2)
+    approvals.set_outbox_row(tx, asked.id, outbox.add(tx, ADDRESS, [Text(text="May I?")], kind="notice"))
     close_open_work(tx)
     assert approvals.waiting(tx) == []
     assert outbox.claim(tx, "telegram", 10) == []

@@ -310,7 +310,7 @@ async def test_ending_an_old_turn_is_no_reason_to_lose_its_messages(db: Database
 
 async def test_old_questions_go_whatever_their_ids(db: Database, clock: Clock) -> None:
     def ask(tx: Transaction, call: str) -> None:
-        asked = approvals.put(tx, an_asker(KEY, "", Sender(id="1")), call, a_question("rm x"), ADDRESS, expires_ms=2)
+        asked = approvals.create(tx, an_asker(KEY, "", Sender(id="1")), call, a_question("rm x"), ADDRESS, expires_ms=2)
         approvals.deny(tx, asked, by="x")
 
     for number in range(10):

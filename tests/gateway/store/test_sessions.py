@@ -155,28 +155,28 @@ def test_what_counts_is_when_the_message_came(tx: Transaction, clock: Clock) -> 
 
 def test_the_end_is_told_once(tx: Transaction, clock: Clock) -> None:
     first, second = end_by_itself(tx, clock)
-    told = sessions.untold_end(tx, second.id)
+    told = sessions.find_untold_end(tx, second.id)
     assert told is not None
     assert (told.id, told.reason, told.platform, told.kind) == (first.id, "idle", "telegram", "dm")
     sessions.mark_told(tx, first.id)
-    assert sessions.untold_end(tx, second.id) is None
-    assert sessions.untold_end(tx, first.id) is None
+    assert sessions.find_untold_end(tx, second.id) is None
+    assert sessions.find_untold_end(tx, first.id) is None
 
 
 def test_an_end_on_purpose_is_not_told_and_begins_no_line(tx: Transaction, clock: Clock) -> None:
     sessions.open_current(tx, KEY)
     sessions.end_current(tx, str(KEY), reason="new")
     second = sessions.open_current(tx, KEY)
-    assert sessions.untold_end(tx, second.id) is None
+    assert sessions.find_untold_end(tx, second.id) is None
     assert tx.count("SELECT COUNT(*) FROM sessions WHERE parent_id IS NOT NULL") == 0
 
 
 def test_an_end_that_was_dismissed_is_not_told(tx: Transaction, clock: Clock) -> None:
     sessions.open_current(tx, KEY)
     clock.forward(hours=24)
-    assert sessions.end_due(tx, sessions.due(tx, DAY_OF_SILENCE), DAY_OF_SILENCE) == 1
+    assert sessions.end_due(tx, sessions.list_due(tx, DAY_OF_SILENCE), DAY_OF_SILENCE) == 1
     sessions.dismiss_end(tx, str(KEY))
-    assert sessions.untold_end(tx, sessions.open_current(tx, KEY).id) is None
+    assert sessions.find_untold_end(tx, sessions.open_current(tx, KEY).id) is None
 
 
 def test_the_sweep_leaves_what_is_at_work_or_young(tx: Transaction, clock: Clock) -> None:
@@ -188,7 +188,7 @@ def test_the_sweep_leaves_what_is_at_work_or_young(tx: Transaction, clock: Clock
     clock.forward(hours=24)
     take(tx, inbound("soon", key=keys["waiting"]))
     young = sessions.open_current(tx, OTHER)
-    assert young.id not in sessions.due(tx, DAY_OF_SILENCE)
+    assert young.id not in sessions.list_due(tx, DAY_OF_SILENCE)
     everyone = [session.id for session in sessions.recent(tx)]
     assert sessions.end_due(tx, everyone, DAY_OF_SILENCE) == 1
     assert sessions.find_current(tx, str(keys["quiet"])) is None
@@ -201,7 +201,7 @@ def test_the_sweep_leaves_what_is_at_work_or_young(tx: Transaction, clock: Clock
 def test_one_that_was_used_again_since_the_look_is_not_ended(tx: Transaction, clock: Clock) -> None:
     sessions.open_current(tx, KEY)
     clock.forward(hours=24)
-    due = sessions.due(tx, DAY_OF_SILENCE)
+    due = sessions.list_due(tx, DAY_OF_SILENCE)
     sessions.open_current(tx, KEY)
     assert sessions.end_due(tx, due, DAY_OF_SILENCE) == 0
 
@@ -209,8 +209,8 @@ def test_one_that_was_used_again_since_the_look_is_not_ended(tx: Transaction, cl
 def test_the_message_after_a_sweep_follows_the_ended_session_too(tx: Transaction, clock: Clock) -> None:
     first = sessions.open_current(tx, KEY)
     clock.forward(hours=24)
-    sessions.end_due(tx, sessions.due(tx, DAY_OF_SILENCE), DAY_OF_SILENCE)
-    told = sessions.untold_end(tx, sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE).id)
+    sessions.end_due(tx, sessions.list_due(tx, DAY_OF_SILENCE), DAY_OF_SILENCE)
+    told = sessions.find_untold_end(tx, sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE).id)
     assert told is not None
     assert told.id == first.id
 
@@ -225,7 +225,7 @@ def test_an_old_session_can_be_taken_up_again(tx: Transaction, clock: Clock) -> 
     assert other.end_reason == "resumed other"
     clock.forward(hours=24)
     third = sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE)
-    told = sessions.untold_end(tx, third.id)
+    told = sessions.find_untold_end(tx, third.id)
     assert told is not None
     assert told.id == first.id
 
@@ -235,5 +235,5 @@ def test_only_ended_sessions_of_the_same_chat_can_be_taken_up(tx: Transaction, c
     for key, session_id in [(str(OTHER), first.id), (str(KEY), second.id), (str(KEY), "nothing"), (str(KEY), "")]:
         assert not sessions.resume(tx, key, session_id)
     assert sessions.find_current(tx, str(KEY)) is not None
-    assert [session.id for session in sessions.ended(tx, str(KEY), limit=5)] == [first.id]
-    assert sessions.ended(tx, str(OTHER), limit=5) == []
+    assert [session.id for session in sessions.list_ended(tx, str(KEY), limit=5)] == [first.id]
+    assert sessions.list_ended(tx, str(OTHER), limit=5) == []

@@ -175,5 +175,5 @@ def test_a_group_that_is_given_another_id_keeps_its_budget(tx: Transaction) -> N
     spending.settle(tx, call("a"), spending.payer_of_turn(tx, turn.id, turn.session_id))
     chats.move(tx, "telegram", "-7", "-1007")
     assert spending.used(tx, TODAY, chat="telegram:-1007").tokens == 120
-    assert inbox.of_turn(tx, turn.id)[0].key.chat == "-1007"
+    assert inbox.read_turn(tx, turn.id)[0].key.chat == "-1007"
     assert spending.payer_of_turn(tx, turn.id, turn.session_id).chat == "telegram:-1007"

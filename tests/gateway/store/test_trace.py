@@ -138,7 +138,7 @@ def test_what_was_sent_to_another_chat_is_told_with_its_receipt(tx: Transaction)
     [waiting] = trace.read(tx, wanted).replies
     assert (waiting.id, waiting.elsewhere, waiting.state) == (row, "telegram:77", "ready")
     [claimed] = outbox.claim(tx, "telegram", 10)
-    outbox.sent(tx, claimed, Receipt(message_id="4711"))
+    outbox.mark_sent(tx, claimed, Receipt(message_id="4711"))
     outbox.add(tx, turn.address, [Text(text="done")], turn_id=turn.id)
     turns.finish(tx, turn.id, turn.messages, "answered")
     found = trace.read(tx, wanted)
@@ -156,9 +156,9 @@ def test_a_piece_of_what_was_sent_to_another_chat_finds_it_too(tx: Transaction) 
     assert turn is not None
     send_elsewhere(tx, turn)
     [claimed] = outbox.claim(tx, "telegram", 10)
-    outbox.piece_arrived(tx, claimed, Receipt(message_id="4710"))
+    outbox.mark_piece_sent(tx, claimed, Receipt(message_id="4710"))
     [claimed] = outbox.claim(tx, "telegram", 10)
-    outbox.sent(tx, claimed, Receipt(message_id="4711"))
+    outbox.mark_sent(tx, claimed, Receipt(message_id="4711"))
     assert trace.find(tx, "telegram:77:4710") == [wanted]
 
 
@@ -168,8 +168,8 @@ def test_those_who_read_it_there_are_not_told_who_sent_it(tx: Transaction) -> No
     assert turn is not None
     send_elsewhere(tx, turn)
     [claimed] = outbox.claim(tx, "telegram", 10)
-    outbox.sent(tx, claimed, Receipt(message_id="4711"))
-    assert trace.of_message(tx, "telegram", "77", "4711") is None
+    outbox.mark_sent(tx, claimed, Receipt(message_id="4711"))
+    assert trace.find_message(tx, "telegram", "77", "4711") is None
 
 
 def test_one_that_joins_a_running_turn_has_only_the_steps_since(tx: Transaction) -> None:
@@ -199,9 +199,9 @@ def test_every_piece_of_a_long_answer_leads_to_its_question(tx: Transaction) -> 
     outbox.add(tx, turn.address, [Text(text="b")], turn_id=turn.id)
     turns.finish(tx, turn.id, turn.messages, "answered")
     [row] = outbox.claim(tx, "telegram", 1)
-    outbox.piece_arrived(tx, row, Receipt(message_id="one", more=True))
+    outbox.mark_piece_sent(tx, row, Receipt(message_id="one", more=True))
     [row] = outbox.claim(tx, "telegram", 1)
-    outbox.sent(tx, row, Receipt(message_id="two"))
+    outbox.mark_sent(tx, row, Receipt(message_id="two"))
     assert trace.find(tx, "one") == trace.find(tx, "telegram:42:two") == [wanted]
     assert trace.read(tx, wanted).replies[0].pieces == 1
 
@@ -214,18 +214,18 @@ def test_a_command_is_traced_to_its_answer_and_back(tx: Transaction, clock: Cloc
     trail.record(tx, TrailEvent.ANSWERED, inbox_id=wanted, outbox_id=said)
     clock.forward(seconds=1)
     [row] = outbox.claim(tx, "telegram", 1)
-    outbox.sent(tx, row, Receipt(message_id="77"))
+    outbox.mark_sent(tx, row, Receipt(message_id="77"))
     found = trace.read(tx, wanted)
     assert events(found) == ["accepted", "answered", "sent"]
     assert found.steps[-1].at_ms == clock.ms
-    assert trace.of_message(tx, "telegram", "42", "77") == wanted
+    assert trace.find_message(tx, "telegram", "42", "77") == wanted
 
 
 def test_an_edit_does_not_hide_what_it_edits(tx: Transaction) -> None:
     said = inbound("a", message_id="5")
     wanted = take(tx, said)
     edit = take(tx, replace(said, kind="edit", edited_ms=9))
-    assert trace.of_message(tx, "telegram", "42", "5") == wanted
+    assert trace.find_message(tx, "telegram", "42", "5") == wanted
     assert trace.newest(tx) == wanted
     assert trace.read(tx, edit).kind == "edit"
 
@@ -241,7 +241,7 @@ def test_the_newest_of_a_conversation_is_no_command(tx: Transaction) -> None:
 def test_a_turn_that_a_revoked_person_loses_says_so(tx: Transaction) -> None:
     wanted = take(tx, inbound("a"))
     assert turns.begin(tx) is not None
-    turns.stop_those_for(tx, "telegram", ANN.id)
+    turns.stop_turns_of(tx, "telegram", ANN.id)
     assert events(trace.read(tx, wanted))[-1] == "revoked"
 
 
@@ -284,7 +284,7 @@ def test_a_turn_that_waits_for_a_human_says_since_when(tx: Transaction) -> None:
     assert turn is not None
     assert (work := trace.read(tx, taken).turn) is not None
     assert work.waits_since_ms is None
-    asked = approvals.put(tx, an_asker(turn_id=turn.id), "c1", a_question(), ADDRESS, expires_ms=10**15)
+    asked = approvals.create(tx, an_asker(turn_id=turn.id), "c1", a_question(), ADDRESS, expires_ms=10**15)
     assert (work := trace.read(tx, taken).turn) is not None
     assert work.waits_since_ms is not None
     approvals.approve(tx, asked, "once", by="telegram:1")

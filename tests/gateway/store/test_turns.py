@@ -24,7 +24,7 @@ def events(tx: Transaction, turn_id: str) -> list[str]:
 
 def test_nothing_waits_nothing_begins(tx: Transaction) -> None:
     assert turns.begin(tx) is None
-    assert turns.running(tx) == 0
+    assert turns.count_running(tx) == 0
     assert tx.count("SELECT COUNT(*) FROM sessions") == 0
 
 
@@ -34,7 +34,7 @@ def test_a_turn_belongs_to_the_current_session_of_its_key(tx: Transaction, turn:
     assert (turn.session_id, turn.session_key) == (session.id, session.key)
     assert session.display_name == "Ann"
     assert turns.is_running(tx, str(KEY))
-    assert turns.running(tx) == 1
+    assert turns.count_running(tx) == 1
 
 
 def test_finishing_ends_the_turn_its_messages_and_its_marks(tx: Transaction, turn: Turn) -> None:

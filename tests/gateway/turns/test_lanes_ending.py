@@ -126,7 +126,7 @@ async def test_a_stop_that_another_process_wrote_ends_the_turn_at_the_next_wake(
     async with running(make_small(db, model, max_turns=max_turns)) as small:
         await small.say(inbound("dig"))
         await soon(model.asked.get())
-        await db.write(lambda tx: turns.stop_those_for(tx, ACCOUNT, "42"))
+        await db.write(lambda tx: turns.stop_turns_of(tx, ACCOUNT, "42"))
         small.lanes.wake()
         model.let("hello")  # in a chat of its own where there is room for one turn only
         await small.say(inbound("hello", chat="office", sender="43"))

@@ -211,7 +211,7 @@ async def test_a_stopped_turn_counts(db: Database) -> None:
         await small.say(inbound("/stop", message_id="2"))
         assert await small.answer() == "Stopped."
         async with asyncio.timeout(10):
-            while await db.read(turns.running):
+            while await db.read(turns.count_running):
                 await asyncio.sleep(0)
     assert await rows(db, "SELECT outcome FROM turns") == [("stopped",)]
     assert await spent(db) == [(3, 0, 1)]

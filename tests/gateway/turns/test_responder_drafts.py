@@ -42,7 +42,7 @@ async def drafted(db: Database, message_id: str = "7") -> Turn:
     def unit(tx: Transaction) -> None:
         drafts.begin(tx, drafts.new(turn.id, turn.address))
         if message_id:
-            drafts.shown(tx, turn.id, message_id)
+            drafts.mark_shown(tx, turn.id, message_id)
 
     await db.write(unit)
     return turn
@@ -94,12 +94,12 @@ async def test_a_turn_that_ended_early_leaves_its_draft_to_be_taken_away(db: Dat
     await responder(db, ScriptedModel([]), in_place=True).respond(turn)
     assert await rows(db, "SELECT outcome FROM turns") == [(how,)]
     assert await places(db) == []
-    left = await db.read(lambda tx: drafts.left_behind(tx, [turn.address.account]))
+    left = await db.read(lambda tx: drafts.list_orphans(tx, [turn.address.account]))
     assert [draft.message_id for draft in left] == ["7"]
 
 
 async def test_a_paused_turn_keeps_its_draft_for_when_it_goes_on(db: Database) -> None:
     turn = await drafted(db)
     await make_responder(db, ScriptedModel([])).pause(turn)
-    assert await db.read(lambda tx: drafts.left_behind(tx, [turn.address.account])) == []
-    assert (await db.read(lambda tx: drafts.of(tx, turn.id))) is not None
+    assert await db.read(lambda tx: drafts.list_orphans(tx, [turn.address.account])) == []
+    assert (await db.read(lambda tx: drafts.find(tx, turn.id))) is not None

@@ -42,7 +42,7 @@ async def _ask(site: Site, key: SessionKey, name: str) -> None:
             sender_name=name,
         )
         asked_at = Address(account=key.account_name, chat=key.chat, thread=key.thread)
-        approvals.put(tx, asker, "c", QUESTION, asked_at, expires_ms=10**15)
+        approvals.create(tx, asker, "c", QUESTION, asked_at, expires_ms=10**15)
 
     await site.gateway.db.write(put)
 

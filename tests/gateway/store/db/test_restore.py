@@ -12,7 +12,7 @@ from gateway.store.db.backup import before_changes, make_backup, schema_of
 from gateway.store.db.commit_counter import CommitCounter
 from gateway.store.db.connection import connect
 from gateway.store.db.prepare import BackupPolicy, prepare
-from gateway.store.db.restore import only_user, restore, take_back
+from gateway.store.db.restore import only_user, restore, undo_upgrade
 from gateway.store.db.schema import find_schema_damage, migrations
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.others import HOLDS_THE_FILE, other
@@ -42,7 +42,7 @@ def add_note(path: Path, text: str) -> None:
 
 def test_taken_back_the_schema_is_the_older_one_and_the_newer_state_is_kept(path: Path, care: BackupPolicy) -> None:
     before = read_all(path)
-    kept = take_back(path, care, OLD)
+    kept = undo_upgrade(path, care, OLD)
     assert schema_of(path) == OLD
     with closing(sqlite3.connect(path)) as connection:
         assert find_schema_damage(connection) == ""
@@ -55,7 +55,7 @@ def test_taken_back_the_schema_is_the_older_one_and_the_newer_state_is_kept(path
 
 
 @pytest.mark.parametrize(
-    "way_back", [lambda path, care: take_back(path, care, OLD), lambda path, care: restore(path, path, care)]
+    "way_back", [lambda path, care: undo_upgrade(path, care, OLD), lambda path, care: restore(path, path, care)]
 )
 def test_nobody_else_may_have_the_file_open(
     path: Path, care: BackupPolicy, way_back: Callable[[Path, BackupPolicy], Path | None]
@@ -102,7 +102,7 @@ def test_a_restored_copy_knows_from_when_on_its_cursors_can_be_trusted(
 
 
 def test_a_copy_of_an_older_schema_can_be_restored(path: Path, care: BackupPolicy) -> None:
-    take_back(path, care, OLD)
+    undo_upgrade(path, care, OLD)
     copy = make_backup(path, care.backups, keep=1)
     prepare(path, care, repair=True)
     restore(path, copy, care)
@@ -190,7 +190,7 @@ elif step == "the schema is changed, not committed":
     schema.find_difference = stop_here
 elif step == "the state before is kept":
     upgrade._apply = stop_here
-restore.take_back(path, care, 5) if str(copy) == "." else restore.restore(path, copy, care)
+restore.undo_upgrade(path, care, 5) if str(copy) == "." else restore.restore(path, copy, care)
 """
 
 
@@ -217,5 +217,5 @@ def test_killed_while_going_back_the_file_is_what_it_was(path: Path, care: Backu
         process.kill()
     assert prepare(path, care, repair=True) == []
     assert read_all(path) == before
-    take_back(path, care, OLD)
+    undo_upgrade(path, care, OLD)
     assert schema_of(path) == OLD

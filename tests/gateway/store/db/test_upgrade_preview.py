@@ -9,9 +9,9 @@ import pytest
 from gateway.errors import StoreCorrupt, StoreTooNew
 from gateway.store.db.commit_counter import CommitCounter
 from gateway.store.db.prepare import BackupPolicy, prepare
-from gateway.store.db.restore import take_back
+from gateway.store.db.restore import undo_upgrade
 from gateway.store.db.schema import migrations
-from gateway.store.db.upgrade import UndoTarget, find_reach, foresee_losses, preview_upgrade
+from gateway.store.db.upgrade import UndoTarget, find_undo_target, preview_losses, preview_upgrade
 from tests.gateway.store.filling import ROWS, make_database
 
 OLD = 5
@@ -49,27 +49,27 @@ def test_one_that_is_too_new_is_told(path: Path, care: BackupPolicy) -> None:
         connection.execute(f"PRAGMA user_version = {NEWEST + 1}")
     assert f"hermes state undo --to {NEWEST}" in preview_upgrade(path, care).problem
     with pytest.raises(StoreTooNew):
-        find_reach(path, care)
+        find_undo_target(path, care)
 
 
 def test_the_usual_way_back_is_to_where_it_was_before_the_last_upgrade(path: Path, care: BackupPolicy) -> None:
     make_database(path, OLD)
-    assert find_reach(path, care) == UndoTarget(found=OLD, oldest=OLD, usual=OLD - 1)
+    assert find_undo_target(path, care) == UndoTarget(found=OLD, oldest=OLD, usual=OLD - 1)
     prepare(path, care, repair=True)
-    assert find_reach(path, care) == UndoTarget(found=NEWEST, oldest=OLD, usual=OLD)
-    take_back(path, care, NEWEST - 1)
+    assert find_undo_target(path, care) == UndoTarget(found=NEWEST, oldest=OLD, usual=OLD)
+    undo_upgrade(path, care, NEWEST - 1)
     prepare(path, care, repair=True)
-    assert find_reach(path, care).usual == NEWEST - 1
+    assert find_undo_target(path, care).usual == NEWEST - 1
 
 
 def test_without_a_copy_from_before_it_is_one_step(path: Path, care: BackupPolicy) -> None:
     prepare(path, care, repair=True)
-    assert find_reach(path, care) == UndoTarget(found=NEWEST, oldest=OLD, usual=NEWEST - 1)
+    assert find_undo_target(path, care) == UndoTarget(found=NEWEST, oldest=OLD, usual=NEWEST - 1)
 
 
 def test_what_would_be_lost_is_counted(path: Path, care: BackupPolicy) -> None:
     make_database(path, NEWEST)
-    lost = {one.table: one.count for one in foresee_losses(path, care, OLD)}
+    lost = {one.table: one.count for one in preview_losses(path, care, OLD)}
     assert lost.items() >= {"spending": ROWS, "processes": ROWS}.items()
     assert "messages" not in lost
 
@@ -79,7 +79,7 @@ def test_an_emptied_file_is_left_for_the_gateway_to_restore(path: Path, care: Ba
     with closing(CommitCounter(path)) as mark:
         mark.write(7)
     path.write_bytes(b"")
-    for look in (preview_upgrade, find_reach):
+    for look in (preview_upgrade, find_undo_target):
         with pytest.raises(StoreCorrupt, match=r"is gone\. Start the gateway"):
             look(path, care)
     assert path.read_bytes() == b""
