@@ -1,4 +1,4 @@
-"""`hermes forget`: erase a person from all that is kept."""
+"""`hermes forget`: erase a person from everything stored."""
 
 import re
 import sys
@@ -22,7 +22,7 @@ _LOCAL = ("cli", "socket", "web")  # on these an id may be any word
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--owner", is_flag=True, help="Even an owner; if it is you, all your own conversations go too.")
 def forget(user: str, yes: bool, owner: bool) -> None:
-    """Erase a person: conversations, search, files, workspace, pairing. USER is such as telegram:123456789.
+    """Erase a person: conversations, search, files, workspace, pairing. USER is an id such as telegram:123456789.
 
     In groups their own messages are blanked; what others and the agent said stays. Works while the gateway runs.
     """
@@ -36,7 +36,7 @@ def forget(user: str, yes: bool, owner: bool) -> None:
 
     account, user_id = _read(user)
     user = f"{account}:{user_id}"
-    opened = open_home(make=False)  # who is nobody's acquaintance leaves no home behind
+    opened = open_home(make=False)  # erasing an unknown person creates no home
     check_not_lost(opened.home.database)
     if not opened.home.database.exists():
         _refuse_user_name(account, user_id)
@@ -51,8 +51,8 @@ def forget(user: str, yes: bool, owner: bool) -> None:
             click.echo("The rows that an earlier run erased are now overwritten on disk.")
         return
     if person.has_owners_role and not owner:
-        raise click.ClickException(_for_owners(user, person))
-    for line in _summary(user, person, data):
+        raise click.ClickException(_explain_owner(user, person))
+    for line in _summarise(user, person, data):
         click.echo(line)
     if not yes:
         _ask(user, owner)
@@ -67,12 +67,12 @@ def forget(user: str, yes: bool, owner: bool) -> None:
     for left in delete_folders(opened.home, person.ids):
         click.echo(f"{left} could not be deleted: delete it yourself.")
     click.echo(f"Erased: {user} is a stranger from now on.")
-    for line in (*_still_let_in(opened, person), *_in_backups(opened)):
+    for line in (*_describe_allowlists(opened, person), *_describe_backups(opened)):
         click.echo(line)
 
 
 def _ask(user: str, owner: bool) -> None:
-    if not _at_a_terminal():
+    if not _is_terminal():
         raise click.UsageError(
             "Nothing was erased: there is no terminal to confirm at. To erase without confirming: "
             f"hermes forget {user}{' --owner' if owner else ''} --yes"
@@ -97,7 +97,7 @@ def _refuse_user_name(account: str, user_id: str) -> None:
         raise click.ClickException(f"{user_id!r} is no id, and names change hands; {HOW_TO_FIND_AN_ID}.")
 
 
-def _for_owners(user: str, person: "PersonToErase") -> str:
+def _explain_owner(user: str, person: "PersonToErase") -> str:
     what = (
         "is you, the owner: all your conversations would go, those in the browser and the terminal too"
         if person.is_owner
@@ -106,7 +106,7 @@ def _for_owners(user: str, person: "PersonToErase") -> str:
     return f"{user} {what}. If you mean that: hermes forget {user} --owner"
 
 
-def _at_a_terminal() -> bool:
+def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
@@ -126,7 +126,7 @@ def _find_person(
     return person, find_personal_data(tx, person)
 
 
-def _summary(user: str, person: "PersonToErase", data: "PersonalData") -> Iterator[str]:
+def _summarise(user: str, person: "PersonToErase", data: "PersonalData") -> Iterator[str]:
     also = sorted({f"{account}:{user_id}" for account, user_id in person.identities} - {user} if person.ids else ())
     yield f"{', '.join(sorted(person.names)) or 'Somebody'} ({', '.join((user, *also))})"
     rows = {table: len(keys) for table, keys in data.rows.items()}
@@ -146,7 +146,7 @@ def _summary(user: str, person: "PersonToErase", data: "PersonalData") -> Iterat
         yield "  the record that their access was revoked; afterwards they may ask for a code again"
 
 
-def _still_let_in(opened: "OpenedStore", person: "PersonToErase") -> Iterator[str]:
+def _describe_allowlists(opened: "OpenedStore", person: "PersonToErase") -> Iterator[str]:
     settings = opened.settings
     lists = {
         "access.owner_users": settings.access.owner_users,
@@ -159,7 +159,7 @@ def _still_let_in(opened: "OpenedStore", person: "PersonToErase") -> Iterator[st
             yield f"They are still listed in {key} and may write again. To change that: hermes config set {key} …"
 
 
-def _in_backups(opened: "OpenedStore") -> Iterator[str]:
+def _describe_backups(opened: "OpenedStore") -> Iterator[str]:
     from gateway.store.db.backup import backups
 
     folder, store = opened.home.backups, opened.settings.store

@@ -22,11 +22,11 @@ def sessions() -> None:
 
 
 @sessions.command("list")
-@click.option("--platform", default="", help="Only those of one platform.")
+@click.option("--platform", default="", help="Only conversations of one platform.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000))
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def list_sessions(platform: str, limit: int, as_json: bool) -> None:
-    """The most recently used first."""
+    """List conversations, most recently used first."""
     from gateway.clock import for_people
     from gateway.store import sessions as store
 
@@ -44,7 +44,7 @@ def list_sessions(platform: str, limit: int, as_json: bool) -> None:
 
 @sessions.command()
 @click.argument("session")
-@click.option("--limit", default=200, show_default=True, type=click.IntRange(1, 100_000), help="The last so many.")
+@click.option("--limit", default=200, show_default=True, type=click.IntRange(1, 100_000), help="Newest to show.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def show(session: str, limit: int, as_json: bool) -> None:
     """Read a conversation. SESSION is an id, the beginning of one, or a key such as cli:1a2b3c4d."""
@@ -66,14 +66,14 @@ def show(session: str, limit: int, as_json: bool) -> None:
         _print_json([{"created_ms": one.created_ms} | message_to_openai(one.message) for one in entries], redactor)
         return
     for entry in entries:
-        said = redactor.clean(_readable(entry.message))
+        said = redactor.clean(_render(entry.message))
         click.echo(f"[{for_people(entry.created_ms)}] {entry.message.role}: {said}")
 
 
 @sessions.command()
 @click.argument("query", nargs=-1, required=True)
 @click.option("--platform", default="", help="Only in conversations of one platform.")
-@click.option("--role", default="", type=click.Choice(["", "user", "assistant", "tool"]), help="Only what they said.")
+@click.option("--role", default="", type=click.Choice(["", "user", "assistant", "tool"]), help="Only this speaker.")
 @click.option("--since", type=click.DateTime(), help="Not before this time (UTC).")
 @click.option("--until", type=click.DateTime(), help="Not after this time (UTC).")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000))
@@ -81,7 +81,7 @@ def show(session: str, limit: int, as_json: bool) -> None:
 def search(
     query: tuple[str, ...], platform: str, role: str, since: object, until: object, limit: int, as_json: bool
 ) -> None:
-    """Search all that was said. Words, "a phrase", begin*, AND, OR, NOT; the best hits first."""
+    """Search all messages, best hits first. Use words, "a phrase", begin*, AND, OR, NOT."""
     from gateway.clock import for_people
     from gateway.store.search import Filter
     from gateway.store.search import search as find
@@ -105,7 +105,7 @@ def _read(query: "Callable[[Transaction], T]") -> "tuple[T | None, Redactor]":
     from gateway.wiring.basics import build_redactor
     from hermes_cli.opening import open_home, read_store
 
-    opened = open_home(make=False)  # a question changes nothing
+    opened = open_home(make=False)  # a query creates no home
     return read_store(opened, query), build_redactor(opened.settings)
 
 
@@ -119,7 +119,7 @@ def _milliseconds(moment: object, default: int) -> int:
     return int(moment.replace(tzinfo=UTC).timestamp() * 1000) if isinstance(moment, datetime) else default
 
 
-def _readable(message: "Message") -> str:
+def _render(message: "Message") -> str:
     calls = [f"→ {call.name} {call.arguments}" for call in message.tool_calls]
     name = [f"({message.tool_name})"] if message.tool_name else []
     return " ".join(filter(None, [*name, message.text, *calls]))

@@ -1,4 +1,4 @@
-"""`hermes state`: look after the database: what an upgrade would do, the way back from one, and backups."""
+"""`hermes state`: check the database, undo an upgrade, list and restore backups."""
 
 import json
 import sys
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @click.group()
 def state() -> None:
-    """Look after the database: what an upgrade would do, the way back from one, and backups."""
+    """Check the database, undo an upgrade, and list or restore backups."""
 
 
 @state.command(short_help="Try on a copy what the next start would do.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def check(as_json: bool) -> None:
-    """Is the database sound, and would it survive being brought up to date? Tried on a copy; changes nothing.
+    """Check the database and rehearse its upgrade on a copy. Changes nothing.
 
-    Exits with 1 when it would not.
+    Exits with 1 when the database is damaged or the upgrade would fail.
     """
     from gateway.store.db.upgrade import preview_upgrade
 
@@ -42,9 +42,9 @@ def check(as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts; needs --yes.")
 def undo(to: int | None, yes: bool, as_json: bool) -> None:
-    """Bring the database back to an older schema, so that the version before can open it again.
+    """Bring the database back to an older schema, so that the previous version can open it again.
 
-    The gateway must be stopped. Says first what the older version has no place for, and keeps a copy of it all.
+    The gateway must be stopped. Lists first what the older version cannot hold, and keeps a copy of everything.
     """
     from gateway.lock import hold_home
     from gateway.store.db.restore import undo_upgrade
@@ -56,7 +56,7 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
         reach = find_undo_target(home.database, policy)
         target = reach.usual if to is None else to
         if not reach.oldest <= target < reach.found:
-            raise click.UsageError(_no_way(reach.found, reach.oldest, target))
+            raise click.UsageError(_explain_unreachable(reach.found, reach.oldest, target))
         losses = preview_losses(home.database, policy, target)
         if not as_json:
             click.echo("\n".join(_undo_lines(reach.found, target, losses)))
@@ -66,14 +66,14 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
         lost = [asdict(one) for one in losses]
         click.echo(json.dumps({"from": reach.found, "to": target, "lost": lost, "kept": kept.name}, indent=2))
         return
-    click.echo(f"Done: the database has schema {target}. What it was before is in backups/{kept.name}.")
+    click.echo(f"Done: the database has schema {target}. A copy from before is in backups/{kept.name}.")
     click.echo("Install the older version now, before any other command: this one would upgrade it again.")
 
 
 @state.command(short_help="List the copies that can be restored.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def backups(as_json: bool) -> None:
-    """List the copies of the database with their age and schema, each of them checked."""
+    """Check the copies of the database and list them with age and schema."""
     from gateway.store.db.backup import list_copies
 
     home, _ = _open(needs_database=False)
@@ -86,13 +86,13 @@ def backups(as_json: bool) -> None:
         click.echo("\n".join(map(_copy_line, copies)))
 
 
-@state.command(short_help="Put a copy in the place of the database.")
+@state.command(short_help="Replace the database with a copy.")
 @click.argument("backup")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def restore(backup: str, yes: bool) -> None:
-    """Put a copy in the place of the database: BACKUP is a name from `hermes state backups`, or a path.
+    """Replace the database with a copy. BACKUP is a name from `hermes state backups`, or a path.
 
-    The gateway must be stopped. What was there before is kept in backups/.
+    The gateway must be stopped. The replaced database is kept in backups/.
     """
     from gateway.clock import for_people
     from gateway.lock import hold_home
@@ -111,7 +111,7 @@ def restore(backup: str, yes: bool) -> None:
         aside = put_back(home.database, copy, policy)
     click.echo("Restored.")
     if aside is not None:
-        click.echo(f"What was there before is in backups/{aside.name}; it stays until you delete it.")
+        click.echo(f"The replaced database is in backups/{aside.name}; it stays until you delete it.")
 
 
 def _open(*, needs_database: bool = True) -> "tuple[Home, BackupPolicy]":
@@ -119,7 +119,7 @@ def _open(*, needs_database: bool = True) -> "tuple[Home, BackupPolicy]":
     from gateway.wiring.basics import build_backup_policy
     from hermes_cli.opening import open_home
 
-    opened = open_home(make=False)  # nothing here makes a home
+    opened = open_home(make=False)  # these commands never create a home
     if needs_database:
         check_not_lost(opened.home.database)
     if needs_database and not opened.home.database.exists():
@@ -130,22 +130,22 @@ def _open(*, needs_database: bool = True) -> "tuple[Home, BackupPolicy]":
 def _ask(yes: bool, question: str, command: str) -> None:
     if yes:
         return
-    if not _at_a_terminal():
+    if not _is_terminal():
         raise click.UsageError(f"Nothing was changed: there is no terminal to ask you at. If you mean it: {command}")
     click.confirm(question, abort=True)
 
 
-def _at_a_terminal() -> bool:
+def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
 def _find(home: "Home", backup: str) -> Path:
     for copy in (home.backups / backup, Path(backup).expanduser()):
         if copy.is_file() and home.database.exists() and copy.samefile(home.database):
-            raise click.UsageError("That is the database itself, and no copy of it.")
+            raise click.UsageError("That is the database itself, not a copy of it.")
         if copy.is_file():
             return copy
-    raise click.UsageError(f"There is no backup {backup!r}. `hermes state backups` lists those there are.")
+    raise click.UsageError(f"There is no backup {backup!r}. `hermes state backups` lists them.")
 
 
 def _check_lines(found: "UpgradePreview") -> Iterator[str]:
@@ -159,13 +159,13 @@ def _check_lines(found: "UpgradePreview") -> Iterator[str]:
         yield f"The database is sound and has schema {found.schema}. The next start brings it to {found.newest}."
         yield "That was tried on a copy and works. Nothing was changed."
     if found.room is not None:
-        yield f"It takes {in_bytes(found.room.needed_bytes)} of room; {in_bytes(found.room.free_bytes)} are free."
+        yield f"It needs {in_bytes(found.room.needed_bytes)} of disk space; {in_bytes(found.room.free_bytes)} are free."
 
 
-def _no_way(found: int, oldest: int, target: int) -> str:
+def _explain_unreachable(found: int, oldest: int, target: int) -> str:
     if target >= found:
         return f"The database has schema {found}; {target} is not before that."
-    reason = f"the oldest that can be gone back to is {oldest}" if oldest < found else "none can be gone back to"
+    reason = f"the oldest reachable one is {oldest}" if oldest < found else "no older one is reachable"
     return (
         f"There is no way from schema {found} to {target}: {reason}. `hermes state backups` lists copies from before, "
         "and `hermes state restore` puts one in place."
@@ -175,9 +175,9 @@ def _no_way(found: int, oldest: int, target: int) -> str:
 def _undo_lines(found: int, target: int, losses: "list[Lost]") -> Iterator[str]:
     yield f"The database goes back from schema {found} to {target}. That was tried on a copy and works."
     if not losses:
-        yield "Nothing is lost by it."
+        yield "Nothing will be lost."
         return
-    yield "The older version has no place for:"
+    yield "The older version cannot hold:"
     for lost in losses:
         what = f"values in the column {lost.column} of {lost.table}" if lost.column else f"rows of {lost.table}"
         yield f"  {what}: {lost.count:,}"

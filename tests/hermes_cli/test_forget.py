@@ -50,7 +50,7 @@ def add_ann(home: Path) -> None:
 
 @pytest.fixture
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermes_cli.forget._at_a_terminal", lambda: True)
+    monkeypatch.setattr("hermes_cli.forget._is_terminal", lambda: True)
 
 
 def change(home: Path, unit: Callable[[Transaction], object]) -> None:

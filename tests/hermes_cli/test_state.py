@@ -52,7 +52,7 @@ def current(home: Path) -> Path:
 
 @pytest.fixture
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermes_cli.state._at_a_terminal", lambda: True)
+    monkeypatch.setattr("hermes_cli.state._is_terminal", lambda: True)
 
 
 @pytest.mark.parametrize("command", [["check"], ["undo"]])
@@ -68,7 +68,7 @@ def test_check_tells_what_the_next_start_would_do(old: Path) -> None:
     assert said.exit_code == 0, said.output
     assert f"is sound and has schema {OLD}. The next start brings it to {NEWEST}." in said.stdout
     assert "Nothing was changed" in said.stdout
-    assert "MB of room" in said.stdout
+    assert "MB of disk space" in said.stdout
     assert schema_of(old) == OLD
     told = json.loads(run("check", "--json").stdout)
     assert (told["schema"], told["newest"], told["problem"]) == (OLD, NEWEST, "")
@@ -115,7 +115,7 @@ def test_undo_for_scripts(current: Path) -> None:
     ("to", "said"),
     [
         (NEWEST, "is not before that"),
-        (OLD - 1, f"the oldest that can be gone back to is {OLD}"),
+        (OLD - 1, f"the oldest reachable one is {OLD}"),
         (-1, "There is no way"),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_schema_that_cannot_be_reached_is_refused(current: Path, to: int, said
 def test_where_there_is_no_way_back_the_copies_are_named(old: Path) -> None:
     refused = run("undo", "--yes")
     assert refused.exit_code == 2
-    assert "none can be gone back to" in refused.stderr
+    assert "no older one is reachable" in refused.stderr
     assert "hermes state backups" in refused.stderr
 
 
@@ -176,7 +176,7 @@ def test_restore_asks_and_keeps_what_was_there(current: Path) -> None:
     done = run("restore", str(copy), typed="y\n")
     assert done.exit_code == 0, done.output
     [replaced] = folder.glob("replaced-*.db")
-    assert f"What was there before is in backups/{replaced.name}" in done.stdout
+    assert f"The replaced database is in backups/{replaced.name}" in done.stdout
     assert notes_in(current)[-1] != "after it"
     assert notes_in(replaced)[-1] == "after it"
 
