@@ -1,4 +1,4 @@
-"""The time, names made from it, and times as people say them."""
+"""Tell the time, make ids from it, and format times and durations for people."""
 
 import secrets
 import threading
@@ -11,22 +11,22 @@ from itertools import pairwise
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-_CATCH_UP = 10  # a clock that is ahead runs slower by one part in so many
+_CATCH_UP = 10  # a clock that is ahead runs slower by a tenth
 
 
 @dataclass(slots=True, kw_only=True)
 class ProcessClock:
-    """Wall time that never goes back while the process runs, so that no wait for a stored time outlasts its length.
+    """Wall time that never goes back while the process runs, so that waiting for a stored time never takes too long.
 
-    It follows a jump forward at once: the machine may have slept. When the wall clock is set back, it goes on from
-    where it was, a tenth slower until the two agree: days and times told to people come right without a restart.
+    It follows a jump forward at once: the machine may have slept. When the wall clock is set back, it continues from
+    where it was, a tenth slower until the two agree, so that dates and times become correct without a restart.
     """
 
     wall_ns: Callable[[], int] = lambda: time.time_ns()
     monotonic_ns: Callable[[], int] = lambda: time.monotonic_ns()
     _now_ns: int = 0
     _at_ns: int = 0  # on the monotonic clock
-    _lock: threading.Lock = field(default_factory=threading.Lock)  # the store's thread asks, too
+    _lock: threading.Lock = field(default_factory=threading.Lock)  # also called from the store's thread
 
     def now_ms(self) -> int:
         with self._lock:
@@ -46,13 +46,13 @@ def now_ms() -> int:
 
 
 def new_session_id(at_ms: int) -> str:
-    """Readable and sortable: 20260322_124359_6b542f4e."""
+    """Return a readable, sortable id: 20260322_124359_6b542f4e."""
     moment = datetime.fromtimestamp(at_ms / 1000, UTC)
     return f"{moment:%Y%m%d_%H%M%S}_{secrets.token_hex(4)}"
 
 
 def new_id() -> str:
-    """Unique, 24 characters: short enough for the platforms that take an idempotency key."""
+    """Return a unique id of 24 characters, short enough for platforms that take an idempotency key."""
     return secrets.token_hex(12)
 
 
@@ -61,14 +61,14 @@ def for_people(at_ms: int) -> str:
 
 
 def roughly(ms: int) -> str:
-    """A length of time in its largest unit: 3 h."""
+    """Return a duration in its largest unit: 3 h."""
     seconds = max(ms, 0) // 1000
     size, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
     return f"{seconds // size} {unit}"
 
 
 def how_long(ms: int) -> str:
-    """In its largest unit and the one below it: 3 h 20 min."""
+    """Return a duration in its largest unit and the one below it: 3 h 20 min."""
     seconds = max(ms, 0) // 1000
     for (size, unit), (smaller, below) in pairwise(_UNITS):
         if seconds >= size:

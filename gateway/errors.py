@@ -3,13 +3,13 @@
 GatewayError
 ├── PlatformUnavailable   supervisor and delivery: try again (after `retry_after` if given)
 ├── PlatformAuthFailed    supervisor: stop this platform and ask the operator
-├── DeliveryRejected      delivery: give this message up, say why in the trail
-├── DeliveryInDoubt       delivery: it may have arrived; find out, never blindly resend
+├── DeliveryRejected      delivery: give up on this message, record why in the trail
+├── DeliveryInDoubt       delivery: it may have arrived; find out, never resend blindly
 ├── MediaUnavailable      responder: tell the model and go on without the file
-├── CommandRefused        the terminal: show it; a script's exit code is 1
-├── GatewayStopping       platforms: not taken; do not confirm, it will be offered again
-├── StoreUnavailable      whoever wrote: nothing was written; do not confirm, try again
-├── StoreCorrupt          nobody: leave, the next start repairs
+├── CommandRefused        the terminal: show it and exit with code 1
+├── GatewayStopping       platforms: not accepted; do not confirm, it will be delivered again
+├── StoreUnavailable      the writer: nothing was written; do not confirm, try again
+├── StoreCorrupt          nobody: exit, the next start repairs it
 ├── StoreTooNew           the start: stop with this message
 ├── UpgradeFailed         the start: stop with this message; nothing was changed
 └── AlreadyRunning        the start: stop with this message
@@ -17,7 +17,7 @@ GatewayError
 
 
 class GatewayError(Exception):
-    """The text of every gateway error is written for the person who will read it."""
+    """Base of the gateway's errors. The text is written for the person who will read it."""
 
 
 class PlatformUnavailable(GatewayError):

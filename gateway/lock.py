@@ -1,7 +1,7 @@
-"""One gateway per home: a lock that says who holds it and how it is doing.
+"""Lock the home for one gateway; the lock file also holds the state of that gateway.
 
-The file is one block, allocated once and written in place, so that the state can be told even while the
-disk is full. Whether the writer is alive is known by the lock itself, never by the pid alone.
+The file is one block, allocated once and written in place, so that the state can be written even while the disk is
+full. Only the lock itself tells whether the writer is alive, never the pid alone.
 """
 
 import fcntl
@@ -17,11 +17,11 @@ from gateway.errors import AlreadyRunning, StoreUnavailable
 
 _BLOCK_BYTES = 4096
 _TRIES = 10
-_GLANCE_SECONDS = 0.01  # longer than `read_state` holds the lock
+_RETRY_SECONDS = 0.01  # longer than `read_state` holds the lock
 
 
 class HomeLock:
-    """Held from `hold_home` until the process ends, however it ends."""
+    """The lock on a home, held from `hold_home` until the process ends, however it ends."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -29,20 +29,20 @@ class HomeLock:
     def tell(self, state: dict[str, Any]) -> None:
         text = json.dumps({"pid": os.getpid()} | state, ensure_ascii=True)
         if len(text) > _BLOCK_BYTES:
-            text = json.dumps({"pid": os.getpid(), "problem": "more to tell than fits"})
-        with suppress(OSError):  # where even a block in place needs room on the disk, we go on untold
+            text = json.dumps({"pid": os.getpid(), "problem": "the state is too long for the lock file"})
+        with suppress(OSError):  # some file systems need free space even here; go on without
             os.pwrite(self._handle, text.ljust(_BLOCK_BYTES).encode(), 0)
 
 
 @contextmanager
 def hold_home(path: Path) -> Iterator[HomeLock]:
-    """Raises AlreadyRunning when another gateway uses this home, StoreUnavailable when nothing can be written there."""
+    """Lock a home. Raises AlreadyRunning if another gateway uses it, StoreUnavailable if it cannot be written to."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be written: {error.strerror}. Nothing was changed.") from error
     try:
-        if not _lock_patiently(handle):
+        if not _lock_with_retries(handle):
             raise AlreadyRunning(
                 f"Another gateway (pid {_read(handle).get('pid', 'unknown')}) is running in {path.parent}. "
                 "Stop it first, or use another home: HERMES_HOME=… hermes gateway run"
@@ -56,24 +56,24 @@ def hold_home(path: Path) -> Iterator[HomeLock]:
 
 
 def read_state(path: Path) -> dict[str, Any] | None:
-    """What the running gateway last told; None when none is running."""
+    """Return the last state of the running gateway; None when none is running."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        # Shared: two who look at the same time must not take each other for a gateway.
+        # Shared: two readers at the same time must not take each other for a gateway.
         return None if _try_lock(handle, fcntl.LOCK_SH) else _read(handle)
     finally:
         os.close(handle)
 
 
-def _lock_patiently(handle: int) -> bool:
-    """Whoever looks at the state has the lock for a moment, and is no gateway."""
+def _lock_with_retries(handle: int) -> bool:
+    """Lock the file, with retries: a reader of the state holds the lock for a moment."""
     for _ in range(_TRIES):
         if _try_lock(handle, fcntl.LOCK_EX):
             return True
-        time.sleep(_GLANCE_SECONDS)
+        time.sleep(_RETRY_SECONDS)
     return False
 
 

@@ -1,6 +1,6 @@
-"""Logs: an event and its fields; pretty on a terminal, one JSON object a line elsewhere; no secrets.
+"""Configure logs: an event and its fields, pretty on a terminal, one JSON object per line elsewhere; no secrets.
 
-The gateway logs to stderr. Commands at a terminal log to a file: stderr is where they talk to people.
+The gateway logs to stderr. Commands at a terminal log to a file, since their stderr is for people.
 """
 
 import logging
@@ -19,7 +19,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 
 class LogFile:
-    """A file for log lines, made with the first of them, readable by its owner alone; one older file is kept."""
+    """A log file, created with the first line, readable by its owner alone; one older file is kept."""
 
     def __init__(self, path: Path, *, max_bytes: int = 1_000_000) -> None:
         self._path, self._max_bytes = path, max_bytes
@@ -31,7 +31,7 @@ class LogFile:
                 self._path.replace(self._path.with_suffix(".log.1"))
             with open(self._path, "a", encoding="utf-8", opener=_open_private) as file:
                 file.write(text)
-        except OSError:  # a full or read-only disk: the line is worth more than a tidy terminal
+        except OSError:  # full or read-only disk: print it rather than lose it
             sys.stderr.write(text)
 
     def flush(self) -> None:
@@ -45,11 +45,11 @@ def _open_private(path: str, flags: int) -> int:
 def configure(
     *, level: str, style: Literal["auto", "pretty", "json"], secrets: Iterable[str], to: LogFile | None = None
 ) -> None:
-    """Write to stderr, unless told where else."""
+    """Configure logging to stderr, or to the file `to`."""
     pretty = style == "pretty" or (style == "auto" and to is None and sys.stderr.isatty())
     renderer: structlog.typing.Processor
     if pretty:
-        # The default tracebacks of structlog's console print local variables, tokens among them.
+        # structlog's default console tracebacks print local variables, tokens among them.
         renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     else:
         renderer = structlog.processors.JSONRenderer()
@@ -66,12 +66,12 @@ def configure(
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr if to is None else cast(TextIO, to)),
         cache_logger_on_first_use=False,
     )
-    # What libraries log goes the same way, and so past the same filter.
-    logging.basicConfig(level=logging.WARNING, handlers=[_Forwarding()], force=True)
+    # Route the logs of libraries through the same filter.
+    logging.basicConfig(level=logging.WARNING, handlers=[_StructlogHandler()], force=True)
 
 
-class _Forwarding(logging.Handler):
-    """Hands a record of the standard library to structlog."""
+class _StructlogHandler(logging.Handler):
+    """Passes records of the standard library to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "error" if record.levelno >= logging.ERROR else "warning"
@@ -79,7 +79,7 @@ class _Forwarding(logging.Handler):
 
 
 def _hide(secrets: Iterable[str]) -> structlog.typing.Processor:
-    """The last but one: whatever is not text yet becomes text here, since the renderer would do it after us."""
+    """Return a processor that hides secrets. It runs just before the renderer, so it turns all values to text."""
     redactor = Redactor(secrets)
 
     def processor(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The words the gateway and its platforms share: keys, messages in and out, addresses, receipts."""
+"""Types that the gateway and its platforms share: keys, messages in and out, addresses, receipts."""
 
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -31,32 +31,32 @@ __all__ = [
 ]
 
 Kind = Literal["message", "edit", "deletion", "reaction", "button", "command", "process", "wake"]
-"""What happened. Only a message begins a turn, and the end of a process that shall wake the agent; an edit, a
-deletion, a reaction and the end of any other process are noted for the next one."""
+"""The kind of event. Only a message, or the end of a process that is to wake the agent, begins a turn; an edit, a
+deletion, a reaction and the end of any other process are noted for the next turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionKey:
-    """Which conversation. The parts are what the store keeps; the string is for people."""
+    """The identity of a conversation. The store keeps its fields; the string form is for people."""
 
     platform: str
     account: str = ""  # a second bot on the same platform
     kind: str = ""  # dm, group, channel, thread; empty where a platform has only one kind
     chat: str
     thread: str = ""
-    user: str = ""  # set where each member of a group has a conversation of their own
-    # The channel that a thread hangs in, where threads have ids of their own: what is allowed there is allowed here.
+    user: str = ""  # set where each member of a group has their own conversation
+    # The channel of a thread, where threads have their own ids: what is allowed there is allowed here.
     within: str = field(default="", compare=False)
 
     @property
     def place_names(self) -> frozenset[str]:
-        """How this chat, or the one around it, may be called in a list of chats: on its platform, or for one bot."""
+        """Return the names of this chat and its parent in a list of chats, for the platform and for one bot."""
         chats = filter(None, (self.chat, self.within))
         return frozenset(f"{name}:{chat}" for chat in chats for name in (self.platform, self.account_name))
 
     @property
     def is_private(self) -> bool:
-        """Return whether nobody else speaks or reads here; a platform with only one kind of chat has private ones."""
+        """Return whether nobody else reads or writes here; a platform with only one kind of chat has private ones."""
         return self.kind in ("dm", "")
 
     @property
@@ -80,7 +80,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a reply goes: fixed when the message is accepted."""
+    """The destination of a reply, fixed when the message is accepted."""
 
     account: str
     chat: str
@@ -93,15 +93,15 @@ class InboundMessage:
     key: SessionKey
     message_id: str
     kind: Kind = "message"
-    edited_ms: int = 0  # together with the ids above: seen before?
+    edited_ms: int = 0  # with the ids above, detects duplicates
     sender: Sender
     parts: tuple[Part, ...]
-    sent_ms: int  # the platform's time: decides the order within a session
+    sent_ms: int  # the platform's time; orders messages within a session
     about: str = ""  # the message it replies to, reacts to, or whose button it presses
-    addressed: bool = True  # False: said in a group, but not to us
-    more_follows: bool = False  # one of an album, or of a text that was cut in two: the rest comes within a moment
-    place_name: str = ""  # what people call the group
-    called: str = ""  # our name as its words begin with it, where they do
+    addressed: bool = True  # False: in a group, but not to us
+    more_follows: bool = False  # part of an album or of a split text: the rest follows within a moment
+    place_name: str = ""  # the title of the group
+    called: str = ""  # our name, if the text begins with it
 
     @property
     def text(self) -> str:
@@ -113,7 +113,7 @@ class InboundMessage:
 
     @property
     def said_to_us(self) -> str:
-        """Without our name before it."""
+        """Return the text without our name at its start."""
         return self.said.lstrip().removeprefix(self.called).lstrip(" ,:") if self.called else self.said
 
     @property
@@ -123,7 +123,7 @@ class InboundMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """How far a platform's stream has been taken, kept in the same commit as what was taken."""
+    """The position in a platform's stream, stored in the same commit as the messages up to it."""
 
     channel: str
     value: str
@@ -139,17 +139,17 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundMessage:
-    key: str  # ours, unique, 25 characters at most: a platform that can refuse a second copy is given it
+    key: str  # our own idempotency key, unique, 25 characters at most
     address: Address
     parts: tuple[Part, ...]
     answers: tuple[str, ...] = ()  # ids of the messages this replies to
     notify: bool = True
     choices: tuple[Choice, ...] = ()
-    edits: str = ""  # the platform's id of an earlier message that this one takes the place of
-    replaces: str = ""  # the platform's id of a draft that is taken away before this one is sent
-    piece: int = 0  # which piece of a long one to send; how many there are only the platform knows
+    edits: str = ""  # the platform's id of the earlier message to change into this one
+    replaces: str = ""  # the platform's id of the draft to delete before this one is sent
+    piece: int = 0  # the piece of a long message to send; only the platform knows how many there are
     failed: bool = False  # says that a turn has failed
-    after: str = ""  # of one that may have arrived: the platform's id of our last message there that did
+    after: str = ""  # when this may have arrived: the platform's id of our last delivered message there
 
     @property
     def text(self) -> str:
@@ -183,7 +183,7 @@ class ToolProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What is going on in a turn, for a platform that can show it. May be lost without harm."""
+    """The progress of a turn, for platforms that can show it. May be lost without harm."""
 
     turn: str
     what: Literal["started", "text", "reasoning", "restart", "tool", "ended"]

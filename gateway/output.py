@@ -1,7 +1,7 @@
-"""Standard output and error that neither block nor fail, whoever reads them.
+"""Make standard output and error streams that neither block nor fail, whatever their reader does.
 
-Without this a log reader that sleeps stops every chat once the pipe is full, and one that has gone, or a full disk,
-ends the process. Lines that cannot be written are dropped and counted.
+Without this, a stalled log reader stops every chat once the pipe is full, and a closed pipe or a full disk ends the
+process. Lines that cannot be written are dropped and counted.
 """
 
 import io
@@ -28,10 +28,10 @@ _MAX_WAITING_BYTES = 1_000_000
 
 @contextmanager
 def unblocked_output() -> Iterator[None]:
-    """Make `sys.stdout` and `sys.stderr` streams that never block; at the end write out what can be within a second."""
+    """Make `sys.stdout` and `sys.stderr` streams that never block; at the end, flush them for up to a second."""
     with ExitStack() as stack:
-        for name in ("stderr", "stdout"):  # stopped in the reverse order: what stdout dropped is told on stderr
-            if (stream := getattr(sys, name)) is not None:  # closed by whoever started us
+        for name in ("stderr", "stdout"):  # stopped in reverse order: stderr reports the lines that stdout dropped
+            if (stream := getattr(sys, name)) is not None:  # may have been closed by our parent
                 stack.enter_context(_unblocked(name, stream))
         yield
 
@@ -39,7 +39,7 @@ def unblocked_output() -> Iterator[None]:
 @contextmanager
 def _unblocked(name: str, stream: io.TextIOWrapper) -> Iterator[None]:
     output = UnblockedOutput(name, stream.fileno())
-    # One write for each line: what is dropped is dropped whole.
+    # One write per line, so that only whole lines are dropped.
     text = io.TextIOWrapper(output, encoding=stream.encoding, errors="backslashreplace", write_through=True)
     setattr(sys, name, text)
     try:
@@ -50,7 +50,7 @@ def _unblocked(name: str, stream: io.TextIOWrapper) -> Iterator[None]:
 
 
 class UnblockedOutput(io.RawIOBase):
-    """Hands what is written to a thread that writes it to a file descriptor."""
+    """A stream whose data is written to a file descriptor by a thread."""
 
     def __init__(self, name: str, descriptor: int, *, max_waiting_bytes: int = _MAX_WAITING_BYTES) -> None:
         self.name = name
@@ -61,7 +61,7 @@ class UnblockedOutput(io.RawIOBase):
         self._waiting_bytes = 0
         self._dropped = 0
         self._stopped = False
-        self._torn = False  # the last write broke off within a line
+        self._torn = False  # the last write stopped within a line
         # A daemon: a write that never returns must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name=f"write {name}", daemon=True)
         self._thread.start()
@@ -87,7 +87,7 @@ class UnblockedOutput(io.RawIOBase):
         return len(written)
 
     def stop(self, *, seconds: float = _FLUSH_SECONDS) -> None:
-        """Write out what waits, within that time, and take nothing more."""
+        """Accept nothing more, and write out the rest within that time."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._waiting and (left := deadline - time.monotonic()) > 0:
@@ -109,7 +109,7 @@ class UnblockedOutput(io.RawIOBase):
                 self._dropped += not is_written
                 dropped = self._dropped if is_written and len(self._waiting) == 1 else 0
                 self._dropped -= dropped
-            if dropped:  # it flows again, and all that was kept has been written
+            if dropped:  # the reader is back, and all waiting lines were written
                 log.warning("lines of output were dropped", stream=self.name, lines=dropped)
             with self._changed:
                 self._waiting.popleft()
@@ -122,7 +122,7 @@ class UnblockedOutput(io.RawIOBase):
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # whoever shares the terminal or pipe has made it non-blocking
+            except BlockingIOError:  # another user of the terminal or pipe made it non-blocking
                 select.select([], [self._descriptor], [])
             except OSError:
                 self._torn = self._torn or len(rest) < len(whole)

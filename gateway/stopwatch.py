@@ -1,4 +1,4 @@
-"""How long the model calls and the tools of a turn take, and what the calls use: for its trail. And what runs now."""
+"""Measure the model calls and tools of a turn for its trail, and know which tools run now."""
 
 import time
 from collections.abc import Callable
@@ -15,13 +15,13 @@ class ModelCall:
 
 
 class Stopwatch:
-    """Passes a turn's events on, and counts. A model call begins with the turn, or where the last tool ended."""
+    """Measures a turn by its events, which it passes on. A model call begins with the turn, or after the last tool."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._tools: dict[str, float] = {}  # by call: when it began
-        self._running: set[str] = set()  # calls whose results are not written down yet
-        self.at_rest: Callable[[], None] = lambda: None  # the last of them has ended
+        self._tools: dict[str, float] = {}  # start times by call
+        self._running: set[str] = set()  # calls without a stored result
+        self.at_rest: Callable[[], None] = lambda: None  # called when the last of them has ended
         self._begin_call()
 
     def __call__(self, event: Event) -> None:
@@ -39,7 +39,7 @@ class Stopwatch:
         return bool(self._running)
 
     def model_replied(self) -> ModelCall:
-        """The call that is over now."""
+        """Return the model call that has just ended."""
         used, made = self._input_tokens, self._output_tokens
         call = ModelCall(ms=_ms_since(self._began), input_tokens=used or None, output_tokens=made or None)
         self._begin_call()
@@ -50,7 +50,7 @@ class Stopwatch:
         self._running.add(call_id)
 
     def tool_finished(self, call_id: str) -> int | None:
-        """The milliseconds it took; None of one that an earlier process began."""
+        """Return the milliseconds that a tool took; None when an earlier process started it."""
         began = self._tools.pop(call_id, None)
         self._begin_call()
         return _ms_since(began) if began is not None else None

@@ -1,4 +1,4 @@
-"""Tells systemd how we are doing, where it asked to be told."""
+"""Notify systemd of our state, where it asked for that."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ log = structlog.get_logger()
 
 
 def notify(*lines: str) -> None:
-    """Sends assignments such as READY=1; does nothing when no systemd listens."""
+    """Send assignments such as READY=1; do nothing when systemd does not listen."""
     address = environment.notify_socket()
     if not address:
         return
@@ -21,11 +21,11 @@ def notify(*lines: str) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as peer:
             peer.sendto("\n".join(lines).encode(), address)
     except OSError as error:
-        log.warning("systemd could not be told", problem=error.strerror)
+        log.warning("systemd not notified", problem=error.strerror)
 
 
 async def feed_watchdog() -> None:
-    """Shows that the event loop is alive, until cancelled."""
+    """Show systemd that the event loop is alive, until cancelled."""
     period = environment.watchdog_seconds()
     while period:
         notify("WATCHDOG=1")

@@ -1,1 +1,1 @@
-"""Files that come in: what they really are, what can be read in them, and the words for what cannot."""
+"""Files in messages: detect their type, extract their text, and explain to people what cannot be read."""

@@ -1,6 +1,6 @@
-"""The child process that reads one file: it arrives as standard input, what was read leaves by standard output.
+"""The child process that reads one file from standard input and writes its text to standard output.
 
-Started by `reader` with nothing in its environment. It limits itself before it looks at the first byte.
+Started by `reader` with an empty environment. It sets its own limits before it reads the first byte.
 """
 
 import json
@@ -15,7 +15,7 @@ from gateway.media.plain import read_text
 from gateway.media.reading import Reading, UnreadableFile, WordCollector
 
 _OPEN_FILES = 32  # modules are still to be loaded
-_IN_TIME = 0.7  # of the time: what was read by then is told
+_TIME_SHARE = 0.7  # of the time limit: text read by then is returned
 
 
 def main() -> None:
@@ -23,9 +23,9 @@ def main() -> None:
     began = time.monotonic()
     _limit(seconds, memory_bytes)
     with os.fdopen(0, "rb") as file:
-        found = _read(file, way, WordCollector(max_chars=max_chars, until=began + seconds * _IN_TIME))
-    _tell(found)
-    os._exit(0)  # taking apart what a hostile file had built may take longer than reading it
+        found = _read(file, way, WordCollector(max_chars=max_chars, until=began + seconds * _TIME_SHARE))
+    _write_result(found)
+    os._exit(0)  # freeing the objects of a hostile file may take longer than reading it
 
 
 def _limit(seconds: int, memory_bytes: int) -> None:
@@ -34,21 +34,21 @@ def _limit(seconds: int, memory_bytes: int) -> None:
         resource.RLIMIT_CPU: seconds,
         resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NPROC: 0,  # nothing is started from here; root alone is not bound by it
+        resource.RLIMIT_NPROC: 0,  # nothing is started from here; does not limit root
         resource.RLIMIT_NOFILE: _OPEN_FILES,
     }
     for kind, wanted in limits.items():
         _, most = resource.getrlimit(kind)
         value = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
         resource.setrlimit(kind, (value, value))
-    signal.alarm(seconds + 1)  # for the case that the gateway is killed and nobody waits for us any more
+    signal.alarm(seconds + 1)  # in case the gateway was killed and nobody waits for us
 
 
 def _read(file: BinaryIO, way: str, words: WordCollector) -> Reading:
     try:
         match way:
             case "pdf":
-                from gateway.media.pdf import read_pdf  # costs more than all the rest
+                from gateway.media.pdf import read_pdf  # imported late: it is slow to load
 
                 return read_pdf(file, words)
             case "zip":
@@ -60,15 +60,15 @@ def _read(file: BinaryIO, way: str, words: WordCollector) -> Reading:
     except UnreadableFile as error:
         return Reading(problem=str(error))
     except MemoryError:
-        return Reading(problem="reading it takes more memory than a file may")
+        return Reading(problem="reading it takes too much memory")
     except RecursionError:
         return Reading(problem="it is nested too deeply to be read")
-    except Exception:  # noqa: BLE001 whatever a file made to break its reader brings about, the answer is words
+    except Exception:  # noqa: BLE001 a file made to break its reader must still get an answer
         return Reading(problem="it is damaged")
 
 
-def _tell(found: Reading) -> None:
-    """One line about the text, then the text."""
+def _write_result(found: Reading) -> None:
+    """Write one line about the text, then the text."""
     about = {"title": found.title, "problem": found.problem, "partial": found.partial}
     answer = json.dumps(about).encode() + b"\n" + found.text.encode("utf-8", "replace")
     while answer:

@@ -1,7 +1,7 @@
-"""Takes in what came attached to accepted messages, before their turn. A failure is told, never fatal.
+"""Fetch and read the attachments of accepted messages before their turn. A failure is reported, never fatal.
 
-Fetched, looked at and kept; then what can be read is read, one file of a turn after the other, so that one chat
-never holds all the places in which files are read.
+Files are fetched, identified and stored; then the readable ones are read one after the other, so that one chat
+never occupies all the child processes that read files.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from gateway.store.media import MediaFiles
 log = structlog.get_logger()
 
 Fetch = Callable[[str, Media], Awaitable[bytes]]
-"""Account and part to bytes; raises MediaUnavailable."""
+"""Fetches a part by its account; raises MediaUnavailable."""
 Tell = Callable[[Transaction, str], None]
-"""Puts a notice for the chat into the same transaction."""
-MAX_SHOWN_BYTES = 5_000_000  # more than that no provider takes as a picture
+"""Writes a notice for the chat in the same transaction."""
+MAX_SHOWN_BYTES = 5_000_000  # no provider accepts larger pictures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,26 +51,26 @@ class Attachments:
     limits: IntakeLimits = field(default_factory=IntakeLimits)
     reader: DocumentReader = field(default_factory=DocumentReader)
     stickers: StickerBook | None = None
-    sees: bool = True  # whether the model is shown pictures
+    sees: bool = True  # whether the model accepts pictures
     _places: dict[str, asyncio.Semaphore] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        at_once = self.limits.fetches_at_once  # an account each: one that hangs must not hold up the others
+        at_once = self.limits.fetches_at_once  # per account: one that hangs must not hold up the others
         self._places = defaultdict(lambda: asyncio.Semaphore(at_once))
 
     async def bring_in(self, messages: Sequence[Accepted], tell: Tell, model: Model | None = None) -> list[Accepted]:
-        """The messages with their files in our caches and read, or with the reason why not.
+        """Return the messages with their files stored and read, or with the reason why not.
 
-        `model` is asked what stickers show, if the book may ask at all: whoever sent them pays for it.
+        `model` describes stickers, if the book may ask at all; the call counts towards the sender's budget.
 
-        Kept in one commit with what the chat is told of it, so a resume fetches, reads and tells nothing again.
+        The result is stored in one commit with the notices to the chat, so a resumed turn repeats neither.
         """
         chosen = self._choose(messages)
         if not chosen:
             return list(messages)
-        settling = [self._settle(given, model) for given in chosen.values()]
-        looked_at = dict(zip(chosen, await asyncio.gather(*settling), strict=True))
-        settled = await self._read_each(looked_at)
+        settling = [self._fetch_and_identify(given, model) for given in chosen.values()]
+        results = dict(zip(chosen, await asyncio.gather(*settling), strict=True))
+        settled = await self._read_each(results)
         brought = [
             replace(
                 message,
@@ -89,9 +89,9 @@ class Attachments:
         await self.db.write_when_possible(unit)
         return brought
 
-    def _choose(self, messages: Sequence[Accepted]) -> dict[tuple[int, int], "_Given"]:
-        """By message and place: what is to be taken in, and what is too much."""
-        chosen: dict[tuple[int, int], _Given] = {}
+    def _choose(self, messages: Sequence[Accepted]) -> dict[tuple[int, int], "_Candidate"]:
+        """Return the files to fetch and those beyond a limit, by message and position."""
+        chosen: dict[tuple[int, int], _Candidate] = {}
         for message in messages:
             of_this = 0
             for place, part in enumerate(message.parts):
@@ -103,17 +103,17 @@ class Attachments:
                     problem = f"{TOO_MANY} {self.limits.files_per_message} files of one message are taken"
                 elif len(chosen) >= self.limits.files_per_turn:
                     problem = f"{TOO_MANY} {self.limits.files_per_turn} files are taken at once"
-                chosen[message.id, place] = _Given(message.key.account_name, part, problem)
+                chosen[message.id, place] = _Candidate(message.key.account_name, part, problem)
         return chosen
 
-    async def _settle(self, given: "_Given", model: Model | None) -> "_Settled":
-        """Fetched, looked at and kept; raises nothing."""
+    async def _fetch_and_identify(self, given: "_Candidate", model: Model | None) -> "_Result":
+        """Fetch, identify and store a file. Raises nothing."""
         account, part, problem = given.account, given.part, given.problem
         if problem:
-            return _Settled(replace(part, problem=problem))
+            return _Result(replace(part, problem=problem))
         try:
             if part.sticker and self.stickers is not None:
-                return _Settled(await self._describe_sticker(self.stickers, account, part, model))
+                return _Result(await self._describe_sticker(self.stickers, account, part, model))
             return await self._take(account, part)
         except TimeoutError:
             problem = "fetching it took too long"
@@ -121,31 +121,31 @@ class Attachments:
             problem = str(error) or "it could not be fetched"
         except Exception:  # contained: one file must not cost the whole message
             log.exception("attachment failed")
-            problem = "something went wrong while it was taken in"
+            problem = "an unexpected error occurred while storing it"
         log.warning("attachment could not be fetched", kind=part.kind, problem=problem)
-        return _Settled(replace(part, problem=problem))
+        return _Result(replace(part, problem=problem))
 
-    async def _take(self, account: str, part: Media) -> "_Settled":
-        async with self._places[account]:  # until it is kept: a slow disk must not fill the memory with the others
+    async def _take(self, account: str, part: Media) -> "_Result":
+        async with self._places[account]:  # until it is stored: with a slow disk, files must not pile up in memory
             content = await self._bytes(account, part)
             form = await asyncio.to_thread(kinds.look, content)
-            seen = self._as_seen(part, form, content)
+            seen = self._describe_content(part, form, content)
             if not content:
-                return _Settled(seen)
+                return _Result(seen)
             sha256 = await asyncio.to_thread(self.files.save, seen.kind, content)
-        return _Settled(replace(seen, sha256=sha256), form)
+        return _Result(replace(seen, sha256=sha256), form)
 
     async def _bytes(self, account: str, part: Media) -> bytes:
-        if part.sha256:  # a page uploads before it sends
+        if part.sha256:  # a web page uploads before it sends
             content = await asyncio.to_thread(self.files.load, part)
             if content is None:
-                raise MediaUnavailable("the file is not here any more; please send it again")
+                raise MediaUnavailable("the file is no longer stored here; please send it again")
             return content
         async with asyncio.timeout(self.limits.fetch_seconds):
             return await self.fetch(account, part)
 
-    def _as_seen(self, part: Media, form: FileFormat, content: bytes) -> Media:
-        """What its bytes say, whatever its name and its sender say."""
+    def _describe_content(self, part: Media, form: FileFormat, content: bytes) -> Media:
+        """Return the part described by its bytes, whatever its name and its sender say."""
         kind = part.kind if form.may_be_audio and part.kind == "audio" else form.kind
         keeps_mime = form is kinds.TEXT and part.mime.startswith("text/")
         seen = replace(
@@ -158,11 +158,11 @@ class Attachments:
         )
         if form.kind != "image" or form.problem:
             return seen
-        # As a file it is never shown to a model, whatever is later made of its problem.
-        problem = self._why_not_shown(form, content)
+        # A plain file is never shown to a model, whatever later becomes of `problem`.
+        problem = self._find_picture_problem(form, content)
         return replace(seen, kind="file", problem=problem) if problem else seen
 
-    def _why_not_shown(self, form: FileFormat, content: bytes) -> str:
+    def _find_picture_problem(self, form: FileFormat, content: bytes) -> str:
         pixels = pixels_of(form.mime, content)
         if not pixels:
             return "the picture is damaged"
@@ -183,10 +183,10 @@ class Attachments:
 
         return replace(part, form="sticker", text=await book.describe(part.sticker, bring, model))
 
-    async def _read_each(self, looked_at: dict[tuple[int, int], "_Settled"]) -> dict[tuple[int, int], Media]:
+    async def _read_each(self, results: dict[tuple[int, int], "_Result"]) -> dict[tuple[int, int], Media]:
         left = self.limits.turn_text_chars
         settled: dict[tuple[int, int], Media] = {}
-        for place, one in looked_at.items():
+        for place, one in results.items():
             part = one.part
             if one.form.read_as and not part.problem:
                 part = await self._read(part, one.form, left)
@@ -196,7 +196,7 @@ class Attachments:
 
     async def _read(self, part: Media, form: FileFormat, max_chars: int) -> Media:
         if max_chars <= 0:
-            return replace(part, problem="the files before it hold as much text as is taken in at once")
+            return replace(part, problem="the files before it already hold the most text that can be read at once")
         found = await self.reader.read(self.files.path(part.kind, part.sha256), form.read_as)
         if found.problem:
             log.info("attachment could not be read", form=part.form, problem=found.problem)
@@ -205,28 +205,28 @@ class Attachments:
             form=found.title or part.form,
             text=found.text[:max_chars],
             partial=found.partial or len(found.text) > max_chars,
-            problem=found.problem if found.problem or found.text else "it holds nothing but blank space",
+            problem=found.problem if found.problem or found.text else "it contains only blank space",
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _Candidate:
     account: str
     part: Media
-    problem: str  # why it is not even fetched
+    problem: str  # why it is not fetched
 
 
 @dataclass(frozen=True, slots=True)
-class _Settled:
+class _Result:
     part: Media
-    form: FileFormat = kinds.UNKNOWN  # from which nothing is read
+    form: FileFormat = kinds.UNKNOWN  # nothing is read from this format
 
 
 def has_outside_files(messages: Iterable[Accepted]) -> bool:
-    """Whether there is anything that nobody has looked at yet."""
+    """Return whether a message has a file that was not fetched yet."""
     return any(_is_open(message, part) for message in messages for part in message.parts)
 
 
 def _is_open(message: Accepted, part: Part) -> bool:
-    # The files of an edited message came with the message itself.
+    # The files of an edited message came with the original.
     return message.kind == "message" and isinstance(part, Media) and not part.form and not part.problem

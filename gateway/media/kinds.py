@@ -1,4 +1,4 @@
-"""What a file really is, by its bytes alone: neither its name nor what its sender says of it counts. Pure."""
+"""Detect a file's format from its bytes alone, ignoring its name and what its sender says. Pure."""
 
 import codecs
 import struct
@@ -9,9 +9,9 @@ from typing import Literal
 from gateway.messages import Media
 from tools.content import MediaKind, one_line
 
-HEAD_BYTES = 65_536  # all that is looked at, but for where an old Office file says that it is locked
+HEAD_BYTES = 65_536  # the only bytes examined, except for the lock mark of an old Office file
 Way = Literal["", "text", "pdf", "zip"]
-"""How its words can be had; empty: not at all."""
+"""How to extract its text; empty when that is not possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,25 +20,23 @@ class FileFormat:
     kind: MediaKind = "file"
     mime: str = "application/octet-stream"
     read_as: Way = ""
-    may_be_audio: bool = False  # the same bytes hold films and voices
-    problem: str = ""  # why nothing of it can be had
+    may_be_audio: bool = False  # the container holds video or audio
+    problem: str = ""  # why it cannot be read
 
 
 _OTHER_PICTURE = "this kind of picture cannot be shown to the model; JPEG, PNG, GIF and WebP can"
-_PACKED = "it is a packed archive, which is not unpacked here; please send the files themselves"
+_PACKED = "archives of this kind are not unpacked here; please send the files themselves"
 _NEWER = "please send it as .docx, .xlsx, .pptx or PDF"
 
 EMPTY = FileFormat(title="empty file", problem="it is empty")
-UNKNOWN = FileFormat(
-    title="unknown format", problem="its format is not known here; text, PDF and Office files can be read"
-)
+UNKNOWN = FileFormat(title="unknown format", problem="its format is unknown; text, PDF and Office files can be read")
 TEXT = FileFormat(title="text", mime="text/plain", read_as="text")
 PDF = FileFormat(title="PDF document", mime="application/pdf", read_as="pdf")
 ZIP = FileFormat(title="ZIP archive", mime="application/zip", read_as="zip")
 OLD_OFFICE = FileFormat(
     title="old Office document",
     mime="application/x-ole-storage",
-    problem=f"it is in an old format of Office that cannot be read; {_NEWER}",
+    problem=f"it is in an old Office format that cannot be read; {_NEWER}",
 )
 LOCKED_OFFICE = FileFormat(
     title="locked Office document",
@@ -112,7 +110,7 @@ def look(content: bytes) -> FileFormat:
         return known
     if is_text(head):
         return TEXT
-    if b"%PDF-" in head[:1024]:  # some programs write a few bytes of their own before it
+    if b"%PDF-" in head[:1024]:  # some programs write a few bytes before it
         return PDF
     return _by_frames(head) or UNKNOWN
 
@@ -124,15 +122,15 @@ def is_text(head: bytes) -> bool:
         return True
     controls = len(head) - len(head.translate(None, _CONTROLS))
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)  # its last character may be cut
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut off
     except UnicodeDecodeError:
         strange = sum(byte > 127 for byte in head[:4096])
-        return not controls and strange * 10 <= 3 * len(head[:4096])  # an old text of western Europe
+        return not controls and strange * 10 <= 3 * len(head[:4096])  # text in an old western European encoding
     return controls * 100 <= len(head) and head.count(0) == 0
 
 
 def looks_like_utf16(head: bytes) -> str:
-    """Its codec where the text bears no mark; known by the empty halves of ordinary letters."""
+    """Return the codec of UTF-16 text without a byte order mark, recognised by its zero bytes; empty for other text."""
     some = head[:1024]
     if len(some) < 4:
         return ""
@@ -164,7 +162,7 @@ def _by_container(head: bytes) -> FileFormat | None:
 
 
 def _by_frames(head: bytes) -> FileFormat | None:
-    """MPEG audio without any label in front."""
+    """Detect MPEG audio without a header, by its frames."""
     if len(head) < 4 or head[0] != 0xFF:
         return None
     if head[1] & 0xF6 == 0xF0:
@@ -174,12 +172,12 @@ def _by_frames(head: bytes) -> FileFormat | None:
 
 
 _MAX_SEGMENTS = 2_000
-_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # the JPEG segments that tell it
+_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # the JPEG segments that contain the size
 _WITHOUT_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
 
 
 def pixels_of(mime: str, content: bytes) -> int:
-    """Its pixels, of the largest picture that it says to hold; 0 when the header is cut or makes no sense."""
+    """Return the pixels of the largest picture in a file; 0 when its header is cut off or invalid."""
     sizes = {"image/png": _png, "image/jpeg": _jpeg, "image/gif": _gif, "image/webp": _webp}[mime]
     try:
         found = [width * height for width, height in sizes(content)]
@@ -197,7 +195,7 @@ def _gif(content: bytes) -> Iterator[tuple[int, int]]:
     yield struct.unpack_from("<HH", content, 6)
     place = 13 + (3 << ((content[10] & 7) + 1) if content[10] & 0x80 else 0)
     for _ in range(_MAX_SEGMENTS):
-        if content[place] == 0x2C:  # the first frame, which may be larger than the screen it is for
+        if content[place] == 0x2C:  # the first frame, which may be larger than the stated screen
             yield struct.unpack_from("<HH", content, place + 5)
             return
         if content[place] == 0x21:
@@ -230,7 +228,7 @@ def _jpeg(content: bytes) -> Iterator[tuple[int, int]]:
     for _ in range(_MAX_SEGMENTS):
         if content[place] != 0xFF or (marker := content[place + 1]) == 0xDA:
             return
-        if marker == 0xFF:  # filled up with them
+        if marker == 0xFF:  # padding
             place += 1
             continue
         if marker in _WITHOUT_LENGTH:
@@ -247,33 +245,35 @@ def _three(content: bytes, place: int) -> int:
 
 
 TOO_MANY = "no more than"
-"""How the problem of files beyond a limit begins: it is told once for all of them."""
-_MAX_NAMED = 5
-_NOT_YET = {"audio": "I cannot listen to audio yet", "video": "I cannot watch videos yet"}
-_UNSEEN = "The model in use cannot see pictures"
-_NAMES = "\0"  # where they come in; in no line of words
+"""Start of the problem text of files beyond a limit, which is reported once for all of them."""
+_MAX_NAMES = 5
+_UNSUPPORTED = {"audio": "I cannot listen to audio yet", "video": "I cannot watch videos yet"}
+_NO_VISION = "The current model cannot see pictures"
+_NAMES_PLACEHOLDER = "\0"  # placeholder for the names; never occurs in text
 
 
 def notice(files: Sequence[Media], *, sees: bool) -> str:
-    """One line for each reason, naming the files; empty when there is nothing to tell."""
+    """Return one line for each reason, naming the files; empty when all could be read."""
     named: dict[str, list[str]] = {}
     for file in files:
-        if why := _why(file, sees=sees):
+        if why := _describe_problem(file, sees=sees):
             named.setdefault(why, []).append(_name(file))
     return "\n".join(_line(why, names) for why, names in named.items())
 
 
-def _why(file: Media, *, sees: bool) -> str:
+def _describe_problem(file: Media, *, sees: bool) -> str:
     if file.sticker:
         return ""
     if file.problem:
-        who = _NAMES if file.problem.startswith(TOO_MANY) else _name(file)  # "it" is one of them
+        who = (
+            _NAMES_PLACEHOLDER if file.problem.startswith(TOO_MANY) else _name(file)
+        )  # the text says "it", so one file each
         return f"I could not read {who}: {one_line(file.problem, 300)}."
     if file.partial:
-        return f"I read only the beginning of {_NAMES}: there is more than I take in at once."
-    if file.kind in _NOT_YET:
-        return f"{_NOT_YET[file.kind]}: I know of {_NAMES} only by name."
-    return f"{_UNSEEN}: it knows of {_NAMES} only by name." if file.kind == "image" and not sees else ""
+        return f"I read only the beginning of {_NAMES_PLACEHOLDER}: it is longer than I can read at once."
+    if file.kind in _UNSUPPORTED:
+        return f"{_UNSUPPORTED[file.kind]}: I know of {_NAMES_PLACEHOLDER} only by name."
+    return f"{_NO_VISION}: it knows of {_NAMES_PLACEHOLDER} only by name." if file.kind == "image" and not sees else ""
 
 
 def _name(file: Media) -> str:
@@ -281,6 +281,6 @@ def _name(file: Media) -> str:
 
 
 def _line(why: str, names: Sequence[str]) -> str:
-    more = [f"{len(names) - _MAX_NAMED} more"] if len(names) > _MAX_NAMED else []
-    shown = [*names[:_MAX_NAMED], *more]
-    return why.replace(_NAMES, " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1]))))
+    more = [f"{len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
+    shown = [*names[:_MAX_NAMES], *more]
+    return why.replace(_NAMES_PLACEHOLDER, " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1]))))

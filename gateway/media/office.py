@@ -1,4 +1,4 @@
-"""A zip file from which little is wanted: members are read as a stream, and no more of them than they may hold.
+"""Extract text from Office, OpenDocument and EPUB files, which are zip archives; members are streamed with limits.
 
 Runs in the child process. Names inside an archive are never used as paths.
 """
@@ -16,16 +16,16 @@ from gateway.media.reading import LOCKED, Enough, Reading, UnreadableFile, WordC
 from tools.content import in_bytes, one_line
 
 MAX_UNPACKED_BYTES = 64_000_000  # over all members of one file
-MAX_RATIO = 250  # the text of a document packs to a tenth, seldom to a fiftieth of its size
+MAX_RATIO = 250  # document text compresses to a tenth of its size, rarely to a fiftieth
 RATIO_COUNTS_FROM_BYTES = 2_000_000
 MAX_TAG_BYTES = 1_000_000
-SWELLS = "it unpacks to far more than a document of its size holds"
+SWELLS = "it unpacks to far more data than a document of its size"
 _CHUNK_BYTES = 65_536
 _DAMAGED = "it is damaged"
 
 
 class Package:
-    """Raises Unreadable for what is damaged, locked or unpacks to far more than it is."""
+    """A zip archive. Raises UnreadableFile when it is damaged, locked or unpacks to far too much."""
 
     def __init__(self, file: BinaryIO) -> None:
         try:
@@ -43,7 +43,7 @@ class Package:
         return name in self._members
 
     def names(self, beginning: str, ending: str) -> list[str]:
-        """Members by the number in their name."""
+        """Return the members that begin and end so, sorted by the number in their name."""
         found = (name for name in self._members if name.startswith(beginning) and name.endswith(ending))
         return sorted(found, key=lambda name: (len(name), name))
 
@@ -54,8 +54,8 @@ class Package:
         if member.flag_bits & 1:
             raise UnreadableFile(LOCKED)
         if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            # Of the others one small read may unpack to anything; no office program uses them.
-            raise UnreadableFile("it is packed in an unusual way")
+            # With other methods one small read may unpack to any size; no office program uses them.
+            raise UnreadableFile("it uses an unusual compression method")
         unpacked = 0
         try:
             with self._zip.open(member) as stream:
@@ -75,7 +75,7 @@ class Package:
         return content[:max_bytes]
 
     def parse(self, name: str, parser: "expat.XMLParserType") -> None:
-        """Feeds a member to a parser that refuses entities of the document's own making."""
+        """Feed a member to a parser that refuses entities declared by the document."""
         parser.EntityDeclHandler = _refuse
         parser.ExternalEntityRefHandler = _refuse
         try:
@@ -83,11 +83,11 @@ class Package:
             for chunk in self.chunks(name):
                 parser.Parse(chunk, False)
                 fed += len(chunk)
-                # What is not complete is looked at from its beginning again with every chunk.
+                # The parser rescans an incomplete tag from its start with every chunk.
                 if fed - parser.CurrentByteIndex > MAX_TAG_BYTES:
                     raise UnreadableFile(SWELLS)
             parser.Parse(b"", True)
-        except (expat.ExpatError, ValueError) as error:  # the latter: an encoding that is none
+        except (expat.ExpatError, ValueError) as error:  # ValueError: an invalid encoding
             raise UnreadableFile(_DAMAGED) from error
 
     def _check(self, member: ZipInfo, unpacked: int, more: int) -> None:
@@ -98,7 +98,7 @@ class Package:
 
 
 def _refuse(*_declared: object) -> NoReturn:
-    raise UnreadableFile("it declares entities of its own, which harmless documents do not")
+    raise UnreadableFile("it declares XML entities, which normal documents do not")
 
 
 _MAX_COLUMNS = 200  # gaps beyond this are not kept
@@ -135,7 +135,7 @@ def _shared_strings(package: Package) -> list[str]:
             strings.append("".join(pieces))
             pieces.clear()
             if len(strings) > _MAX_STRINGS:
-                raise UnreadableFile("it is too large a workbook to be read")
+                raise UnreadableFile("the workbook is too large to be read")
 
     def characters(text: str) -> None:
         nonlocal chars
@@ -143,7 +143,7 @@ def _shared_strings(package: Package) -> list[str]:
             pieces.append(text)
             chars += len(text)
             if chars > _MAX_STRING_CHARS:
-                raise UnreadableFile("it is too large a workbook to be read")
+                raise UnreadableFile("the workbook is too large to be read")
 
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, characters
@@ -152,7 +152,7 @@ def _shared_strings(package: Package) -> list[str]:
 
 
 def _titles(package: Package) -> list[tuple[str, str]]:
-    """Each sheet's title and the name of its relation, in the order of the tabs."""
+    """Return each sheet's title and the name of its relation, in tab order."""
     found: list[tuple[str, str]] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -167,7 +167,7 @@ def _titles(package: Package) -> list[tuple[str, str]]:
 
 
 def _targets(package: Package) -> dict[str, str]:
-    """Relation to member: only looked up among the members, never opened as a path."""
+    """Return members by relation. They are looked up in the archive, never opened as paths."""
     found: dict[str, str] = {}
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -182,12 +182,12 @@ def _targets(package: Package) -> dict[str, str]:
 
 
 class _Sheet:
-    """Follows one sheet's cells; a value that is a number of a shared string is looked up."""
+    """Reads the cells of one sheet, and looks up shared strings."""
 
     def __init__(self, strings: list[str], words: WordCollector) -> None:
         self._strings = strings
         self._words = words
-        self._column = 0  # how many were written in this row
+        self._column = 0  # columns written in this row
         self._at = 0
         self._kind = ""
         self._value: list[str] | None = None
@@ -230,7 +230,7 @@ class _Sheet:
 
 
 def _column(cell: str) -> int:
-    """The number of a cell's column, such as 3 for C5; 0 when it is not told."""
+    """Return the number of a cell's column, such as 3 for C5; 0 when it is not given."""
     number = 0
     for letter in cell[:3]:
         if not "A" <= letter <= "Z":
@@ -243,7 +243,7 @@ def _local(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-_LISTED = 50
+_MAX_LISTED = 50
 _BREAKS = {"p": "\n", "h": "\n", "tab": "\t", "br": "\n", "line-break": "\n", "s": " ", "tc": "\t", "tr": "\n"}
 _CELLS = {"p": " ", "table-cell": "\t", "table-row": "\n"}
 _OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
@@ -252,7 +252,7 @@ _MANIFEST = "META-INF/manifest.xml"
 
 def read_zip(file: BinaryIO, words: WordCollector) -> Reading:
     package = Package(file)
-    title, read = _what_is(package)
+    title, read = _identify(package)
     if read is None:
         return _listing(package)
     with contextlib.suppress(Enough):
@@ -262,7 +262,7 @@ def read_zip(file: BinaryIO, words: WordCollector) -> Reading:
     return Reading(text=words.text, partial=words.partial, title=title)
 
 
-def _what_is(package: Package) -> tuple[str, Callable[[Package, WordCollector], None] | None]:
+def _identify(package: Package) -> tuple[str, Callable[[Package, WordCollector], None] | None]:
     if "word/document.xml" in package:
         return "Word document", _read_word
     if "xl/workbook.xml" in package:
@@ -281,11 +281,11 @@ def _what_is(package: Package) -> tuple[str, Callable[[Package, WordCollector], 
 
 def _listing(package: Package) -> Reading:
     members = package.members
-    lines = [f"{one_line(member.filename)} ({in_bytes(member.file_size)})" for member in members[:_LISTED]]
-    more = [f"and {len(members) - _LISTED} more"] if len(members) > _LISTED else []
+    lines = [f"{one_line(member.filename)} ({in_bytes(member.file_size)})" for member in members[:_MAX_LISTED]]
+    more = [f"and {len(members) - _MAX_LISTED} more"] if len(members) > _MAX_LISTED else []
     return Reading(
-        text="\n".join(["The names in it:", *lines, *more]),
-        problem="it is an archive, of which only the list of names is read; please send the files themselves",
+        text="\n".join(["Files in it:", *lines, *more]),
+        problem="it is an archive, and only its list of names was read; please send the files themselves",
     )
 
 
@@ -312,7 +312,7 @@ def _read_cells(package: Package, words: WordCollector) -> None:
 def _read_part(
     package: Package, name: str, words: WordCollector, *, within: str, breaks: dict[str, str] | None = None
 ) -> None:
-    """The characters inside elements of that name, and a break where a paragraph, a cell or a row ends."""
+    """Collect the text inside elements named `within`, with a break after each paragraph, cell and row."""
     ends = _BREAKS if breaks is None else breaks
     depth = 0
 

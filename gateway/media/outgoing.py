@@ -1,4 +1,4 @@
-"""Which files an answer names: lines like `MEDIA:/path` and Markdown images, outside of code. Pure."""
+"""Find the files that an answer names, as `MEDIA:/path` lines or Markdown images outside of code, and attach them."""
 
 import asyncio
 import mimetypes
@@ -26,31 +26,31 @@ _MEDIA_LINE = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?(?:\*\*)?MEDI
 _IMAGE = re.compile(r"(?<!\\)!\[(?P<alt>[^\[\]\n]*+)\]\((?P<target><[^<>\n]*+>|(?:[^()\n]++|\([^()\n]*+\))*+)\)")
 _TITLE = re.compile(r"""[ \t]+(?:"[^"]*"|'[^']*')[ \t]*$""")
 _TICKS = re.compile(r"`+")
-_ELSEWHERE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:|//|#|/media/[0-9a-f]{64}\b", re.IGNORECASE)
+_REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:|//|#|/media/[0-9a-f]{64}\b", re.IGNORECASE)
 _QUOTES = {'"': '"', "'": "'", "`": "`", "<": ">"}
 _MAX_TITLE_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """Where a file is named in a text, and how."""
+    """A place in a text that names a file."""
 
     start: int
     end: int
-    path: str  # as it is written: what ~ means, only whoever knows the turn can tell
-    is_line: bool = False  # nothing else stands on its line
-    alt: str = ""  # what stands for it inside of a link
+    path: str  # as written: the meaning of ~ depends on the turn
+    is_line: bool = False  # nothing else is on its line
+    alt: str = ""  # the alternative text of an image inside a link
 
 
 def named_in(text: str) -> list[Naming]:
-    """In the order of the text. What is kept elsewhere, such as a picture on the web, is not ours to send."""
+    """Return the local files named in a text, in order. Pictures on the web and the like are not included."""
     if _MARK not in text and "![" not in text:
         return []
     return [naming for paragraph in _paragraphs(text) for naming in _in_paragraph(text, paragraph)]
 
 
 def with_words(text: str, replaced: Sequence[tuple[Naming, str]]) -> str:
-    """The text with these words where files are named; a line that had nothing else and gets no words is gone."""
+    """Replace the names of files by these words; drop a line that becomes empty."""
     parts: list[str] = []
     at = 0
     for naming, words in replaced:
@@ -62,12 +62,12 @@ def with_words(text: str, replaced: Sequence[tuple[Naming, str]]) -> str:
             continue
         at += text.startswith("\n", at)
         if (not parts or parts[-1].endswith("\n\n")) and text.startswith("\n", at):
-            at += 1  # of two blank lines around it one is enough
+            at += 1  # keep one of the two blank lines around it
     return "".join((*parts, text[at:])).strip("\n")
 
 
 def without_paths(text: str) -> str:
-    """For an answer that is still growing: the names of its files instead of where they are."""
+    """Return an unfinished answer with the names of its files instead of their paths."""
     return with_words(text, [(naming, f"📎 {os.path.basename(naming.path)}") for naming in named_in(text)])
 
 
@@ -75,7 +75,7 @@ _Lines = list[tuple[int, str]]
 
 
 def _paragraphs(text: str) -> Iterator[_Lines]:
-    """Yield the lines outside of fenced code with their places, as far as inline code can reach."""
+    """Yield the paragraphs outside of fenced code, as lines with their positions; inline code ends with a paragraph."""
     fenced = [(fence.start, fence.end) for fence in find_fences(text)]
     paragraph: _Lines = []
     at = 0
@@ -99,7 +99,7 @@ def _in_paragraph(text: str, lines: _Lines) -> Iterator[Naming]:
                 yield Naming(start=at, end=at + len(line), path=path, is_line=True)
             continue
         for image in _IMAGE.finditer(line):
-            path = _plain(_untitled(image["target"]), is_link=True)
+            path = _plain(_remove_title(image["target"]), is_link=True)
             if path and not _is_in(code, at + image.start()):
                 yield _image(at, line, image, path)
 
@@ -112,24 +112,24 @@ def _image(at: int, line: str, image: re.Match[str], path: str) -> Naming:
 
 
 def _plain(path: str, *, is_link: bool = False) -> str:
-    """The path alone; empty when it is none of a file here."""
+    """Return the bare path; empty when it is not a local file."""
     if len(path) > 1 and path[-1] == _QUOTES.get(path[0]):
         path = path[1:-1].strip()
-    if _ELSEWHERE.match(path):
+    if _REMOTE.match(path):
         return ""
     if path[:5].lower() == "file:":
         path, is_link = re.sub(r"^file:(?://(?:localhost)?(?=/))?", "", path, flags=re.IGNORECASE), True
     return unquote(path) if is_link else path
 
 
-def _untitled(target: str) -> str:
+def _remove_title(target: str) -> str:
     target = target.strip()
     found = _TITLE.search(target, max(0, len(target) - _MAX_TITLE_CHARS))
     return target[: found.start()] if found else target
 
 
 def _code(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Where inline code stands: between two runs of as many backticks."""
+    """Return the ranges of inline code: between two runs of equally many backticks."""
     runs = [match.span() for match in _TICKS.finditer(text, start, end)]
     next_of_length: dict[int, int] = {}
     closers: list[int | None] = [None] * len(runs)
@@ -163,15 +163,17 @@ _MAX_NAME_CHARS = 100
 class Enclosures:
     db: Database
     files: MediaFiles
-    accounts: frozenset[str]  # those that can send files; the others keep the words that name them
-    for_owner: MediaRoots  # what an owner who is alone with us may be sent
-    folder: Callable[[Turn], Path]  # where whoever asks works: relative paths start there, all of it may be sent
+    accounts: frozenset[str]  # those that can send files; elsewhere the text stays unchanged
+    for_owner: MediaRoots  # the folders for an owner in a private chat
+    folder: Callable[
+        [Turn], Path
+    ]  # the sender's working folder: relative paths start there, all files in it may be sent
     home: Callable[[Turn], Path]  # what ~ means there
     max_bytes: int
     timeout_seconds: float = 60.0  # for one file: the folder may be on another machine
 
     async def enclose(self, turn: Turn, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """The answer as it is sent: words, then files. Holds no transaction; what cannot be sent is told in words."""
+        """Return the answer as sent: text, then files. Says in the text what cannot be sent. Holds no transaction."""
         if turn.address.account not in self.accounts:
             return tuple(parts)
         named = [named_in(part.text) if isinstance(part, Text) else [] for part in parts]
@@ -190,7 +192,7 @@ class Enclosures:
 
 
 def what_it_is(content: bytes, name: str) -> tuple[MediaKind, str]:
-    """By its first bytes; the name only tells apart what is text or packed alike."""
+    """Return a file's kind and MIME type by its first bytes; the name only distinguishes kinds of text and archives."""
     form = look(content)
     if form.kind != "file":
         return form.kind, form.mime
@@ -199,7 +201,7 @@ def what_it_is(content: bytes, name: str) -> tuple[MediaKind, str]:
 
 
 class _Packing:
-    """One answer's files, by their paths."""
+    """The files of one answer, by path."""
 
     def __init__(self, rules: Enclosures, roots: MediaRoots, home: Path, known: Sequence[Media]) -> None:
         self.packed: dict[str, Media] = {}
@@ -209,7 +211,7 @@ class _Packing:
         self._known = known
 
     async def words(self, part: Part, namings: Sequence[Naming]) -> Part:
-        """The part without what is sent, and with a sentence for what is not."""
+        """Return the part without the files that are sent, and with a sentence for each that is not."""
         if not isinstance(part, Text) or not namings:
             return part
         return Text(text=with_words(part.text, [(naming, await self._pack(naming)) for naming in namings]))
@@ -219,15 +221,15 @@ class _Packing:
             return ""
         try:
             if len(self.packed) >= MAX_FILES:
-                raise MediaRefused(naming.path, f"one answer takes {MAX_FILES} files at most")
-            copied = await self._copied(naming.path)
+                raise MediaRefused(naming.path, f"an answer may have {MAX_FILES} files at most")
+            copied = await self._copy_in_thread(naming.path)
         except MediaRefused as refusal:
             log.info("file not sent", reason=refusal.reason)
             return str(refusal) if naming.is_line else f"({refusal})"
         self.packed[naming.path] = replace(copied, name=self._name(copied.name))
         return ""
 
-    async def _copied(self, path: str) -> Media:
+    async def _copy_in_thread(self, path: str) -> Media:
         try:
             async with asyncio.timeout(self._rules.timeout_seconds):
                 return await asyncio.to_thread(self._copy, path)
@@ -235,21 +237,21 @@ class _Packing:
             raise MediaRefused(path, "reading it took too long") from None
 
     def _copy(self, path: str) -> Media:
-        """In a thread: reads and writes."""
+        """Copy a file into the cache. Blocks."""
         content, name = self._read(path)
         kind, mime = what_it_is(content, name)
         try:
             sha256 = self._rules.files.save(kind, content)
         except OSError as error:
             raise MediaRefused(
-                path, f"it could not be kept ({(error.strerror or 'no reason given').lower()})"
+                path, f"it could not be stored ({(error.strerror or 'no reason given').lower()})"
             ) from error
         return Media(kind=kind, name=name, mime=mime, size_bytes=len(content), sha256=sha256)
 
     def _read(self, path: str) -> tuple[bytes, str]:
         try:
             return self._read_or_recall(f"{self._home}/{path[2:]}" if path.startswith("~/") else path)
-        except MediaRefused as refusal:  # by the name that was given: where we keep things is nobody's business
+        except MediaRefused as refusal:  # name it as the answer did: our own paths stay private
             raise MediaRefused(path, refusal.reason) from refusal
 
     def _read_or_recall(self, path: str) -> tuple[bytes, str]:
@@ -268,14 +270,14 @@ class _Packing:
             return opened.read(), opened.name
 
     def _of_conversation(self, path: str) -> Media | None:
-        """The newest that came by this name, or is kept at this path."""
+        """Return the conversation's newest file with this name or path."""
         for one in self._known:
             if path in (one.name, one.sha256, str(self._rules.files.path(one.kind, one.sha256))):
                 return one
         return None
 
     def _name(self, name: str) -> str:
-        """Short, and no other file of this answer has it: some platforms know a file by nothing else."""
+        """Return a short name, unique in this answer: some platforms identify files by name alone."""
         stem, ending = PurePath(name).stem[:_MAX_NAME_CHARS] or "file", PurePath(name).suffix[: _MAX_NAME_CHARS // 5]
         taken = {one.name for one in self.packed.values()}
         numbers = (f"{stem}{f' ({number})' if number > 1 else ''}{ending}" for number in range(1, MAX_FILES + 2))

@@ -1,4 +1,4 @@
-"""The words of a PDF document, page by page. Runs in the child process."""
+"""Extract the text of a PDF document, page by page. Runs in the child process."""
 
 from contextlib import suppress
 from typing import BinaryIO
@@ -11,17 +11,19 @@ from gateway.media.reading import LOCKED, Enough, Reading, UnreadableFile, WordC
 
 def read_pdf(file: BinaryIO, words: WordCollector) -> Reading:
     try:
-        with suppress(Enough):  # the rest is not wanted
+        with suppress(Enough):  # the limit is reached
             _read(PdfReader(file), words)
-    except (FileNotDecryptedError, DependencyError) as error:  # the latter: ciphers that we do without
+    except (FileNotDecryptedError, DependencyError) as error:  # DependencyError: unsupported ciphers
         raise UnreadableFile(LOCKED) from error
     if not words.text:
-        raise UnreadableFile("there is no text in it: its pages may be scanned pictures")
+        raise UnreadableFile("it contains no text: its pages may be scanned pictures")
     return Reading(text=words.text, partial=words.partial)
 
 
 def _read(reader: PdfReader, words: WordCollector) -> None:
-    if reader.is_encrypted and not reader.decrypt(""):  # many are locked against changes only, with an empty password
+    if reader.is_encrypted and not reader.decrypt(
+        ""
+    ):  # many are only protected against changes, with an empty password
         raise UnreadableFile(LOCKED)
     damaged = pages = 0
     for page in reader.pages:
@@ -36,7 +38,7 @@ def _read(reader: PdfReader, words: WordCollector) -> None:
 
 
 def _text_of(page: PageObject) -> str | None:
-    """None for a page that is damaged: the others may be sound."""
+    """Return the text of a page; None when it is damaged, since the others may be sound."""
     try:
         return page.extract_text()
     except (FileNotDecryptedError, DependencyError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""The words of a text file, whatever its encoding. Runs in the child process."""
+"""Read a text file in any encoding. Runs in the child process."""
 
 import codecs
 from typing import BinaryIO
@@ -21,7 +21,7 @@ def read_text(file: BinaryIO, max_chars: int) -> Reading:
 
 
 def decode(content: bytes, *, whole: bool = True) -> str:
-    """Never fails: what is no text at all becomes question marks."""
+    """Decode text in an unknown encoding. Never fails: undecodable bytes are replaced."""
     encoding = next((name for mark, name in _MARKED if content.startswith(mark)), "") or looks_like_utf16(content)
     if encoding:
         return codecs.getincrementaldecoder(encoding)("replace").decode(content, final=whole)

@@ -1,4 +1,4 @@
-"""Has a file read by a child process with limits: no more time, memory and output than a file is worth."""
+"""Read a file in a child process with limits on time, memory and output."""
 
 import asyncio
 import contextlib
@@ -22,9 +22,9 @@ CHILDREN_AT_ONCE = 2
 _MAX_ABOUT_BYTES = 10_000
 _MAX_TITLE_CHARS, _MAX_PROBLEM_CHARS = 100, 300
 _TOO_SLOW = Reading(problem="reading it took too long")
-_BROKEN = Reading(problem="it is damaged, or made so that it cannot be read")
-_NOT_NOW = Reading(problem="it could not be opened here just now")
-# Everything a terminal or a database could trip over; lines and tabs stay.
+_BROKEN = Reading(problem="it is damaged, or built to be unreadable")
+_NOT_NOW = Reading(problem="it could not be opened just now")
+# Characters that could upset a terminal or a database; line breaks and tabs stay.
 _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, *range(0xD800, 0xE000)], " ")
 
 
@@ -36,7 +36,7 @@ class DocumentReader:
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CHILDREN_AT_ONCE))
 
     async def read(self, path: Path, way: Way) -> Reading:
-        """What could be read, or why not, in words. Raises nothing but for being cancelled."""
+        """Return the text of a file, or the reason why there is none. Raises nothing but CancelledError."""
         async with self.places:
             try:
                 file = await asyncio.to_thread(path.open, "rb")
@@ -48,7 +48,7 @@ class DocumentReader:
 
     def command(self, way: Way) -> list[str]:
         limits = (self.max_text_chars, ceil(self.timeout_seconds), self.memory_mb * 1_000_000)
-        # -I: neither the environment nor the folder we stand in says which modules are loaded.
+        # -I: neither the environment nor the current folder decides which modules are loaded.
         return [sys.executable, "-I", "-m", "gateway.media.child", way, *map(str, limits)]
 
     async def _read(self, file: BinaryIO, way: Way) -> Reading:
@@ -63,16 +63,16 @@ class DocumentReader:
         )
         try:
             async with asyncio.timeout(self.timeout_seconds):
-                answer = await _at_most(process, _MAX_ABOUT_BYTES + 4 * self.max_text_chars)
+                answer = await _read_at_most(process, _MAX_ABOUT_BYTES + 4 * self.max_text_chars)
         except TimeoutError:
             log.info("reading a file took too long", way=way)
             return _TOO_SLOW
         finally:
             await _end(process)
-        return self._understood(answer)
+        return self._parse_answer(answer)
 
-    def _understood(self, answer: bytes) -> Reading:
-        """The child has read what may have been made to take it over: it is believed as little as the file."""
+    def _parse_answer(self, answer: bytes) -> Reading:
+        """Parse the child's answer, trusting it no more than the file, which may have taken the child over."""
         about, _, text = answer.partition(b"\n")
         try:
             match json.loads(about):
@@ -88,7 +88,7 @@ class DocumentReader:
         return _BROKEN
 
 
-async def _at_most(process: asyncio.subprocess.Process, max_bytes: int) -> bytes:
+async def _read_at_most(process: asyncio.subprocess.Process, max_bytes: int) -> bytes:
     assert process.stdout is not None
     answer = b""
     while chunk := await process.stdout.read(65_536):
@@ -101,5 +101,5 @@ async def _at_most(process: asyncio.subprocess.Process, max_bytes: int) -> bytes
 async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # it leads a session of its own
+            os.killpg(process.pid, signal.SIGKILL)  # it leads its own session
     await asyncio.shield(process.wait())

@@ -1,7 +1,7 @@
-"""What the child process finds in a file, and how it says that there is nothing to be had.
+"""Types shared with the child process that reads files.
 
-Everything in `inside`, `plain`, `pdf`, `office`, `sheets` and `package` runs in a process of its own, with limits: a
-file may be made to harm whoever reads it.
+Everything in `child`, `plain`, `pdf` and `office` runs in its own process, with limits: a file may be built to harm
+its reader.
 """
 
 import time
@@ -11,27 +11,27 @@ LOCKED = "it is locked with a password; please send it without one"
 
 
 class UnreadableFile(Exception):
-    """The text says why, for people."""
+    """A file that cannot be read; the text tells people why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     text: str = ""
-    partial: bool = False  # there is more
-    title: str = ""  # what the file is, where that is only known from its inside
+    partial: bool = False  # the file has more text
+    title: str = ""  # the format, where only the content tells it
     problem: str = ""
 
 
 class Enough(Exception):
-    """As much was read as is wanted."""
+    """Stops reading: the limit of text or time is reached."""
 
 
 @dataclass(slots=True, kw_only=True)
 class WordCollector:
-    """Collects words until there are enough of them, or no time is left."""
+    """Collects text until there is enough of it, or no time is left."""
 
     max_chars: int
-    until: float  # by the monotonic clock
+    until: float  # on the monotonic clock
     pieces: list[str] = field(default_factory=list)
     chars: int = 0
     partial: bool = False
@@ -47,7 +47,7 @@ class WordCollector:
         raise Enough
 
     def check_time(self) -> None:
-        """What was read in time is better than nothing."""
+        """Stop when the time is over; the text read so far is kept."""
         if time.monotonic() > self.until:
             self.stop()
 

@@ -1,4 +1,4 @@
-"""What stickers show: the model is asked once about each, and the answer kept by the sticker's lasting id."""
+"""Describe stickers: ask the model once about each, and store the answer by the sticker's permanent id."""
 
 import asyncio
 import json
@@ -25,11 +25,11 @@ _REQUEST = (
 )
 
 BringPicture = Callable[[], Awaitable[Media | None]]
-"""The sticker's picture in our caches; None when it cannot be had."""
+"""Returns the sticker's picture from the cache; None when it is unavailable."""
 
 
 class StickerBook:
-    """Without a model that sees it only tells what is known already."""
+    """Descriptions of stickers. Without a model that accepts pictures, only stored ones."""
 
     def __init__(self, file: Path, model: Model | None = None, *, timeout_seconds: float = 10.0) -> None:
         self._file = file
@@ -40,10 +40,10 @@ class StickerBook:
         self._being_described: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def describe(self, sticker: str, bring: BringPicture, model: Model | None = None) -> str:
-        """What it shows; empty when that cannot be told now. `model`: the same one, as this sender is given it."""
+        """Return what a sticker shows; empty when unknown. `model` is ours, metered for this sender."""
         known = await self._load()
         alone = self._being_described.setdefault(sticker, asyncio.Lock())
-        async with alone:  # whoever sends it at the same time waits for the one answer
+        async with alone:  # others who send it at the same time wait for this answer
             if sticker in known or self._model is None:
                 return known.get(sticker, "")
             picture = await bring()
@@ -80,7 +80,7 @@ class StickerBook:
             try:
                 await asyncio.to_thread(_write, self._file, content)
             except OSError as error:
-                log.warning("descriptions of stickers could not be kept", problem=str(error))
+                log.warning("descriptions of stickers could not be stored", problem=str(error))
 
 
 def _read(file: Path) -> dict[str, str]:
@@ -89,7 +89,7 @@ def _read(file: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        log.warning("descriptions of stickers could not be read; they are made anew", problem=str(error))
+        log.warning("descriptions of stickers could not be read; starting without", problem=str(error))
         return {}
     if not isinstance(kept, dict):
         return {}
@@ -98,7 +98,7 @@ def _read(file: Path) -> dict[str, str]:
 
 
 def _write(file: Path, content: str) -> None:
-    """Whole or not at all, readable by its owner alone."""
+    """Write the file atomically, readable by its owner alone."""
     handle, partial = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")  # 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as output:

@@ -1,6 +1,6 @@
-"""The web page's chat channel: messages go to every open page; the page reads the rest from the store.
+"""The web page as a platform: messages go to every open page; a page reads older ones from the store.
 
-The server in `gateway/web` speaks HTTP; this only knows the open pages and the answers being written.
+The server in `gateway/web` handles HTTP; this module only knows the open pages and the answers being written.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class PageDraft:
 
     turn: str
     pieces: list[str] = field(default_factory=list)
-    chars: int = 0  # what the pieces have in all
+    chars: int = 0  # total of the pieces
     tools: dict[str, ToolProgress] = field(default_factory=dict)
     ended: bool = False
 
@@ -53,7 +53,7 @@ class PageDraft:
 
 
 class OpenPage:
-    """One open page. A page that does not read fast enough is dropped; it comes back and reads the store."""
+    """One open page. A page that reads too slowly is dropped; it reconnects and reads the store."""
 
     def __init__(self) -> None:
         self.lines: asyncio.Queue[Line | None] = asyncio.Queue(_MAX_WAITING_LINES)
@@ -69,7 +69,7 @@ class OpenPage:
 
 class WebPlatform:
     account = "web"
-    # Every page drops what it has seen, by its key.
+    # Pages discard duplicates by their key.
     features = Features(resend="safe", local=True, sends_files=True)
 
     def __init__(self) -> None:
@@ -133,14 +133,14 @@ class WebPlatform:
         self._tell({"type": "chats"})
 
     async def send(self, message: OutboundMessage) -> Receipt:
-        """Tell the open pages; others read the row from the store, so this is always delivered."""
+        """Send to the open pages. Others read the row from the store, so delivery never fails."""
         chat = message.address.chat
         draft = self.drafts.get(chat)
         tools: list[Line] = []
         if draft is not None and draft.ended and message.notify:
             tools = [tool_line(tool) for tool in draft.tools.values()]
             del self.drafts[chat]
-        # A question rings as an answer does, and leaves the turn running; what is changed keeps its kind.
+        # A question notifies like an answer, but leaves the turn running; an edit keeps its kind.
         is_answer = message.notify and not message.edits and bool(message.answers or not message.choices)
         item: Line = {
             "kind": "answer" if is_answer else "notice",

@@ -1,4 +1,4 @@
-"""Read what a background process wrote since its chat was last told: the end of it, and how much came before."""
+"""Read the new output of a background process: its end, and how much came before."""
 
 import codecs
 
@@ -11,7 +11,7 @@ _TAIL_BYTES = 1 << 16
 
 
 async def read_lines(backend: ProcessControl, handle: ProcessHandle, since: int) -> tuple[Fresh, int]:
-    """Return whole lines, and where the next one begins: the rest of a line is told with it."""
+    """Return whole lines, and where the next one begins. An unfinished line is left for the next call."""
     tail, lines_before, is_gapped, end = await _read(backend, handle, since)
     if whole := tail.rpartition(b"\n")[0]:
         return _fresh(whole, lines_before, is_gapped), end - len(tail) + len(whole) + 1
@@ -29,7 +29,7 @@ async def read_rest(backend: ProcessControl, handle: ProcessHandle, since: int) 
 
 async def _read(backend: ProcessControl, handle: ProcessHandle, since: int) -> tuple[bytes, int, bool, int]:
     """Return the last output, how many lines came before it, whether some are lost, and where it ends."""
-    # Asked once: a process that writes faster than we read would keep us for ever.
+    # Ask once: a process that writes faster than we read would keep us here for ever.
     status = (await backend.statuses([handle])).get(handle.id)
     total = status.output_bytes if status else 0
     tail, lines_before, is_gapped, at = b"", 0, False, since

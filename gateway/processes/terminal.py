@@ -1,6 +1,6 @@
 """Background processes started from `hermes chat`. No gateway watches them, and there may be none.
 
-Nothing runs between two messages, so the agent is told of ended processes with the next message.
+Nothing runs between two messages, so the agent learns of ended processes with the next message.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class LocalProcesses:
     backends: ProcessBackends
 
     async def report_ends(self) -> list[Text]:
-        """Return what the agent has to know of processes that it has not seen end, each once."""
+        """Return a report for each process whose end the agent has not seen, once."""
         ended = await self._find_ended()
 
         def unit(tx: Transaction) -> list[Text]:
@@ -41,7 +41,7 @@ class LocalProcesses:
         return (await self.db.write(unit))[-_MAX_REPORTS:] if ended else []
 
     async def end_requested(self) -> list[str]:
-        """End the processes that were asked to end; return the problems, when they are gone."""
+        """End the processes that were asked to end and wait for them; return the problems."""
 
         async def end(process: Process) -> str:
             try:

@@ -1,7 +1,7 @@
-"""Watch background processes: write their new output and their ends for the chat and the agent, each once.
+"""Watch background processes: report their new output and their ends to the chat and the agent, each once.
 
-A message and the mark that it was sent are one transaction. So recovery needs no code of its own: after a start the
-same look finds those that run, with their output from where it was told, and those that ended meanwhile.
+A message and the record that it was sent are one transaction. So recovery needs no extra code: after a start, the
+same check finds the processes that run, with the output not yet reported, and those that ended meanwhile.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from tools.backends.base import BackendFailed, ProcessBackends, ProcessControl, 
 log = structlog.get_logger()
 
 Notifications = Literal["all", "result", "error", "off"]
-"""The messages that a chat gets: output and ends; ends; failing ends; nothing."""
+"""The messages that a chat gets: output and ends; ends; failures; nothing."""
 
-MAX_WAKES_IN_A_ROW = 20  # without a message from anybody: an agent may start another process each time, for ever
+MAX_WAKES_IN_A_ROW = 20  # without a message from a person: an agent could start another process each time, for ever
 _TOPIC = "process"
-_LOOKS_BETWEEN_PRUNINGS = 30
+_CHECKS_BETWEEN_PRUNINGS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class EndedProcess:
 
     @property
     def at_ms(self) -> int:
-        """When it ended; 0 when nobody saw it."""
+        """Return when it ended; 0 when unknown."""
         return self.watched.process.ended_ms or self.status.ended_ms or 0
 
 
@@ -57,14 +57,14 @@ class Watchers:
     changes: Changes = field(default_factory=Changes)
     notifications: Notifications = "all"
     shortest_interval_seconds: float = 30.0
-    gather_seconds: float = 2.0  # ends this close to each other are one message
+    gather_seconds: float = 2.0  # ends within this time are one message
     _began_ms: int = field(default_factory=now_ms)
     _seen_running: set[str] = field(default_factory=set)
     _asked: asyncio.Event = field(default_factory=asyncio.Event)
     _has_ended: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
-    _any: bool = True  # whether there was something to watch at the last look
+    _any: bool = True  # whether the last check found something to watch
     _ending: set[str] = field(default_factory=set)
-    _checked_ms: dict[str, int] = field(default_factory=dict)  # when output was last looked for
+    _checked_ms: dict[str, int] = field(default_factory=dict)  # when output was last read
 
     async def run(self) -> None:
         """Watch until cancelled; the processes go on."""
@@ -78,7 +78,7 @@ class Watchers:
                 await _wait(self._asked, pause_seconds)
 
     def wake(self) -> None:
-        """Look soon: somebody may have asked for a process to end."""
+        """Check soon: somebody may have asked for a process to end."""
         if self._any:
             self._asked.set()
 
@@ -91,7 +91,7 @@ class Watchers:
                 group.create_task(self._end(one.process.handle), name=f"end {one.process.id}")
 
     async def _end(self, handle: ProcessHandle) -> None:
-        """End a process. The next look finds that it has ended and tells it like any end."""
+        """End a process. The next check reports its end like any other."""
         try:
             await self.backends[handle.backend].kill(handle)
         except (BackendFailed, OSError) as error:
@@ -108,10 +108,10 @@ class Watchers:
                 if not looks:
                     await self._reattach(name)
                 await self.look(name)
-                if looks % _LOOKS_BETWEEN_PRUNINGS == 0:
+                if looks % _CHECKS_BETWEEN_PRUNINGS == 0:
                     await self._prune()
                 looks += 1
-            except StoreUnavailable as error:  # reported by the store; nothing was told, so nothing is lost
+            except StoreUnavailable as error:  # logged by the store; nothing was marked as reported, so nothing is lost
                 log.debug("processes not looked at", problem=str(error))
             except (sqlite3.Error, OSError) as error:
                 log.warning("processes not looked at", problem=str(error))
@@ -151,7 +151,7 @@ class Watchers:
                 await self._attend(group, ended)
             except GatewayError:
                 raise
-            except Exception:  # contained: one bad row must not keep the others from being told
+            except Exception:  # contained: one bad row must not block the reports of others
                 log.exception("processes not reported", processes=[one.process.id for one in group])
 
     async def _attend(self, group: Sequence[WatchedProcess], ended: dict[str, EndedProcess]) -> None:
@@ -160,7 +160,7 @@ class Watchers:
         over = [ended[one.process.id] for one in group if one.process.id in ended]
         if over and self._is_time_to_tell(over, running):
             await self._tell_ends(over)
-        if due := self._due(running):
+        if due := self._choose_due(running):
             await self._tell_progress(due)
 
     def _is_time_to_tell(self, over: Sequence[EndedProcess], running: Sequence[WatchedProcess]) -> bool:
@@ -170,13 +170,13 @@ class Watchers:
         if not 0 <= now - min(one.at_ms for one in over) < 5 * gather_ms:
             return True
         if any(one.end_requested for one in running):
-            return False  # told when all have ended
+            return False  # reported when all have ended
         if all(one.watched.end_requested for one in over):
             return True
         return now - max(one.at_ms for one in over) >= gather_ms
 
-    def _due(self, running: Sequence[WatchedProcess]) -> list[WatchedProcess]:
-        """Choose those to report: the chat gets a message once in the shortest interval of all, each in its own."""
+    def _choose_due(self, running: Sequence[WatchedProcess]) -> list[WatchedProcess]:
+        """Choose the processes to report: each in its own interval, and at most one message in the shortest of them."""
         followed = [one for one in running if one.process.check_interval_seconds and one.key and not one.end_requested]
         if self.notifications != "all" or not followed:
             return []
@@ -234,11 +234,11 @@ class Watchers:
             one = processes.find_open(tx, over.watched.process.id)
             if one is None:  # somebody was faster
                 continue
-            news = self._news(over, untold)
+            news = self._build_report(over, untold)
             processes.end(tx, one.process.id, exit_code=news.exit_code, ended_ms=news.at_ms)
             if self._is_served(tx, one):
-                told.append((one, news, self._news(over, whole)))
-        waking = self._waking(tx, [one for one, _, _ in told])
+                told.append((one, news, self._build_report(over, whole)))
+        waking = self._choose_waking(tx, [one for one, _, _ in told])
         if for_chat := [news for one, news, _ in told if self._is_for_chat(one, news, wakes=one in waking)]:
             outbox.add(tx, told[-1][0].address, [Text(text=messages.ends(for_chat))], topic=_TOPIC)
         if stopped := [news for one, news, _ in told if one.end_requested]:
@@ -246,8 +246,8 @@ class Watchers:
         if unseen := [(one, last) for one, _, last in told if not one.is_seen]:
             self._write_for_agent(tx, unseen, waking)
 
-    def _waking(self, tx: Transaction, ended: Sequence[WatchedProcess]) -> list[WatchedProcess]:
-        """Choose those that wake the agent: none when it was woken too often, and then the chat is told."""
+    def _choose_waking(self, tx: Transaction, ended: Sequence[WatchedProcess]) -> list[WatchedProcess]:
+        """Choose the processes that wake the agent. When it was woken too often, choose none and tell the chat."""
         asked = [one for one in ended if one.process.notify_on_complete and not (one.end_requested or one.is_seen)]
         if asked and processes.count_wakes(tx, str(asked[0].key)) >= MAX_WAKES_IN_A_ROW:
             outbox.add_notice(tx, asked[0].address, messages.not_woken(MAX_WAKES_IN_A_ROW), topic=_TOPIC)
@@ -257,15 +257,15 @@ class Watchers:
     def _write_for_agent(
         self, tx: Transaction, unseen: Sequence[tuple[WatchedProcess, ProcessReport]], waking: Sequence[WatchedProcess]
     ) -> None:
-        """Wake the agent if one of them asked for that; it is told of the others on the same occasion."""
+        """Wake the agent if a process asked for that, and report the others with it."""
         parts = tuple(Text(text=messages.for_agent(last, was_stopped=one.end_requested)) for one, last in unseen)
         one = waking[0] if waking else unseen[0][0]
         role = self.role_of(tx, one.message("process", ()))
-        assert role is not None  # asked in this very transaction
+        assert role is not None  # checked in this transaction
         processes.tell_agent(tx, one, "wake" if waking else "process", parts, role=role)
 
     def _is_for_chat(self, one: WatchedProcess, news: ProcessReport, *, wakes: bool) -> bool:
-        """An agent that is woken, or saw the end, reports it itself; a chat that follows the output gets it anyway."""
+        """Return whether the chat gets this end: not when the agent reports it, unless the chat follows the output."""
         if one.end_requested or self.notifications == "off" or (self.notifications == "error" and news.exit_code == 0):
             return False
         return bool(one.process.check_interval_seconds) or not (wakes or one.is_seen)
@@ -278,7 +278,7 @@ class Watchers:
             return False
         return True
 
-    def _news(self, over: EndedProcess, fresh: Fresh) -> ProcessReport:
+    def _build_report(self, over: EndedProcess, fresh: Fresh) -> ProcessReport:
         process = over.watched.process
         return ProcessReport(
             process=process,

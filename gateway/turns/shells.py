@@ -1,4 +1,4 @@
-"""Stores the state of a conversation's shell (folder, variables) in a file, so that it survives a restart."""
+"""Store the state of a conversation's shell (folder, variables) in a file, so that it survives a restart."""
 
 import json
 import os
@@ -41,4 +41,4 @@ def save(place: Workplace, file: Path) -> None:
         for old in oldest_first[:-_MAX_FILES]:
             old.unlink(missing_ok=True)
     except (OSError, ValueError) as error:  # ValueError: half a surrogate pair cannot be encoded
-        log.warning("shell not kept", problem=type(error).__name__)
+        log.warning("shell not saved", problem=type(error).__name__)

@@ -1,7 +1,7 @@
-"""Chooses where tools work: for the owner in private as the settings say, for everybody else in a sandbox of their own.
+"""Choose where tools work: as the settings say for the owner in private, in their own sandbox for everybody else.
 
-A conversation has one workplace per person, since the current folder and exported variables are theirs. In a group even
-the owner works in a sandbox: the model reads there what others write.
+A conversation has one workplace per person, since the current folder and exported variables are theirs. In a group,
+even the owner works in a sandbox, since the model reads what others write.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Workplaces:
     _workplaces: OrderedDict[tuple[str, str], Workplace] = field(default_factory=OrderedDict)
 
     async def at(self, turn: Turn) -> Workplace | None:
-        """Return the workplace of a turn as the last command there left it; None where there can be none."""
+        """Return the workplace of a turn as the last command there left it; None when it cannot be built."""
         try:
             return await self._of(turn)
         except BackendFailed as error:
@@ -41,11 +41,11 @@ class Workplaces:
             return None
 
     def workspace(self, turn: Turn) -> Path:
-        """Return the folder that belongs to the person who asks."""
+        """Return the private folder of the sender."""
         return self.home.workspaces / turn.holder
 
     def folder(self, turn: Turn) -> Path:
-        """Return the folder in which the commands of whoever asks start."""
+        """Return the folder in which the sender's commands start."""
         if not turn.is_with_owner:
             return self.workspace(turn)
         folder = Path(self.terminal.cwd).expanduser()
@@ -54,7 +54,7 @@ class Workplaces:
         return folder
 
     def home_folder(self, turn: Turn) -> Path:
-        """Return what ~ means to their commands: in a sandbox that is its folder."""
+        """Return the folder that ~ means to their commands: in a sandbox, its own."""
         return Path.home() if self._is_local(turn) else self.folder(turn)
 
     async def _of(self, turn: Turn) -> Workplace:
@@ -78,7 +78,7 @@ class Workplaces:
         return turn.is_with_owner and self.terminal.backend == "local"
 
     def _private(self, turn: Turn) -> Path:
-        # Apart: what runs in the owner's sandbox in a group must not read what was done in private.
+        # Separate: a command in the owner's sandbox of a group must not read their private files.
         return self.home.private / turn.holder / ("alone" if turn.is_with_owner else "box")
 
     def _shell(self, turn: Turn) -> Path:

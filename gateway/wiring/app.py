@@ -1,4 +1,4 @@
-"""The composition root: builds the gateway from settings and connects its parts."""
+"""The composition root: build the gateway from settings and connect its parts."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

@@ -19,7 +19,7 @@ def build_backup_policy(settings: Settings, backups: Path) -> BackupPolicy:
 
 
 def build_redactor(settings: Settings) -> Redactor:
-    """Build the redactor for everything that leaves: messages, drafts, exports. Never for what a model is given."""
+    """Build the redactor for everything that leaves: messages, drafts, exports. Never used for input to a model."""
     return Redactor(secret_values(settings))
 
 

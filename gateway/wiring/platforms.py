@@ -1,4 +1,4 @@
-"""Builds the platforms that are switched on, from settings. Part of the composition root; functions, no state."""
+"""Build the enabled platforms from settings. Part of the composition root; functions, no state."""
 
 import ipaddress
 from collections.abc import Callable, Mapping
@@ -74,7 +74,7 @@ def platform_hints(platforms: Mapping[str, Platform]) -> dict[str, str]:
 
 
 def _menu(commands: Commands) -> list[tuple[str, str]]:
-    """Every name by which a command may be called in a chat; those that a member may look for are described."""
+    """Return every name of a command in a chat; only commands that a member may find have a description."""
     described = {spec.name: spec.description for spec in commands.available("member", "chat")}
     called = [name for spec in commands.specs if "chat" in spec.places for name in (spec.name, *spec.aliases)]
     return [(name, described.get(name, "")) for name in called]
@@ -129,12 +129,12 @@ def build_web(
 
 
 def door_problem(settings: Settings) -> str:
-    """Why the page may not be served as the settings want it; empty when it may."""
+    """Return why the page must not be served with these settings; empty when it may be."""
     host, secret = settings.platforms.web.host, settings.secrets.hermes_web_token
     if not secret and not is_loopback(host):
         return (
             f"platforms.web.host is {host}, which other machines can reach, but HERMES_WEB_TOKEN is not set. "
-            "Set one, it asks for it: hermes config set HERMES_WEB_TOKEN; or listen here only: "
+            "Set one (you are asked for it): hermes config set HERMES_WEB_TOKEN; or listen on this machine only: "
             "hermes config set platforms.web.host 127.0.0.1"
         )
     if secret and len(secret.get_secret_value()) < _SHORTEST_TOKEN_CHARS:

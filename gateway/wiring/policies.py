@@ -38,7 +38,7 @@ def build_budgets(settings: Settings) -> Budgets:
 
 
 def unpriced_models(settings: Settings) -> list[str]:
-    """Models, as their servers call them, that a limit in money does not bind; none where money is not limited."""
+    """Return the models without a price, by their servers' names; none where money is not limited."""
     budgets = build_budgets(settings)
     if not budgets.limit_money:
         return []

@@ -37,7 +37,7 @@ from tools.toolsets import ToolsetError, select
 
 
 def build_model(settings: Settings, home: Home, *, paced: bool = True) -> MonitoredModel:
-    """`paced` is for whoever watches the answer grow: only the demo model knows the difference."""
+    """Build the model. `paced` makes the demo model write slowly, for somebody who watches the answer grow."""
     chosen = settings.model
     options = ModelOptions(
         stream=chosen.stream,
@@ -70,9 +70,9 @@ def build_tools(
     *,
     on_broken: Callable[[str, str], None] = lambda file, reason: None,
 ) -> list[Tool]:
-    """Return the tools that are switched on, with the place to keep what they keep. Without `sends` there is nowhere
-    to send messages to, and nobody who watches what runs in the background. `on_broken` is called with each file of
-    the user that could not be loaded, and the reason; the log has both in any case."""
+    """Return the enabled tools with their stores. Without `sends`, messages cannot be sent and background processes are
+    not watched. `on_broken` is called with each file of the user that could not be loaded and the reason, which are
+    logged too."""
     known = load_builtin()
     for file, reason in load_folder(home.root / "tools").items():
         on_broken(file, reason)
@@ -149,7 +149,7 @@ def build_attachments(
             memory_mb=chosen.read_memory_mb,
         ),
         stickers=StickerBook(home.root / "sticker_cache.json", model if sees else None),
-        sees=sees or model.name == "demo",  # the demo model says itself what it cannot do
+        sees=sees or model.name == "demo",  # the demo model explains its own limits
     )
 
 
@@ -161,7 +161,7 @@ def build_enclosures(
     files: MediaFiles,
     workplaces: Workplaces,
 ) -> Enclosures:
-    """Of our own home nothing but the caches goes out, and what is made in the sandbox of whoever asks."""
+    """Build the enclosures. From our own home, only the caches and the sender's own sandbox may be sent."""
     named = (settings.terminal.cwd, *settings.media.allowed_dirs)
     caches = (home.image_cache, home.audio_cache, home.document_cache)
     return Enclosures(

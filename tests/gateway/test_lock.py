@@ -84,7 +84,7 @@ def test_a_torn_state_is_no_state(path: Path, content: bytes) -> None:
 def test_more_than_fits_is_not_told_in_part(path: Path) -> None:
     with hold_home(path) as lock:
         lock.tell({"platforms": {f"account {n}": "x" * 200 for n in range(100)}})
-        assert read_state(path) == {"pid": os.getpid(), "problem": "more to tell than fits"}
+        assert read_state(path) == {"pid": os.getpid(), "problem": "the state is too long for the lock file"}
         lock.tell({"state": "serving ü"})
         assert read_state(path) == {"pid": os.getpid(), "state": "serving ü"}
         assert path.stat().st_size == 4096

@@ -104,7 +104,7 @@ async def test_a_model_without_eyes_and_files_that_cannot_be_had_are_told(tmp_pa
     async with stage(tmp_path, config=config) as on, on.gateway():
         on.person(id=OWNER)
         on.people.send_media(OWNER, OWNER, "photo", samples.jpeg())
-        await on.hear(OWNER, "The model in use cannot see pictures: it knows of photo.jpg only by name.")
+        await on.hear(OWNER, "The current model cannot see pictures: it knows of photo.jpg only by name.")
         await answered(on, "Noted.")
         assert "it is not shown to you" in on.model.newest_words()
         on.people.send_media(OWNER, OWNER, "document", b"x" * 60_000, name="long.txt")

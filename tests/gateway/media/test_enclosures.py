@@ -170,7 +170,7 @@ async def test_one_answer_takes_ten_files(enclosures: Enclosures, workspace: Pat
         (workspace / f"{number}.txt").write_text(f"{number}")
     text, parts = await enclosed(enclosures, "\n".join(f"MEDIA:{number}.txt" for number in range(MAX_FILES + 1)))
     assert [part.name for part in parts] == [f"{number}.txt" for number in range(MAX_FILES)]
-    assert text == "`10.txt` was not sent: one answer takes 10 files at most."
+    assert text == "`10.txt` was not sent: an answer may have 10 files at most."
 
 
 async def test_a_disk_without_room_is_told(
@@ -181,7 +181,7 @@ async def test_a_disk_without_room_is_told(
 
     monkeypatch.setattr(files, "save", full)
     text, parts = await enclosed(enclosures, "MEDIA:plot.png")
-    assert (text, parts) == ("`plot.png` was not sent: it could not be kept (no space left on device).", [])
+    assert (text, parts) == ("`plot.png` was not sent: it could not be stored (no space left on device).", [])
 
 
 async def test_a_file_that_cannot_be_read_in_time_is_told(

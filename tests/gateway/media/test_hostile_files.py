@@ -20,8 +20,8 @@ from tests.gateway.media import samples
 
 READER = DocumentReader(max_text_chars=5_000, timeout_seconds=20, memory_mb=256)
 DAMAGED = "it is damaged"
-SWELLS = "it unpacks to far more than a document of its size holds"
-ENTITIES = "it declares entities of its own, which harmless documents do not"
+SWELLS = "it unpacks to far more data than a document of its size"
+ENTITIES = "it declares XML entities, which normal documents do not"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ def run_child(folder: Path, content: bytes, way: Way) -> Outcome:
     with file.open("rb") as given:
         command = [sys.executable, "-I", "-c", WATCH, *READER.command(way)]
         done = subprocess.run(command, stdin=given, capture_output=True, timeout=60, check=True)
-    return Outcome(reading=READER._understood(done.stdout), memory_bytes=int(done.stderr))
+    return Outcome(reading=READER._parse_answer(done.stdout), memory_bytes=int(done.stderr))
 
 
 def bomb(size: int = 100_000_000) -> bytes:
@@ -127,13 +127,13 @@ OUTSIDE = '<!DOCTYPE w SYSTEM "file:///etc/passwd">'
 
 # What is made, and the words that come of it; None: some words, which depend on where its reader gives up.
 HOSTILE: dict[str, tuple[Callable[[], bytes], str | None]] = {
-    "a flat zip bomb": (lambda: zip_bomb("big.txt"), "it is an archive, of which only the list of names is read"),
-    "a nested zip bomb": (lambda: nested_zip(), "it is an archive, of which only the list of names is read"),
+    "a flat zip bomb": (lambda: zip_bomb("big.txt"), "it is an archive, and only its list of names was read"),
+    "a nested zip bomb": (lambda: nested_zip(), "it is an archive, and only its list of names was read"),
     "a docx bomb of blank space": (lambda: zip_bomb("word/document.xml", start=b"<w>"), SWELLS),
     "a docx bomb of one tag": (lambda: zip_bomb("word/document.xml", start=b"<w "), SWELLS),
     "a docx packed otherwise": (
         lambda: zip_bomb("word/document.xml", size=50_000_000, method=ZIP_BZIP2),
-        "it is packed in an unusual way",
+        "it uses an unusual compression method",
     ),
     "an xlsx bomb of strings": (
         lambda: samples.xlsx([["a"]], shared="<si><t>" + "ab " * 8_000_000 + "</t></si>"),

@@ -128,7 +128,7 @@ async def away(account: str, media: Media) -> bytes:
     ("fetch", "problem"),
     [
         (never, "fetching it took too long"),
-        (broken, "something went wrong while it was taken in"),
+        (broken, "an unexpected error occurred while storing it"),
         (away, "it cannot be reached"),
     ],
 )
@@ -216,7 +216,7 @@ async def test_what_a_page_uploaded_is_looked_at_and_read_too(desk: Desk) -> Non
 
 async def test_what_a_page_uploaded_and_is_gone_is_told(desk: Desk) -> None:
     [taken] = await desk.media(replace(NOTE, sha256="ab" * 32))
-    assert taken.problem == "the file is not here any more; please send it again"
+    assert taken.problem == "the file is no longer stored here; please send it again"
 
 
 # Caps.
@@ -231,10 +231,10 @@ async def test_what_a_page_uploaded_and_is_gone_is_told(desk: Desk) -> None:
         (b"", "it is empty"),
         (
             samples.OLD_WORD,
-            "it is in an old format of Office that cannot be read; please send it as .docx, .xlsx, .pptx or PDF",
+            "it is in an old Office format that cannot be read; please send it as .docx, .xlsx, .pptx or PDF",
         ),
-        (b"\0", "its format is not known here; text, PDF and Office files can be read"),
-        (b"  \n ", "it holds nothing but blank space"),
+        (b"\0", "its format is unknown; text, PDF and Office files can be read"),
+        (b"  \n ", "it contains only blank space"),
     ],
     ids=["too many pixels", "cut", "too many bytes", "empty", "old", "one byte", "blank"],
 )
@@ -266,7 +266,7 @@ async def test_the_messages_of_a_turn_share_one_allowance(desk: Desk) -> None:
     parts = [part for message in brought for part in message.parts if isinstance(part, Media)]
     assert [len(part.text) for part in parts] == [149, 51, 0, 0]
     assert [part.partial for part in parts] == [False, True, False, False]
-    assert "as much text as is taken in at once" in parts[2].problem
+    assert "the most text that can be read at once" in parts[2].problem
     assert parts[3].problem == "no more than 3 files are taken at once"
     assert len(desk.told) == 1
 
@@ -339,7 +339,7 @@ async def test_a_picture_for_a_model_that_does_not_see_is_told_once(desk: Desk) 
     desk.store.files = {"p1": samples.png()}
     [brought] = await desk.bring_in(await accepted(desk.db, PHOTO, replace(PHOTO, name="dog.png")), sees=False)
     assert brought.text.count("it is not shown to you") == 2
-    assert desk.told == ["The model in use cannot see pictures: it knows of cat.png and dog.png only by name."]
+    assert desk.told == ["The current model cannot see pictures: it knows of cat.png and dog.png only by name."]
 
 
 # Stickers.

@@ -60,7 +60,7 @@ async def test_words_are_read(tmp_path: Path, content: bytes, text: str, title: 
 
 PROBLEMS: dict[str, tuple[bytes, str]] = {
     "locked pdf": (samples.locked_pdf(), LOCKED),
-    "scanned pdf": (samples.pdf_of("", ""), "there is no text in it: its pages may be scanned pictures"),
+    "scanned pdf": (samples.pdf_of("", ""), "it contains no text: its pages may be scanned pictures"),
     "pdf cut short": (samples.pdf_of("Hello")[:150], "it is damaged"),
     "docx without words": (samples.docx(), "there is no text in it"),
     "docx cut short": (samples.docx("Hello")[:-40], "it is damaged"),
@@ -92,7 +92,7 @@ async def test_an_archive_is_listed_and_not_unpacked(tmp_path: Path) -> None:
     }
     found = await read(tmp_path, samples.packed(names))
     assert found.text.splitlines() == [
-        "The names in it:",
+        "Files in it:",
         "../../etc/passwd (1 byte)",
         "/etc/shadow (1 byte)",
         "a) (b (1 byte)",
@@ -191,11 +191,11 @@ async def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answer", [b"", b"\n", b"{}\n", b"[" * 5000, b'{"title": 1, "problem": "", "partial": 0}\n'])
 def test_a_child_that_answers_nonsense_is_not_believed(answer: bytes) -> None:
-    assert DocumentReader()._understood(answer).problem
+    assert DocumentReader()._parse_answer(answer).problem
 
 
 def test_what_the_child_says_is_cut_and_cleaned() -> None:
     about = b'{"title": "", "problem": "", "partial": false}\n'
-    found = DocumentReader(max_text_chars=100)._understood(about + b"a\0b\x1b[31m\xff" + b"c" * 200)
+    found = DocumentReader(max_text_chars=100)._parse_answer(about + b"a\0b\x1b[31m\xff" + b"c" * 200)
     assert found.text.startswith("a b [31m")
     assert len(found.text) == 100

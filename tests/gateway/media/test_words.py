@@ -21,10 +21,10 @@ def test_nothing_is_said_when_all_is_well() -> None:
     ("file", "words"),
     [
         (replace(FINE, problem="it is damaged"), "I could not read a.pdf: it is damaged."),
-        (replace(FINE, partial=True), "I read only the beginning of a.pdf: there is more than I take in at once."),
+        (replace(FINE, partial=True), "I read only the beginning of a.pdf: it is longer than I can read at once."),
         (VOICE, "I cannot listen to audio yet: I know of voice.ogg only by name."),
         (replace(VOICE, kind="video", name=""), "I cannot watch videos yet: I know of the video only by name."),
-        (PHOTO, "The model in use cannot see pictures: it knows of cat.png only by name."),
+        (PHOTO, "The current model cannot see pictures: it knows of cat.png only by name."),
     ],
 )
 def test_each_reason_has_its_words(file: Media, words: str) -> None:
