@@ -1,6 +1,6 @@
-"""Who may speak to us. Pure: decided on who acts, where, and what the rules and the store know of them.
+"""Decide who may talk to the bot, from the sender, the chat, the rules and the store's records. Pure.
 
-The same gate for everything: a message, an edit, a reaction, a button, a command, a forwarded post, another bot.
+The same check applies to messages, edits, reactions, buttons, commands, forwarded posts and other bots.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ Verdict = Literal["serve", "pair", "ignore"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Users are the platform's immutable ids, alone or behind the platform's name (`123`, `telegram:123`);
-    chats have the name before them always."""
+    """The settings about access. Users are immutable ids of a platform, alone or after its name (`123`,
+    `telegram:123`); chats always have the name before them."""
 
     owner_users: frozenset[str] = frozenset()
     allowed_users: frozenset[str] = frozenset()
@@ -26,34 +26,34 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderStatus:
-    """What the store knows of a sender and of the chat they speak in."""
+    """The store's records of a sender and of the chat they write in."""
 
     paired_as: Role | None = None
     revoked: bool = False
-    chat_allowed: bool = False  # by an owner's /allow here
+    chat_allowed: bool = False  # an owner sent /allow here
 
 
 UNKNOWN = SenderStatus()
-_RISING: tuple[Role, ...] = ("guest", "member", "owner")  # by what they may do
+_BY_RIGHTS: tuple[Role, ...] = ("guest", "member", "owner")  # from the least rights to the most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     verdict: Verdict
     reason: str
-    role: Role | None = None  # of who is served
+    role: Role | None = None  # None when not served
 
 
 def lesser(one: Role, other: Role) -> Role:
-    """What both of them may do."""
-    return min(one, other, key=_RISING.index)
+    """Return the role with fewer rights."""
+    return min(one, other, key=_BY_RIGHTS.index)
 
 
 def decide(message: InboundMessage, rules: Rules, standing: SenderStatus = UNKNOWN, *, local: bool = False) -> Decision:
-    """The default is no."""
+    """Decide whether to serve a sender. The default is no."""
     sender = _names(message)
     if local:
-        return _serve("owner", "reached us in a way that only the owner has")
+        return _serve("owner", "came through a channel that only the owner can use")
     if sender & rules.owner_users:
         return _serve("owner", "listed in access.owner_users")
     if standing.revoked:
@@ -63,7 +63,7 @@ def decide(message: InboundMessage, rules: Rules, standing: SenderStatus = UNKNO
     if sender & rules.allowed_users:
         return _serve("member", "on an allowlist")
     if message.sender.is_bot:
-        return _ignore("a bot that is on no allowlist")  # two bots would talk to each other for ever
+        return _ignore("a bot that is on no allowlist")  # two bots could talk to each other for ever
     if message.key.kind == "dm":
         return _decide_dm(message, rules, standing)
     if standing.chat_allowed or message.key.place_names & rules.allowed_chats:
@@ -90,6 +90,6 @@ def _ignore(reason: str) -> Decision:
 
 
 def _names(message: InboundMessage) -> frozenset[str]:
-    """An id alone counts on every platform, behind a name on that platform, behind an account's for that bot."""
+    """Return the names of a sender in the rules: the id for any platform, for this one, and for this account."""
     id_ = message.sender.id
     return frozenset((id_, f"{message.key.platform}:{id_}", f"{message.key.account_name}:{id_}"))

@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""Compute how long to wait before a retry."""
 
 import math
 import random
@@ -9,7 +9,7 @@ _DOUBLINGS = 6  # enough for the longest; 2.0 ** 1024, after a day of failures, 
 
 
 def backoff_seconds(failures: int) -> float:
-    """Return one second doubling to a minute, spread so that many do not try at the same moment."""
+    """Return one second, doubled up to a minute, randomised so that many clients do not retry at once."""
     wait = min(2.0 ** min(failures - 1, _DOUBLINGS), _LONGEST_SECONDS)
     return wait * random.uniform(0.75, 1.25)  # noqa: S311 - spreads retries, guards nothing
 

@@ -1,4 +1,4 @@
-"""What may be spent in a day, and by whom. Pure: limits and sums go in, sentences come out; the store does the sums."""
+"""Apply the daily budgets of people, chats and jobs, and write the messages about them. Pure; the store sums up."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,19 +13,19 @@ from hermes_config.types import OWN_BUDGET, PRICE
 
 Scope = Literal["user", "chat", "job", "day"]
 
-_FREE = "demo"  # the model that is served in process
+_FREE = "demo"  # the built-in model
 _WHOSE: dict[Scope, str] = {
     "user": "Your budget for today",
     "chat": "The budget of this chat for today",
     "job": "The budget of this job for today",
-    "day": "Today's budget of all together",
+    "day": "Today's budget for everybody together",
 }
-_ONE_OF_SEVERAL = "The budget for today of one of you who asked"
+_ONE_OF_SEVERAL = "Today's budget of one of the people who asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
-    """As a limit, 0 means none."""
+    """Tokens and money. As a limit, 0 means none."""
 
     tokens: int = 0
     cost_micros: int = 0
@@ -36,29 +36,29 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pot:
-    """One budget, and what is used of it, reservations included."""
+    """One budget, and how much of it is used, including reservations."""
 
     scope: Scope
     limit: Amount
     used: Amount
 
     def is_passed_by(self, more: Amount) -> bool:
-        """Also by nothing more, once all is used: a call that costs nothing is not known beforehand."""
+        """Return whether this exceeds the budget. Once all is used, even 0 does: no call is known to be free."""
         return any(limit and (used >= limit or used + added > limit) for used, added, limit in self._pairs(more))
 
     def share(self, less: Amount | None = None) -> float:
-        """How much of it is used, 1 being all; without that last part."""
+        """Return the used share, 1 being all, without the amount `less`."""
         less = less or Amount()
         return max((used - taken) / limit for used, taken, limit in self._pairs(less) if limit)
 
     def unit(self, more: Amount | None = None) -> Literal["tokens", "usd"]:
-        """Of its two limits the one that is tighter with that much more."""
+        """Return which of the two limits is tighter with that much more."""
         pairs = self._pairs(more or Amount())
         tokens, money = ((used + added) / limit if limit else -1.0 for used, added, limit in pairs)
         return "usd" if money > tokens else "tokens"
 
     def in_words(self, more: Amount | None = None) -> str:
-        """Such as 199,700 of 200,000 tokens."""
+        """Describe the use, such as: 199,700 of 200,000 tokens."""
         if self.unit(more) == "usd":
             return f"{dollars(self.used.cost_micros)} of {dollars(self.limit.cost_micros)}"
         return f"{self.used.tokens:,} of {self.limit.tokens:,} tokens"
@@ -72,7 +72,7 @@ class Pot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """US dollars for a million tokens, which are micros for one."""
+    """US dollars per million tokens, which equals micros per token."""
 
     model: str  # a name, or a pattern such as claude-*
     input: float
@@ -80,18 +80,18 @@ class Price:
     output: float
 
     def fits(self, model: str) -> bool:
-        """By the whole name, or by what follows the maker's."""
+        """Match the whole name of a model, or the part after its maker."""
         return any(fnmatchcase(name, self.model.lower()) for name in {model, model.rpartition("/")[2]})
 
     def of(self, usage: Usage) -> int:
-        cached = min(usage.cached_tokens, usage.input_tokens)  # some servers count them apart from the rest
+        cached = min(usage.cached_tokens, usage.input_tokens)  # some servers count them separately
         fresh = usage.input_tokens - cached
         return round(fresh * self.input + cached * self.cached + usage.output_tokens * self.output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """What the settings say. Days are those of the owner's time zone; None: the machine's."""
+    """The budgets of the settings. Days are those of the owner's time zone; None means the machine's."""
 
     limits: Mapping[Scope, Amount] = field(default_factory=dict)
     own: Mapping[str, Amount] = field(default_factory=dict)  # by identity, such as telegram:123
@@ -101,7 +101,7 @@ class Budgets:
 
     @property
     def bind(self) -> bool:
-        """Whether anything has to be asked before a call."""
+        """Return whether there is any limit to check before a call."""
         return any(self.limits.values()) or any(self.own.values())
 
     @property
@@ -112,11 +112,11 @@ class Budgets:
         return self.limits.get(scope, Amount())
 
     def limit_of_person(self, identities: Iterable[str]) -> Amount:
-        """Their own, if they have one, under any of their identities; else what holds for everybody."""
+        """Return a person's own limit, under any of their identities; else the one for everybody."""
         return next((self.own[one] for one in identities if one in self.own), self.limit("user"))
 
     def cost(self, usage: Usage, model: str) -> int | None:
-        """In micros. What the provider says wins; None when nobody knows the price."""
+        """Return the cost in micros, as the provider states it if it does; None when the price is unknown."""
         if usage.cost_micros is not None:
             return usage.cost_micros
         price = self.price(usage.model or model)
@@ -131,24 +131,24 @@ class Budgets:
         return f"{self._moment(at_ms):%Y-%m-%d}"
 
     def days_back(self, at_ms: int, days: int) -> str:
-        """By the calendar: a day may have 23 or 25 hours."""
+        """Return the date so many calendar days ago: a day may have 23 or 25 hours."""
         return f"{self._moment(at_ms).date() - timedelta(days=days)}"
 
     def month(self, at_ms: int) -> str:
-        """Its first day."""
+        """Return the first day of the month."""
         return f"{self._moment(at_ms):%Y-%m}-01"
 
     def anew(self, at_ms: int) -> str:
-        return f"It begins anew at 00:00 ({self._moment(at_ms):%Z})."
+        return f"It resets at 00:00 ({self._moment(at_ms):%Z})."
 
     def refusal(
         self, pots: Iterable[Pot], asked: Amount, *, at_ms: int, several: bool = False, owner: bool = False
     ) -> str:
-        """Why the call must not be made, and what to do; empty when it may be."""
+        """Return why the call must not be made and what to do; empty when it may be."""
         pot = next((pot for pot in pots if pot.is_passed_by(asked)), None)
         if pot is None:
             return ""
-        # What others have used is no business of theirs.
+        # Do not reveal how much other people have used.
         of_others = pot.scope == "day" or (several and pot.scope == "user")
         used = f" ({pot.in_words(asked)})" if owner or not of_others else ""
         if pot.share() >= 1:
@@ -159,13 +159,13 @@ class Budgets:
         return f"{what} {self.anew(at_ms)} {more}"
 
     def warning(self, pot: Pot, last: Amount, *, at_ms: int) -> str:
-        """What to say when this last call has used up a good part of it; empty when it has not, or had been before."""
+        """Return a warning if the last call has crossed the warning threshold; else empty."""
         if not pot.share(last) < self.warn_at <= pot.share():
             return ""
         return f"{_whose(pot)} is {pot.share():.0%} used: {pot.in_words()}. {self.anew(at_ms)}"
 
     def _key(self, pot: Pot, asked: Amount) -> str:
-        """The setting that it comes from."""
+        """Return the name of the setting behind a budget."""
         is_own = pot.scope == "user" and pot.limit in self.own.values()
         return "budgets.people" if is_own else f"budgets.{pot.scope}_{pot.unit(asked)}"
 
@@ -187,7 +187,7 @@ def budgets_for(settings: BudgetsSettings, timezone: str) -> Budgets:
 
 
 def no_price(model: str) -> str:
-    return f"The price of {model} is not known, so limits in money do not bind it."
+    return f"The price of {model} is not known, so limits in money do not apply to it."
 
 
 def how_to_price(model: str) -> str:
@@ -195,7 +195,7 @@ def how_to_price(model: str) -> str:
 
 
 def against(used: Amount, limit: Amount) -> str:
-    """What was used, of what where that is limited: 1,200 of 5,000 tokens, $0.30."""
+    """Describe the use, with the limits if there are any: 1,200 of 5,000 tokens, $0.30."""
     tokens = f"{used.tokens:,} of {limit.tokens:,} tokens" if limit.tokens else f"{used.tokens:,} tokens"
     if limit.cost_micros:
         return f"{tokens}, {dollars(used.cost_micros)} of {dollars(limit.cost_micros)}"
@@ -203,7 +203,7 @@ def against(used: Amount, limit: Amount) -> str:
 
 
 def dollars(micros: int) -> str:
-    """To the cent, and further where there is little."""
+    """Format an amount to the cent, small ones more precisely."""
     amount = micros / 1_000_000
     return f"${amount:,.2f}" if not micros or amount >= 0.1 else f"${amount:.4f}"
 

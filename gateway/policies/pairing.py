@@ -1,7 +1,7 @@
-"""Letting strangers in: codes, how they are made, hashed and read, and what is said about them. Pure.
+"""Make, hash and read pairing codes, and write the messages about pairing. Pure.
 
 A code is 40 random bits. The limits in `store/pairing.py` make guessing hopeless, and the slow hash makes a stolen
-database useless within the hour that a code is good for.
+database useless within the hour for which a code is valid.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from difflib import get_close_matches
 
 from gateway.policies.access import Role
 
-ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # 32 of them, none to be mistaken for another: no 0, O, 1, I
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # 32 characters without the ambiguous 0, O, 1, I
 CODE_CHARS = 8
 SALT_BYTES = 16
 
@@ -30,22 +30,22 @@ def new_code() -> str:
 
 
 def read_code(typed: str) -> str | None:
-    """The code that somebody typed, however they wrote it; None when it cannot be one."""
+    """Return the code that somebody typed, in any spelling; None when it cannot be one."""
     code = _SEPARATORS.sub("", typed)
-    if not code.isascii():  # some letters become others, or two, in upper case
+    if not code.isascii():  # upper() changes or doubles some letters
         return None
     code = code.upper()
     return code if len(code) == CODE_CHARS and set(code) <= set(ALPHABET) else None
 
 
 def code_in(said: str) -> str | None:
-    """The code if a message is nothing else: `ABCD2345`, or `/start ABCD2345` from a link."""
+    """Return the code if the message is nothing else: `ABCD2345`, or `/start ABCD2345` from a link."""
     started = _START.fullmatch(said.strip())
     return read_code(started[1] if started else said)
 
 
 def fingerprint(code: str, salt: bytes) -> bytes:
-    """What is stored of a code. Takes about 10 ms, on purpose."""
+    """Return the hash of a code, which is all that is stored of it. Takes about 10 ms, on purpose."""
     return hashlib.scrypt(code.encode(), salt=salt, n=2**12, r=8, p=1, dklen=32)
 
 
@@ -58,7 +58,7 @@ def deep_link(username: str, code: str) -> str:
 
 
 def covers(name: str, account: str) -> bool:
-    """`telegram` means all its accounts, `telegram@work` just that one."""
+    """Return whether a name includes an account: `telegram` means all its accounts, `telegram@work` only that one."""
     return name in (account, platform_of(account))
 
 
@@ -67,23 +67,23 @@ def platform_of(account: str) -> str:
 
 
 def looks_like_id(text: str) -> bool:
-    """Whether this can be a platform's immutable id; a name can change hands."""
+    """Return whether this can be a platform's immutable id, unlike a name, which can change hands."""
     return _ID.fullmatch(text) is not None
 
 
 def plain_name(name: str, id_: str) -> str:
-    """A stranger's name as it may be shown: nothing in it moves a cursor, opens a link or fills the screen."""
+    """Return a stranger's name safe to show: it cannot move the cursor, open a link or fill the screen."""
     printable = "".join(" " if char in "`[]<>" or not char.isprintable() else char for char in name)
     return " ".join(printable.split())[:_NAME_CHARS] or id_
 
 
 def holds_code(command: str) -> bool:
-    """Whether a command may hold a pairing code, which is not to be kept."""
+    """Return whether a command may contain a pairing code, which must not be stored."""
     return without_code(command) != command
 
 
 def without_code(command: str) -> str:
-    """A `/pairing` command as it may be kept: whatever could be a code in it is gone."""
+    """Return a `/pairing` command as it may be stored, without anything that could be a code."""
     words = command.split()
     name = words[0].partition("@")[0].lower() if words else ""
     if name != "/pairing" or len(words) < 2 or words[1].lower() in _WITHOUT_CODES:
@@ -94,34 +94,34 @@ def without_code(command: str) -> str:
 
 def for_code(code: str, account: str, left_ms: int) -> str:
     return (
-        f"I do not know you yet, and talk only to people my owner has let in. Send the owner this code: `{code}`\n"
-        f"They run `hermes pairing approve {account} {code}` within {in_words(left_ms)}, and I tell you here at once."
+        f"I do not know you yet, and only talk to people my owner has approved. Send this code to the owner: `{code}`\n"
+        f"They run `hermes pairing approve {account} {code}` within {in_words(left_ms)}; I will then tell you here."
     )
 
 
 def welcome(role: Role) -> str:
     rights = {
-        "owner": "as an owner: you may use every command, in every chat",
+        "owner": "as an owner: you may use every command in every chat",
         "member": "as a member",
         "guest": "as a guest",
     }
     return (
-        f"You are in, {rights[role]}. Write what you need (anything sent before this is not answered), "
+        f"You are in, {rights[role]}. Write what you need (earlier messages are not answered), "
         "or /help for the commands."
     )
 
 
 def approved(name: str, id_: str, role: Role, *, in_chat: bool = False) -> str:
     command = "/pairing" if in_chat else "hermes pairing"
-    return f"{name} ({id_}) is in as {role} and is told so. To take it back: {command} revoke {id_.replace(':', ' ')}"
+    return f"{name} ({id_}) is in as {role} and has been told. To undo this: {command} revoke {id_.replace(':', ' ')}"
 
 
 def revoked(name: str, user_id: str, platform: str, *, is_listed: bool, in_chat: bool = False) -> str:
     who = name if name == user_id else f"{name} ({user_id})"
     if is_listed:
-        then = "They stand on an allowlist, too: take them out of it, since a forgotten entry misleads."
-    elif in_chat:  # no invite is made where it would be kept
-        then = f"To let them in again, make an invite on the machine itself: hermes pairing invite {platform}"
+        then = "They are also on an allowlist: remove them from it, so that no outdated entry remains."
+    elif in_chat:  # a chat would store the invite
+        then = f"To let them in again, create an invite on the machine itself: hermes pairing invite {platform}"
     else:
         then = f"`hermes pairing invite {platform}` lets them in again."
     return f"{who} may no longer talk to me. {then}"
@@ -129,37 +129,37 @@ def revoked(name: str, user_id: str, platform: str, *, is_listed: bool, in_chat:
 
 def cleared(requests: int, invites: int) -> str:
     counts = ((requests, "request"), (invites, "invite"))
-    found = " and ".join(_counted(count, what) for count, what in counts if count)
+    found = " and ".join(_count(count, what) for count, what in counts if count)
     if not found:
         return "Nobody was waiting to be let in, and no invite was open."
     verb, codes = ("is", "its code is") if requests + invites == 1 else ("are", "their codes are")
-    again = " Whoever still wants in can ask again." if requests else ""
+    again = " Anyone who still wants in can ask again." if requests else ""
     return f"{found} {verb} forgotten and {codes} void.{again}"
 
 
 def unknown_role(word: str, roles: Iterable[str]) -> str:
-    return f"There is no role {word!r}, and nobody was let in. Roles are {', '.join(roles)}."
+    return f"There is no role {word!r}, so nobody was let in. The roles are {', '.join(roles)}."
 
 
 def locked(platform: str, until_ms: int, failures: int) -> str:
     return (
         f"Approval on {platform} is locked until {_clock(until_ms)} after {failures} wrong codes. "
-        f"To go on now, run this on the machine itself: hermes pairing unlock {platform}"
+        f"To continue now, run this on the machine itself: hermes pairing unlock {platform}"
     )
 
 
 def wrong_code(platform: str, *, well_formed: bool, tries_left: int) -> str:
     happened = (
-        f"Nobody waits on {platform} under that code; it may be mistyped, used or too old"
+        f"Nobody waits on {platform} with that code; it may be mistyped, used or expired"
         if well_formed
-        else f"That is no pairing code: those have {CODE_CHARS} letters and digits, without 0, O, 1 and I"
+        else f"That is not a pairing code: a code has {CODE_CHARS} letters and digits, without 0, O, 1 and I"
     )
     left = "the next wrong one locks" if tries_left == 1 else f"{tries_left} more wrong ones lock"
     return f"{happened}. Ask them for the code again; {left} approval on {platform_of(platform)}."
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """What to say of a platform that is not known."""
+    """Say that a platform is unknown, and suggest the nearest name."""
     known = sorted(names)
     near = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     if near:
@@ -168,14 +168,14 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def in_words(ms: int) -> str:
-    """A length of time as people say it: 1 hour, 59 minutes, 30 seconds."""
+    """Return a duration in words: 1 hour, 59 minutes, 30 seconds."""
     minutes = round(ms / 60_000)
     if minutes < 1:
-        return _counted(max(1, ms // 1000), "second")
-    return _counted(minutes, "minute") if minutes % 60 else _counted(minutes // 60, "hour")
+        return _count(max(1, ms // 1000), "second")
+    return _count(minutes, "minute") if minutes % 60 else _count(minutes // 60, "hour")
 
 
-def _counted(count: int, unit: str) -> str:
+def _count(count: int, unit: str) -> str:
     return f"{count} {unit}{'' if count == 1 else 's'}"
 
 

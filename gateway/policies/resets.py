@@ -1,4 +1,4 @@
-"""When a conversation ends by itself. Pure: times go in, a reason comes out; the store does the ending."""
+"""Decide when a conversation ends by itself. Pure; the store ends it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ _UNITS = ((_DAY_MINUTES, "day"), (60, "hour"), (1, "minute"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Neither set: it never ends by itself. Both: whichever comes first."""
+    """The reset rule of a chat. With neither value it never resets; with both, whichever comes first."""
 
     idle_minutes: int | None = None
     daily_hour: int | None = None
 
 
 def reason_to_reset(policy: Policy, last_used_ms: int, now_ms: int, timezone: tzinfo | None) -> Reason | None:
-    """Why a conversation that was last used then is over by now; None when it is not. No time zone: the machine's."""
+    """Return why a conversation has ended by now; None if it has not. No time zone means the machine's."""
     ends: list[tuple[int, Reason]] = []
     if policy.idle_minutes is not None:
         ends.append((last_used_ms + policy.idle_minutes * 60_000, "idle"))
@@ -37,7 +37,7 @@ def reason_to_reset(policy: Policy, last_used_ms: int, now_ms: int, timezone: tz
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resets:
-    """The policies of all chats. By platform, or by platform and kind of chat: the narrower one holds."""
+    """The policies of all chats, by platform, or by platform and kind of chat; the more specific one applies."""
 
     usual: Policy = Policy()
     exceptions: Mapping[tuple[str, str], Policy] = field(default_factory=dict)
@@ -58,14 +58,14 @@ def resets_for(settings: SessionsSettings, timezone: str) -> Resets:
     usual = _policy(settings.reset, (), idle=settings.reset_idle_minutes, daily=settings.reset_daily_hour)
     return Resets(
         usual=usual,
-        # A conversation at the terminal runs in a process of its own: nobody here knows when it is at work.
+        # A conversation at the terminal runs in its own process: we cannot know when it is busy.
         exceptions={**dict(_exceptions(settings)), ("cli", ""): Policy()},
         timezone=ZoneInfo(timezone) if timezone else None,
     )
 
 
 def in_words(reason: Reason, policy: Policy) -> str:
-    """Why the last conversation ended. The policy may have been changed since; then it is not quoted."""
+    """Say why the last conversation ended. Does not quote the policy if that has changed since."""
     if reason == "daily":
         at = f" at {policy.daily_hour}:00" if policy.daily_hour is not None else ""
         return f"conversations end every day{at}"
@@ -76,7 +76,7 @@ def in_words(reason: Reason, policy: Policy) -> str:
 def _exceptions(settings: SessionsSettings) -> Iterable[tuple[tuple[str, str], Policy]]:
     for entry in settings.reset_exceptions:
         found = RESET_EXCEPTION.fullmatch(entry)
-        assert found is not None  # settings have checked it
+        assert found is not None  # checked by the settings
         numbers = tuple(int(number) for number in (found["numbers"] or "").split(":") if number)
         policy = _policy(found["mode"], numbers, idle=settings.reset_idle_minutes, daily=settings.reset_daily_hour)
         yield (found["platform"], found["kind"] or ""), policy
@@ -96,9 +96,9 @@ def _policy(mode: str, numbers: tuple[int, ...], *, idle: int, daily: int) -> Po
 
 
 def _next_at(hour: int, after_ms: int, timezone: tzinfo | None) -> int:
-    """The first time after that moment at which the clock on the wall strikes the hour.
+    """Return the first time after that moment at which the local clock reaches the hour.
 
-    An hour that is skipped in spring strikes when the clocks are moved; one that comes twice in autumn, the first time.
+    An hour skipped in spring counts as reached when the clocks change; of one that comes twice in autumn, the first.
     """
     day = datetime.fromtimestamp(after_ms / 1000, timezone).date()
     while True:

@@ -52,7 +52,7 @@ def test_approving_lets_in_and_leaves_the_notice_for_the_gateway(path: Path) -> 
     done = hermes("pairing", "approve", "Telegram", f"{code[:4].lower()}-{code[4:]}")
     assert (done.returncode, done.stderr) == (0, "")
     first, second = done.stdout.splitlines()
-    assert first.startswith("Ada (telegram:42) is in as member and is told so.")
+    assert first.startswith("Ada (telegram:42) is in as member and has been told.")
     assert "hermes gateway run" in second
     assert role_of(path) == "member"
     assert within(path, lambda tx: tx.count("SELECT COUNT(*) FROM outbox WHERE topic = 'paired'")) == 1

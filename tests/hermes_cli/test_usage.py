@@ -44,7 +44,7 @@ def test_for_scripts_with_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["name"] for row in facts["rows"]] == ["demo"]
     assert facts["today"]["tokens"] == facts["rows"][0]["input_tokens"] + facts["rows"][0]["output_tokens"] > 0
     [problem] = facts["problems"]
-    assert problem.startswith("The price of gpt-5 is not known, so limits in money do not bind it.")
+    assert problem.startswith("The price of gpt-5 is not known, so limits in money do not apply to it.")
 
 
 def test_a_price_that_the_provider_tells_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ async def test_a_code_that_may_not_have_arrived_is_void_and_the_next_one_counts(
             first, second = (code_in(text) for text in await on.hear_count(ada, 2))
             assert first != second
             refused = await on.home.hermes("pairing", "approve", "telegram", first, code=1)
-            assert "Nobody waits on telegram under that code" in refused
+            assert "Nobody waits on telegram with that code" in refused
             await on.home.hermes("pairing", "approve", "telegram", second, "--role", "owner")
             await on.hear(ada, "You are in, as an owner")
             await running.stop()

@@ -81,7 +81,7 @@ async def test_the_list_names_everybody(db: Database) -> None:
 async def test_approving_from_a_chat(db: Database, form: str, role: Role, account: str) -> None:
     code = await db.write(lambda tx: asks(tx, account=account))
     said = await say(db, "pairing approve " + form.format(code, half=code[:4].lower(), rest=code[4:]))
-    assert said == f"Ada ({account}:42) is in as {role} and is told so. To take it back: /pairing revoke {account} 42"
+    assert said == f"Ada ({account}:42) is in as {role} and has been told. To undo this: /pairing revoke {account} 42"
     assert (await db.read(lambda tx: people.read_status(tx, account, "42", ""))).paired_as == role
 
 
@@ -148,7 +148,7 @@ async def test_revoking_from_a_chat(db: Database) -> None:
     await db.write(lambda tx: pairing.approve(tx, "telegram", asks(tx), "member", LIMITS, by="test"))
     assert await say(db, "pairing revoke Ada") == (
         "Ada (42) may no longer talk to me. "
-        "To let them in again, make an invite on the machine itself: hermes pairing invite telegram"
+        "To let them in again, create an invite on the machine itself: hermes pairing invite telegram"
     )
     assert (await db.read(lambda tx: people.read_status(tx, "telegram", "42", ""))).revoked
 
@@ -161,7 +161,7 @@ async def test_nobody_locks_themselves_or_a_configured_owner_out(db: Database) -
 
 async def test_revoking_says_when_an_allowlist_names_them(db: Database) -> None:
     rules = Rules(allowed_users=frozenset({"telegram:42"}))
-    assert "They stand on an allowlist, too" in await say(db, "pairing revoke 42", rules=rules)
+    assert "They are also on an allowlist" in await say(db, "pairing revoke 42", rules=rules)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ async def test_clearing_something_else_clears_nothing(db: Database, word: str, s
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ("{} boss", "There is no role 'boss', and nobody was let in. Roles are owner, member, guest."),
+        ("{} boss", "There is no role 'boss', so nobody was let in. The roles are owner, member, guest."),
         ("telegram {half} {rest} boss", "There is no role 'boss'"),
         ("telegramm {}", "Did you mean telegram?"),
     ],
@@ -219,7 +219,7 @@ async def test_a_slip_beside_a_right_code_is_no_wrong_code(db: Database, form: s
 async def test_a_lock_is_named_by_the_platform_it_holds_for(db: Database) -> None:
     await db.write(lambda tx: asks(tx, account="telegram@work"))
     said = await say(db, "pairing approve telegram@work 22222222")
-    assert "Nobody waits on telegram@work under that code" in said
+    assert "Nobody waits on telegram@work with that code" in said
     assert said.endswith("lock approval on telegram.")
     for _ in range(4):
         await say(db, "pairing approve telegram@work 22222222", key=PAGE)
@@ -299,10 +299,10 @@ async def test_the_home_is_where_it_was_set_last(db: Database) -> None:
             "owner",
             "me",
             "chat",
-            "You are Owner, web:me: owner (reached us in a way that only the owner has).\n"
+            "You are Owner, web:me: owner (came through a channel that only the owner can use).\n"
             "The id of this chat for the settings: web:main",
         ),
-        (PAGE, "owner", "", "cli", "You are Owner, web: owner (reached us in a way that only the owner has)."),
+        (PAGE, "owner", "", "cli", "You are Owner, web: owner (came through a channel that only the owner can use)."),
     ],
 )
 async def test_whoami_tells_who_and_why(

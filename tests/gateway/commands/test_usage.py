@@ -68,7 +68,7 @@ def test_in_a_group_the_groups_is_told_and_nobody_elses(tx: Transaction) -> None
 def test_an_owner_sees_everybodys_and_what_has_no_price(tx: Transaction) -> None:
     assert use(tx, LIMITED, role="owner").splitlines()[-2:] == [
         "Everybody today: 3,300 of 70,000 tokens, $1.50",
-        "The price of m is not known, so limits in money do not bind it. "
+        "The price of m is not known, so limits in money do not apply to it. "
         "hermes config set budgets.prices m=input:cached:output says it.",
     ]
 

@@ -44,36 +44,37 @@ def test_a_limit_is_passed_by_what_would_exceed_it(budget: Pot, asked: Amount, p
         (
             pot(200_000, 200_000),
             False,
-            "Your budget for today is used up (200,000 of 200,000 tokens). It begins anew at 00:00 (CET). "
+            "Your budget for today is used up (200,000 of 200,000 tokens). It resets at 00:00 (CET). "
             "Ask the owner if you need more.",
         ),
         (
             pot(199_700, 200_000),
             False,
             "Your budget for today has too little left for this (199,700 of 200,000 tokens); a new conversation (/new) "
-            "needs less. It begins anew at 00:00 (CET). Ask the owner if you need more.",
+            "needs less. It resets at 00:00 (CET). Ask the owner if you need more.",
         ),
         (
             pot(5, 200_000, cost=2_000_000, cost_limit=2_000_000, scope="chat"),
             True,
-            "The budget of this chat for today is used up ($2.00 of $2.00). It begins anew at 00:00 (CET). "
+            "The budget of this chat for today is used up ($2.00 of $2.00). It resets at 00:00 (CET). "
             "Change it: hermes config set budgets.chat_usd …",
         ),
         (
             pot(10, 10, scope="day"),
             False,
-            "Today's budget of all together is used up. It begins anew at 00:00 (CET). Ask the owner if you need more.",
+            "Today's budget for everybody together is used up. "
+            "It resets at 00:00 (CET). Ask the owner if you need more.",
         ),
         (
             pot(10, 10, scope="day"),
             True,
-            "Today's budget of all together is used up (10 of 10 tokens). It begins anew at 00:00 (CET). "
+            "Today's budget for everybody together is used up (10 of 10 tokens). It resets at 00:00 (CET). "
             "Change it: hermes config set budgets.day_tokens …",
         ),
         (
             pot(10, 10, scope="job"),
             False,
-            "The budget of this job for today is used up (10 of 10 tokens). It begins anew at 00:00 (CET). "
+            "The budget of this job for today is used up (10 of 10 tokens). It resets at 00:00 (CET). "
             "Ask the owner if you need more.",
         ),
     ],
@@ -85,7 +86,7 @@ def test_a_refusal_says_what_is_used_up_when_it_begins_anew_and_what_to_do(budge
 
 def test_where_several_asked_it_is_not_told_whose_budget_it_is() -> None:
     said = Budgets().refusal([pot(10, 10)], Amount(), at_ms=NOON_MS, several=True)
-    assert said.startswith("The budget for today of one of you who asked is used up")
+    assert said.startswith("Today's budget of one of the people who asked is used up")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_where_several_asked_it_is_not_told_whose_budget_it_is() -> None:
 def test_the_warning_comes_with_the_call_that_crosses_the_line(before: int, last: int, warned: bool) -> None:
     said = Budgets(timezone=BERLIN).warning(pot(before + last, 100), Amount(tokens=last), at_ms=NOON_MS)
     share = before + last
-    expected = f"Your budget for today is {share}% used: {share} of 100 tokens. It begins anew at 00:00 (CET)."
+    expected = f"Your budget for today is {share}% used: {share} of 100 tokens. It resets at 00:00 (CET)."
     assert said == (expected if warned else "")
 
 
@@ -178,4 +179,4 @@ def test_days_are_counted_by_the_calendar(at: datetime, days: int, day: str) -> 
 
 def test_where_several_asked_none_is_told_what_another_has_used() -> None:
     said = Budgets(timezone=BERLIN).refusal([pot(9_000, 9_000)], Amount(), at_ms=NOON_MS, several=True)
-    assert said.startswith("The budget for today of one of you who asked is used up. It begins anew")
+    assert said.startswith("Today's budget of one of the people who asked is used up. It resets")

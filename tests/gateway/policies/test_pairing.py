@@ -176,8 +176,8 @@ def test_an_unknown_platform_is_answered_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (pairing.approved("Ada", "telegram:42", "guest"), "To take it back: hermes pairing revoke telegram 42"),
-        (pairing.approved("Ada", "telegram:42", "guest", in_chat=True), "To take it back: /pairing revoke telegram 42"),
+        (pairing.approved("Ada", "telegram:42", "guest"), "To undo this: hermes pairing revoke telegram 42"),
+        (pairing.approved("Ada", "telegram:42", "guest", in_chat=True), "To undo this: /pairing revoke telegram 42"),
         (
             pairing.revoked("Ada", "42", "telegram", is_listed=False),
             "Ada (42) may no longer talk to me. `hermes pairing invite telegram` lets them in again.",
@@ -185,27 +185,27 @@ def test_an_unknown_platform_is_answered_with_the_nearest() -> None:
         (
             pairing.revoked("42", "42", "telegram", is_listed=False, in_chat=True),
             "42 may no longer talk to me. "
-            "To let them in again, make an invite on the machine itself: hermes pairing invite telegram",
+            "To let them in again, create an invite on the machine itself: hermes pairing invite telegram",
         ),
-        (pairing.revoked("Ada", "42", "telegram", is_listed=True), "since a forgotten entry misleads."),
+        (pairing.revoked("Ada", "42", "telegram", is_listed=True), "so that no outdated entry remains."),
         (pairing.cleared(0, 0), "Nobody was waiting to be let in, and no invite was open."),
         (
             pairing.cleared(1, 0),
-            "1 request is forgotten and its code is void. Whoever still wants in can ask again.",
+            "1 request is forgotten and its code is void. Anyone who still wants in can ask again.",
         ),
         (pairing.cleared(0, 1), "1 invite is forgotten and its code is void."),
         (
             pairing.cleared(2, 1),
-            "2 requests and 1 invite are forgotten and their codes are void. Whoever still wants in can ask again.",
+            "2 requests and 1 invite are forgotten and their codes are void. Anyone who still wants in can ask again.",
         ),
         (
             pairing.wrong_code("telegram@work", well_formed=True, tries_left=1),
-            "Nobody waits on telegram@work under that code; it may be mistyped, used or too old. "
+            "Nobody waits on telegram@work with that code; it may be mistyped, used or expired. "
             "Ask them for the code again; the next wrong one locks approval on telegram.",
         ),
         (
             pairing.wrong_code("telegram", well_formed=False, tries_left=2),
-            "That is no pairing code: those have 8 letters and digits, without 0, O, 1 and I. "
+            "That is not a pairing code: a code has 8 letters and digits, without 0, O, 1 and I. "
             "Ask them for the code again; 2 more wrong ones lock approval on telegram.",
         ),
     ],

@@ -147,7 +147,7 @@ async def test_money_is_reserved_at_the_price_in_the_settings(db: Database) -> N
     price = Price(model="telling", input=1, cached=1, output=1)
     budgets = Budgets(limits={"day": Amount(cost_micros=OUTPUT_TOKENS + 50)}, prices=[price])
     await metered(db, Telling(), budgets).reply([QUESTION], (), ignore)
-    with pytest.raises(BudgetSpent, match="all together has too little left"):
+    with pytest.raises(BudgetSpent, match="everybody together has too little left"):
         await metered(db, Telling(), budgets).reply([QUESTION], (), ignore)
 
 
@@ -241,7 +241,7 @@ async def test_the_warning_comes_once_silently_and_behind_the_answer(db: Databas
         model = ScriptedModel([assistant("hi")])
         await responder(db, model, budgets).respond(await begin(db, inbound("hello", message_id=str(number))))
     [warning] = await texts(db, "notice")
-    assert warning.startswith(f"Your budget for today is 1% used: 11 of {OUTPUT_TOKENS + 100:,} tokens. It begins anew")
+    assert warning.startswith(f"Your budget for today is 1% used: 11 of {OUTPUT_TOKENS + 100:,} tokens. It resets")
     sent = await rows(db, "SELECT kind, notify, topic FROM outbox ORDER BY id LIMIT 2")
     assert sent == [("answer", 1, ""), ("notice", 0, "budget")]
 
@@ -252,7 +252,7 @@ async def test_the_owner_is_told_of_the_days_budget(db: Database) -> None:
     await responder(db, ScriptedModel([assistant("hi")]), budgets).respond(await begin(db, inbound("hello")))
     [(chat, parts)] = await rows(db, "SELECT chat, parts FROM outbox WHERE kind = 'notice'")
     assert chat == "owners-chat"
-    assert "Today's budget of all together is 1% used" in parts
+    assert "Today's budget for everybody together is 1% used" in parts
 
 
 async def test_in_a_group_whoever_asked_pays(db: Database) -> None:
@@ -276,7 +276,7 @@ async def test_where_several_asked_the_chat_pays_and_each_is_checked(db: Databas
     model = ScriptedModel([assistant("hi")])
     await responder(db, model, user_limit(9000)).respond(await begin(db, third, fourth))
     assert model.asked == []
-    assert (await texts(db, "answer"))[-1].startswith("The budget for today of one of you who asked is used up")
+    assert (await texts(db, "answer"))[-1].startswith("Today's budget of one of the people who asked is used up")
 
 
 async def test_a_row_that_a_crash_left_is_settled_at_the_next_start(db: Database) -> None:
