@@ -139,7 +139,7 @@ class SessionsSettings(Section):
 
 
 class RetentionSettings(Section):
-    """How long things are kept, in days; 0: forever."""
+    """Retention times in days; 0 means forever."""
 
     messages_days: Days = setting(0, "Conversations, which can be searched; 0: forever.")
     inbox_days: LongDays = setting(90, "Records of processed messages; 0: forever.")

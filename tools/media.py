@@ -1,8 +1,8 @@
-"""The one door for files that leave: every tool that names a file to be sent opens it through `open_media`.
+"""Open files that are to be sent: every tool that sends a file opens it through `open_media`.
 
-Whoever writes the path may be a model that was talked into something, and whoever writes the folders may change them
-while we look. So a path is walked folder by folder from the root of the file system, no link is followed on the way,
-and what is read is what was checked: the open file, never its name a second time.
+The path may come from a manipulated model, and the folders may be changed while we check them. So a path is walked
+folder by folder from the root of the file system without following links, and we read the open file that was checked,
+never its name a second time.
 """
 
 import errno
@@ -25,7 +25,7 @@ MediaPath = Annotated[str, Field(json_schema_extra={"format": MEDIA_PATH_FORMAT}
 """The path of a file to be sent, as a tool's parameter. Tests find such parameters by it."""
 
 SYSTEM_FOLDERS = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
-"""What the kernel makes up in these is nobody's file; some of it is our own environment and memory."""
+"""Folders of files provided by the kernel; some contain our own environment and memory."""
 
 _MAX_PATH_BYTES = 4095
 _MAX_NAME_BYTES = 255
@@ -34,12 +34,12 @@ _CHUNK_BYTES = 1 << 20
 
 _REASONS = {
     errno.ENOENT: "there is no such file",
-    errno.ENOTDIR: "there is no such file, or the way to it leads over a link",
+    errno.ENOTDIR: "there is no such file, or its path contains a link",
     errno.ELOOP: "it is a link, and links are not followed",
     errno.EACCES: "it may not be read",
     errno.EPERM: "it may not be read",
     errno.ENAMETOOLONG: "its name is too long",
-    errno.ENXIO: "it is no ordinary file",
+    errno.ENXIO: "it is not a regular file",
 }
 
 
@@ -53,22 +53,22 @@ class MediaRefused(ToolFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """One from which files may be sent, with all below it."""
+    """A folder from which files may be sent, including its subfolders."""
 
     spelled: Path  # as settings and models write it
-    real: Path  # without links: what is opened
+    real: Path  # without links; this one is opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaRoots:
-    """Where files may come from. Relative paths start in the first folder."""
+    """The folders from which files may be sent. Relative paths start in the first."""
 
     folders: tuple[Folder, ...] = ()
-    closed: tuple[Path, ...] = ()  # inside of these only what is named in `folders` itself
+    closed: tuple[Path, ...] = ()  # inside these, only folders named in `folders`
 
     @classmethod
     def of(cls, folders: Sequence[Path], closed: Sequence[Path] = ()) -> "MediaRoots":
-        """Links in the folders' own paths are followed here, once. Those that are not there lead nowhere."""
+        """Resolve links in the paths of the folders, once. Missing folders are left out."""
         return cls(
             folders=tuple(
                 Folder(spelled=Path(os.path.abspath(folder)), real=Path(os.path.realpath(folder))) for folder in folders
@@ -81,14 +81,14 @@ class MediaRoots:
 class OpenedMedia:
     """A file that may be sent, held open."""
 
-    name: str  # its last part, without what cannot be shown
+    name: str  # the last part of its path, printable characters only
     size_bytes: int  # when it was opened
     max_bytes: int
     path: str
     descriptor: int
 
     def read(self) -> bytes:
-        """All of it. Raises MediaRefused for one that has grown too large meanwhile."""
+        """Return the content. Raises MediaRefused if the file has grown too large meanwhile."""
         content = bytearray()
         while len(content) <= self.max_bytes:
             try:
@@ -104,10 +104,10 @@ class OpenedMedia:
 
 @contextmanager
 def open_media(path: str, roots: MediaRoots, *, max_bytes: int) -> Iterator[OpenedMedia]:
-    """A regular, visible file below one of the roots, reached without a link. Raises MediaRefused. Blocks."""
+    """Open a regular, visible file below one of the roots without following links. Raises MediaRefused. Blocks."""
     where = _locate(path, roots)
     try:
-        descriptor = _opened(path, where)
+        descriptor = _open_file(path, where)
     except OSError as error:
         raise MediaRefused(path, _reason(error)) from error
     try:
@@ -121,13 +121,13 @@ def open_media(path: str, roots: MediaRoots, *, max_bytes: int) -> Iterator[Open
 
 
 def shown(path: str) -> str:
-    """A path as part of a sentence: one line, no markup of its own, no end without end."""
+    """Return a path for use in a sentence: short, on one line, without markup."""
     clean = _printable(path).replace("`", "'").strip()
     return f"`{clean if len(clean) <= _SHOWN_CHARS else '…' + clean[-_SHOWN_CHARS:]}`" if clean else "A file"
 
 
 def _locate(path: str, roots: MediaRoots) -> Path:
-    """Where it must be, by its spelling alone: of what lies outside not even the existence is told."""
+    """Return the real path by its spelling alone. For paths outside, not even their existence is revealed."""
     names = _names(path)
     if not roots.folders:
         raise MediaRefused(path, "files are not sent from here")
@@ -135,17 +135,17 @@ def _locate(path: str, roots: MediaRoots) -> Path:
     for folder, inside in _readings(path, names, roots):
         where = folder.real.joinpath(*inside)
         if _may_leave(where, folder.real, roots):
-            # Keys, passwords and tokens live in hidden files and folders; a workspace may be somebody's whole home.
+            # Keys, passwords and tokens are in hidden files and folders; a workspace may be somebody's whole home.
             if not any(name.startswith(".") for name in inside):
                 return where
-            is_hidden = True  # unless a further folder lies inside of it
+            is_hidden = True  # unless another root is inside it
     if is_hidden:
-        raise MediaRefused(path, "hidden files and folders are not sent from")
-    raise MediaRefused(path, "it lies outside of the folders from which files may be sent")
+        raise MediaRefused(path, "files that are hidden or in hidden folders are not sent")
+    raise MediaRefused(path, "it is outside the folders from which files may be sent")
 
 
 def _readings(path: str, names: list[str], roots: MediaRoots) -> Iterator[tuple[Folder, list[str]]]:
-    """The folders that it may mean, each with the way from there."""
+    """Yield the folders that a path may be in, each with the rest of the path."""
     if not path.startswith("/"):
         yield roots.folders[0], names
         return
@@ -172,7 +172,7 @@ def _names(path: str) -> list[str]:
 
 
 def _may_leave(where: Path, root: Path, roots: MediaRoots) -> bool:
-    """Whether the root is nearer to the file than anything that is closed."""
+    """Return whether the root is nearer to the file than any closed folder."""
     if any(where.is_relative_to(folder) for folder in SYSTEM_FOLDERS):
         return False
     return all(
@@ -180,33 +180,33 @@ def _may_leave(where: Path, root: Path, roots: MediaRoots) -> bool:
     )
 
 
-def _opened(path: str, where: Path) -> int:
+def _open_file(path: str, where: Path) -> int:
     with folder_held(where.parent) as folder:
-        # Looked at before it is opened, since opening alone makes some devices act; what counts is the look after it.
+        # Check before opening, since opening some devices has effects; the check afterwards is the one that counts.
         _check_kind(path, os.stat(where.name, dir_fd=folder, follow_symlinks=False))
         return os.open(where.name, FILE, dir_fd=folder)
 
 
 def _check_kind(path: str, found: os.stat_result) -> int:
-    """Gives its size."""
+    """Check that it is a regular file of ours; return its size."""
     if stat.S_ISLNK(found.st_mode):
         raise MediaRefused(path, _REASONS[errno.ELOOP])
     if stat.S_ISDIR(found.st_mode):
         raise MediaRefused(path, "it is a folder")
     if not stat.S_ISREG(found.st_mode):
-        raise MediaRefused(path, "it is no ordinary file")
-    # A second name of somebody else's file may have been put here to have it read by us, who may read more than whoever
-    # put it. Our own may have several: package managers and version control link them, and whoever could plant one as
-    # us could as well copy it.
+        raise MediaRefused(path, "it is not a regular file")
+    # A hard link to somebody else's file may have been put here to have us read it, who may read more. Our own files
+    # may have several links, made by package managers and version control; an attacker running as us could as well
+    # copy them.
     if found.st_nlink > 1 and found.st_uid != os.geteuid():
-        raise MediaRefused(path, "it has a second name elsewhere and belongs to somebody else")
+        raise MediaRefused(path, "it is a hard link to a file of another user")
     return found.st_size
 
 
 def _check_size(path: str, size: int, max_bytes: int) -> None:
     if size > max_bytes:
-        raise MediaRefused(path, f"it is larger than {in_bytes(max_bytes)}, the most that is sent")
-    if not size:  # no platform takes one; and what the kernel makes up as it is read says that it is empty, too
+        raise MediaRefused(path, f"it is larger than {in_bytes(max_bytes)}, the limit for sending")
+    if not size:  # no platform accepts these; files provided by the kernel also report no size
         raise MediaRefused(path, "it is empty")
 
 

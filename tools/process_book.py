@@ -16,7 +16,7 @@ class Process:
     """A command that was started in the background. Plain values, to be stored."""
 
     handle: ProcessHandle
-    holder: str  # who may see it and end it: `Workplace.holder` of whoever started it
+    holder: str  # who may see and end it: `Workplace.holder` of its starter
     task_id: str  # the session, or the batch task, in which it was started
     command: str
     workdir: str
@@ -26,7 +26,7 @@ class Process:
     check_interval_seconds: int = 0  # how often the chat gets new output; 0 means never
     notify_on_complete: bool = False  # whether the agent is woken when it ends
     polled: int = 0  # how many bytes of its output the model has seen through `poll`
-    exit_code: int | None = None  # None while it runs, and when nobody saw how it ended
+    exit_code: int | None = None  # None while it runs, and when unknown
     ended_ms: int | None = None
 
     @property
@@ -39,7 +39,7 @@ class ProcessBook(Protocol):
 
     @property
     def is_watched(self) -> bool:
-        """Whether a gateway watches the processes, to tell a chat and wake the agent."""
+        """Return whether a gateway watches the processes, to tell a chat and wake the agent."""
 
     async def add(self, process: Process) -> None: ...
 
@@ -51,13 +51,13 @@ class ProcessBook(Protocol):
     async def mark_polled(self, process_id: str, position: int) -> None: ...
 
     async def mark_ended(self, process_id: str, exit_code: int | None, *, seen: bool = True) -> bool:
-        """Return False when that was known already. `seen`: the agent is being told by the caller."""
+        """Store the end; return False when it was known. `seen` means that the caller tells the agent."""
 
     async def remove(self, process_id: str) -> None: ...
 
 
 class ProcessesInMemory:
-    """For scripts. A new one knows nothing of earlier processes, although they may still run."""
+    """A process book in memory, for scripts. It forgets processes at exit, although they may still run."""
 
     is_watched = False
 
@@ -90,7 +90,7 @@ class ProcessesInMemory:
 
 
 def find_stale(processes: Sequence[Process], at_ms: int, *, making_room_for: int = 0) -> list[Process]:
-    """Return those of a holder's processes, newest first, that ended long ago, or are too many."""
+    """Return those of a holder's processes, given newest first, that ended long ago or exceed the limit."""
     ended = [process for process in processes if process.ended_ms is not None]
     room = max(0, MAX_PROCESSES - making_room_for - (len(processes) - len(ended)))
     return [

@@ -1,4 +1,4 @@
-"""Where text comes from: the user, or anything else, which is to be read and not to be obeyed.
+"""Mark where text comes from: the user, or another source whose text must not be followed as instructions.
 
 An origin is a short code, `kind` or `kind:detail`, written into a part when the part is made. Without one a text is by
 the speaker of its message. Any code but `HERMES` marks text from outside, unknown ones too.

@@ -9,9 +9,9 @@ class TerminalRules:
     timeout_seconds: float = 180
     max_timeout_seconds: float = 600
     min_check_interval_seconds: int = 30
-    policy: Literal["risky", "unknown"] = "risky"  # what is asked about where nothing isolates
-    allowlist: tuple[str, ...] = ()  # commands that are not asked about; see tools/approval/allowlist.py
-    sudo_password: str = field(default="", repr=False)  # for commands on this machine itself: these are the owner's
+    policy: Literal["risky", "unknown"] = "risky"  # the commands that need approval where nothing isolates
+    allowlist: tuple[str, ...] = ()  # commands that need no approval
+    sudo_password: str = field(default="", repr=False)  # for the owner's commands on this machine itself
 
     @property
     def longest_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""What was typed into each background process so far, so that no command slips by in pieces. In memory, per process."""
+"""Remember the input of each background process, so that no command evades the check in pieces. In memory."""
 
 import asyncio
 import re
@@ -9,14 +9,14 @@ from weakref import WeakValueDictionary
 MAX_CHARS = 20_000
 _MAX_KEPT = 1_000
 _ERASE = "\x7f\x08"
-_CLEAR = "\x03\x15"  # Ctrl-C and Ctrl-U: the line begins anew
+_CLEAR = "\x03\x15"  # Ctrl-C and Ctrl-U clear the line
 _KEYS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\t]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sofar:
     text: str = ""
-    is_whole: bool = True  # all that was ever typed: nothing was forgotten after a yes, or since it was too much
+    is_whole: bool = True  # False after an approval or an overflow dropped earlier input
 
 
 class Typed:
@@ -29,7 +29,7 @@ class Typed:
         return self._sofar.get(process_id, Sofar())
 
     def expect(self, process_id: str, call_id: str, after: Sofar) -> None:
-        """What will have been typed once this call has sent its text."""
+        """Store the input that a process will have received once this call has sent its text."""
         self._expected[process_id, call_id] = after
         while len(self._expected) > _MAX_KEPT:
             self._expected.popitem(last=False)
@@ -42,7 +42,7 @@ class Typed:
             self._sofar.popitem(last=False)
 
     def turn_of(self, process_id: str) -> asyncio.Lock:
-        """Held from the look to the sending: two halves sent at once would each be looked at alone."""
+        """Return the lock to hold from check to send: two halves sent at once would each be checked alone."""
         lock = self._locks.get(process_id)
         if lock is None:
             lock = self._locks[process_id] = asyncio.Lock()
@@ -50,7 +50,7 @@ class Typed:
 
 
 def as_lines(keys: str) -> tuple[str, bool]:
-    """What a terminal makes of keys, and whether that can be told: arrows, Tab and the like bring anything."""
+    """Return the lines that keys produce in a terminal, and whether that is certain: with arrows or Tab it is not."""
     lines = [""]
     is_known = True
     for key in keys:
@@ -61,7 +61,7 @@ def as_lines(keys: str) -> tuple[str, bool]:
         elif key in _CLEAR:
             lines[-1] = ""
         elif _KEYS.match(key):
-            is_known = is_known and key == "\x04"  # the end of input, which types nothing
+            is_known = is_known and key == "\x04"  # end of input types nothing
         else:
             lines[-1] += key
     return "\n".join(lines), is_known

@@ -23,7 +23,7 @@ _NOTED = ("edit", "deletion", "reaction")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakePolicy:
-    """How accepted messages are queued and grouped."""
+    """The settings for queueing and grouping accepted messages."""
 
     max_waiting_per_session: int = 20
     rest_of_message_ms: int = 800  # how long the other pictures of an album, or the rest of a cut text, may take

@@ -40,7 +40,7 @@ _REACTION_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Showing:
-    """How much is shown, and when."""
+    """The settings for how much is shown, and when."""
 
     tool_progress: ToolProgressMode = "new"  # in direct messages; in groups nothing, unless somebody asks for it
     typing_seconds: float = 4.0

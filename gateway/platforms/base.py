@@ -87,7 +87,7 @@ class ShowsProgress(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftStyle:
-    """How a growing answer is displayed in one kind of chat."""
+    """The display of a growing answer in one kind of chat."""
 
     interval_seconds: float  # between two changes, at least
     max_units: int  # of UTF-16, which platforms count in

@@ -101,7 +101,7 @@ def lines_of(token: "Token") -> tuple[int, int]:
 
 
 class _Place(NamedTuple):
-    """How far a writer has come."""
+    """The position of a writer."""
 
     at: int
     parts: int

@@ -22,7 +22,7 @@ class TrailStep:
 
 @dataclass(slots=True, kw_only=True)
 class Trail:
-    """The steps of one message, or of a stranger's request to be let in."""
+    """The steps of one message, or of a request to be let in."""
 
     key: str
     account: str
@@ -74,7 +74,7 @@ class _Weaver:
             trail.steps.append(step)
 
     def _notice(self, row: sqlite3.Row) -> str:
-        """Name a notice that accompanies an answer: an approval request must not look like the answer."""
+        """Return the topic of a message that is not the answer; a question to a human must not look like one."""
         said = self._outbox.get(row["outbox_id"])
         return str(said["topic"]) if said is not None and said["kind"] == "notice" else ""
 

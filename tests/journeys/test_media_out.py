@@ -147,11 +147,11 @@ async def test_files_of_the_workspace_arrive_and_nothing_else_does(
 
         for name, reason in {
             "large.bin": "it is larger than 2 KB",
-            str(tmp_path / "secret.txt"): "it lies outside of the folders",
+            str(tmp_path / "secret.txt"): "it is outside the folders",
             "../secret.txt": "a path with ..",
             "link.txt": "it is a link",
             "missing.txt": "there is no such file",
-            str(chat.home.path / ".env"): "it lies outside of the folders",
+            str(chat.home.path / ".env"): "it is outside the folders",
         }.items():
             [(words, kind, _)] = await chat.ask(f"send me the file {name}")
             assert (reason in words, kind) == (True, ""), (name, words)

@@ -91,7 +91,7 @@ def test_a_path_that_climbs_is_refused(workspace: Path, secret: Path, path: str)
 
 
 def test_what_lies_outside_is_refused_whether_it_is_there_or_not(workspace: Path, secret: Path) -> None:
-    reason = "it lies outside of the folders from which files may be sent"
+    reason = "it is outside the folders from which files may be sent"
     assert reason in refusal(secret, workspace)
     assert reason in refusal(secret.with_name("missing"), workspace)
     assert reason in refusal(f"{workspace}2/notes.txt", workspace)
@@ -105,14 +105,17 @@ def test_no_link_is_followed_below_the_folder(workspace: Path, secret: Path) -> 
     (workspace / "folder").symlink_to(secret.parent)
     assert "it is a link" in refusal("link.txt", workspace)
     assert "it is a link" in refusal("inside.txt", workspace)
-    assert "leads over a link" in refusal("folder/secret.txt", workspace)
+    assert "its path contains a link" in refusal("folder/secret.txt", workspace)
 
 
 def test_a_folder_that_became_a_link_later_is_not_followed(workspace: Path, secret: Path) -> None:
     roots = MediaRoots.of([workspace])
     workspace.rename(workspace.with_name("moved"))
     workspace.symlink_to(secret.parent)
-    with pytest.raises(MediaRefused, match="leads over a link"), open_media("secret.txt", roots, max_bytes=MAX_BYTES):
+    with (
+        pytest.raises(MediaRefused, match="its path contains a link"),
+        open_media("secret.txt", roots, max_bytes=MAX_BYTES),
+    ):
         pass
 
 
@@ -121,7 +124,7 @@ def test_hidden_files_and_folders_are_not_sent(workspace: Path) -> None:
     (workspace / ".ssh").mkdir()
     (workspace / ".ssh" / "id").write_text("key")
     for path in (".env", ".ssh/id", workspace / ".env"):
-        assert "hidden files" in refusal(path, workspace)
+        assert "hidden folders are not sent" in refusal(path, workspace)
     for folders in ([workspace / ".ssh"], [workspace, workspace / ".ssh"]):  # whoever names the folder itself means it
         assert content(workspace / ".ssh" / "id", *folders) == b"key"
 
@@ -154,8 +157,8 @@ def _socket(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (_fifo, "it is no ordinary file"),
-        (_socket, "it is no ordinary file"),
+        (_fifo, "it is not a regular file"),
+        (_socket, "it is not a regular file"),
         (Path.mkdir, "it is a folder"),
         (Path.touch, "it is empty"),
         (lambda path: None, "there is no such file"),
@@ -180,14 +183,14 @@ def test_files_of_the_kernel_that_are_reached_by_another_name_are_empty_for_us(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(media, "SYSTEM_FOLDERS", ())
-    assert "leads over a link" in refusal("/proc/self/environ", Path("/proc"))
+    assert "its path contains a link" in refusal("/proc/self/environ", Path("/proc"))
     assert "it is empty" in refusal(f"/proc/{os.getpid()}/environ", Path("/proc"))
 
 
 def test_a_second_name_of_somebody_elses_file_is_refused(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.link(workspace / "notes.txt", workspace / "again.txt")
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert "belongs to somebody else" in refusal("again.txt", workspace)
+    assert "a hard link to a file of another user" in refusal("again.txt", workspace)
     assert content("plots/a b.png", workspace) == b"a plot"  # one name: simply readable
 
 

@@ -1,4 +1,4 @@
-"""Background processes on this machine. Each has a supervisor that outlives us, so a handle is all that is needed."""
+"""Control background processes on this machine. Each has a supervisor that outlives us, so a handle is enough."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ _SWEEP_SECONDS = 5.0
 
 
 class BackgroundProcesses:
-    """Processes that were started by `spawn`, of whichever backend."""
+    """Processes that were started by `spawn`, of any backend."""
 
     poll_seconds = 2.0
 
@@ -53,7 +53,7 @@ class BackgroundProcesses:
         with contextlib.suppress(ProcessLookupError, TimeoutError):
             await _end_supervisor(handle)
         if await asyncio.to_thread(is_running, handle):
-            raise BackendFailed("The process was killed, but has not ended.")
+            raise BackendFailed("The process was killed but has not exited yet.")
 
     async def forget(self, handle: ProcessHandle) -> None:
         if not await asyncio.to_thread(is_running, handle):
@@ -61,24 +61,24 @@ class BackgroundProcesses:
 
 
 class SupervisedBackend(BackgroundProcesses):
-    """All of `Backend` that is the same wherever a supervised command runs."""
+    """The parts of `Backend` that all backends with supervised commands share."""
 
     keeps_processes = True
 
     @property
     def outputs(self) -> Path:
-        """The folder of what commands write, on our side."""
+        """Return the folder of the outputs of commands, as a path of this machine."""
         raise NotImplementedError
 
     async def keep(self, text: str) -> str:
         return await asyncio.to_thread(keep, text, self.outputs)
 
     async def close(self) -> None:
-        """Background processes and their output stay."""
+        """Do nothing: background processes and their output stay."""
 
 
 async def spawn(spec: LaunchSpec, outputs: Path, backend: str, record: RecordHandle) -> ProcessHandle:
-    """Start a process that outlives us from the moment that `record` has returned: before, nobody would know of it."""
+    """Start a process that outlives us once `record` has returned; before that, nobody would know of it."""
     folder = make_output_folder(outputs, "proc")
     try:
         process = await start_supervisor(spec, folder, outlives_us=True)
@@ -100,7 +100,7 @@ async def spawn(spec: LaunchSpec, outputs: Path, backend: str, record: RecordHan
         shutil.rmtree(folder, ignore_errors=True)
         raise
     assert process.stdin is not None
-    process.stdin.write(b"\n")  # lets it go
+    process.stdin.write(b"\n")  # lets it outlive us
     await close_lifeline(process)
     return handle
 
@@ -125,13 +125,13 @@ def status(handle: ProcessHandle) -> ProcessStatus:
 
 
 def is_running(handle: ProcessHandle) -> bool:
-    """Tell whether anything of the process runs.
+    """Return whether anything of the process runs.
 
-    When its supervisor was killed, what is left is ended first: nobody reads its output, and nothing may stay behind.
+    If its supervisor was killed, end the remaining processes first: nobody reads their output.
     """
     if _is_supervised(handle):
         return True
-    # In this order: a supervisor that ends in between has written the file by the second question.
+    # In this order: a supervisor that ends in between has written the file by the second check.
     return not (Path(handle.data["folder"]) / ENDED).exists() and not _end_leftovers(handle.id)
 
 
@@ -146,7 +146,7 @@ def read(handle: ProcessHandle, *, since: int, max_bytes: int) -> OutputChunk:
                 if position + size <= since or len(content) >= max_bytes:
                     continue
                 if content and position != start + len(content):
-                    break  # the middle is gone: it is for the next call
+                    break  # the middle is gone: leave the rest to the next call
                 if not content:
                     start = max(since, position)
                 piece.seek(start + len(content) - position)
@@ -160,7 +160,7 @@ def write(handle: ProcessHandle, data: bytes) -> None:
     try:
         descriptor = os.open(Path(handle.data["folder"]) / "input", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise BackendFailed("This process takes no input: it has ended, or was not started for that.") from error
+        raise BackendFailed("This process takes no input: it has ended, or was not started as interactive.") from error
     try:
         written = os.write(descriptor, data)
     except BlockingIOError:
@@ -180,7 +180,7 @@ def _resize(handle: ProcessHandle, *, columns: int, rows: int) -> None:
     except ProcessLookupError as error:
         raise BackendFailed("This process has ended.") from error
     try:
-        if not _is_supervised(handle):  # held first, asked then, as below
+        if not _is_supervised(handle):  # opened before the check, as below
             raise BackendFailed("This process has ended.")
         size = Path(handle.data["folder"]) / "size"
         size.with_suffix(".new").write_text(f"{rows} {columns}", encoding="ascii")
@@ -199,7 +199,7 @@ async def _end_supervisor(handle: ProcessHandle) -> None:
     loop = asyncio.get_running_loop()
     loop.add_reader(supervisor, gone.set)
     try:
-        # Held first, asked then: the pid cannot become another process's in between.
+        # Open it before the check, so that the pid cannot be reused in between.
         if not _is_supervised(handle):
             return
         signal.pidfd_send_signal(supervisor, signal.SIGTERM)
@@ -222,7 +222,7 @@ def _end_leftovers(process_id: str) -> bool:
     """Kill every process that has inherited the mark; return False when some do not end."""
     until = time.monotonic() + _SWEEP_SECONDS
     while left := list(_find_marked(process_id)):
-        # Stopped first: one that forks faster than we kill would never be caught.
+        # Stop them first: a process that forks faster than we kill would never be caught.
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for process in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -236,7 +236,7 @@ def _end_leftovers(process_id: str) -> bool:
 
 
 def _find_marked(process_id: str) -> Iterator[int]:
-    """Find each process with the mark, held by a descriptor that the caller closes. Zombies have lost it."""
+    """Yield a descriptor of each process with the mark, which the caller closes. Zombies have no mark."""
     mark = f"\0{MARK}={process_id}\0".encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):  # it has ended, or belongs to another user

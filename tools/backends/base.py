@@ -1,7 +1,7 @@
 """The interface of a backend: run commands, keep background processes, read and write files.
 
-Nothing here says how. A backend on this machine opens files itself; one that is reached over a command channel (ssh,
-docker) can do all of `Files` by running small commands, with `Command.stdin` for what is written.
+A backend on this machine opens files itself; one that is reached over a command channel (ssh, docker) can implement
+`Files` by running small commands, with `Command.stdin` for the data to write.
 """
 
 import posixpath
@@ -13,7 +13,7 @@ from tools.errors import ToolFailed
 
 
 class BackendFailed(ToolFailed):
-    """The command was not run, or how it ended is unknown; the text says why and what to do."""
+    """The command was not run, or its outcome is unknown; the text says why and what to do."""
 
 
 class FileRefused(ToolFailed):
@@ -32,15 +32,15 @@ class Command:
     argv: tuple[str, ...] = ()
     workdir: str = ""  # empty means the backend's workspace
     environment: Mapping[str, str] = field(default_factory=dict)  # in addition to the backend's own
-    stdin: bytes = b""  # read by the command, then its input ends
-    timeout_seconds: float | None = None  # None means the backend's; of a spawned one, no limit
+    stdin: bytes = b""  # the whole input of the command
+    timeout_seconds: float | None = None  # None means the backend's, and no limit with `spawn`
     max_output_chars: int | None = None  # None means the backend's
-    keeps_output: bool = True  # whether what is longer than that stays in a file
-    interactive: bool = False  # spawned only: `send` reaches its input
-    pty: bool = False  # it sees a terminal
+    keeps_output: bool = True  # whether longer output is kept in a file
+    interactive: bool = False  # with `spawn` only: `write` reaches its input
+    pty: bool = False  # run it in a terminal
     variables: Mapping[str, str | None] | None = None
-    """Of `text`: what an earlier shell exported, or took away (None). When it is given, how this one ends is told."""
-    sudo_password: str = field(default="", repr=False)  # of `text`: for `sudo`, where nothing isolates
+    """For `text`: variables an earlier shell exported or unset (None). If given, the result has this shell's state."""
+    sudo_password: str = field(default="", repr=False)  # for `text`: used by `sudo` where nothing isolates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,25 +48,25 @@ class ShellState:
     """The folder and variables that a shell hands to the next."""
 
     folder: str
-    variables: Mapping[str, str | None] | None  # see `Command.variables`; None when they are too many to be kept
+    variables: Mapping[str, str | None] | None  # see `Command.variables`; None when too large to keep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """The result of a command that was waited for."""
 
-    output: str  # both streams as they came; head and tail when there was too much
-    exit_code: int  # of one that a signal ended: 128 and its number, as a shell says it
+    output: str  # both streams as they came; head and tail of a long output
+    exit_code: int  # after a signal: 128 plus its number, as in a shell
     timed_out: bool = False
-    output_bytes: int = 0  # all that it wrote
-    full_output: str = ""  # a file of the backend with more than `output` holds; empty when `output` is all
-    note: str = ""  # what the model should know besides: ended children, limits
-    shell: ShellState | None = None  # None when it was not asked for, or nobody knows
+    output_bytes: int = 0  # the size of the whole output
+    full_output: str = ""  # a file of the backend with more output; empty when `output` is complete
+    note: str = ""  # further facts for the model: ended children, limits
+    shell: ShellState | None = None  # None when not requested, or unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessHandle:
-    """Enough to find a background process again, even after a restart of ours. Plain values, to be stored."""
+    """Identifies a background process, even after our restart. Plain values, to be stored."""
 
     id: str
     backend: str  # the name of the backend that started it
@@ -82,18 +82,18 @@ RecordHandle = Callable[[ProcessHandle], Awaitable[None]]
 
 
 async def record_nothing(handle: ProcessHandle) -> None:
-    """Store nothing: the caller of `spawn` looks after the process itself."""
+    """Store nothing: the caller of `spawn` manages the process itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStatus:
-    """The state of a background process. `exit_code` is None while it runs, and when nobody saw how it ended."""
+    """The state of a background process. `exit_code` is None while it runs, and when it is unknown."""
 
     is_running: bool
     exit_code: int | None = None
     output_bytes: int = 0
-    ended_ms: int | None = None  # None when nobody saw it, or the backend does not know
-    note: str = ""  # about its children, if there is something to say
+    ended_ms: int | None = None  # None when unknown
+    note: str = ""  # about its child processes, if anything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +124,14 @@ class FileContent:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLine:
     text: str
-    left_out_bytes: int = 0  # of a line that is too long to be shown
+    left_out_bytes: int = 0  # of a line too long to be shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinesRead:
     lines: tuple[FileLine, ...]
     total_lines: int
-    counted_all: bool  # False when the file is so large that only its beginning was looked at
+    counted_all: bool  # False when the file was too large to read to its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,19 +159,19 @@ class Search:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
     path: str
-    line_number: int = 0  # 0 when a name was looked for
+    line_number: int = 0  # 0 in a search for names
     text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     matches: tuple[Match, ...]
-    more: int = 0  # how many there are besides
+    more: int = 0  # how many more there are
     counted_all: bool = True  # False when there may be more than that
 
 
 class Files(Protocol):
-    """The files of a backend, by absolute paths as its commands see them. Everything raises FileRefused."""
+    """The files of a backend, by absolute paths as its commands see them. All methods raise FileRefused."""
 
     async def look(self, path: str) -> FileFacts | None:
         """Return facts about a path; None when nothing is there."""
@@ -180,12 +180,12 @@ class Files(Protocol):
         """Return the content of a regular file; refuse a larger one."""
 
     async def read_lines(self, path: str, *, first: int, count: int) -> LinesRead:
-        """Return lines of a text file, counted from 1, without holding more of it than them."""
+        """Return lines of a text file, counted from 1, without loading more of it."""
 
     async def write(self, path: str, content: bytes, *, expected_version: str = "") -> WrittenFile:
         """Replace the file as a whole, or leave it as it is; create missing folders.
 
-        With an `expected_version` it is refused when the file has changed since.
+        With an `expected_version`, refuse a file that has changed since.
         """
 
     async def list_folder(self, path: str, *, max_entries: int) -> Sequence[FolderEntry]: ...
@@ -201,7 +201,7 @@ class ProcessControl(Protocol):
 
     @property
     def poll_seconds(self) -> float:
-        """How often it is sensible to ask for statuses."""
+        """Return the sensible interval between calls of `statuses`."""
 
     async def reattach(self, handles: Sequence[ProcessHandle]) -> set[str]:
         """Reconnect to processes of an earlier run of ours; return the ids of those that still run."""
@@ -237,31 +237,31 @@ class Backend(ProcessControl, Protocol):
 
     @property
     def isolates(self) -> bool:
-        """Whether a risky command can do no harm outside of its workspace."""
+        """Return whether a risky command can do no harm outside its workspace."""
 
     @property
     def shares_host_files(self) -> bool:
-        """Whether its paths are those of this machine, as the gateway itself sees them."""
+        """Return whether its paths are those of this machine, as the gateway sees them."""
 
     @property
     def has_network(self) -> bool:
-        """Whether its commands can reach other machines."""
+        """Return whether its commands can reach other machines."""
 
     @property
     def accepts_sudo(self) -> bool:
-        """Whether the operator's sudo password may be given to its commands."""
+        """Return whether its commands may get the operator's sudo password."""
 
     @property
     def keeps_processes(self) -> bool:
-        """Whether `spawn` works: a process goes on after the turn, and after a restart of ours."""
+        """Return whether `spawn` works: a process continues after the turn, and after our restart."""
 
     @property
     def home(self) -> str:
-        """The folder that `~` stands for."""
+        """Return the folder that `~` stands for."""
 
     @property
     def limits_in_force(self) -> str:
-        """Describe to the operator what limits a command, and what does not."""
+        """Describe to the operator which limits commands have, and which they do not."""
 
     @property
     def files(self) -> Files: ...
@@ -277,27 +277,29 @@ class Backend(ProcessControl, Protocol):
         """Store a long text where `files` finds it, for a while; return its path."""
 
     async def close(self) -> None:
-        """Release what the backend holds; background processes go on."""
+        """Release the backend's resources; background processes continue."""
 
 
-async def nobody_keeps(place: "Workplace") -> None:
+async def save_nothing(place: "Workplace") -> None:
     """Store nothing: the workplace ends with this process."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Workplace:
-    """Where somebody's files are and their commands run. One for each conversation: the current folder is its own."""
+    """The place of a person's files and commands. Each conversation has its own, with its own current folder."""
 
     backend: Backend
     workspace: str  # the person's own folder, as the backend names it
-    current_folder: str  # relative paths begin here; the terminal moves it
-    kept_outputs: str = ""  # where the whole of a long output can be read, as the backend names it
-    holder: str = ""  # whose it is: background processes are seen by the same holder alone
-    environment: dict[str, str | None] = field(default_factory=dict)  # what was exported in its shell; None: unset
-    keep_shell: "KeepShell" = nobody_keeps
+    current_folder: str  # relative paths start here; `cd` in the terminal changes it
+    kept_outputs: str = ""  # the folder of long outputs, as the backend names it
+    holder: str = ""  # its owner: only the same holder sees its background processes
+    environment: dict[str, str | None] = field(
+        default_factory=dict
+    )  # variables exported in its shell; None means unset
+    keep_shell: "KeepShell" = save_nothing
 
     def locate(self, path: str) -> str:
-        """Return the absolute path for one as people write it."""
+        """Return the absolute path for a path as people write it."""
         if path == "~" or path.startswith("~/"):
             path = self.backend.home + path[1:]
         joined = posixpath.normpath(posixpath.join(self.current_folder, path or "."))
@@ -305,4 +307,4 @@ class Workplace:
 
 
 KeepShell = Callable[[Workplace], Awaitable[None]]
-"""Told of each command that has moved or exported something, before its result is known: a crash does not undo it."""
+"""Saves the shell after each command that changed its folder or variables, before its result is reported."""

@@ -1,7 +1,7 @@
-"""Run commands in a sandbox on this machine, made by bubblewrap: it contains a person's workspace and little else.
+"""Run commands in a bubblewrap sandbox on this machine, which contains a person's workspace and little else.
 
-No other processes, no network unless it is granted, no capabilities; the system is read-only; /home, /root and the home
-of Hermes are not there. It does not limit how long a command uses the processor while it may run.
+It has no other processes, no network unless granted, no capabilities, a read-only system, and no /home, /root or home
+of Hermes. It does not limit processor time, apart from the timeout of the command.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ from tools.backends.sandbox import (
 )
 from tools.backends.search import BackendFolder, Searcher
 
-_PASSED_ON = ("LANG", "LANGUAGE", "TERM", "TZ")
+_PASSTHROUGH = ("LANG", "LANGUAGE", "TERM", "TZ")
 _WATCH_SECONDS = 1.0
-_NICENESS = 19  # the lowest priority, for people whom we trust less
+_NICENESS = 19  # the lowest priority, for less trusted people
 
 
 class BubblewrapBackend(SupervisedBackend):
     """A sandbox. `private` is a folder for its /tmp and long outputs, outside of the workspace; by default temporary.
 
-    `hidden` are folders that must not be seen. Raises BackendFailed when the workspace contains one of them.
+    `hidden` are folders that must stay invisible. Raises BackendFailed when the workspace contains one of them.
     """
 
     name = "bubblewrap"
@@ -173,7 +173,7 @@ class BubblewrapBackend(SupervisedBackend):
         )
 
     def _shell(self, command: Command) -> supervised.ShellSetup | None:
-        """The shell reports to the sandbox's /tmp: nothing else of ours is writable there."""
+        """Have the shell report its state to the sandbox's /tmp, the only folder of ours that is writable there."""
         if command.variables is None:
             return None
         name = f".shell-{secrets.token_hex(6)}"
@@ -186,12 +186,12 @@ class BubblewrapBackend(SupervisedBackend):
         chosen = {
             name: value
             for name, value in given.items()
-            if name in _PASSED_ON or name.startswith("LC_") or name in self._env_passthrough
+            if name in _PASSTHROUGH or name.startswith("LC_") or name in self._env_passthrough
         }
         return chosen | {"PATH": SANDBOX_PATH, "HOME": self.home, "USER": "agent", "LOGNAME": "agent"}
 
     async def _run_watched(self, spec: supervised.LaunchSpec, max_output_chars: int, *, keeps_output: bool) -> Finished:
-        """Run it, and end it when it fills the disk: RLIMIT_FSIZE limits single files, not how many there are."""
+        """Run a command, and end it when it fills the disk: RLIMIT_FSIZE limits single files, not their number."""
         at_start = await asyncio.to_thread(self._use.used_bytes)
         running = asyncio.create_task(
             supervised.run(spec, self.outputs, max_output_chars=max_output_chars, keeps_output=keeps_output)

@@ -16,7 +16,7 @@ _PR_SET_DUMPABLE = 4
 
 
 def child_environment(passthrough: Iterable[str] = ()) -> dict[str, str]:
-    """The ordinary variables, and those that the operator names: these from .env, too. Nothing else."""
+    """Return the ordinary variables and those that the operator names, also from .env. Nothing else."""
     ours = environment.everything()
     chosen = {name: value for name, value in ours.items() if name in ORDINARY or name.startswith("LC_")}
     chosen.setdefault("PATH", _DEFAULT_PATH)
@@ -26,9 +26,9 @@ def child_environment(passthrough: Iterable[str] = ()) -> dict[str, str]:
 
 @cache
 def hide_our_memory() -> None:
-    """Keeps children of the same user from reading our environment and memory in /proc. Root reads them anyway.
+    """Prevent children of the same user from reading our environment and memory in /proc. Root still can.
 
-    For the whole process and for good: debuggers cannot attach any longer, and there are no core dumps.
+    This is permanent for the whole process: debuggers can no longer attach, and there are no core dumps.
     """
     try:
         hidden = ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0

@@ -1,4 +1,4 @@
-"""Files of this machine for a backend: inside its folders only, following no links unless it may."""
+"""Read and write files of this machine for a backend: only inside its folders, following links only if it may."""
 
 import asyncio
 import errno
@@ -42,7 +42,7 @@ def read_lines(file: BinaryIO, *, first: int, count: int) -> LinesRead | None:
     file.seek(0)
     lines: list[FileLine] = []
     number = 0
-    for number, (beginning, length) in enumerate(_each(file), start=1):
+    for number, (beginning, length) in enumerate(_split_lines(file), start=1):
         if number >= first:
             lines.append(_line(beginning, length))
         if number >= first + count - 1 or file.tell() > MAX_LOOKED_AT_BYTES:
@@ -51,8 +51,8 @@ def read_lines(file: BinaryIO, *, first: int, count: int) -> LinesRead | None:
     return LinesRead(lines=tuple(lines), total_lines=number + more, counted_all=counted_all)
 
 
-def _each(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """The beginning of each line, and how long it is."""
+def _split_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """Yield the beginning of each line, and its length."""
     while piece := file.readline(MAX_LINE_BYTES):
         beginning, length = piece, len(piece)
         while not piece.endswith(b"\n") and (piece := file.readline(_CHUNK_BYTES)):
@@ -80,16 +80,16 @@ T = TypeVar("T")
 _KERNEL_FOLDERS = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME_BYTES = 255
-_NO_FILE = "it is no ordinary file but a device, socket or pipe"
+_NO_FILE = "it is not a regular file but a device, socket or pipe"
 _REASONS = {
     errno.ENOENT: "there is no such file",
-    errno.ENOTDIR: "there is no such file, or the way to it leads over a link",
+    errno.ENOTDIR: "there is no such file, or its path contains a link",
     errno.ELOOP: "it is a link, and links are not followed here",
     errno.EACCES: "the permissions do not allow it",
     errno.EPERM: "the permissions do not allow it",
     errno.EROFS: "that file system is read-only",
     errno.ENAMETOOLONG: "its name is too long",
-    errno.ENXIO: "it is no ordinary file",
+    errno.ENXIO: "it is not a regular file",
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
     errno.EISDIR: "it is a folder",
@@ -108,7 +108,7 @@ class HostFiles:
         follows_links: bool = False,
         room_bytes: Callable[[], int] | None = None,
     ) -> None:
-        # The nearest wins: a workspace may lie below another place.
+        # The most specific wins: a workspace may be inside another folder.
         self._places = sorted(places, key=lambda place: len(place.spelled.parts), reverse=True)
         self._closed = tuple(Path(os.path.realpath(path)) for path in closed)
         self._follows_links = follows_links
@@ -135,7 +135,7 @@ class HostFiles:
         facts = await self._in_thread(self._look, wanted.path)
         if facts is None:
             raise _refused(wanted.path, _REASONS[errno.ENOENT])
-        if facts.kind not in ("file", "folder"):  # whoever opens a pipe waits for ever
+        if facts.kind not in ("file", "folder"):  # opening a pipe would block for ever
             raise _refused(wanted.path, _REASONS[errno.ELOOP] if facts.kind == "link" else _NO_FILE)
         spelled = place.spelled / where.relative_to(place.real)
         closed = (*self._closed, *_KERNEL_FOLDERS)
@@ -164,7 +164,7 @@ class HostFiles:
             return None
 
     def _read(self, path: str, max_bytes: int) -> FileContent:
-        with self._opened(path) as descriptor:
+        with self._open(path) as descriptor:
             facts = _facts(os.fstat(descriptor))
             with os.fdopen(os.dup(descriptor), "rb") as file:
                 content = file.read(max_bytes + 1)
@@ -173,19 +173,19 @@ class HostFiles:
         return FileContent(content=content, facts=facts)
 
     def _read_lines(self, path: str, first: int, count: int) -> LinesRead:
-        with self._opened(path) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+        with self._open(path) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
             size = os.fstat(descriptor).st_size
             read = read_lines(file, first=first, count=count)
             if read is None:
-                raise _refused(path, f"it is no text but a binary file of {in_bytes(size)}; look at it with a command")
+                raise _refused(path, f"it is a binary file of {in_bytes(size)}; inspect it with a command")
             return read
 
     def _write(self, path: str, content: bytes, expected_version: str) -> WrittenFile:
         place, where = self._locate(path)
         if not place.writable:
-            raise _refused(path, "that folder can only be read")
+            raise _refused(path, "that folder is read-only")
         if self._room_bytes is not None and len(content) > self._room_bytes():
-            raise _refused(path, "the workspace is full; delete what is no longer needed")
+            raise _refused(path, "the workspace is full; delete files that are no longer needed")
         if where == Path("/") or where == place.real:
             raise _refused(path, "it is a folder")
         with folder_held(where.parent, make=True) as folder:
@@ -206,13 +206,13 @@ class HostFiles:
         return sorted(entries, key=lambda entry: entry.name)
 
     @contextmanager
-    def _opened(self, path: str) -> Iterator[int]:
-        """A regular file, held open."""
+    def _open(self, path: str) -> Iterator[int]:
+        """Open a regular file for the length of the block."""
         _, where = self._locate(path)
         if where == Path("/"):
             raise _refused(path, _REASONS[errno.EISDIR])
         with folder_held(where.parent) as folder:
-            # Looked at before it is opened, since opening alone makes some devices act; what counts is the look after.
+            # Check before opening, since opening some devices has effects; the check afterwards is the one that counts.
             self._check_readable(path, os.stat(where.name, dir_fd=folder, follow_symlinks=False))
             descriptor = os.open(where.name, FILE, dir_fd=folder)
         try:
@@ -229,40 +229,40 @@ class HostFiles:
                 raise _refused(path, _REASONS[errno.ELOOP])
             case "other":
                 raise _refused(path, _NO_FILE)
-        # A second name of somebody else's file may have been put there to have it read by us, who may read more.
+        # A hard link to somebody else's file may have been put there to have us read it, who may read more.
         if found.st_nlink > 1 and found.st_uid != os.geteuid() and not self._follows_links:
-            raise _refused(path, "it has a second name elsewhere and belongs to somebody else")
+            raise _refused(path, "it is a hard link to a file of another user")
 
     def _check_replaceable(self, path: str, found: os.stat_result) -> None:
         self._check_readable(path, found)
         if not found.st_mode & 0o222:
-            raise _refused(path, "it is write-protected; change that with a command first if it shall be changed")
+            raise _refused(path, "it is write-protected; change its permissions with a command first")
 
     def _locate(self, path: str) -> tuple[BackendFolder, Path]:
-        """Where it is for us. Of what lies outside not even the existence is told."""
-        spelled = _normal(path)
+        """Return the path on this machine. For paths outside, not even their existence is revealed."""
+        spelled = _normalize(path)
         if self._follows_links:
             spelled = Path(os.path.realpath(spelled))
         place = next((place for place in self._places if spelled.is_relative_to(place.spelled)), None)
         if place is None:
             folders = " and ".join(str(place.spelled) for place in reversed(self._places))
-            raise _refused(path, f"it lies outside of what can be reached from here, which is {folders}")
+            raise _refused(path, f"it is outside the folders that can be reached from here: {folders}")
         where = place.real / spelled.relative_to(place.spelled)
         if any(where.is_relative_to(folder) for folder in _KERNEL_FOLDERS):
-            raise _refused(path, "it is no ordinary file but made up by the kernel; look at it with a command")
+            raise _refused(path, "it is not a regular file but provided by the kernel; inspect it with a command")
         if any(where.is_relative_to(closed) for closed in self._closed):
-            raise _refused(path, "it holds secrets or state of Hermes itself, which stay closed")
+            raise _refused(path, "it contains secrets or state of Hermes itself, which are not accessible")
         return place, where
 
 
-def _normal(path: str) -> Path:
-    """Without `..`, which may be left out before anything is opened: no link is followed that it could follow back."""
+def _normalize(path: str) -> Path:
+    """Resolve `..` in the text of a path, which is safe because no link is followed on the way."""
     try:
         encoded = os.fsencode(path)
     except UnicodeEncodeError:
         encoded = b"\0"
     if b"\0" in encoded or not path.startswith("/"):
-        raise _refused(path, "that cannot be the path of a file")
+        raise _refused(path, "that is not a valid path of a file")
     if any(len(os.fsencode(name)) > _MAX_NAME_BYTES for name in path.split("/")):
         raise _refused(path, _REASONS[errno.ENAMETOOLONG])
     return Path("/" + posixpath.normpath(path).lstrip("/"))
@@ -278,14 +278,14 @@ def _stat(name: str, folder: int) -> os.stat_result | None:
 def _replace(
     path: str, name: str, folder: int, content: bytes, before: os.stat_result | None, expected_version: str
 ) -> None:
-    """Beside the old one first, then in its place: whoever reads meanwhile sees one of the two as a whole."""
+    """Write a new file beside the old one, then rename it, so that readers see one of the two as a whole."""
     temporary = f".hermes-{secrets.token_hex(8)}.tmp"
     descriptor = os.open(temporary, _NEW_FILE, 0o666, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             if before is not None:
-                _dress_as(file.fileno(), before)
+                _copy_permissions(file.fileno(), before)
             file.flush()
             os.fsync(file.fileno())
         now = _stat(name, folder)
@@ -298,10 +298,10 @@ def _replace(
         raise
 
 
-def _dress_as(descriptor: int, before: os.stat_result) -> None:
+def _copy_permissions(descriptor: int, before: os.stat_result) -> None:
     now = os.fstat(descriptor)
     if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-        with suppress(PermissionError):  # then it becomes ours, as with any editor
+        with suppress(PermissionError):  # then it belongs to us, as with any editor
             os.fchown(descriptor, before.st_uid, before.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
 

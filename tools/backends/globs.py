@@ -1,16 +1,16 @@
-"""Names and patterns: what a glob matches, and what ignore files leave out."""
+"""Match names with globs and with the rules of ignore files."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-_MAGIC = frozenset("*?[")
+_WILDCARDS = frozenset("*?[")
 
 
 def name_matches(pattern: str, path: str) -> bool:
-    """A glob over the name, or over the path when it has a slash; without any magic, a part of either."""
+    """Match a glob with the name, or with the path if it has a slash; without wildcards, match any part."""
     name = path.rpartition("/")[2]
-    if not _MAGIC.intersection(pattern):
+    if not _WILDCARDS.intersection(pattern):
         return pattern.casefold() in (path if "/" in pattern else name).casefold()
     if "/" not in pattern:
         return fnmatchcase(name, pattern)
@@ -18,8 +18,8 @@ def name_matches(pattern: str, path: str) -> bool:
 
 
 def segments_match(pattern: Sequence[str], path: Sequence[str]) -> bool:
-    """`**` stands for any number of folders. Takes time in proportion to both, whatever the pattern."""
-    reached = {0}  # how many parts of the pattern may be used up before the next name
+    """Match a path, where `**` stands for any number of folders. Takes linear time in both, whatever the pattern."""
+    reached = {0}  # how many parts of the pattern may have matched before the next name
     for name in path:
         reached = _with_nothing(reached, pattern)
         reached = {
@@ -48,7 +48,7 @@ class IgnoreRule:
     folders_only: bool
 
     def matches(self, path: Sequence[str], *, is_folder: bool) -> bool:
-        """`path` begins in the folder of the ignore file."""
+        """Return whether the rule applies to a path, given from the folder of the ignore file."""
         return (is_folder or not self.folders_only) and segments_match(self.parts, path)
 
 
@@ -75,7 +75,7 @@ def _rule(line: str) -> IgnoreRule | None:
 
 
 def verdict(rules: Sequence[IgnoreRule], path: Sequence[str], *, is_folder: bool) -> bool | None:
-    """True: left out; False: explicitly kept; None: not named. The last rule that matches decides."""
+    """Return True if ignored, False if explicitly kept, None if no rule matches. The last matching rule decides."""
     for rule in reversed(rules):
         if rule.matches(path, is_folder=is_folder):
             return not rule.is_negated

@@ -1,4 +1,4 @@
-"""Run commands on this machine as our own user: not isolated, but nothing is left behind and no secret passed on."""
+"""Run commands on this machine as our own user: not isolated, but leaving nothing behind and getting no secrets."""
 
 import os
 import shutil
@@ -50,7 +50,7 @@ class LocalBackend(SupervisedBackend):
 
     @property
     def outputs(self) -> Path:
-        """Made when first needed; a temporary one is deleted when we end."""
+        """Return the folder of outputs, created when first needed; a temporary one is deleted when we exit."""
         if self._outputs is None:
             self._outputs = Path(tempfile.mkdtemp(prefix="hermes-outputs-"))
             weakref.finalize(self, shutil.rmtree, self._outputs, ignore_errors=True)
@@ -68,7 +68,7 @@ class LocalBackend(SupervisedBackend):
     def _launch_spec(self, command: Command, timeout_seconds: float | None) -> supervised.LaunchSpec:
         hide_our_memory()
         workdir = command.workdir or self._workspace
-        # With PWD a folder keeps the name by which it was entered, also where that is a link.
+        # With PWD, a folder keeps the name by which it was entered, even if that is a link.
         more = {"PWD": workdir} | ({"TERM": supervised.PTY_TERM} if command.pty else {}) | dict(command.environment)
         return supervised.LaunchSpec(
             argv=supervised.argv_of(command),

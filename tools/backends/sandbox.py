@@ -30,12 +30,12 @@ _SHARED_MEMORY_BYTES = 64_000_000
 _OPTIONAL = ("--disable-userns", "--size")
 _PROBE_SECONDS = 20.0
 _CONTROLLERS = ("memory", "pids")
-_OPTIONAL_CONTROLLER = "cpu"  # with it a command gets little of the processors that others want
+_OPTIONAL_CONTROLLER = "cpu"  # gives commands a low share of busy processors
 _GROUP_PREFIX = "hermes-"
-_ENTRY_BYTES = 512  # an empty file takes room, too
-# Set by sh and not before bwrap: only inside the user namespace are our other processes not counted.
+_ENTRY_BYTES = 512  # even an empty file takes space
+# Set by sh, not before bwrap: only inside the user namespace our other processes are not counted.
 _BOUND_PROCESSES = 'if (ulimit -u "$0") 2>/dev/null; then ulimit -u "$0"; else ulimit -p "$0"; fi; exec "$@"'
-# The session that bwrap begins has no terminal: without one of its own the command would get no Ctrl-C.
+# The session of bwrap has no terminal: the command must take its own, or it would get no Ctrl-C.
 _TAKE_TERMINAL = 'command -v setsid >/dev/null && exec setsid -c "$@"; exec "$@"'
 
 
@@ -52,7 +52,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxFeatures:
-    """The installed bubblewrap: its path, and which of the options it knows that not every version has."""
+    """The installed bubblewrap: its path, and which of the optional options it supports."""
 
     program: str
     options: frozenset[str]
@@ -69,7 +69,7 @@ class Sandbox:
 
     @classmethod
     def of(cls, *, workspace: Path, private: Path, hidden: Sequence[Path], network: bool) -> "Sandbox":
-        """Resolve the folders. Raises BackendFailed for a workspace that would show what is hidden."""
+        """Resolve the folders. Raises BackendFailed for a workspace that contains a hidden folder."""
         real = Path(os.path.realpath(workspace))
         secret = tuple(Path(os.path.realpath(path)) for path in (*hidden, private))
         if real == Path("/") or any(path.is_relative_to(real) for path in secret):
@@ -111,7 +111,7 @@ class Sandbox:
             *_devices(features),
             *("--bind", str(self.scratch), "/tmp"),  # noqa: S108  # the sandbox's own
             *("--symlink", "/tmp", "/var/tmp"),  # noqa: S108
-            # Only where the system itself is shown could something hidden be seen at all.
+            # Only the folders of the system could contain something hidden.
             *_cover(self.hidden),
             *("--bind", str(self.workspace), str(self.workspace)),
             *("--ro-bind", str(self.outputs), str(self.outputs)),
@@ -181,7 +181,7 @@ def _etc(private: Path, *, network: bool) -> list[str]:
 def _devices(features: SandboxFeatures) -> list[str]:
     sized = ("--size", str(_SHARED_MEMORY_BYTES)) if "--size" in features.options else ()
     return [
-        # Where the gateway is root, its user owns the kernel's switches, and needs no capability to turn them.
+        # If the gateway is root, its user owns the kernel's settings and needs no capability to change them.
         *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
         *("--ro-bind-try", "/proc/sysrq-trigger", "/proc/sysrq-trigger"),
         *("--dev", "/dev", *sized, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
@@ -206,12 +206,12 @@ class Group:
     folders: tuple[Path, ...]
 
     def describe_limits_hit(self) -> str:
-        """Tell the model which limits the command has run into; empty when none."""
+        """Tell the model which limits the command has reached; empty when none."""
         notes = []
         if _has_counted(self.folders, ("memory.events", "memory.oom_control"), "oom_kill"):
-            notes.append("A process was killed because it used more memory than is allowed here.")
+            notes.append("A process was killed because it used more memory than allowed.")
         if _has_counted(self.folders, ("pids.events",), "max"):
-            notes.append("It could not start more processes: the limit is reached.")
+            notes.append("It reached the limit on processes and could not start more.")
         return " ".join(notes)
 
     def remove(self) -> None:
@@ -222,7 +222,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cgroups:
-    """Where control groups can be made, and with which limits."""
+    """The parent folder for control groups, and the limits to set."""
 
     version: int
     parents: tuple[Path, ...]
@@ -338,7 +338,7 @@ class WorkspaceUse:
         return max(0, self.max_bytes - self.used_bytes())
 
     def used_bytes(self) -> int:
-        """Return the space on disk, following no links. Too many files to count count as too much."""
+        """Return the space on disk, following no links. With too many files to count, the workspace is full."""
         used = counted = 0
         waiting = [str(folder) for folder in self.folders]
         while waiting:

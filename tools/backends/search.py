@@ -45,14 +45,14 @@ class BackendFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searcher:
-    ripgrep: str  # its path as the backend's commands see it; empty when there is none
+    ripgrep: str  # its path as the backend's commands see it; empty when missing
     run: Run  # in the backend
     helper: Run  # a program of ours, on this machine
 
     async def search(
         self, wanted: Search, *, spelled: Path, where: Path, inside: BackendFolder, closed: Sequence[Path]
     ) -> Found:
-        """`spelled` is where to look, as the backend sees it, `where` as we do; nothing `closed` is entered.
+        """Search a folder: `spelled` as the backend sees it, `where` as we do; nothing `closed` is entered.
 
         Raises BadSearch, BackendFailed.
         """
@@ -62,7 +62,7 @@ class Searcher:
 
     async def _by_ripgrep(self, wanted: Search, spelled: Path, closed: Sequence[Path]) -> Found:
         kind = (*_RIPGREP_CONTENT, "-e", wanted.pattern) if wanted.target == "content" else ("--files",)
-        left_out = (_left_out(path) for path in closed if path.is_relative_to(spelled))
+        left_out = (_exclude(path) for path in closed if path.is_relative_to(spelled))
         finished = await self.run(_command((self.ripgrep, *_RIPGREP, *kind, *left_out, "--", str(spelled))))
         _check_time(finished)
         if wanted.target == "content":
@@ -90,14 +90,14 @@ class Searcher:
             "inside": str(inside.real),
             "closed": [str(path) for path in closed],
         }
-        # In a child: some regular expressions take for ever, and would hold all of us meanwhile.
+        # In a child: some regular expressions take for ever, and would block the whole process.
         argv = (sys.executable, "-I", "-m", "tools.backends.walk")
         finished = await self.helper(_command(argv, stdin=json.dumps(query).encode()))
         _check_time(finished)
         try:
             answer = json.loads(finished.output)
         except ValueError as error:
-            raise BadSearch("The search broke; narrow it by a path or a simpler pattern.") from error
+            raise BadSearch("The search failed; use a narrower path or a simpler pattern.") from error
         if "problem" in answer:
             raise BadSearch(answer["problem"])
         return Found(
@@ -118,14 +118,14 @@ def _command(argv: tuple[str, ...], stdin: bytes = b"") -> Command:
     )
 
 
-def _left_out(path: Path) -> str:
-    """Anchored, since the command runs in /."""
+def _exclude(path: Path) -> str:
+    """Return the glob that excludes a path. It is anchored, since the command runs in /."""
     return "--glob=!" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path))
 
 
 def _check_time(finished: Finished) -> None:
     if finished.timed_out:
-        raise BadSearch(f"The search took longer than {SEARCH_SECONDS:.0f} seconds; narrow it by a path.")
+        raise BadSearch(f"The search took longer than {SEARCH_SECONDS:.0f} seconds; use a narrower path.")
 
 
 def _match(line: str) -> Match | None:
@@ -157,4 +157,4 @@ def _bad_pattern(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     told = next((line for line in reversed(lines) if line.startswith("error:")), lines[-1] if lines else "")
     told = told.removeprefix("error:").strip()[:200]
-    return f"The pattern is not a regular expression that can be used: {told}. Escape what is meant literally."
+    return f"The pattern is not a valid regular expression: {told}. Escape characters that are meant literally."

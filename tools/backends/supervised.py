@@ -1,4 +1,4 @@
-"""Run commands on this machine, each under a supervisor: a small process that outlives us if it has to.
+"""Run commands on this machine, each under a supervisor: a small process that outlives us if necessary.
 
 A command that is waited for has a lifeline: when we are gone, even killed, its supervisor ends it and all its children.
 A shell's last folder and exports are handed to the next shell through bash's own start-up file (BASH_ENV) and a trap
@@ -47,13 +47,13 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Variables that a shell makes by itself, or lets nobody set.
 _SHELLS_OWN = {"_", "BASHOPTS", "BASH_ENV", "EUID", "PPID", "PWD", "SHELLOPTS", "SHLVL", "UID"}
 
-# Whatever the command has set or redefined meanwhile, nothing of this is seen, and the exit code stays what it is.
+# Whatever the command has set or redefined, this prints nothing and does not change the exit code.
 _AT_EXIT = (
     '{ set +x; (umask 077; { builtin pwd && builtin printf "\\0" && command -p env -0 && builtin printf "\\0"; } '
     ">| %s) || :; } >/dev/null 2>&1"
 )
 
-# The password is piped in only where sudo would ask: a command that needs none must not find it in its input.
+# Pipe the password in only if sudo would ask: a command that needs none must not find it in its input.
 _SUDO = f"""\
 sudo() {{
   command sudo -S -p '' -v < /dev/fd/{SECRET_DESCRIPTOR} > /dev/null 2>&1 || :
@@ -83,17 +83,17 @@ class LaunchSpec:
     stdin: bytes = b""
     interactive: bool = False
     pty: bool = False
-    takes_terminal: bool = True  # False where the command does so itself, in a session of its own
+    takes_terminal: bool = True  # False if the command does so itself, in its own session
     rlimits: Mapping[str, int] = field(default_factory=dict)
     cgroups: Sequence[str] = ()
     niceness: int = 10
-    is_walled_in: bool = False  # `argv` makes a pid namespace: everything in it ends with the process that made it
+    is_walled_in: bool = False  # `argv` creates a pid namespace, which ends with its first process
     shell: ShellSetup | None = None  # for a command given to bash
     sudo_password: str = field(default="", repr=False)
 
 
 def argv_of(command: Command) -> tuple[str, ...]:
-    """Return the arguments to run it with, in a shell if it is text. Raises BackendFailed when it is empty."""
+    """Return the arguments of a command, which is run in a shell if it is text. Raises BackendFailed if it is empty."""
     if command.argv:
         return command.argv
     if not command.text.strip():
@@ -196,7 +196,7 @@ async def start_supervisor(spec: LaunchSpec, folder: Path, *, outlives_us: bool)
         start_new_session=True,
     )
     assert process.stdin is not None
-    # Over the pipe, not as an argument: everybody on the machine can read arguments.
+    # Over the pipe, since everybody on the machine can read arguments.
     process.stdin.write(json.dumps(order).encode() + b"\n")
     return process
 
@@ -205,7 +205,7 @@ async def read_start(process: asyncio.subprocess.Process) -> dict[str, Any]:
     """Wait until the command runs; return its ids. Raises BackendFailed when it could not be started."""
     assert process.stdin is not None
     assert process.stdout is not None
-    with contextlib.suppress(ConnectionError):  # then there is no answer either
+    with contextlib.suppress(ConnectionError):  # the missing answer is handled below
         await process.stdin.drain()
     started = _parse(await process.stdout.readline())
     if "failed" in started:
@@ -214,7 +214,7 @@ async def read_start(process: asyncio.subprocess.Process) -> dict[str, Any]:
 
 
 async def close_lifeline(process: asyncio.subprocess.Process) -> None:
-    """Close the supervisor's input and wait for its end; not even being cancelled again leaves children behind."""
+    """Close the supervisor's input and wait for its end, even if cancelled again, so that no children stay behind."""
     assert process.stdin is not None
     process.stdin.close()
 
@@ -240,7 +240,7 @@ def _parse(line: bytes) -> dict[str, Any]:
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise BackendFailed("The command's supervisor was killed. How the command ended is unknown.")
+        raise BackendFailed("The command's supervisor was killed, so the outcome of the command is unknown.")
     return answer
 
 
@@ -274,7 +274,7 @@ def _report_file(spec: LaunchSpec, folder: Path) -> Path | None:
 
 
 def _read_report_file(file: Path, given: Mapping[str, str]) -> ShellState | None:
-    """The command could have put anything there: only a regular file of a sensible size is read."""
+    """Read a report. The command may have put anything there, so read only a regular file of a sensible size."""
     with contextlib.suppress(OSError):
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as report:

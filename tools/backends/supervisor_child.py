@@ -1,11 +1,11 @@
-"""Looks after one command in a process of its own: reads its output, and leaves nothing of it when it is over.
+"""Supervise one command from a separate process: store its output, and leave none of its processes behind.
 
-Started as a script by `tools/backends/supervised.py`, with nothing but the standard library. It makes itself the reaper
-of all that the command starts, so that whoever forks twice or begins a session of its own is still below it, and "no
-children" means that nothing is left. Output goes to files in its folder, in pieces named by the position of their
-first byte; the oldest are removed but for the first. The order comes as one line of JSON on stdin; what happens is
-told in lines of JSON on stdout. Stdin is a lifeline: its end means that nobody waits for the command any longer. One
-that may outlive us is let go of by a byte there, once somebody has written down that there is such a process.
+Started as a script by `tools/backends/supervised.py`, using only the standard library. It makes itself the reaper of
+all that the command starts, so that a process that forks twice or starts its own session remains its descendant, and
+"no children" means that nothing is left. Output goes to files in its folder, in pieces named by the position of their
+first byte; the oldest except the first are deleted. The order is one line of JSON on stdin; events are lines of JSON
+on stdout. Stdin is a lifeline: its end means that nobody waits for the command any longer. A byte there lets a
+background command outlive the gateway, once the gateway has recorded it.
 """
 
 import base64
@@ -24,9 +24,9 @@ import termios
 import time
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-SECRET_DESCRIPTOR = 199  # beyond those that shells use by themselves
+SECRET_DESCRIPTOR = 199  # above those that shells use themselves
 GRACE_SECONDS = 2.0
-HURRIED_GRACE_SECONDS = 0.3  # when somebody has said stop, and waits for it
+HURRIED_GRACE_SECONDS = 0.3  # when somebody waits for the end
 GIVE_UP_SECONDS = 10.0
 CHUNK_BYTES = 1 << 18
 UNKEPT_BYTES_PER_SECOND = 16_000_000
@@ -34,7 +34,7 @@ TERMINAL_SIZE = (24, 80)  # rows, columns
 
 
 class Log:
-    """The first `head_bytes` of the output, and at least the last `tail_bytes`."""
+    """Stores the first `head_bytes` of the output, and at least the last `tail_bytes`."""
 
     def __init__(self, folder: int, head_bytes: int, tail_bytes: int) -> None:
         self.folder = folder
@@ -50,7 +50,7 @@ class Log:
             if self.room <= 0:
                 self._begin()
             part = view[: self.room]
-            # A full disk must not stop the command: what cannot be kept is only counted.
+            # A full disk must not stop the command: output that cannot be stored is only counted.
             with contextlib.suppress(OSError):
                 os.write(self.file, part)
             self.total += len(part)
@@ -72,7 +72,7 @@ class Log:
                 os.unlink(self.pieces.pop(1), dir_fd=self.folder)
 
 
-class Keeper:
+class Supervisor:
     def __init__(self, order: dict) -> None:  # type: ignore[type-arg]
         self.order = order
         self.folder = os.open(order["folder"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -91,16 +91,16 @@ class Keeper:
     # Starting.
 
     def start(self) -> None:
-        """Raises OSError when the command cannot be started."""
-        if self.order["interactive"]:  # before there is a child, which a full disk would leave to nobody
+        """Start the command. Raises OSError when that fails."""
+        if self.order["interactive"]:  # before the fork, so that a full disk leaves no unsupervised child
             os.mkfifo("input", 0o600, dir_fd=self.folder)
-            # Held for writing too, or it would end with the first who wrote into it.
+            # Open it for writing too, or it would end when the first writer closes it.
             self.orders = os.open("input", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.folder)
         output, child_output, child_input = self._pipes()
         said, saying = os.pipe()
         self.child = os.fork()
         if self.child == 0:
-            self._become(child_input, child_output, saying)
+            self._exec_command(child_input, child_output, saying)
         for descriptor in {child_input, child_output, saying}:
             os.close(descriptor)
         with os.fdopen(said, "rb") as telling:
@@ -132,13 +132,13 @@ class Keeper:
         child_input, self.child_input = os.pipe()
         return output, child_output, child_input
 
-    def _become(self, stdin: int, stdout: int, saying: int) -> None:
-        """In the child: never returns."""
+    def _exec_command(self, stdin: int, stdout: int, saying: int) -> None:
+        """Run the command in the child. Never returns."""
         what = self.order["workdir"]
         try:
             os.setsid()
-            _give_way(self.order["niceness"])
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # with us: nobody else reads its output, or ends its children
+            _lower_priority(self.order["niceness"])
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # ends with us: nobody else reads its output or ends its children
             if self.order["pty"] and self.order["takes_terminal"]:
                 fcntl.ioctl(stdin, termios.TIOCSCTTY, 0)
             for number in range(1, signal.NSIG):
@@ -155,7 +155,7 @@ class Keeper:
             os.dup2(stdout, 1)
             os.dup2(stdout, 2)
             if self.order["secret"]:
-                os.dup2(_in_memory(self.order["secret"].encode()), SECRET_DESCRIPTOR)
+                os.dup2(_make_memory_file(self.order["secret"].encode()), SECRET_DESCRIPTOR)
             what = self.order["argv"][0]
             os.execvpe(what, self.order["argv"], self.order["environment"])  # noqa: S606
         except OSError as error:
@@ -166,7 +166,7 @@ class Keeper:
     # While it runs.
 
     def keep(self, wakes: int, lifeline: int) -> None:
-        """Until the command has ended and nothing of it is left."""
+        """Serve the command until it has ended and nothing of it is left."""
         self.poll.register(wakes, select.POLLIN)
         self.poll.register(lifeline, select.POLLHUP | select.POLLIN)
         timeout = self.order["timeout_seconds"]
@@ -178,23 +178,23 @@ class Keeper:
                 self.ended_by_us = "timeout"
             for descriptor, _ in ready:
                 if descriptor == lifeline:
-                    self._heard(lifeline)
+                    self._read_lifeline(lifeline)
                 elif descriptor == wakes:
-                    self._woken(wakes)
+                    self._handle_signals(wakes)
                 else:
                     self._move(descriptor)
         self.end_all()
         self._drain()
 
-    def _heard(self, lifeline: int) -> None:
+    def _read_lifeline(self, lifeline: int) -> None:
         if os.read(lifeline, 1):
             self.poll.unregister(lifeline)
-            _let_go()
+            _disconnect()
             return
         self.ended_by_us = "kill"
         self.grace_seconds = HURRIED_GRACE_SECONDS
 
-    def _woken(self, wakes: int) -> None:
+    def _handle_signals(self, wakes: int) -> None:
         signals = os.read(wakes, 4096)
         if signal.SIGTERM in signals:
             self.ended_by_us = "kill"
@@ -203,7 +203,7 @@ class Keeper:
         self._reap()
 
     def _resize(self) -> None:
-        """As `size` says. The kernel tells whoever sits at the terminal."""
+        """Resize the terminal as the file `size` says. The kernel notifies the processes in it."""
         if not self.order["pty"] or self.output_ended:
             return
         with contextlib.suppress(OSError, ValueError), open(os.open("size", os.O_RDONLY, dir_fd=self.folder)) as size:
@@ -215,17 +215,17 @@ class Keeper:
             self._read_output()
         if descriptor == self.orders:
             self._take_orders()
-        if descriptor == self.child_input:  # of a terminal that is the output, too
+        if descriptor == self.child_input:  # with a terminal this is also the output
             self._write_input()
 
     def _take_orders(self) -> None:
-        """No more until these are written: what a command does not read must not pile up here."""
+        """Read input for the command, and no more until it is written: unread input must not pile up here."""
         self.to_write = os.read(self.orders, 65_536)
         self.poll.unregister(self.orders)
         self.poll.register(self.child_input, select.POLLOUT | (select.POLLIN if self.order["pty"] else 0))
 
     def _refuse_orders(self) -> None:
-        """Whoever wants to send something is told that nobody reads it."""
+        """Close the input, so that writers get an error."""
         if self.orders >= 0:
             with contextlib.suppress(KeyError):
                 self.poll.unregister(self.orders)
@@ -233,7 +233,7 @@ class Keeper:
             self.orders = -1
 
     def _read_output(self) -> bool:
-        """Whether there may be more."""
+        """Read some output; return whether there may be more."""
         if self.output_ended:
             return False
         try:
@@ -241,7 +241,7 @@ class Keeper:
         except BlockingIOError:
             return False
         except OSError as error:
-            if error.errno != errno.EIO:  # how a terminal says that nobody holds its other end
+            if error.errno != errno.EIO:  # EIO from a terminal: its other end is closed
                 raise
             data = b""
         if not data:
@@ -253,7 +253,7 @@ class Keeper:
             return False
         self.log.write(data)
         if self.log.total > self.log.head_bytes:
-            # Hardly any of it stays. Read without a pause, who writes without end would keep two processors busy.
+            # Most of it is dropped. Without a pause, an endless writer would keep two processors busy.
             time.sleep(len(data) / UNKEPT_BYTES_PER_SECOND)
         return True
 
@@ -262,7 +262,7 @@ class Keeper:
             self.to_write = self.to_write[os.write(self.child_input, self.to_write[:4096]) :]
         except BlockingIOError:
             return
-        except OSError:  # it reads no more
+        except OSError:  # it no longer reads
             self.to_write = b""
             self._refuse_orders()
         if self.to_write:
@@ -278,7 +278,7 @@ class Keeper:
                 self.child_input = -1
 
     def _reap(self) -> bool:
-        """Whether there are children left."""
+        """Reap ended children; return whether any are left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -292,31 +292,31 @@ class Keeper:
     # When it is over.
 
     def end_all(self) -> None:
-        """TERM, some grace, KILL, until there are no children: neither ours nor, since we reap, anybody's below."""
+        """End all descendants: TERM, a grace period, then KILL until none is left."""
         if not self._reap():
             return
         if self.status is not None and not self.order["is_walled_in"]:
-            self.left_children = len(_below(os.getpid()))
+            self.left_children = len(_find_descendants(os.getpid()))
         began = time.monotonic()
-        # Of one that is walled in our child is the wall, and ends all that is inside without grace when it goes.
+        # With a pid namespace, our child is its first process: all others are killed without grace when it ends.
         _signal_all(signal.SIGTERM, but=self.child if self.order["is_walled_in"] else 0)
-        _signal_all(signal.SIGCONT)  # one that is stopped hears nothing else
+        _signal_all(signal.SIGCONT)  # a stopped process handles no other signal
         pause = 0.001
         while self._reap():
             elapsed = time.monotonic() - began
             if elapsed > self.grace_seconds:
-                # Stopped first: who forks faster than we kill would never be caught.
+                # Stop them first: a process that forks faster than we kill would never be caught.
                 _signal_all(signal.SIGSTOP)
                 _signal_all(signal.SIGKILL)
-            if elapsed > GIVE_UP_SECONDS:  # of another user, or stuck in the kernel
-                self.stubborn = len(_below(os.getpid()))
+            if elapsed > GIVE_UP_SECONDS:  # owned by another user, or stuck in the kernel
+                self.stubborn = len(_find_descendants(os.getpid()))
                 return
             self._drain()
             time.sleep(pause)
             pause = min(pause * 2, 0.05)
 
     def _drain(self) -> None:
-        until = time.monotonic() + 0.2  # somebody whom we could not end may go on writing
+        until = time.monotonic() + 0.2  # a process that we could not end may go on writing
         with contextlib.suppress(OSError):
             while self._read_output() and time.monotonic() < until:
                 pass
@@ -342,29 +342,29 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
 
-def _give_way(niceness: int) -> None:
-    """To the gateway, whose chats would wait for a processor otherwise."""
+def _lower_priority(niceness: int) -> None:
+    """Lower our priority, so that the gateway's chats do not wait for a processor."""
     os.nice(niceness)
-    # Where the kernel shares them out among sessions, each is nice only to others of its own.
+    # With autogroups, niceness only works within a session, so the group needs it too.
     with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:
         group.write(str(niceness))
 
 
-def _in_memory(content: bytes) -> int:
-    """A file without a name: nothing of it is left, whatever becomes of us, and each who opens it reads it anew."""
+def _make_memory_file(content: bytes) -> int:
+    """Return a file in memory: it disappears with us, and each open of it reads from the start."""
     descriptor = os.memfd_create("secret")
     os.write(descriptor, content)
     return descriptor
 
 
-def _below(root: int) -> list[int]:
-    """All descendants, children before their own children."""
+def _find_descendants(root: int) -> list[int]:
+    """Return all descendants, parents before their children."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
                 state, parent, *_ = file.read().rpartition(b")")[2].split()
-                if state != b"Z":  # has ended; its own children are somebody else's already
+                if state != b"Z":  # a zombie's children already have a new parent
                     children.setdefault(int(parent), []).append(int(name))
     found, look = [], [root]
     while look:
@@ -374,24 +374,24 @@ def _below(root: int) -> list[int]:
 
 
 def _signal_all(number: int, but: int = 0) -> None:
-    for pid in _below(os.getpid()):
+    for pid in _find_descendants(os.getpid()):
         if pid != but:
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
 
 
 def started_ticks(pid: int) -> int:
-    """When it was started, by the kernel's clock: with the pid it names a process for good."""
+    """Return the start time on the kernel's clock, which together with the pid identifies a process for good."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[19])
 
 
-def _tell(facts: dict[str, object]) -> None:
+def _report(facts: dict[str, object]) -> None:
     with contextlib.suppress(BrokenPipeError):
         os.write(1, json.dumps(facts).encode() + b"\n")
 
 
-def _write_down(folder: int, facts: dict[str, object]) -> None:
+def _store_result(folder: int, facts: dict[str, object]) -> None:
     with contextlib.suppress(OSError):
         file = os.open("ended.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=folder)
         with os.fdopen(file, "w") as ended:
@@ -404,19 +404,19 @@ def _read_order() -> dict:  # type: ignore[type-arg]
     while not line.endswith(b"\n"):
         piece = os.read(0, 65_536)
         if not piece:
-            sys.exit(1)  # whoever started us is gone already
+            sys.exit(1)  # our parent is already gone
         line += piece
     return json.loads(line)  # type: ignore[no-any-return]
 
 
 def _detach() -> None:
-    """Out of our parent's hands: it need not wait for us."""
+    """Fork away from our parent, so that it need not wait for us."""
     if os.fork():
         os._exit(0)
 
 
-def _let_go() -> None:
-    """Nobody hears us from here on, and whoever started us may end before us."""
+def _disconnect() -> None:
+    """Close our connection to the gateway, which may now end before us."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for descriptor in (0, 1):
         os.dup2(null, descriptor)
@@ -435,25 +435,25 @@ def main() -> None:
         signal.signal(number, lambda *_: None)
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
-    keeper = Keeper(order)
+    keeper = Supervisor(order)
     try:
         keeper.start()
     except OSError as error:
-        _tell({"failed": os.strerror(error.errno or 0).lower(), "what": error.strerror or error.filename or ""})
+        _report({"failed": os.strerror(error.errno or 0).lower(), "what": error.strerror or error.filename or ""})
         return
-    _tell({"pid": keeper.child, "keeper": os.getpid(), "started": started_ticks(os.getpid())})
+    _report({"pid": keeper.child, "keeper": os.getpid(), "started": started_ticks(os.getpid())})
     try:
         keeper.keep(woken, lifeline=0)
     except BaseException:
-        keeper.end_all()  # a bug of ours must not leave them to nobody
+        keeper.end_all()  # a bug of ours must not leave them unsupervised
         raise
     result = keeper.result()
-    if order["may_outlive"]:  # else whoever waits has a look at them first
+    if order["may_outlive"]:  # otherwise the waiting gateway reads them first
         for group in order["cgroups"]:
             with contextlib.suppress(OSError):
                 os.rmdir(group)
-    _write_down(keeper.folder, result)
-    _tell(result)
+    _store_result(keeper.folder, result)
+    _report(result)
 
 
 if __name__ == "__main__":

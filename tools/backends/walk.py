@@ -1,7 +1,7 @@
-"""A search without ripgrep, as a program: the query is JSON on stdin, the answer JSON on stdout.
+"""Search files without ripgrep, as a program: the query is JSON on stdin, the answer JSON on stdout.
 
-It goes from folder to folder by open descriptors and follows no link, so that nobody who changes the folders meanwhile
-can lead it elsewhere.
+It goes from folder to folder by open descriptors and follows no link, so that nobody can redirect it by changing the
+folders meanwhile.
 """
 
 import json
@@ -19,7 +19,7 @@ from tools.backends.globs import IgnoreRule, name_matches, parse_ignore_file, ve
 from tools.backends.search import MAX_MATCHES_PER_FILE, MAX_SEARCHED_FILE_BYTES, MAX_SHOWN_LINE_CHARS
 from tools.opening import FILE, LISTED_FOLDER, folder_held
 
-IGNORE_FILES = (".gitignore", ".ignore")  # the later one has the last word
+IGNORE_FILES = (".gitignore", ".ignore")  # the later one takes precedence
 _MAX_DEPTH = 64
 _MAX_IGNORE_FILE_BYTES = 200_000
 _LOOK_BYTES = 8_192
@@ -29,7 +29,7 @@ Ignores = tuple[tuple[tuple[str, ...], dict[str, tuple[IgnoreRule, ...]]], ...]
 
 
 Closed = frozenset[tuple[str, ...]]
-"""Files and folders that are not even looked at, by the parts of their paths."""
+"""Files and folders that are never opened, by the parts of their paths."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def main() -> None:
     try:
         answer = _search(query)
     except re.error as error:
-        told = f"The pattern is not a regular expression that can be used: {error}. Escape what is meant literally."
+        told = f"The pattern is not a valid regular expression: {error}. Escape characters that are meant literally."
         print(json.dumps({"problem": told}))  # noqa: T201  # our answer
         return
     found = {"matches": answer.matches, "more": answer.more, "counted_all": answer.counted_all}
@@ -67,7 +67,7 @@ def _search(query: dict[str, Any]) -> Answer:
         try:
             path = f"{spelled.rstrip('/')}/{inside}" if inside else spelled
             if expression is not None:
-                _look_into(descriptor, expression, path, answer)
+                _search_file(descriptor, expression, path, answer)
             elif name_matches(query["pattern"], inside or where.name):
                 answer.add(path)
         finally:
@@ -75,7 +75,7 @@ def _search(query: dict[str, Any]) -> Answer:
     return answer
 
 
-def _look_into(descriptor: int, expression: re.Pattern[str], path: str, answer: Answer) -> None:
+def _search_file(descriptor: int, expression: re.Pattern[str], path: str, answer: Answer) -> None:
     if os.fstat(descriptor).st_size > MAX_SEARCHED_FILE_BYTES:
         return
     with os.fdopen(os.dup(descriptor), "rb") as file:
@@ -93,19 +93,19 @@ def _look_into(descriptor: int, expression: re.Pattern[str], path: str, answer: 
 
 
 def _files(where: Path, inside: Path, closed: Closed) -> Iterator[tuple[str, int]]:
-    """Each file below, by its path from there, held open; the caller closes it."""
+    """Yield each file below with its relative path, opened; the caller closes it."""
     with folder_held(where.parent) as parent:
         if not stat.S_ISDIR(os.stat(where.name or ".", dir_fd=parent, follow_symlinks=False).st_mode):
             yield "", os.open(where.name, FILE, dir_fd=parent)
             return
         descriptor = os.open(where.name or ".", LISTED_FOLDER, dir_fd=parent)
-    yield from _below(descriptor, (), where.parts[1:], _of_parents(where, inside), closed)
+    yield from _below(descriptor, (), where.parts[1:], _read_parent_rules(where, inside), closed)
 
 
 def _below(
     folder: int, path: tuple[str, ...], above: tuple[str, ...], ignores: Ignores, closed: Closed
 ) -> Iterator[tuple[str, int]]:
-    """Closes the folder at the end."""
+    """Yield the files below an open folder, and close it at the end."""
     try:
         here = (*above, *path)
         ignores = ((here, _rules_in(folder)), *ignores)
@@ -114,9 +114,9 @@ def _below(
         for name, is_folder in entries:
             if name.startswith(".") or (*here, name) in closed:
                 continue
-            if _is_left_out((*here, name), ignores, is_folder=is_folder):
+            if _is_ignored((*here, name), ignores, is_folder=is_folder):
                 continue
-            with suppress(OSError):  # gone, changed or closed to us: left out
+            with suppress(OSError):  # skip what is gone, changed or not readable
                 if not is_folder:
                     if stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                         yield "/".join((*path, name)), os.open(name, FILE, dir_fd=folder)
@@ -127,8 +127,8 @@ def _below(
         os.close(folder)
 
 
-def _of_parents(where: Path, inside: Path) -> Ignores:
-    """The rules of the folders above, as far as the place goes; those of version control end with its folder."""
+def _read_parent_rules(where: Path, inside: Path) -> Ignores:
+    """Return the rules of the folders above, up to the root of the search; .gitignore only up to the repository."""
     found: list[tuple[tuple[str, ...], dict[str, tuple[IgnoreRule, ...]]]] = []
     in_repository = not (where / ".git").exists()
     for folder in where.parents:
@@ -156,7 +156,7 @@ def _rules(name: str, folder: int) -> tuple[IgnoreRule, ...]:
         return parse_ignore_file(file.read(_MAX_IGNORE_FILE_BYTES).decode("utf-8", "replace"))
 
 
-def _is_left_out(path: tuple[str, ...], ignores: Ignores, *, is_folder: bool) -> bool:
+def _is_ignored(path: tuple[str, ...], ignores: Ignores, *, is_folder: bool) -> bool:
     for name in reversed(IGNORE_FILES):
         for folder, rules in ignores:
             said = verdict(rules.get(name, ()), path[len(folder) :], is_folder=is_folder)

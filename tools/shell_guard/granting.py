@@ -63,7 +63,7 @@ class Rule(str):
 
     @property
     def is_grantable(self) -> bool:
-        """Whether a yes to it may last; a yes for this once always may be given."""
+        """Return whether an approval may be permanent; approving it once is always possible."""
         if self.name in _AS_A_WHOLE:
             return not self.scope
         if self.name in _BY_PROGRAM | _BY_CHAT:
@@ -72,7 +72,7 @@ class Rule(str):
 
 
 def covers(granted: Rule, wanted: Rule) -> bool:
-    """Whether a yes to the one is a yes to the other: the same rule, and the same scope or a folder above it."""
+    """Return whether one approval includes another: the same rule, and the same scope or a folder above it."""
     if granted.name != wanted.name:
         return False
     if not granted.scope or not wanted.scope:

@@ -1,4 +1,4 @@
-"""Whether a shell command may be run, must be asked about, or is never run: what would really run decides.
+"""Decide whether a shell command may run, needs approval or never runs, by what would really be executed.
 
 It reads the command and runs nothing. It keeps from accidents and from disguises; a program that the command starts
 can still do what it likes, and for that there is the sandbox.

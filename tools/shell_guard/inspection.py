@@ -204,7 +204,7 @@ class Inspection:
 
 
 def _loads(name: str, value: str) -> bool:
-    """Whether it makes programs run something, by what is in it."""
+    """Return whether the content makes programs run something."""
     if name == "NODE_OPTIONS":
         return bool(re.search(r"--(?:require|import|\S*loader)|-r\b|\x00", value))
     if name == "LESS":

@@ -40,7 +40,7 @@ class SlackPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventContext:
-    """The facts needed to parse an event, besides the event."""
+    """The context for parsing an event."""
 
     place: SlackPlace
     names: Mapping[str, str]  # of people, by id

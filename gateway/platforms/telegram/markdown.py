@@ -69,7 +69,7 @@ def render(markdown: str, limit: int = MAX_UNITS) -> list[Formatted]:
 
 
 def linkable(url: str) -> bool:
-    """Whether Telegram keeps a link to this address."""
+    """Return whether Telegram keeps a link to this address."""
     return _LINK.match(url) is not None
 
 

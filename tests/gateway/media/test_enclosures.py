@@ -147,11 +147,11 @@ def test_what_a_file_is_sent_as_is_told_by_its_bytes(content: bytes, name: str, 
     ("path", "reason"),
     [
         ("missing.png", "there is no such file"),
-        ("/etc/passwd", "it lies outside of the folders from which files may be sent"),
+        ("/etc/passwd", "it is outside the folders from which files may be sent"),
         ("../x", "a path with .. in it is not followed"),
-        ("large.bin", "it is larger than 1 KB, the most that is sent"),
+        ("large.bin", "it is larger than 1 KB, the limit for sending"),
         ("link.txt", "it is a link, and links are not followed"),
-        (".env", "hidden files and folders are not sent from"),
+        (".env", "files that are hidden or in hidden folders are not sent"),
     ],
 )
 async def test_what_cannot_be_sent_is_told_where_it_was_named(
@@ -229,7 +229,7 @@ async def test_others_than_an_owner_alone_are_sent_files_of_their_conversation_a
         assert ("there is no such file" in text, parts) == (True, []), path
     for place in (workspace / "plot.png", theirs, files.path("file", others.sha256)):
         text, parts = await enclosed(enclosures, f"MEDIA:{place}", turn)
-        assert ("it lies outside of the folders" in text, parts) == (True, []), place
+        assert ("it is outside the folders" in text, parts) == (True, []), place
     for path in ("made.txt", str(own)):
         _, [part] = await enclosed(enclosures, f"MEDIA:{path}", turn)
         assert files.load(part) == b"of p1"

@@ -106,13 +106,13 @@ async def test_binary_files_folders_pipes_sockets_and_devices_are_told_in_words(
     os.mkfifo(workspace / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(workspace / "socket"))
-    with pytest.raises(FileRefused, match="no text but a binary file of 6 bytes"):
+    with pytest.raises(FileRefused, match="it is a binary file of 6 bytes"):
         await walled.read_lines(f"{workspace}/picture", first=1, count=1)
     assert "it is a folder" in await refusal(walled, workspace)
     assert "device, socket or pipe" in await refusal(walled, workspace / "pipe")
     assert "device, socket or pipe" in await refusal(walled, workspace / "socket")
     for path in ("/proc/self/environ", "/dev/zero", "/sys/kernel/vmcoreinfo"):
-        assert "made up by the kernel" in await refusal(free, path)
+        assert "provided by the kernel" in await refusal(free, path)
     assert "it is a folder" in await refusal(free, "/")
 
 
@@ -123,13 +123,13 @@ async def test_a_file_larger_than_asked_for_is_refused(walled: HostFiles, worksp
 
 @pytest.mark.parametrize("path", ["relative", "/a\0b", "/\ud800", "/" + "x" * 300, ""])
 async def test_what_cannot_be_a_path_is_refused(free: HostFiles, path: str) -> None:
-    assert await refusal(free, path) in ("that cannot be the path of a file", "its name is too long")
+    assert await refusal(free, path) in ("that is not a valid path of a file", "its name is too long")
 
 
 async def test_what_we_may_not_read_is_said(free: HostFiles, workspace: Path) -> None:
     (workspace / "notes.txt").chmod(0)
     # In this very thread: the rights that are given up here would not be given up in another.
-    with bound_by_file_modes(), pytest.raises(PermissionError), free._opened(f"{workspace}/notes.txt"):
+    with bound_by_file_modes(), pytest.raises(PermissionError), free._open(f"{workspace}/notes.txt"):
         pass
 
 
@@ -143,7 +143,7 @@ async def test_what_lies_outside_is_refused_and_the_inside_named(
     walled: HostFiles, workspace: Path, secret: Path, path: str
 ) -> None:
     reason = await refusal(walled, path.format(secret=secret, workspace=workspace))
-    assert reason == f"it lies outside of what can be reached from here, which is {workspace}"
+    assert reason == f"it is outside the folders that can be reached from here: {workspace}"
 
 
 async def test_dots_within_the_walls_are_fine(walled: HostFiles, workspace: Path) -> None:
@@ -154,7 +154,7 @@ async def test_no_link_is_followed_within_walls(walled: HostFiles, workspace: Pa
     (workspace / "link").symlink_to(secret)
     (workspace / "folder").symlink_to(secret.parent)
     assert "it is a link" in await refusal(walled, workspace / "link")
-    assert "leads over a link" in await refusal(walled, workspace / "folder" / "secret.txt")
+    assert "its path contains a link" in await refusal(walled, workspace / "folder" / "secret.txt")
     for path in ("link", "folder/secret.txt", "folder/new.txt"):
         with pytest.raises(FileRefused):
             await walled.write(f"{workspace}/{path}", b"overwritten")
@@ -180,8 +180,8 @@ async def test_what_is_closed_is_closed_by_whatever_way(workspace: Path, secret:
     (secret.parent / "folder").symlink_to(secret.parent)
     root = BackendFolder(spelled=Path("/"), real=Path("/"))
     files = HostFiles(places=[root], searcher=SEARCHER, follows_links=True, closed=[secret])
-    assert "stay closed" in await refusal(files, secret.parent / way)
-    with pytest.raises(FileRefused, match="stay closed"):
+    assert "secrets or state of Hermes" in await refusal(files, secret.parent / way)
+    with pytest.raises(FileRefused, match="secrets or state of Hermes"):
         await files.write(f"{secret.parent}/{way}", b"overwritten")
 
 
@@ -197,7 +197,7 @@ async def test_a_place_may_have_another_name_inside_and_be_for_reading_only(tmp_
     await files.write("/tmp/a/b", b"inside")
     assert (tmp_path / "scratch" / "a" / "b").read_bytes() == b"inside"
     assert await content(files, workspace / "notes.txt") == b"one\ntwo\nthree\n"
-    with pytest.raises(FileRefused, match="only be read"):
+    with pytest.raises(FileRefused, match="is read-only"):
         await files.write(f"{workspace}/notes.txt", b"x")
 
 

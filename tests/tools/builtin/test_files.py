@@ -152,9 +152,11 @@ async def test_secrets_and_state_of_hermes_stay_closed_whatever_is_approved(
     (home / "skills" / "mine.md").write_text("ours to read")
     (folder / "link").symlink_to(home / ".env")
     for path in ("link", f"{home}/.env", f"{home}/state.db", f"{home}/backups/x"):
-        assert "stay closed" in await refusal(ask, "file_read", path=path)
-        assert "stay closed" in await refusal(ask, "file_write", path=path, content="x")
-        assert "stay closed" in await refusal(ask, "file_patch", path=path, old_string="canary", new_string="x")
+        assert "secrets or state of Hermes" in await refusal(ask, "file_read", path=path)
+        assert "secrets or state of Hermes" in await refusal(ask, "file_write", path=path, content="x")
+        assert "secrets or state of Hermes" in await refusal(
+            ask, "file_patch", path=path, old_string="canary", new_string="x"
+        )
     assert (await ask("file_search", pattern="canary", path=str(home)))["matches"] == []
     assert (await ask("file_read", path=f"{home}/skills/mine.md"))["total_lines"] == 1
 
@@ -184,7 +186,7 @@ async def test_what_is_not_shown_is_counted(ask: Ask, folder: Path) -> None:
     [
         ({"pattern": ""}, "must be one line and not empty"),
         ({"pattern": "a\nb"}, "must be one line"),
-        ({"pattern": "("}, "not a regular expression that can be used"),
+        ({"pattern": "("}, "not a valid regular expression"),
         ({"pattern": "x", "path": "nowhere"}, "there is no such file"),
     ],
 )

@@ -140,7 +140,7 @@ def _awk_does_more(program: str) -> bool:
 
 
 def _awk_prints_elsewhere(program: str) -> bool:
-    """Whether `print` has a bar or an arrow behind it that is in no string, pattern or bracket."""
+    """Return whether `print` is followed by a pipe or redirection outside of strings, patterns and brackets."""
     place, depth, before, is_printing = 0, 0, "", False
     while found := _AWK_PIECE.search(program, place):
         if found[0] == "/" and not _AWK_OPERAND.fullmatch(before):  # no division
@@ -166,7 +166,7 @@ def _sed(run: Run) -> bool:
 
 
 def _sed_does_more(script: str) -> bool:
-    """Whether it runs something (`e`) or writes a file (`w`), found by going through its commands."""
+    """Return whether it runs something (`e`) or writes a file (`w`), by going through its commands."""
     place = 0
     while (place := _past_addresses(script, place)) < len(script):
         command = script[place]
