@@ -165,9 +165,7 @@ class Enclosures:
     files: MediaFiles
     accounts: frozenset[str]  # those that can send files; elsewhere the text stays unchanged
     for_owner: MediaRoots  # the folders for an owner in a private chat
-    folder: Callable[
-        [Turn], Path
-    ]  # the sender's working folder: relative paths start there, all files in it may be sent
+    folder: Callable[[Turn], Path]  # the sender's working folder: start of relative paths, all of it may be sent
     home: Callable[[Turn], Path]  # what ~ means there
     max_bytes: int
     timeout_seconds: float = 60.0  # for one file: the folder may be on another machine

@@ -21,9 +21,7 @@ def read_pdf(file: BinaryIO, words: WordCollector) -> Reading:
 
 
 def _read(reader: PdfReader, words: WordCollector) -> None:
-    if reader.is_encrypted and not reader.decrypt(
-        ""
-    ):  # many are only protected against changes, with an empty password
+    if reader.is_encrypted and not reader.decrypt(""):  # many only forbid changes, with an empty password
         raise UnreadableFile(LOCKED)
     damaged = pages = 0
     for page in reader.pages:

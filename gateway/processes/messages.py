@@ -35,8 +35,7 @@ class ProcessReport:
 def progress(news: Sequence[ProcessReport]) -> str:
     share = MAX_CHARS // len(news)
     return "\n\n".join(
-        f"{_name(one.process)} has been running for {_duration(one)}:\n{_render_output(one.fresh, share)}"
-        for one in news
+        f"{_name(one.process)} has been running for {_duration(one)}:\n{_render(one.fresh, share)}" for one in news
     )
 
 
@@ -86,7 +85,7 @@ def listing(process: Process, now_ms: int) -> str:
 
 def _describe_end(one: ProcessReport, max_chars: int) -> str:
     note = f" {one.note}" if one.note else ""
-    return f"{_name(one.process)} {_end(one)}.{note}\n{_render_output(one.fresh, max_chars)}".rstrip()
+    return f"{_name(one.process)} {_end(one)}.{note}\n{_render(one.fresh, max_chars)}".rstrip()
 
 
 def _name(process: Process) -> str:
@@ -110,7 +109,7 @@ def _duration(one: ProcessReport) -> str:
     return how_long(one.at_ms - one.process.started_ms)
 
 
-def _render_output(fresh: Fresh, max_chars: int) -> str:
+def _render(fresh: Fresh, max_chars: int) -> str:
     if not fresh.text.strip():
         return ""
     text = _tail(fresh, max_chars)

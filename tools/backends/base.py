@@ -293,9 +293,7 @@ class Workplace:
     current_folder: str  # relative paths start here; `cd` in the terminal changes it
     kept_outputs: str = ""  # the folder of long outputs, as the backend names it
     holder: str = ""  # its owner: only the same holder sees its background processes
-    environment: dict[str, str | None] = field(
-        default_factory=dict
-    )  # variables exported in its shell; None means unset
+    environment: dict[str, str | None] = field(default_factory=dict)  # exported in its shell; None means unset
     keep_shell: "KeepShell" = save_nothing
 
     def locate(self, path: str) -> str:
