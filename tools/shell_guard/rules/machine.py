@@ -123,7 +123,7 @@ def _is_our_unit(unit: str) -> bool:
 
 
 def _hermes(run: Run) -> Iterator[CommandRisk]:
-    """Whatever decides for its owner what it may do, or ends it."""
+    """Find commands of Hermes that decide for its owner, or end it."""
     words = [word for word in run.words if not word.startswith("-")]
     text = "\n".join(words)  # one per line, so that no text that is only a word of it is taken for the action
     if re.search(r"(?m)^approvals\n(?:approve$|.*\x00)", text):
