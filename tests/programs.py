@@ -82,4 +82,4 @@ def _install_line(packages: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(install())
+    sys.exit(install() or None)  # an empty text would count as a failure

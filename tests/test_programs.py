@@ -74,3 +74,9 @@ def test_what_is_missing_is_installed_with_apt(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert programs.install() == ""
     assert log.read_text().splitlines()[1].endswith(" bubblewrap chromium curl git procps systemd")
+
+
+@pytest.mark.skipif(bool(programs.missing()), reason="installs nothing only where nothing is missing")
+def test_where_nothing_is_missing_the_installer_succeeds() -> None:
+    run = subprocess.run([sys.executable, "-m", "tests.programs"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
