@@ -114,7 +114,7 @@ async def test_in_a_group_a_slow_answer_is_marked_as_seen_and_no_tool_is_told(ki
 async def test_verbose_tells_of_tools_and_what_came_of_them(kind: Kind, tmp_path: Path) -> None:
     async with chat(tmp_path, kind) as on, on.gateway():
         on.ask("/verbose")
-        await on.sees("what came of it")
+        await on.sees("with its result")
         may_end = on.model.hold("done")
         on.model.script(CLOCK, say("done"))
         on.ask()

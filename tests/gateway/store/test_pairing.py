@@ -106,7 +106,7 @@ def test_a_lowered_setting_holds_for_codes_that_are_still_to_be_sent(tx: Transac
     lowered = replace(LIMITS, code_ms=120_000)
     text = pairing.compose_code(tx, "telegram", "chat 42", lowered)
     assert text is not None
-    assert "within 1 minute," in text
+    assert "within 1 minute;" in text
     clock.forward(seconds=60)
     assert pairing.compose_code(tx, "telegram", "chat 42", lowered) is None
 

@@ -60,4 +60,4 @@ async def test_a_picture_is_shown_in_place_and_anything_else_is_a_download(site:
 
 async def test_what_is_not_sent_is_told_on_the_page(site: Site) -> None:
     item = await answer(site, "send me the file /etc/passwd")
-    assert (item["files"], "it lies outside" in item["text"]) == ([], True)
+    assert (item["files"], "it is outside" in item["text"]) == ([], True)

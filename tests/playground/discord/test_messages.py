@@ -5,8 +5,8 @@ from typing import Any
 
 import aiohttp
 import discord
-import discord.http
 import pytest
+from discord import http as discord_http
 
 from playground.discord.server import DiscordServer
 from tests.playground.discord.scene import Scene
@@ -205,4 +205,4 @@ async def test_without_a_token_nothing_is_told(server: DiscordServer) -> None:
 
 async def test_an_address_that_does_not_exist(scene: Scene) -> None:
     with pytest.raises(discord.NotFound):
-        await scene.bot.http.request(discord.http.Route("GET", "/nowhere"))
+        await scene.bot.http.request(discord_http.Route("GET", "/nowhere"))

@@ -49,7 +49,7 @@ async def test_it_prints_an_address_and_ends_without_a_trace(number: signal.Sign
     async with hermes("--no-open") as process:
         link = LINK.search(await line(process))
         assert link
-        home = Path((await line(process)).partition("at home in ")[2].partition(" (gone")[0])
+        home = Path((await line(process)).partition("gateway: ")[2].partition(" (deleted")[0])
         assert (home / "config.yaml").exists()
         jar = aiohttp.CookieJar(unsafe=True)
         async with aiohttp.ClientSession(cookie_jar=jar) as session, session.get(link[0]) as answer:
@@ -65,7 +65,7 @@ async def test_it_prints_an_address_and_ends_without_a_trace(number: signal.Sign
 async def test_killed_it_leaves_no_gateway_behind() -> None:
     async with hermes("--no-open") as process:
         assert LINK.search(await line(process))
-        home = Path((await line(process)).partition("at home in ")[2].partition(" (gone")[0])
+        home = Path((await line(process)).partition("gateway: ")[2].partition(" (deleted")[0])
         (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         await until(lambda: "Ready." in (home / "logs" / "gateway.log").read_text(), seconds=40)
         process.kill()
