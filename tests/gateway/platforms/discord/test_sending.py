@@ -7,7 +7,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from discord import http as discord_http
 
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, MediaUnavailable, PlatformUnavailable
 from gateway.messages import Media, Receipt
@@ -340,7 +339,7 @@ async def test_trouble_of_discords_own_is_tried_again_without_a_second_copy(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real_sleep = asyncio.sleep
-    monkeypatch.setattr(discord_http.asyncio, "sleep", lambda seconds: real_sleep(0))
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: real_sleep(0))
     scene.server.faults.add("garbage", "createMessage", status=502)  # done, and then lost on the way
     await scene.send("hello")
     assert scene.server.texts(scene.dm) == ["hello"]
