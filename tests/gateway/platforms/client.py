@@ -56,7 +56,13 @@ class Client:
 
 @asynccontextmanager
 async def connect(path: Path) -> AsyncIterator[Client]:
-    client = Client(*await asyncio.open_unix_connection(path))
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                client = Client(*await asyncio.open_unix_connection(path))
+                break
+            except ConnectionRefusedError:  # the file is there a moment before anybody listens
+                await asyncio.sleep(0.01)
     try:
         yield client
     finally:
