@@ -80,13 +80,13 @@ def _seal(database: Path) -> None:
 
 async def _open_store(settings: Settings, home: Home, lock: HomeLock, stop: asyncio.Event) -> Database | None:
     """Open the store, and wait while it cannot be used; None when asked to stop meanwhile."""
-    care = build_backup_policy(settings, home.backups)
+    policy = build_backup_policy(settings, home.backups)
     failures = 0
     while not stop.is_set():
         try:
-            for notice in await asyncio.to_thread(prepare, home.database, care, repair=True):
+            for notice in await asyncio.to_thread(prepare, home.database, policy, repair=True):
                 log.error("store was repaired", notice=notice)
-            return await _take_over(home.database, care.busy_timeout_seconds)
+            return await _take_over(home.database, policy.busy_timeout_seconds)
         except StoreUnavailable as error:
             failures += 1
             log.error("store is unavailable", problem=str(error))

@@ -50,9 +50,9 @@ def open_home(flags: Mapping[str, Any] | None = None, *, make: bool = True) -> O
 
 @asynccontextmanager
 async def open_store(opened: OpenedStore) -> AsyncIterator[Database]:
-    care = build_backup_policy(opened.settings, opened.home.backups)
-    await asyncio.to_thread(prepare, opened.home.database, care, repair=False)
-    db = await open_database(opened.home.database, busy_timeout_seconds=care.busy_timeout_seconds)
+    policy = build_backup_policy(opened.settings, opened.home.backups)
+    await asyncio.to_thread(prepare, opened.home.database, policy, repair=False)
+    db = await open_database(opened.home.database, busy_timeout_seconds=policy.busy_timeout_seconds)
     try:
         yield db
     finally:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from agent_core.model import NoEndpoint
 from agent_core.models.providers import endpoints
 from gateway.doctor.facts import Facts, Finding, bad, ok, warn
-from gateway.wiring.platforms import door_problem, is_loopback
+from gateway.wiring.platforms import find_exposure_problem, is_loopback
 from gateway.wording import count, list_some
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -50,7 +50,7 @@ def check_web_page(facts: Facts) -> Iterator[Finding]:
     if not web.enabled:
         return
     fix = "hermes config set platforms.web.host 127.0.0.1"
-    if problem := door_problem(facts.settings):
+    if problem := find_exposure_problem(facts.settings):
         yield bad(problem, fix)
     elif not is_loopback(web.host):
         text = f"The web page listens on {web.host} without encryption: others on the network can read it"

@@ -100,7 +100,7 @@ def build_web(
 
     web = settings.platforms.web
     secret = settings.secrets.hermes_web_token
-    if problem := door_problem(settings):
+    if problem := find_exposure_problem(settings):
         raise ConfigError(problem)
     assert isinstance(platform, WebPlatform)
     access = PageAccess(
@@ -128,7 +128,7 @@ def build_web(
     return server
 
 
-def door_problem(settings: Settings) -> str:
+def find_exposure_problem(settings: Settings) -> str:
     """Return why the page must not be served with these settings; empty when it may be."""
     host, secret = settings.platforms.web.host, settings.secrets.hermes_web_token
     if not secret and not is_loopback(host):
