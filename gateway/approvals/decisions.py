@@ -23,6 +23,7 @@ from gateway.store.people import RoleOf
 from tools.approval.gate import Question
 
 TOPIC = "approval"
+_COMMAND = "the hermes command"
 ONLY_OWNERS = "Only an owner can answer this request."
 _ASKED_ELSEWHERE = "This needs an owner's approval. I asked for it and will continue once they answer."
 
@@ -74,6 +75,23 @@ def decide(tx: Transaction, approval: Approval, verdict: Verdict, person: Decidi
         scope = verdict if approval.question.rules else "once"
         is_new = approvals.approve(tx, approval, scope, by=person.handle)
     return render_outcome(approvals.get(tx, approval.id) or approval, by=person.name if is_new else "")
+
+
+def decide_for_owner(tx: Transaction, approval_id: str, verdict: Verdict) -> tuple[bool, str]:
+    """Decide a request for whoever runs `hermes approvals`; return whether it was decided here, and what to say."""
+    approval = approvals.get(tx, approval_id.lower())
+    if approval is None:
+        return False, _unknown(approval_id, [one.id for one in approvals.waiting(tx)])
+    if approval.is_waiting and approval.expires_ms <= now_ms():  # no gateway was running to expire it
+        expire(tx, approval)
+        approval = approvals.get(tx, approval.id) or approval
+    if not approval.is_waiting:
+        return False, render_outcome(approval)
+    if verdict in ("session", "always") and not approval.question.rules:
+        return False, f"This can only be allowed once: hermes approvals approve {approval.id}"
+    said = decide(tx, approval, verdict, DecidingPerson(account=_COMMAND, id="", name=_COMMAND, role="owner"))
+    update_message(tx, approval)
+    return True, said
 
 
 def may_decide(approval: Approval, person: DecidingPerson) -> bool:
@@ -201,3 +219,13 @@ def _is_at_hand(tx: Transaction, approval: Approval, message: InboundMessage) ->
 def _is_for(approval: Approval, person: DecidingPerson) -> bool:
     asker = approval.asker
     return bool(asker.sender_id) and (asker.account, asker.sender_id) == (person.account, person.id)
+
+
+def _unknown(approval_id: str, waiting: "Sequence[str]") -> str:
+    from difflib import get_close_matches
+
+    if not waiting:
+        return f"There is no approval request {approval_id!r}; none is waiting."
+    near = get_close_matches(approval_id.lower(), waiting, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Waiting: {', '.join(waiting)}."
+    return f"There is no approval request {approval_id!r}. {hint} `hermes approvals list` shows them."

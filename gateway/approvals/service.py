@@ -121,6 +121,10 @@ class Approvals:
 
     async def _look(self) -> float:
         """Gives the seconds until the next question's time is up."""
+        if await self.db.read(approvals.has_forged) and (
+            notice := await self.db.write_when_possible(approvals.refuse_forged)
+        ):
+            log.error("approvals that nobody gave were found", notice=notice)
         still_waiting = await self.db.read(approvals.waiting)
         if any(one.expires_ms <= now_ms() for one in still_waiting):
             still_waiting = await self.db.write_when_possible(_expire_those_due)
@@ -183,6 +187,7 @@ class _TurnGate:
 
     def _put(self, tx: Transaction, question: Question, call_id: str) -> Approval | None:
         """None when it need not be asked. One that was asked by an earlier process is not asked again."""
+        approvals.refuse_forged(tx)
         asked = approvals.find_for_call(tx, self.turn.id, call_id, question.binding)
         if asked is not None:
             return asked
@@ -195,12 +200,15 @@ class _TurnGate:
         if where is None:
             raise NotApproved(refusal(question, "No owner can be reached who could allow it. Tell the user so."))
         wait_ms = self.approvals.wait_ms
-        return decisions.ask(tx, _asker(turn), call_id, question, where, origin=turn.address, wait_ms=wait_ms)
+        origin = where if turn.run is not None else turn.address  # of a job, nobody waits in its chat
+        return decisions.ask(tx, _asker(turn), call_id, question, where, origin=origin, wait_ms=wait_ms)
 
     def _where_to_ask(self, tx: Transaction, turn: Turn, question: Question) -> Address | None:
         """Where somebody reads it who may decide."""
         is_owners = all(message.role == "owner" for message in turn.asked)
-        if is_owners or (question.decider == "asker" and _asker(turn).sender_id):
+        # Nobody waits in the chat of a job, and a program cannot decide for a human.
+        is_read = turn.run is None and not turn.asked[-1].key.is_of_program
+        if is_read and (is_owners or (question.decider == "asker" and _asker(turn).sender_id)):
             return turn.address
         return chats.find_notice_address(tx, self.approvals.owner_accounts)
 

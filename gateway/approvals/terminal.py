@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gateway.approvals.wording import Verdict
-from gateway.messages import SessionKey
+from gateway.stopwatch import Stopwatch
 from gateway.store import approvals
 from gateway.store.approvals import Asker
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.people import OWNER
+from gateway.store.turns import Turn
 from tools.approval.gate import (
     CHANGED_MEANWHILE,
     Gate,
@@ -26,8 +27,8 @@ from tools.approval.gate import (
 )
 
 Answer = Verdict | Literal["nobody"]
-Prompt = Callable[[Question], Awaitable[Answer]]
-"""What whoever is asked says; "nobody" when nobody did, or could."""
+Prompt = Callable[[Question, str], Awaitable[Answer]]
+"""Asks about the call with this id; returns "nobody" when nobody answers, or could."""
 
 _BY = "hermes chat"
 _REFUSED = "A human said no. Tell the user that it was not done, and ask what they want instead."
@@ -42,15 +43,15 @@ class LocalGates:
     mode: Literal["ask", "deny", "off"]
     prompt: Prompt
 
-    def gate(self, key: SessionKey, session_id: str) -> Gate:
+    def gate(self, turn: Turn, watch: Stopwatch) -> Gate:
         if self.mode == "ask":
             asker = Asker(
                 turn_id="",
-                session_id=session_id,
-                session_key=str(key),
+                session_id=turn.session_id,
+                session_key=turn.session_key,
                 holder=OWNER,
                 person_id=OWNER,
-                account=key.account_name,
+                account=turn.address.account,
                 sender_id="",
                 sender_name="",
             )
@@ -72,7 +73,7 @@ class _LocalGate:
         async with self._one_at_a_time:
             if await self._is_covered(question):  # perhaps by what was said to the question before it
                 return
-            answer = await self.prompt(question)
+            answer = await self.prompt(question, call_id)
             if answer == "nobody":
                 raise NotApproved(refusal(question, _UNANSWERED))
             if answer == "deny":

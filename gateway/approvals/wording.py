@@ -7,35 +7,25 @@ from typing import Literal, get_args
 from gateway.clock import how_long
 from gateway.messages import Choice
 from gateway.store.approvals import Approval
+from gateway.wording import fence, shorten
 
 Verdict = Literal["once", "session", "always", "deny"]
 
 WROTE_INSTEAD = "wrote instead"  # in `decided_by`: nobody has decided, but what they say next is something else
 _LABELS: dict[Verdict, str] = {"once": "Once", "session": "Session", "always": "Always", "deny": "Deny"}
 _YES = {
-    "yes",
-    "y",
-    "yep",
-    "yeah",
-    "yes please",
-    "ok",
-    "okay",
-    "sure",
-    "approve",
-    "allow",
-    "go ahead",
-    "do it",
-    "👍",
-    "✅",
+    *("yes", "y", "yep", "yeah", "yes please", "ok", "okay", "sure", "approve", "allow", "go ahead", "do it"),
+    *("👍", "✅"),
 }
 _NO = {"no", "n", "nope", "no thanks", "deny", "never", "not now", "don't", "do not", "👎", "⛔"}
-_SHOWN_CHARS = 300
+MAX_SHOWN_CHARS = 300
 
 
 def render_question(approval: Approval, wait_ms: int, *, for_whom: str = "") -> str:
     """All of what would be done, and where: whoever decides sees nothing else."""
     question = approval.question
-    lines = [f"⚠️ May I do this{f' for {escape_invisible(for_whom)}' if for_whom else ''}?", _fenced(question.action)]
+    whom = f" for {escape_invisible(for_whom)}" if for_whom else ""
+    lines = [f"⚠️ May I do this{whom}?", fence(escape_invisible(question.action))]
     if question.where:
         lines.append(f"Where: {escape_invisible(question.where)}")
     lines += [f"Reason: {escape_invisible(reason)}." for reason in question.reasons]
@@ -54,7 +44,7 @@ def list_choices(approval: Approval) -> tuple[Choice, ...]:
 
 def render_outcome(approval: Approval, *, by: str = "") -> str:
     """One line: what became of it."""
-    action = f"`{_code(one_line(approval.question.action))}`"
+    action = f"`{_code(shorten(approval.question.action, MAX_SHOWN_CHARS))}`"
     who = f" by {escape_invisible(by)}" if by else ""
     match approval.state:
         case "approved" | "used":
@@ -95,12 +85,7 @@ def read_verdict(said: str) -> Verdict | None:
 
 def summarize(approval: Approval) -> str:
     """For a list of several."""
-    return f"{approval.id}: {escape_invisible(one_line(approval.question.action))}"
-
-
-def one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"
+    return f"{approval.id}: {escape_invisible(shorten(approval.question.action, MAX_SHOWN_CHARS))}"
 
 
 def escape_invisible(text: str) -> str:
@@ -114,12 +99,6 @@ def _is_hidden(mark: str) -> bool:
 
 def _rules(approval: Approval) -> str:
     return ", ".join(f"`{_code(rule)}`" for rule in approval.question.rules)
-
-
-def _fenced(text: str) -> str:
-    """As code, whatever is in it: the fence is longer than any row of backticks."""
-    fence = "`" * (max([2, *map(len, re.findall(r"`+", text))]) + 1)
-    return f"{fence}\n{escape_invisible(text)}\n{fence}"
 
 
 def _code(text: str) -> str:

@@ -1,21 +1,23 @@
 """Store approval requests for tool calls, and the rules that a lasting approval grants.
 
 An approval is good for one call with exactly the effect that was shown. The unit that starts the call uses it up.
+Approvals and rules are signed: a row that somebody else has written does not count, and the owner is told.
 """
 
 import json
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal, cast
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 from gateway.clock import now_ms
 from gateway.messages import Address
 from gateway.store import trail
-from gateway.store.db.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction, build
 from gateway.store.people import OWNER
+from gateway.store.signing import is_signed, make_key, sign
 from gateway.store.trail import TrailEvent
-from tools.approval.gate import Decider, Question
+from tools.approval.gate import Question
 from tools.content import loads_list
 
 State = Literal["waiting", "approved", "used", "denied", "expired", "withdrawn"]
@@ -23,6 +25,7 @@ Scope = Literal["once", "session", "always"]
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _ID_CHARS = 6
+_TOLD = "forged"  # the signature of a forged rule of which the owner knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,7 @@ class Approval:
     state: State
     scope: str
     decided_by: str
+    asked_ms: int
     expires_ms: int
 
     @property
@@ -58,52 +62,51 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
+class GrantedRule:
     """A rule that lets matching calls run without asking."""
 
     id: int
     holder: str
+    holder_name: str  # as shown to people
     session_id: str  # empty: holds in all conversations
     rule: str
     granted_by: str
     granted_ms: int
+    is_signed: bool = True  # a rule that is not was written by somebody else, and does not count
+
+    @property
+    def is_lasting(self) -> bool:
+        return not self.session_id
 
 
 def create(
     tx: Transaction, asker: Asker, call_id: str, question: Question, asked_at: Address, *, expires_ms: int
 ) -> Approval:
     """Store an approval request. The caller posts it in a chat and then calls `set_outbox_row`."""
-    row = tx.one(
-        """INSERT INTO approvals (id, turn_id, call_id, session_id, session_key, holder, person_id, account, sender_id,
-                                  sender_name, tool, action, place, reasons, rules, binding, decider,
-                                  asked_account, asked_chat, asked_thread, state, asked_ms, expires_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?) RETURNING *""",
-        _new_id(tx),
-        asker.turn_id,
-        call_id,
-        asker.session_id,
-        asker.session_key,
-        asker.holder,
-        asker.person_id,
-        asker.account,
-        asker.sender_id,
-        asker.sender_name,
-        question.tool,
-        _escape(question.action),
-        _escape(question.where),
-        json.dumps(question.reasons),
-        json.dumps(question.rules),
-        question.binding,
-        question.decider,
-        asked_at.account,
-        asked_at.chat,
-        asked_at.thread,
-        now_ms(),
-        expires_ms,
+    approval_id = _new_id(tx)
+    tx.insert(
+        "approvals",
+        id=approval_id,
+        call_id=call_id,
+        **asdict(asker),
+        tool=question.tool,
+        action=_escape(question.action),
+        place=_escape(question.where),
+        reasons=json.dumps(question.reasons),
+        rules=json.dumps(question.rules),
+        binding=question.binding,
+        decider=question.decider,
+        asked_account=asked_at.account,
+        asked_chat=asked_at.chat,
+        asked_thread=asked_at.thread,
+        state="waiting",
+        asked_ms=now_ms(),
+        expires_ms=expires_ms,
     )
-    assert row is not None
-    trail.record(tx, TrailEvent.APPROVAL_ASKED, turn_id=asker.turn_id, tool=question.tool, approval=row["id"])
-    return _approval(row)
+    trail.record(tx, TrailEvent.APPROVAL_ASKED, turn_id=asker.turn_id, tool=question.tool, approval=approval_id)
+    approval = get(tx, approval_id)
+    assert approval is not None
+    return approval
 
 
 def set_outbox_row(tx: Transaction, approval_id: str, outbox_id: int) -> None:
@@ -155,7 +158,7 @@ def is_last_in_chat(tx: Transaction, approval: Approval) -> bool:
         SELECT 1 FROM approvals a JOIN drafts d
                    ON (d.account, d.chat, d.thread) = (asked_account, asked_chat, asked_thread) WHERE a.id = ?1
         LIMIT 1"""
-    return tx.one(since, approval.id) is None
+    return not tx.exists(since, approval.id)
 
 
 def approve(tx: Transaction, approval: Approval, scope: Scope, *, by: str) -> bool:
@@ -184,41 +187,36 @@ def expire(tx: Transaction, approval: Approval) -> bool:
 
 
 def use(tx: Transaction, turn_id: str, call_id: str, binding: str) -> bool:
-    """Use up the approval of exactly this call; return False if there is none."""
-    return (
-        tx.execute(
-            """UPDATE approvals SET state = 'used'
-                WHERE turn_id = ? AND call_id = ? AND binding = ? AND state = 'approved'""",
-            turn_id,
-            call_id,
-            binding,
-        )
-        > 0
-    )
+    """Use up the approval of exactly this call; return False if there is none, or it is not signed."""
+    query = "SELECT * FROM approvals WHERE turn_id = ? AND call_id = ? AND binding = ? AND state = 'approved'"
+    row = tx.one(query, turn_id, call_id, binding)
+    if row is None or not is_signed(tx, row["signature"], *_signed_content(row, row["scope"])):
+        return False
+    return tx.execute("UPDATE approvals SET state = 'used' WHERE id = ? AND state = 'approved'", row["id"]) > 0
 
 
 # Rules.
 
 
 def grant(tx: Transaction, holder: str, rule: str, *, session_id: str, by: str) -> None:
-    tx.execute(
-        """INSERT INTO approval_rules (holder, session_id, rule, granted_by, granted_ms) VALUES (?, ?, ?, ?, ?)
-           ON CONFLICT (holder, session_id, rule) DO NOTHING""",
-        holder,
-        session_id,
-        rule,
-        by,
-        now_ms(),
+    tx.insert(
+        "approval_rules",
+        "(holder, session_id, rule) DO UPDATE SET signature = excluded.signature",
+        holder=holder,
+        session_id=session_id,
+        rule=rule,
+        granted_by=by,
+        granted_ms=now_ms(),
+        signature=sign(tx, "rule", holder, session_id, rule),
     )
     trail.record(tx, TrailEvent.RULE_GRANTED, rule=rule, by=by, lasting=not session_id)
 
 
 def list_rules_of(tx: Transaction, holder: str, session_id: str) -> list[str]:
     """Return the rules that hold for a person in one conversation."""
-    rows = tx.all(
-        "SELECT rule FROM approval_rules WHERE holder = ? AND session_id IN ('', ?) ORDER BY id", holder, session_id
-    )
-    return [row["rule"] for row in rows]
+    query = "SELECT * FROM approval_rules WHERE holder = ? AND session_id IN ('', ?) ORDER BY id"
+    rows = tx.all(query, holder, session_id)
+    return [row["rule"] for row in rows if _is_rule_signed(tx, row)]
 
 
 def is_covered(tx: Transaction, asker: Asker, rules: Sequence[str]) -> bool:
@@ -227,17 +225,11 @@ def is_covered(tx: Transaction, asker: Asker, rules: Sequence[str]) -> bool:
     return bool(granted) and all(any(_covers(one, rule) for one in granted) for rule in rules)
 
 
-def rules(tx: Transaction) -> list[Granted]:
+def rules(tx: Transaction) -> list[GrantedRule]:
+    rows = tx.all("SELECT * FROM approval_rules ORDER BY id")
+    names = {holder: _describe_holder(tx, holder) for holder in {row["holder"] for row in rows}}
     return [
-        Granted(
-            id=row["id"],
-            holder=row["holder"],
-            session_id=row["session_id"],
-            rule=row["rule"],
-            granted_by=row["granted_by"],
-            granted_ms=row["granted_ms"],
-        )
-        for row in tx.all("SELECT * FROM approval_rules ORDER BY id")
+        build(GrantedRule, row, holder_name=names[row["holder"]], is_signed=_is_rule_signed(tx, row)) for row in rows
     ]
 
 
@@ -251,16 +243,74 @@ def revoke(tx: Transaction, ids: Collection[int], *, by: str) -> list[str]:
     return gone
 
 
+# Signatures.
+
+
+def sign_old_rows(tx: Transaction) -> None:
+    """Make the key, once, and sign what was decided and granted before there was one."""
+    if not make_key(tx):
+        return
+    for row in tx.all("SELECT * FROM approvals WHERE state = 'approved' ORDER BY id"):
+        signature = sign(tx, *_signed_content(row, row["scope"]))
+        tx.execute("UPDATE approvals SET signature = ? WHERE id = ?", signature, row["id"])
+    for row in tx.all("SELECT * FROM approval_rules ORDER BY id"):
+        signature = sign(tx, "rule", row["holder"], row["session_id"], row["rule"])
+        tx.execute("UPDATE approval_rules SET signature = ? WHERE id = ?", signature, row["id"])
+
+
+def has_forged(tx: Transaction) -> bool:
+    return bool(_forged_approvals(tx) or _forged_rules(tx))
+
+
+def refuse_forged(tx: Transaction) -> str:
+    """Let requests that somebody else has marked as approved wait again; return the notice for the owner, stored too.
+
+    Forged rules stay, without effect, until an owner revokes them. Each is told once.
+    """
+    approvals, rules = _forged_approvals(tx), _forged_rules(tx)
+    if not approvals and not rules:
+        return ""
+    query = "UPDATE approvals SET state = 'waiting', scope = '', decided_by = '', decided_ms = NULL WHERE id = ?"
+    for row in approvals:
+        tx.execute(query, row["id"])
+        trail.record(tx, TrailEvent.APPROVAL_FORGED, turn_id=row["turn_id"], approval=row["id"])
+    for row in rules:
+        tx.execute("UPDATE approval_rules SET signature = ? WHERE id = ?", _TOLD, row["id"])
+    told = [f"request {row['id']}" for row in approvals] + [f"rule {row['id']} ({row['rule']})" for row in rules]
+    notice = (
+        f"Somebody has written approvals into the database without your yes: {', '.join(told)}. They do not count. "
+        "Look at what ran last, and remove such rules with `hermes approvals revoke`."
+    )
+    tx.execute("INSERT INTO notices (at_ms, text) VALUES (?, ?)", now_ms(), notice)
+    return notice
+
+
+def _forged_approvals(tx: Transaction) -> list[Row]:
+    rows = tx.all("SELECT * FROM approvals WHERE state = 'approved' ORDER BY id")
+    return [row for row in rows if not is_signed(tx, row["signature"], *_signed_content(row, row["scope"]))]
+
+
+def _forged_rules(tx: Transaction) -> list[Row]:
+    rows = tx.all("SELECT * FROM approval_rules WHERE signature <> ? ORDER BY id", _TOLD)
+    return [row for row in rows if not _is_rule_signed(tx, row)]
+
+
+def _is_rule_signed(tx: Transaction, row: Row) -> bool:
+    return is_signed(tx, row["signature"], "rule", row["holder"], row["session_id"], row["rule"])
+
+
+def _signed_content(row: Row, scope: str) -> tuple[str, ...]:
+    """Return what an approval is about. Not who decided: that is blanked when a person is forgotten."""
+    return ("approval", row["id"], row["turn_id"], row["call_id"], row["holder"], row["binding"], row["rules"], scope)
+
+
 # Queries and conversions
 
 
 def _waiting(tx: Transaction, **where: str) -> list[Approval]:
     wanted = "".join(f" AND {column} = ?" for column in where)
-    rows = tx.all(
-        f"SELECT * FROM approvals WHERE state = 'waiting'{wanted} ORDER BY asked_ms, id",  # noqa: S608 our column names
-        *where.values(),
-    )
-    return [_approval(row) for row in rows]
+    query = f"SELECT * FROM approvals WHERE state = 'waiting'{wanted} ORDER BY asked_ms, id"  # noqa: S608 our columns
+    return [_approval(row) for row in tx.all(query, *where.values())]
 
 
 def _covers(granted: str, wanted: str) -> bool:
@@ -273,24 +323,21 @@ def _covers(granted: str, wanted: str) -> bool:
 
 
 def _settle(tx: Transaction, approval: Approval, state: State, *, by: str = "", scope: str = "") -> bool:
-    changed = tx.execute(
-        "UPDATE approvals SET state = ?, scope = ?, decided_by = ?, decided_ms = ? WHERE id = ? AND state = 'waiting'",
-        state,
-        scope,
-        by,
-        now_ms(),
-        approval.id,
-    )
-    if changed:
-        event = TrailEvent(f"approval_{state}")
-        trail.record(tx, event, turn_id=approval.asker.turn_id, approval=approval.id, by=by, scope=scope)
-    return changed > 0
+    row = tx.one("SELECT * FROM approvals WHERE id = ? AND state = 'waiting'", approval.id)
+    if row is None:
+        return False
+    signature = sign(tx, *_signed_content(row, scope)) if state == "approved" else ""
+    query = "UPDATE approvals SET state = ?, scope = ?, decided_by = ?, decided_ms = ?, signature = ? WHERE id = ?"
+    tx.execute(query, state, scope, by, now_ms(), signature, approval.id)
+    event = TrailEvent(f"approval_{state}")
+    trail.record(tx, event, turn_id=approval.asker.turn_id, approval=approval.id, by=by, scope=scope)
+    return True
 
 
 def _new_id(tx: Transaction) -> str:
     while True:
         made = "".join(secrets.choice(_LETTERS) for _ in range(_ID_CHARS))
-        if tx.one("SELECT 1 FROM approvals WHERE id = ?", made) is None:
+        if not tx.exists("SELECT 1 FROM approvals WHERE id = ?", made):
             return made
 
 
@@ -300,70 +347,14 @@ def _escape(words: str) -> str:
 
 
 def _approval(row: Row) -> Approval:
-    return Approval(
-        id=row["id"],
-        call_id=row["call_id"],
-        asker=Asker(
-            turn_id=row["turn_id"],
-            session_id=row["session_id"],
-            session_key=row["session_key"],
-            holder=row["holder"],
-            person_id=row["person_id"],
-            account=row["account"],
-            sender_id=row["sender_id"],
-            sender_name=row["sender_name"],
-        ),
-        question=Question(
-            tool=row["tool"],
-            action=row["action"],
-            where=row["place"],
-            reasons=tuple(map(str, loads_list(row["reasons"]))),
-            rules=tuple(map(str, loads_list(row["rules"]))),
-            binding=row["binding"],
-            decider=cast(Decider, row["decider"]),
-        ),
+    reasons, rules = (tuple(map(str, loads_list(row[column]))) for column in ("reasons", "rules"))
+    return build(
+        Approval,
+        row,
+        asker=build(Asker, row),
+        question=build(Question, row, where=row["place"], reasons=reasons, rules=rules),
         asked_at=Address(account=row["asked_account"], chat=row["asked_chat"], thread=row["asked_thread"]),
-        outbox_id=row["outbox_id"],
-        state=cast(State, row["state"]),
-        scope=row["scope"],
-        decided_by=row["decided_by"],
-        expires_ms=row["expires_ms"],
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingApproval:
-    approval: Approval
-    asked_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantedRule:
-    granted: Granted
-    holder: str  # as shown to people
-
-    @property
-    def is_lasting(self) -> bool:
-        return not self.granted.session_id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lists:
-    waiting: tuple[WaitingApproval, ...] = ()
-    rules: tuple[GrantedRule, ...] = ()
-
-
-def read(tx: Transaction) -> Lists:
-    """Return the waiting requests and the rules, oldest first."""
-    since = {row["id"]: row["asked_ms"] for row in tx.all("SELECT id, asked_ms FROM approvals WHERE state = 'waiting'")}
-    return Lists(
-        waiting=tuple(WaitingApproval(approval=one, asked_ms=since[one.id]) for one in waiting(tx)),
-        rules=list_rules(tx),
-    )
-
-
-def list_rules(tx: Transaction) -> tuple[GrantedRule, ...]:
-    return tuple(GrantedRule(granted=one, holder=_describe_holder(tx, one.holder)) for one in rules(tx))
 
 
 def _describe_holder(tx: Transaction, holder: str) -> str:

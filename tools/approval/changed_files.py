@@ -11,9 +11,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
+from tools.approval.taint import runs_project
 from tools.backends.base import FileRefused, Workplace
-from tools.shell_guard.guard import judge
-from tools.shell_guard.projects import endings_loaded
 
 MAX_BYTES = 200_000
 UNREAD = "\0"  # the text of a file that is too large or one too many: like a program, it cannot be read
@@ -21,6 +20,8 @@ _MAX_FILES = 50
 _MAX_VISITED = 5_000
 _SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", "target"})
 _MAX_WORDS = 60
+# Files that no program of a project runs.
+_DATA = (".log", ".txt", ".md", ".csv", ".html", ".css", ".png", ".jpg", ".svg", ".pdf", ".lock", ".pyc", ".o", ".xml")
 _MAX_TASKS = 1_000
 _began: OrderedDict[str, float] = OrderedDict()  # when each conversation first used a tool that asks
 
@@ -34,13 +35,13 @@ def note_beginning(task_id: str) -> float:
 
 
 async def changed_files(
-    command: str, folder: str, written: Sequence[str], place: Workplace, task_id: str
+    argvs: Sequence[Sequence[str]], folder: str, written: Sequence[str], place: Workplace, task_id: str
 ) -> dict[str, str]:
     """Return the texts by absolute path, without missing files; the text of an unreadable one is `UNREAD`."""
     since = note_beginning(task_id)
     paths = dict.fromkeys(_locate(reversed(written), (folder, place.current_folder, place.workspace), place))
     if place.backend.shares_host_files:
-        paths |= dict.fromkeys(await asyncio.to_thread(_find_newer, command, folder, place, since))
+        paths |= dict.fromkeys(await asyncio.to_thread(_find_newer, argvs, folder, place, since))
     found: dict[str, str] = {}
     for path in paths:
         try:
@@ -54,20 +55,16 @@ async def changed_files(
     return found
 
 
-def _find_newer(command: str, folder: str, place: Workplace, since: float) -> list[str]:
-    argvs = judge(command, cwd=folder, home=place.backend.home).argv
+def _find_newer(argvs: Sequence[Sequence[str]], folder: str, place: Workplace, since: float) -> list[str]:
     entered = [argv[1] for argv in argvs if argv[0] == "cd" and len(argv) > 1]
     folders = [folder, *_locate(entered, (folder,), place)]
     words = list(dict.fromkeys(word for argv in argvs for word in argv))[:_MAX_WORDS]
     named = [path for path in _locate(words, folders, place) if _is_newer(path, since)]
-    endings = tuple({ending for argv in argvs for ending in endings_loaded(argv)})
-    return [
-        *named,
-        *(path for at in dict.fromkeys(folders if endings else ()) for path in _find_loaded(at, endings, since)),
-    ]
+    walked = dict.fromkeys(folders) if any(map(runs_project, argvs)) else {}
+    return [*named, *(path for at in walked for path in _find_loaded(at, since))]
 
 
-def _find_loaded(folder: str, endings: tuple[str, ...], since: float) -> Iterator[str]:
+def _find_loaded(folder: str, since: float) -> Iterator[str]:
     """Yield the new files of a project that a program may load."""
     visited = 0
     for at, folders, files in os.walk(folder):
@@ -75,7 +72,7 @@ def _find_loaded(folder: str, endings: tuple[str, ...], since: float) -> Iterato
         for name in files:
             visited += 1
             path = posixpath.join(at, name)
-            if path.endswith(endings) and _is_newer(path, since):
+            if not path.endswith(_DATA) and _is_newer(path, since):
                 yield path
         if visited > _MAX_VISITED:
             return
@@ -91,7 +88,8 @@ def _locate(paths: Iterable[str], folders: Sequence[str], place: Workplace) -> I
 
 def _is_newer(path: str, since: float) -> bool:
     try:
-        facts = os.stat(path)
+        facts = (os.lstat(path), os.stat(path))  # a link to a program is as new as the link
     except (OSError, ValueError):
         return False
-    return max(facts.st_mtime, facts.st_ctime) >= since  # a changed time of change is itself a change
+    # A changed time of change is itself a change.
+    return max(time for one in facts for time in (one.st_mtime, one.st_ctime)) >= since

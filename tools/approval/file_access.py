@@ -4,13 +4,13 @@ Links on this machine are followed, so that a harmless name does not lead to a s
 """
 
 import asyncio
-import os
+import functools
 import shlex
+from collections.abc import Iterable
 
-from hermes_config.places import Home
 from tools.approval.changed_files import note_beginning
-from tools.approval.command import from_home, where
-from tools.approval.gate import Question, bound_to
+from tools.approval.command import from_home, own_folders, real_path, where
+from tools.approval.gate import NobodyNeedsToBeAsked, Question, bound_to
 from tools.backends.base import Workplace
 from tools.base import ToolContext
 from tools.content import cut_middle
@@ -29,6 +29,23 @@ async def about_searching(given: dict[str, object], context: ToolContext) -> Que
         return None
     facts = (given.get("pattern", ""),)
     return await _about(context, given.get("path", "."), "cat --", tool="file_search", verb="search in", facts=facts)
+
+
+async def find_guarded(paths: Iterable[str], searched: str, context: ToolContext) -> set[str]:
+    """Return the files below a searched folder that `file_read` would ask about, so that a search reveals none.
+
+    None if the folder itself was asked about: whoever approved that meant its files.
+    """
+    place = context.workplace
+    if place is None or place.backend.isolates or isinstance(context.gate, NobodyNeedsToBeAsked):
+        return set()
+
+    def judge_all() -> set[str]:
+        if _judge("cat --", searched, place)[0].verdict != "safe":
+            return set()
+        return {path for path in set(paths) if _judge("cat --", path, place)[0].verdict != "safe"}
+
+    return await asyncio.to_thread(judge_all)
 
 
 async def about_writing(given: dict[str, object], context: ToolContext) -> Question | None:
@@ -74,43 +91,20 @@ async def _about(
 
 def _judge(command: str, spelled: str, place: Workplace) -> tuple[Judgement, str]:
     """Judge a path under its own name and its real one; return the judgement and the real path."""
-    real = _real(spelled) if place.backend.shares_host_files else spelled
+    real = real_path(spelled) if place.backend.shares_host_files else spelled
     home = place.backend.home
-    homes = dict.fromkeys((home, _real(home) if place.backend.shares_host_files else home))
+    homes = dict.fromkeys((home, real_path(home) if place.backend.shares_host_files else home))
+    guarded, is_open = own_folders(place, for_reading=command.startswith("cat"))
     found = [
-        judge(f"{command} {shlex.quote(path)}", cwd=place.current_folder, home=known, is_there=lambda path: False)
+        judge(
+            f"{command} {shlex.quote(path)}",
+            cwd=place.current_folder,
+            home=known,
+            is_there=lambda path: False,
+            guarded=guarded,
+            open_folders=is_open,
+        )
         for path in dict.fromkeys((spelled, real))
         for known in homes
     ]
-    if command.startswith("tee"):
-        found += [_judge_own_home(path, place) for path in dict.fromkeys((spelled, real))]
-    verdicts = {one.verdict for one in found}
-    return Judgement(
-        verdict="block" if "block" in verdicts else "ask" if "ask" in verdicts else "safe",
-        reasons=tuple(dict.fromkeys(reason for one in found for reason in one.reasons)),
-        rules=tuple(dict.fromkeys(rule for one in found for rule in one.rules)),
-    ), real
-
-
-def _judge_own_home(path: str, place: Workplace) -> Judgement:
-    """Ask about writing to the home of Hermes, wherever it is, but not to a workspace inside of it."""
-    home = str(Home.locate().root)
-    homes = {home, _real(home)}
-    open_to_all = {place.workspace, _real(place.workspace)} - homes
-    if any(_is_below(path, one) for one in homes) and not any(_is_below(path, one) for one in open_to_all):
-        from tools.shell_guard.granting import Rule
-
-        reason = f"it writes to {from_home(path, place)}, which controls Hermes itself"
-        return Judgement(verdict="ask", reasons=(reason,), rules=(Rule("write-start-up", path),))
-    return Judgement(verdict="safe")
-
-
-def _real(path: str) -> str:
-    try:
-        return os.path.realpath(path)
-    except OSError:  # below /proc/…/root of another user, which the tool cannot read either
-        return path
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+    return functools.reduce(Judgement.including, found), real

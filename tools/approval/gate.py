@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from tools.errors import ToolFailed
@@ -28,7 +29,7 @@ class Question:
     tool: str
     action: str  # all of what would be done: the command, the path, the message and to whom
     where: str = ""  # "on this machine, in ~/proj"
-    reasons: tuple[str, ...]  # clauses: "it deletes ~/proj with all that is in it"
+    reasons: tuple[str, ...]  # clauses: "it deletes ~/proj and everything in it"
     rules: tuple[str, ...] = ()  # granted by a lasting yes; none: it can only be approved once
     binding: str  # see `bound_to`
     decider: Decider = "owner"
@@ -71,6 +72,29 @@ class NobodyNeedsToBeAsked:
 
     async def use(self, question: Question, call_id: str) -> None:
         return
+
+
+Approve = Callable[[Question], bool | Awaitable[bool]]
+"""Decides about one call, at once or when awaited."""
+
+
+@dataclass(slots=True)
+class AskCallback:
+    """Asks a function of a script; its yes is good for one call."""
+
+    approve: Approve
+    _allowed: set[tuple[str, str]] = field(default_factory=set)
+
+    async def ask(self, question: Question, call_id: str) -> None:
+        decided = self.approve(question)
+        if not (await decided if isinstance(decided, Awaitable) else decided):
+            raise NotApproved(refusal(question, "Tell the user that it was not done, and ask what they want instead."))
+        self._allowed.add((call_id, question.binding))
+
+    async def use(self, question: Question, call_id: str) -> None:
+        if (call_id, question.binding) not in self._allowed:
+            raise NotApproved(CHANGED_MEANWHILE)
+        self._allowed.remove((call_id, question.binding))
 
 
 def refusal(question: Question, what_now: str) -> str:

@@ -5,11 +5,9 @@ would be dangerous as a command. Earlier input is kept in memory: a restart forg
 """
 
 import asyncio
-import codeop
 import hashlib
 import posixpath
 import re
-import warnings
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -27,8 +25,9 @@ from tools.typed import MAX_CHARS, Sofar, Typed, as_lines
 _SHELLS = frozenset(
     {"ssh", "su", "login", "screen", "tmux", "script", "mosh", "telnet", "nsenter", "chroot", "machinectl"}
 )
+_CLIENTS = frozenset({"psql", "mysql", "mariadb", "sqlite3", "mongosh", "redis-cli", "duckdb", "gdb", "lldb"})
 # Rules that mean nothing for an answer to a program's question.
-_NOT_FOR_ANSWERS = frozenset({"unreadable", "run-time-command", "run-time-script", "run-time-code"})
+_NOT_FOR_ANSWERS = frozenset({"unreadable", "run-time-command", "run-time-script", "interpreter-code"})
 _ESCAPE = re.compile(r"^\s*(?:[:.\\/]*!+|[.\\]?(?:shell|system|exec|run)\b)\s*")
 _HISTORY = re.compile(r"(?:^|[^\\\w=\[(])!(?![\s=(]|$)", re.MULTILINE)
 _MAX_LINES = 1_000
@@ -56,6 +55,7 @@ def about_process(rules: TerminalRules, book: ProcessBook, typed: Typed) -> Abou
         process = await book.find(place.holder, str(given.get("session_id", "")))
         if process is None:
             return None  # the tool itself says so
+        place = _place_of(process, place)
         before = typed.sofar(process.id)
         after = Sofar(text=before.text + data + ("\n" if given["action"] == "submit" else ""), is_whole=before.is_whole)
         reader = await asyncio.to_thread(reader_of, process.command)
@@ -67,18 +67,22 @@ def about_process(rules: TerminalRules, book: ProcessBook, typed: Typed) -> Abou
     return about
 
 
+def _place_of(process: Process, place: Workplace) -> Workplace:
+    """Return where a process runs: some were let out of the sandbox."""
+    outside = place.outside
+    return outside if outside and process.handle.backend == outside.backend.name else place
+
+
 def reader_of(command: str) -> InputReader:
-    from tools.shell_guard.interpreters import language_of
-    from tools.shell_guard.rules import data
+    from tools.shell_guard.interpreters import is_interpreter, is_shell
 
     found = InputReader("answers")
     for argv in judge(command).argv:
         name = posixpath.basename(argv[0])
         operands = [word for word in argv[1:] if not word.startswith(("-", "+")) or word == "-"]
-        language = language_of(name)
-        if name in _SHELLS or (language == "sh" and (not operands or {"-s", "-i"} & set(argv))):
+        if name in _SHELLS or (is_shell(name) and (not operands or {"-s", "-i"} & set(argv))):
             return InputReader("shell", name)
-        if data.RULES.get(name) is data.RULES["psql"] or (language and (operands[:1] in ([], ["-"]) or "-i" in argv)):
+        if name in _CLIENTS or (is_interpreter(name) and (operands[:1] in ([], ["-"]) or "-i" in argv)):
             found = InputReader("code", name)
     return found
 
@@ -95,12 +99,14 @@ async def _question(
 ) -> tuple[Question | None, bool]:
     """Return the question, if any, and whether the input is complete once it was sent."""
     text, is_known = as_lines(after.text) if process.pty else (after.text, True)
+    leaves = place is not context.workplace and reader.kind != "answers"
     asked = Asked(
         tool="process",
         command=_as_command(reader, text),
         action=_action(process, before, data),
         folder=process.workdir if after.is_whole else "",
         facts=(process.id, process.command, data, after.text),
+        outside="" if leaves else None,
     )
     if reader.kind == "answers":
         isolated = place.backend.isolates
@@ -126,8 +132,6 @@ async def _review_commands(
     look = await review(asked, replace(rules, allowlist=()), place, context)
     if _names(look.judgement) != {"unreadable"}:
         return look
-    if reader.program.startswith("python"):
-        return replace(look, judgement=Judgement(verdict="safe")) if _is_unfinished(text) else look
     whole, ended, _ = text.rpartition("\n")
     if text.endswith("\n"):
         return look
@@ -165,15 +169,6 @@ def _as_command(reader: InputReader, text: str) -> str:
         return text
     mark = f"END_{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
     return f"{reader.program} <<'{mark}'\n{text}\n{mark}"
-
-
-def _is_unfinished(code: str) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return codeop.compile_command(code.removesuffix("\n"), symbol="exec") is None
-    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
-        return False
 
 
 def _names(judgement: Judgement) -> set[str]:

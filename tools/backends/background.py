@@ -8,9 +8,12 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from tools.backends.base import BackendFailed, OutputChunk, ProcessHandle, ProcessStatus, RecordHandle
+from tools.backends.child_processes import GIVE_UP_SECONDS
 from tools.backends.supervised import (
     ENDED,
     MARK,
@@ -23,9 +26,11 @@ from tools.backends.supervised import (
     read_start,
     start_supervisor,
 )
-from tools.backends.supervisor_child import GIVE_UP_SECONDS
+from tools.backends.usage import WorkspaceUse, describe_overuse
 
 _SWEEP_SECONDS = 5.0
+_MEASURE_SHARE = 20  # measuring a workspace takes a twentieth of the time at most
+_OVER_LIMIT = "over-limit"
 
 
 class BackgroundProcesses:
@@ -38,6 +43,7 @@ class BackgroundProcesses:
         return {process_id for process_id, status in found.items() if status.is_running}
 
     async def statuses(self, handles: Sequence[ProcessHandle]) -> Mapping[str, ProcessStatus]:
+        await asyncio.to_thread(self._end_over_limit, handles)
         return await asyncio.to_thread(lambda: {handle.id: status(handle) for handle in handles})
 
     async def read(self, handle: ProcessHandle, *, since: int = 0, max_bytes: int = 200_000) -> OutputChunk:
@@ -55,6 +61,26 @@ class BackgroundProcesses:
         if await asyncio.to_thread(is_running, handle):
             raise BackendFailed("The process was killed but has not exited yet.")
 
+    def _end_over_limit(self, handles: Sequence[ProcessHandle]) -> None:
+        """End the processes whose workspace has outgrown its limit; they are reported when they have ended."""
+        used: dict[tuple[str, ...], int] = {}
+        for handle in handles:
+            folders = tuple(handle.data.get("workspace", ()))
+            if not folders or not _is_supervised(handle):
+                continue
+            max_bytes = handle.data["workspace_max_bytes"]
+            if folders not in used and time.monotonic() >= self._measure_at.get(folders, 0.0):
+                began = time.monotonic()
+                used[folders] = WorkspaceUse(folders=tuple(map(Path, folders)), max_bytes=max_bytes).used_bytes()
+                took = time.monotonic() - began
+                self._measure_at[folders] = time.monotonic() + took * _MEASURE_SHARE
+            if used.get(folders, 0) > max_bytes:
+                _end_for(handle, describe_overuse(max_bytes))
+
+    @cached_property
+    def _measure_at(self) -> dict[tuple[str, ...], float]:
+        return {}
+
     async def forget(self, handle: ProcessHandle) -> None:
         if not await asyncio.to_thread(is_running, handle):
             await asyncio.to_thread(shutil.rmtree, handle.data["folder"], ignore_errors=True)
@@ -62,8 +88,6 @@ class BackgroundProcesses:
 
 class SupervisedBackend(BackgroundProcesses):
     """The parts of `Backend` that all backends with supervised commands share."""
-
-    keeps_processes = True
 
     @property
     def outputs(self) -> Path:
@@ -77,20 +101,28 @@ class SupervisedBackend(BackgroundProcesses):
         """Do nothing: background processes and their output stay."""
 
 
-async def spawn(spec: LaunchSpec, outputs: Path, backend: str, record: RecordHandle) -> ProcessHandle:
-    """Start a process that outlives us once `record` has returned; before that, nobody would know of it."""
+async def spawn(
+    spec: LaunchSpec, outputs: Path, backend: str, record: RecordHandle, use: WorkspaceUse | None = None
+) -> ProcessHandle:
+    """Start a process that outlives us once `record` has returned; before that, nobody would know of it.
+
+    `statuses` ends it when it makes the workspace in `use` larger than allowed.
+    """
     folder = make_output_folder(outputs, "proc")
     try:
         process = await start_supervisor(spec, folder, outlives_us=True)
         try:
             started = await read_start(process)
-            data = {
+            data: dict[str, Any] = {
                 "pid": int(started["pid"]),
                 "supervisor_pid": int(started["keeper"]),
                 # In ticks since boot: a pid alone may belong to another process by now.
                 "supervisor_started": int(started["started"]),
                 "folder": str(folder),
             }
+            if use is not None:
+                data["workspace"] = [str(measured) for measured in use.folders]
+                data["workspace_max_bytes"] = max(use.max_bytes, await asyncio.to_thread(use.used_bytes))
             handle = ProcessHandle(id=folder.name, backend=backend, data=data)
             await record(handle)
         except BaseException:
@@ -118,10 +150,18 @@ def status(handle: ProcessHandle) -> ProcessStatus:
             exit_code=int(ended["exit_code"]),
             output_bytes=int(ended["output_bytes"]),
             ended_ms=(folder / ENDED).stat().st_mtime_ns // 1_000_000,
-            note=describe_children(ended, "a background command must not end before its children."),
+            note=_read_over_limit(folder)
+            or describe_children(ended, "a background command must not end before its children."),
         )
     except (OSError, ValueError, KeyError):
         return ProcessStatus(is_running=False, output_bytes=total)
+
+
+def _read_over_limit(folder: Path) -> str:
+    try:
+        return f"It was ended: {(folder / _OVER_LIMIT).read_text(encoding='utf-8')}"
+    except OSError:
+        return ""
 
 
 def is_running(handle: ProcessHandle) -> bool:
@@ -132,7 +172,7 @@ def is_running(handle: ProcessHandle) -> bool:
     if _is_supervised(handle):
         return True
     # In this order: a supervisor that ends in between has written the file by the second check.
-    return not (Path(handle.data["folder"]) / ENDED).exists() and not _end_leftovers(handle.id)
+    return not (Path(handle.data["folder"]) / ENDED).exists() and not end_leftovers(handle.id)
 
 
 def read(handle: ProcessHandle, *, since: int, max_bytes: int) -> OutputChunk:
@@ -175,38 +215,49 @@ def write(handle: ProcessHandle, data: bytes) -> None:
 
 def _resize(handle: ProcessHandle, *, columns: int, rows: int) -> None:
     """Write the size to a file and signal the supervisor to read it."""
+    size = Path(handle.data["folder"]) / "size"
     try:
-        supervisor = os.pidfd_open(handle.data["supervisor_pid"])
+        with _supervisor_of(handle) as supervisor:
+            size.with_suffix(".new").write_text(f"{rows} {columns}", encoding="ascii")
+            size.with_suffix(".new").replace(size)
+            signal.pidfd_send_signal(supervisor, signal.SIGWINCH)
     except ProcessLookupError as error:
         raise BackendFailed("This process has ended.") from error
-    try:
-        if not _is_supervised(handle):  # opened before the check, as below
-            raise BackendFailed("This process has ended.")
-        size = Path(handle.data["folder"]) / "size"
-        size.with_suffix(".new").write_text(f"{rows} {columns}", encoding="ascii")
-        size.with_suffix(".new").replace(size)
-        signal.pidfd_send_signal(supervisor, signal.SIGWINCH)
     except OSError as error:
         raise BackendFailed(f"The terminal was not resized ({error.strerror}).") from error
-    finally:
-        os.close(supervisor)
+
+
+def _end_for(handle: ProcessHandle, reason: str) -> None:
+    """Have a supervisor end its command, and store the reason for its status."""
+    with contextlib.suppress(OSError):  # it has just ended, or the disk is full
+        (Path(handle.data["folder"]) / _OVER_LIMIT).write_text(reason, encoding="utf-8")
+    with contextlib.suppress(ProcessLookupError), _supervisor_of(handle) as supervisor:
+        signal.pidfd_send_signal(supervisor, signal.SIGTERM)
 
 
 async def _end_supervisor(handle: ProcessHandle) -> None:
     """End a supervisor, which ends its command first. Raises ProcessLookupError, TimeoutError."""
+    gone, loop = asyncio.Event(), asyncio.get_running_loop()
+    with _supervisor_of(handle) as supervisor:
+        loop.add_reader(supervisor, gone.set)
+        try:
+            signal.pidfd_send_signal(supervisor, signal.SIGTERM)
+            async with asyncio.timeout(GIVE_UP_SECONDS + 5):
+                await gone.wait()
+        finally:
+            loop.remove_reader(supervisor)
+
+
+@contextlib.contextmanager
+def _supervisor_of(handle: ProcessHandle) -> Iterator[int]:
+    """Hold the process of a supervisor open. Raises ProcessLookupError when it has ended."""
     supervisor = os.pidfd_open(handle.data["supervisor_pid"])
-    gone = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(supervisor, gone.set)
     try:
-        # Open it before the check, so that the pid cannot be reused in between.
+        # Opened before the check, so that the pid cannot be reused in between.
         if not _is_supervised(handle):
-            return
-        signal.pidfd_send_signal(supervisor, signal.SIGTERM)
-        async with asyncio.timeout(GIVE_UP_SECONDS + 5):
-            await gone.wait()
+            raise ProcessLookupError
+        yield supervisor
     finally:
-        loop.remove_reader(supervisor)
         os.close(supervisor)
 
 
@@ -218,7 +269,7 @@ def _is_supervised(handle: ProcessHandle) -> bool:
         return False
 
 
-def _end_leftovers(process_id: str) -> bool:
+def end_leftovers(process_id: str) -> bool:
     """Kill every process that has inherited the mark; return False when some do not end."""
     until = time.monotonic() + _SWEEP_SECONDS
     while left := list(_find_marked(process_id)):

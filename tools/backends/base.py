@@ -7,9 +7,13 @@ A backend on this machine opens files itself; one that is reached over a command
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tools.errors import ToolFailed
+
+if TYPE_CHECKING:  # a search without ripgrep starts a child that imports this module, and no more than it needs
+    from hermes_config.settings import TerminalSettings
 
 
 class BackendFailed(ToolFailed):
@@ -22,6 +26,10 @@ class FileRefused(ToolFailed):
     def __init__(self, sentence: str, *, reason: str = "") -> None:
         super().__init__(sentence)
         self.reason = reason
+
+
+AskHost = Callable[[str], Awaitable[bool]]
+"""Asks somebody whether commands may reach a host, however long that takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +48,14 @@ class Command:
     pty: bool = False  # run it in a terminal
     variables: Mapping[str, str | None] | None = None
     """For `text`: variables an earlier shell exported or unset (None). If given, the result has this shell's state."""
+    ask_host: AskHost | None = None  # where the network is for hosts that somebody allows; None: nobody is there
+    is_new_host: Callable[[str], bool] | None = None  # hosts that are asked about even where the network is on
     sudo_password: str = field(default="", repr=False)  # for `text`: used by `sudo` where nothing isolates
+
+    def limits(self, settings: "TerminalSettings") -> tuple[float, int]:
+        """Return its seconds and the characters of its output, those of the settings where it has none of its own."""
+        seconds = settings.timeout_seconds if self.timeout_seconds is None else self.timeout_seconds
+        return seconds, settings.max_output_chars if self.max_output_chars is None else self.max_output_chars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,10 +267,6 @@ class Backend(ProcessControl, Protocol):
         """Return whether its commands may get the operator's sudo password."""
 
     @property
-    def keeps_processes(self) -> bool:
-        """Return whether `spawn` works: a process continues after the turn, and after our restart."""
-
-    @property
     def home(self) -> str:
         """Return the folder that `~` stands for."""
 
@@ -295,6 +306,14 @@ class Workplace:
     holder: str = ""  # its owner: only the same holder sees its background processes
     environment: dict[str, str | None] = field(default_factory=dict)  # exported in its shell; None means unset
     keep_shell: "KeepShell" = save_nothing
+    profile: Path | None = None  # on this machine, for what web pages store; None: nothing is kept
+    outside: "Workplace | None" = None  # on the host, for a command that a human lets out of the sandbox
+    controls: ProcessBackends = field(default_factory=dict)  # for processes that were started in another backend
+
+    def control_of(self, handle: ProcessHandle) -> ProcessControl:
+        """Return what controls a process of the holder, who may have worked elsewhere when it was started."""
+        is_ours = handle.backend == self.backend.name
+        return self.backend if is_ours else self.controls.get(handle.backend, self.backend)
 
     def locate(self, path: str) -> str:
         """Return the absolute path for a path as people write it."""

@@ -1,93 +1,90 @@
-"""Run commands in a bubblewrap sandbox on this machine, which contains a person's workspace and little else.
+"""Run the commands of a conversation in a sandbox on this machine, made by bubblewrap.
 
-It has no other processes, no network unless granted, no capabilities, a read-only system, and no /home, /root or home
-of Hermes. It does not limit processor time, apart from the timeout of the command.
+It has its own users, processes and network, no capabilities, a read-only system, and of other files what its policy
+shows. The only way to the network is our proxy. It does not limit processor time, apart from a command's timeout.
 """
 
 import asyncio
 import os
 import secrets
 import shutil
-import tempfile
-import weakref
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
+from hermes_config.settings import TerminalSettings
 from tools.backends import supervised
 from tools.backends.background import SupervisedBackend, spawn
-from tools.backends.base import BackendFailed, Command, Finished, ProcessHandle, RecordHandle, record_nothing
-from tools.backends.environment import child_environment
+from tools.backends.base import AskHost, BackendFailed, Command, Finished, ProcessHandle, RecordHandle, record_nothing
+from tools.backends.box import PROXY_PORT, Box
+from tools.backends.environment import child_environment, hide_our_memory
 from tools.backends.files import HostFiles
-from tools.backends.sandbox import (
-    SANDBOX_PATH,
-    Cgroups,
-    Group,
-    Sandbox,
-    SandboxLimits,
-    WorkspaceUse,
-    find_cgroups,
-    find_features,
-)
-from tools.backends.search import BackendFolder, Searcher
+from tools.backends.hints import REFUSED_BY_PROXY, explain_failure
+from tools.backends.policy import SANDBOX_PATH, SandboxPolicy
+from tools.backends.proxy import PROXY_NAME, Proxy
+from tools.backends.sandbox import Cgroups, SandboxLimits, find_cgroups
+from tools.backends.search import Searcher
+from tools.backends.usage import DiskUse, WorkspaceUse, describe_overuse
+from tools.url_guard import UrlGuard
 
+T = TypeVar("T")
 _PASSTHROUGH = ("LANG", "LANGUAGE", "TERM", "TZ")
 _WATCH_SECONDS = 1.0
-_NICENESS = 19  # the lowest priority, for less trusted people
+_NICENESS, _LOWEST = 10, 19
 
 
 class BubblewrapBackend(SupervisedBackend):
-    """A sandbox. `private` is a folder for its /tmp and long outputs, outside of the workspace; by default temporary.
+    """The sandbox of one conversation."""
 
-    `hidden` are folders that must stay invisible. Raises BackendFailed when the workspace contains one of them.
-    """
-
-    name = "bubblewrap"
+    name = "sandbox"
     isolates = True
     shares_host_files = False
     accepts_sudo = False
 
     def __init__(
         self,
+        policy: SandboxPolicy,
         *,
-        workspace: Path,
-        private: Path | None = None,
-        hidden: Sequence[Path] = (),
-        network: bool = False,
         limits: SandboxLimits | None = None,
-        timeout_seconds: float = 180,
-        max_output_chars: int = 50_000,
+        guard: UrlGuard | None = None,
+        settings: TerminalSettings | None = None,
         env_passthrough: Sequence[str] = (),
     ) -> None:
-        if private is None:
-            private = Path(tempfile.mkdtemp(prefix="hermes-sandbox-"))
-            weakref.finalize(self, shutil.rmtree, private, ignore_errors=True)
+        self.policy = policy
         self._limits = limits or SandboxLimits()
-        self._timeout_seconds = timeout_seconds
-        self._max_output_chars = max_output_chars
+        self._settings = settings or TerminalSettings()
         self._env_passthrough = tuple(env_passthrough)
-        self._box = Sandbox.of(workspace=workspace, private=private, hidden=hidden, network=network)
-        self.has_network = network
-        self._use = WorkspaceUse(
-            folders=(self._box.workspace, self._box.scratch), max_bytes=self._limits.workspace_mb * 1_000_000
-        )
-        self.home = str(self._box.workspace)
-        places = (
-            BackendFolder(spelled=self._box.workspace, real=self._box.workspace),
-            BackendFolder(spelled=Path("/tmp"), real=self._box.scratch),  # noqa: S108  # the sandbox's own
-            BackendFolder(spelled=self._box.outputs, real=self._box.outputs, writable=False),
-        )
-        ripgrep = shutil.which("rg", path=SANDBOX_PATH) or ""
+        self._box = Box(policy, self._limits)
+        self._ask_host: AskHost | None = None
+        self._is_new_host: Callable[[str], bool] = lambda host: False
+        self._running: list[Callable[[str], bool]] = []
+        self._spawned: list[tuple[ProcessHandle, Callable[[str], bool]]] = []  # with what each thinks of hosts
+        self._asked: dict[str, asyncio.Future[bool]] = {}
+        self._proxy = Proxy(guard or UrlGuard(), self._may_connect)
+        self.has_network = policy.network != "off"
+        self.home = str(policy.home)
+        self._use: WorkspaceUse | DiskUse
+        if self._limits.workspace_mb is None:
+            self._use = DiskUse(folder=policy.workspace, min_free_bytes=self._limits.min_free_mb * 1_000_000)
+        else:
+            most = self._limits.workspace_mb * 1_000_000
+            self._use = WorkspaceUse(folders=(policy.workspace, policy.scratch), max_bytes=most)
         self.files = HostFiles(
-            places=places,
-            searcher=Searcher(ripgrep=ripgrep, run=self.run, helper=self._run_helper),
+            places=policy.folders,
+            hidden=policy.closed,
+            follows_links=policy.user_home is not None,
+            searcher=Searcher(
+                ripgrep=shutil.which("rg", path=SANDBOX_PATH) or "", run=self.run, helper=self._run_helper
+            ),
             room_bytes=self._use.room_bytes,
+            prepare=policy.make_folders,
         )
 
     @property
     def outputs(self) -> Path:
-        return self._box.outputs
+        return self.policy.outputs
 
     @cached_property
     def _cgroups(self) -> Cgroups | None:
@@ -95,141 +92,166 @@ class BubblewrapBackend(SupervisedBackend):
 
     @property
     def limits_in_force(self) -> str:
-        return _describe_limits(self._limits, self._cgroups)
+        return describe_limits(self._limits, self._cgroups)
 
     @property
     def bounds_processes(self) -> bool:
         return self._cgroups is not None or os.geteuid() != 0
 
     async def run(self, command: Command) -> Finished:
-        timeout = self._timeout_seconds if command.timeout_seconds is None else command.timeout_seconds
-        most = self._max_output_chars if command.max_output_chars is None else command.max_output_chars
-        await self._prepare()
-        group = self._new_group()
+        timeout, most = command.limits(self._settings)
+        check = command.is_new_host
+        self._running += [check] if check else []
+        hit_before = (0, 0)
+
+        async def run(spec: supervised.LaunchSpec) -> Finished:
+            nonlocal hit_before
+            hit_before = self._box.group.count_limits_hit() if self._box.group else (0, 0)
+            return await self._run_watched(spec, most, keeps_output=command.keeps_output)
+
         try:
-            spec = await self._launch_spec(command, timeout, group)
-            finished = await self._run_watched(spec, most, keeps_output=command.keeps_output)
-            limits_hit = group.describe_limits_hit() if group else ""
+            finished = await self._launch(command, timeout, run)
         finally:
-            if group:
-                group.remove()
-        if finished.exit_code == 1 and finished.output.startswith("bwrap: "):
-            raise BackendFailed(f"The command was not run in the sandbox: {finished.output[7:300].strip()}.")
-        return replace(finished, note=" ".join(filter(None, (finished.note, limits_hit))))
+            if check:
+                self._running.remove(check)
+        notes = [finished.note, self._describe_limits_hit(hit_before)]
+        if command.text and (finished.exit_code or REFUSED_BY_PROXY in finished.output):
+            notes.append(explain_failure(command.text, finished.output, self.policy))
+        return replace(finished, note=" ".join(filter(None, notes)))
 
     async def spawn(self, command: Command, record: RecordHandle = record_nothing) -> ProcessHandle:
-        await self._prepare()
-        group = self._new_group()
+        use = self._use if isinstance(self._use, WorkspaceUse) else None  # of a disk, its supervisor takes care
+        handle = await self._launch(
+            command, command.timeout_seconds, lambda spec: spawn(spec, self.outputs, self.name, record, use)
+        )
+        if command.is_new_host:
+            statuses = await self.statuses([handle for handle, _ in self._spawned])
+            running = [one for one in self._spawned if statuses[one[0].id].is_running]
+            self._spawned = [*running, (handle, command.is_new_host)]
+        return handle
+
+    def _describe_limits_hit(self, before: tuple[int, int]) -> str:
+        killed, refused = self._box.group.count_limits_hit() if self._box.group else (0, 0)
+        notes = []
+        if killed > before[0]:
+            notes.append("A process was killed because it used more memory than allowed.")
+        if refused > before[1]:
+            notes.append("It reached the limit on processes and could not start more.")
+        return " ".join(notes)
+
+    async def _launch(
+        self, command: Command, timeout_seconds: float | None, start: Callable[[supervised.LaunchSpec], Awaitable[T]]
+    ) -> T:
+        """Start a command, in a new sandbox if the one that ran has just ended."""
         try:
-            spec = await self._launch_spec(command, command.timeout_seconds, group)
-            return await spawn(spec, self.outputs, self.name, record)
-        except BaseException:
-            if group:
-                group.remove()
-            raise
+            return await start(await self._launch_spec(command, timeout_seconds))
+        except supervised.BoxGone:
+            self._box.forget()
+            return await start(await self._launch_spec(command, timeout_seconds))
 
-    def _new_group(self) -> Group | None:
-        try:
-            return self._cgroups.make() if self._cgroups else None
-        except OSError as error:
-            raise BackendFailed(f"The command was not run: its limits cannot be set ({error.strerror}).") from error
-
-    async def _prepare(self) -> None:
-        await asyncio.to_thread(self._box.prepare)
-        await asyncio.to_thread(find_features)
-
-    async def _launch_spec(
-        self, command: Command, timeout_seconds: float | None, group: Group | None
-    ) -> supervised.LaunchSpec:
-        room = await asyncio.to_thread(self._use.room_bytes)
-        rlimits = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": room}
-        if group is None:
-            rlimits["RLIMIT_AS"] = self._limits.memory_mb * 1_000_000
+    async def _launch_spec(self, command: Command, timeout_seconds: float | None) -> supervised.LaunchSpec:
+        """Make sure that the sandbox runs; describe the command to it."""
+        hide_our_memory()
+        self._ask_host = command.ask_host or self._ask_host
+        self._is_new_host = command.is_new_host or self._is_new_host
+        await self._box.ensure(self._cgroups)
+        if self.has_network:
+            await self._proxy.ensure(self.policy.state / "net" / PROXY_NAME)
+        rlimits = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": await asyncio.to_thread(self._use.room_bytes)}
+        if self._cgroups is None:
+            rlimits["RLIMIT_DATA"] = self._limits.memory_mb * 1_000_000
+            if self.bounds_processes:
+                rlimits["RLIMIT_NPROC"] = self._limits.max_processes
             if timeout_seconds is not None:
                 rlimits["RLIMIT_CPU"] = int(timeout_seconds) + 10
-        processes = self._limits.max_processes if group is None and self.bounds_processes else 0
-        return supervised.LaunchSpec(
-            argv=self._box.argv(
-                supervised.argv_of(command),
-                workdir=command.workdir or self.home,
-                features=find_features(),
-                processes=processes,
-                pty=command.pty,
-            ),
-            workdir="/",
-            environment=self._environment()
-            | ({"TERM": supervised.PTY_TERM} if command.pty else {})
-            | dict(command.environment),
-            timeout_seconds=timeout_seconds,
-            stdin=command.stdin,
-            interactive=command.interactive,
-            pty=command.pty,
-            takes_terminal=False,
+        spec = supervised.prepare(command, str(self.policy.workspace), self._environment(), timeout_seconds)
+        return replace(
+            spec,
             rlimits=rlimits,
-            cgroups=[str(folder) for folder in group.folders] if group else [],
-            niceness=_NICENESS,
-            is_walled_in=True,
+            niceness=_LOWEST if self._limits.comes_last else _NICENESS,
+            box=self._box.address,
+            spares=self._spared_disks(),
             shell=self._shell(command),
+            sudo_password="",
         )
+
+    def _spared_disks(self) -> dict[str, int]:
+        """Return the free bytes that stay on each disk a command of the owner can fill."""
+        if not isinstance(self._use, DiskUse):
+            return {}
+        folders = (self.policy.workspace, self.policy.scratch, *self.policy.writable)
+        return dict.fromkeys(map(str, folders), self._use.min_free_bytes)
 
     def _shell(self, command: Command) -> supervised.ShellSetup | None:
         """Have the shell report its state to the sandbox's /tmp, the only folder of ours that is writable there."""
         if command.variables is None:
             return None
         name = f".shell-{secrets.token_hex(6)}"
-        report = self._box.scratch / name
+        report = self.policy.scratch / name
         named = f"/tmp/{name}"  # noqa: S108  # the sandbox's own
         return supervised.ShellSetup(variables=command.variables, report=report, report_named=named)
 
     def _environment(self) -> dict[str, str]:
-        given = child_environment(self._env_passthrough)
-        chosen = {
-            name: value
-            for name, value in given.items()
-            if name in _PASSTHROUGH or name.startswith("LC_") or name in self._env_passthrough
-        }
-        return chosen | {"PATH": SANDBOX_PATH, "HOME": self.home, "USER": "agent", "LOGNAME": "agent"}
+        chosen = child_environment(self._env_passthrough, ordinary=_PASSTHROUGH)
+        path = child_environment()["PATH"] if self.policy.user_home else SANDBOX_PATH
+        own = {"PATH": path, "HOME": self.home, "USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/bash"}
+        if self.policy.user_home:
+            own["GOPATH"] = f"{self.home}/.cache/go"  # ~/go cannot be written
+        return chosen | own | (_PROXY_VARIABLES if self.has_network else {})
+
+    async def _may_connect(self, host: str) -> bool:
+        """Return whether the network is there for a host; ask once for each, where it is on only for new ones."""
+        # Nobody can tell whose connection it is, so all that may be running must agree.
+        checks = [self._is_new_host, *self._running, *(check for _, check in self._spawned)]
+        is_new = await asyncio.to_thread(lambda: any(check(host) for check in checks))
+        if self.policy.network != "ask" and not is_new:
+            return True
+        if host not in self._asked and self._ask_host is not None:
+            self._asked[host] = asyncio.ensure_future(self._ask_host(host))
+        # Shielded: the answer counts for the next connection even if this one was given up.
+        return host in self._asked and await asyncio.shield(self._asked[host])
+
+    async def close(self) -> None:
+        """Close the way to the network, and end the sandbox once nothing runs in it."""
+        self._proxy.close()
+        await asyncio.to_thread(self._box.close)
 
     async def _run_watched(self, spec: supervised.LaunchSpec, max_output_chars: int, *, keeps_output: bool) -> Finished:
         """Run a command, and end it when it fills the disk: RLIMIT_FSIZE limits single files, not their number."""
-        at_start = await asyncio.to_thread(self._use.used_bytes)
-        running = asyncio.create_task(
-            supervised.run(spec, self.outputs, max_output_chars=max_output_chars, keeps_output=keeps_output)
-        )
+        run = supervised.run(spec, self.outputs, max_output_chars=max_output_chars, keeps_output=keeps_output)
+        if isinstance(self._use, DiskUse):  # its supervisor watches that
+            return await run
+        running = asyncio.create_task(run)
         try:
+            at_start = await asyncio.to_thread(self._use.used_bytes)
             while not (await asyncio.wait({running}, timeout=_WATCH_SECONDS))[0]:
                 if await asyncio.to_thread(self._use.used_bytes) > max(at_start, self._use.max_bytes):
-                    raise BackendFailed(
-                        f"The command was ended: the workspace is larger than {self._limits.workspace_mb} MB. "
-                        "Delete files that are no longer needed."
-                    )
+                    raise BackendFailed(f"The command was ended: {describe_overuse(self._use.max_bytes)}")
             return running.result()
         finally:
             running.cancel()
             await asyncio.wait({running})
 
     async def _run_helper(self, command: Command) -> Finished:
-        spec = supervised.LaunchSpec(
-            argv=command.argv,
-            workdir="/",
-            environment={"PATH": SANDBOX_PATH},
-            timeout_seconds=command.timeout_seconds,
-            stdin=command.stdin,
-        )
-        most = command.max_output_chars or self._max_output_chars
+        timeout, most = command.limits(self._settings)
+        spec = supervised.prepare(command, "/", {"PATH": SANDBOX_PATH}, timeout)
         return await supervised.run(spec, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
 
 
-def describe_sandbox_limits(limits: SandboxLimits) -> str:
-    """Describe to the operator what would limit a command that this process ran in a sandbox."""
-    return _describe_limits(limits, find_cgroups(limits))
+_PROXY = f"http://127.0.0.1:{PROXY_PORT}"
+_NOT_PROXIED = "localhost,127.0.0.1,::1"
+_PROXY_VARIABLES = {
+    name: _PROXY for kind in ("http", "https", "all") for name in (f"{kind}_proxy", f"{kind}_proxy".upper())
+}
+_PROXY_VARIABLES |= {"no_proxy": _NOT_PROXIED, "NO_PROXY": _NOT_PROXIED, "NODE_USE_ENV_PROXY": "1"}
 
 
-def _describe_limits(limits: SandboxLimits, cgroups: Cgroups | None) -> str:
+def describe_limits(limits: SandboxLimits, cgroups: Cgroups | None) -> str:
+    """Describe to the operator what limits a command in a sandbox."""
     memory, processes = f"{limits.memory_mb} MB of memory", f"{limits.max_processes} processes"
     disk = (
-        f"a workspace of {limits.workspace_mb} MB, measured before each command and every "
-        f"{_WATCH_SECONDS:.0f} s while one is waited for (there is no quota)"
+        f"a workspace of {limits.workspace_mb} MB, measured before each command and every few seconds while one runs "
+        "(there is no quota)"
     )
     if cgroups is not None:
         return f"by control groups (version {cgroups.version}): {memory} and {processes}; {disk}"

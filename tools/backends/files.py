@@ -8,6 +8,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -26,8 +27,8 @@ from tools.backends.base import (
 )
 from tools.backends.search import BackendFolder, BadSearch, Searcher
 from tools.content import in_bytes
-from tools.media import shown
-from tools.opening import FILE, LISTED_FOLDER, folder_held
+from tools.media import SYSTEM_FOLDERS, shown
+from tools.opening import LISTED_FOLDER, file_held, folder_held
 
 MAX_LINE_BYTES = 4_000
 MAX_LOOKED_AT_BYTES = 256_000_000
@@ -77,11 +78,10 @@ def _count_rest(file: BinaryIO) -> tuple[int, bool]:
 
 T = TypeVar("T")
 
-_KERNEL_FOLDERS = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME_BYTES = 255
 _NO_FILE = "it is not a regular file but a device, socket or pipe"
-_REASONS = {
+REASONS = {
     errno.ENOENT: "there is no such file",
     errno.ENOTDIR: "there is no such file, or its path contains a link",
     errno.ELOOP: "it is a link, and links are not followed here",
@@ -97,23 +97,30 @@ _REASONS = {
 
 
 class HostFiles:
-    """The files in a backend's folders. `room_bytes` returns how much may still be written; None for no limit."""
+    """The files in a backend's folders, of which the most specific counts: a workspace may be inside another folder.
+
+    `room_bytes` returns how much may still be written; None for no limit. `prepare` makes the folders
+    when they are first needed.
+    """
 
     def __init__(
         self,
         *,
-        places: Sequence[BackendFolder],
+        places: Callable[[], Sequence[BackendFolder]],
         searcher: Searcher,
         closed: Sequence[Path] = (),
+        hidden: Callable[[], Sequence[Path]] = lambda: (),
         follows_links: bool = False,
         room_bytes: Callable[[], int] | None = None,
+        prepare: Callable[[], None] = lambda: None,
     ) -> None:
-        # The most specific wins: a workspace may be inside another folder.
-        self._places = sorted(places, key=lambda place: len(place.spelled.parts), reverse=True)
+        self._places = places
         self._closed = tuple(Path(os.path.realpath(path)) for path in closed)
+        self._hidden = hidden
         self._follows_links = follows_links
         self._searcher = searcher
         self._room_bytes = room_bytes
+        self._prepare = prepare
 
     async def look(self, path: str) -> FileFacts | None:
         return await self._in_thread(self._look, path)
@@ -134,11 +141,12 @@ class HostFiles:
         place, where = await asyncio.to_thread(self._locate, wanted.path)
         facts = await self._in_thread(self._look, wanted.path)
         if facts is None:
-            raise _refused(wanted.path, _REASONS[errno.ENOENT])
+            raise refused(wanted.path, REASONS[errno.ENOENT])
         if facts.kind not in ("file", "folder"):  # opening a pipe would block for ever
-            raise _refused(wanted.path, _REASONS[errno.ELOOP] if facts.kind == "link" else _NO_FILE)
+            raise refused(wanted.path, REASONS[errno.ELOOP] if facts.kind == "link" else _NO_FILE)
         spelled = place.spelled / where.relative_to(place.real)
-        closed = (*self._closed, *_KERNEL_FOLDERS)
+        hidden = [path for path in self._hidden() if path.is_relative_to(place.real)]
+        closed = (*self._closed, *hidden, *SYSTEM_FOLDERS)
         try:
             return await self._searcher.search(wanted, spelled=spelled, where=where, inside=place, closed=closed)
         except BadSearch as error:
@@ -147,9 +155,10 @@ class HostFiles:
     async def _in_thread(self, function: Callable[..., T], path: str, *more: object) -> T:
         def told() -> T:
             try:
+                self._prepare()
                 return function(path, *more)
             except OSError as error:
-                raise _refused(path, _reason(error)) from error
+                raise refused(path, _reason(error)) from error
 
         return await asyncio.to_thread(told)
 
@@ -169,7 +178,7 @@ class HostFiles:
             with os.fdopen(os.dup(descriptor), "rb") as file:
                 content = file.read(max_bytes + 1)
         if len(content) > max_bytes:
-            raise _refused(path, f"it is larger than {in_bytes(max_bytes)}")
+            raise refused(path, f"it is larger than {in_bytes(max_bytes)}")
         return FileContent(content=content, facts=facts)
 
     def _read_lines(self, path: str, first: int, count: int) -> LinesRead:
@@ -177,17 +186,17 @@ class HostFiles:
             size = os.fstat(descriptor).st_size
             read = read_lines(file, first=first, count=count)
             if read is None:
-                raise _refused(path, f"it is a binary file of {in_bytes(size)}; inspect it with a command")
+                raise refused(path, f"it is a binary file of {in_bytes(size)}; inspect it with a command")
             return read
 
     def _write(self, path: str, content: bytes, expected_version: str) -> WrittenFile:
         place, where = self._locate(path)
         if not place.writable:
-            raise _refused(path, "that folder is read-only")
+            raise refused(path, "that folder is read-only")
         if self._room_bytes is not None and len(content) > self._room_bytes():
-            raise _refused(path, "the workspace is full; delete files that are no longer needed")
+            raise refused(path, "the workspace is full; delete files that are no longer needed")
         if where == Path("/") or where == place.real:
-            raise _refused(path, "it is a folder")
+            raise refused(path, "it is a folder")
         with folder_held(where.parent, make=True) as folder:
             before = _stat(where.name, folder)
             if before is not None:
@@ -210,49 +219,50 @@ class HostFiles:
         """Open a regular file for the length of the block."""
         _, where = self._locate(path)
         if where == Path("/"):
-            raise _refused(path, _REASONS[errno.EISDIR])
-        with folder_held(where.parent) as folder:
-            # Check before opening, since opening some devices has effects; the check afterwards is the one that counts.
-            self._check_readable(path, os.stat(where.name, dir_fd=folder, follow_symlinks=False))
-            descriptor = os.open(where.name, FILE, dir_fd=folder)
-        try:
-            self._check_readable(path, os.fstat(descriptor))
+            raise refused(path, REASONS[errno.EISDIR])
+        with file_held(where, partial(self._check_readable, path)) as descriptor:
             yield descriptor
-        finally:
-            os.close(descriptor)
 
     def _check_readable(self, path: str, found: os.stat_result) -> None:
         match _kind(found.st_mode):
             case "folder":
-                raise _refused(path, "it is a folder; search it for files, or list it with a command")
+                raise refused(path, "it is a folder; search it for files, or list it with a command")
             case "link":
-                raise _refused(path, _REASONS[errno.ELOOP])
+                raise refused(path, REASONS[errno.ELOOP])
             case "other":
-                raise _refused(path, _NO_FILE)
+                raise refused(path, _NO_FILE)
         # A hard link to somebody else's file may have been put there to have us read it, who may read more.
         if found.st_nlink > 1 and found.st_uid != os.geteuid() and not self._follows_links:
-            raise _refused(path, "it is a hard link to a file of another user")
+            raise refused(path, "it is a hard link to a file of another user")
 
     def _check_replaceable(self, path: str, found: os.stat_result) -> None:
         self._check_readable(path, found)
         if not found.st_mode & 0o222:
-            raise _refused(path, "it is write-protected; change its permissions with a command first")
+            raise refused(path, "it is write-protected; change its permissions with a command first")
 
     def _locate(self, path: str) -> tuple[BackendFolder, Path]:
         """Return the path on this machine. For paths outside, not even their existence is revealed."""
         spelled = _normalize(path)
-        if self._follows_links:
+        places = sorted(self._places(), key=lambda place: len(place.spelled.parts), reverse=True)
+        place = _find_place(spelled, places)
+        if self._follows_links and (place is None or place.spelled == place.real):
             spelled = Path(os.path.realpath(spelled))
-        place = next((place for place in self._places if spelled.is_relative_to(place.spelled)), None)
+            place = _find_place(spelled, places)
         if place is None:
-            folders = " and ".join(str(place.spelled) for place in reversed(self._places))
-            raise _refused(path, f"it is outside the folders that can be reached from here: {folders}")
+            folders = " and ".join(str(place.spelled) for place in reversed(places) if place.writable)
+            raise refused(path, f"it is outside the folders that can be reached from here: {folders}")
         where = place.real / spelled.relative_to(place.spelled)
-        if any(where.is_relative_to(folder) for folder in _KERNEL_FOLDERS):
-            raise _refused(path, "it is not a regular file but provided by the kernel; inspect it with a command")
+        if any(where.is_relative_to(folder) for folder in SYSTEM_FOLDERS):
+            raise refused(path, "it is not a regular file but provided by the kernel; inspect it with a command")
         if any(where.is_relative_to(closed) for closed in self._closed):
-            raise _refused(path, "it contains secrets or state of Hermes itself, which are not accessible")
+            raise refused(path, "it contains secrets or state of Hermes itself, which are not accessible")
+        if any(where.is_relative_to(hidden) and hidden.is_relative_to(place.real) for hidden in self._hidden()):
+            raise refused(path, "it is hidden in the sandbox")
         return place, where
+
+
+def _find_place(spelled: Path, places: Sequence[BackendFolder]) -> BackendFolder | None:
+    return next((place for place in places if spelled.is_relative_to(place.spelled)), None)
 
 
 def _normalize(path: str) -> Path:
@@ -262,9 +272,9 @@ def _normalize(path: str) -> Path:
     except UnicodeEncodeError:
         encoded = b"\0"
     if b"\0" in encoded or not path.startswith("/"):
-        raise _refused(path, "that is not a valid path of a file")
+        raise refused(path, "that is not a valid path of a file")
     if any(len(os.fsencode(name)) > _MAX_NAME_BYTES for name in path.split("/")):
-        raise _refused(path, _REASONS[errno.ENAMETOOLONG])
+        raise refused(path, REASONS[errno.ENAMETOOLONG])
     return Path("/" + posixpath.normpath(path).lstrip("/"))
 
 
@@ -290,7 +300,7 @@ def _replace(
             os.fsync(file.fileno())
         now = _stat(name, folder)
         if expected_version and (now is None or _version(now) != expected_version):
-            raise _refused(path, "it has changed since it was read; read it again")
+            raise refused(path, "it has changed since it was read; read it again")
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):
@@ -334,8 +344,8 @@ def _kind_of(entry: "os.DirEntry[str]") -> FileKind:
 
 
 def _reason(error: OSError) -> str:
-    return _REASONS.get(error.errno or 0) or (error.strerror or "no reason given").lower()
+    return REASONS.get(error.errno or 0) or (error.strerror or "no reason given").lower()
 
 
-def _refused(path: str, reason: str) -> FileRefused:
+def refused(path: str, reason: str) -> FileRefused:
     return FileRefused(f"{shown(path)}: {reason}.", reason=reason)

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
+from hermes_config.settings import TerminalSettings
 from tools.backends import supervised
 from tools.backends.background import SupervisedBackend, spawn
 from tools.backends.base import Command, Finished, ProcessHandle, RecordHandle, record_nothing
@@ -31,18 +32,14 @@ class LocalBackend(SupervisedBackend):
         workspace: Path,
         outputs: Path | None = None,
         closed: Sequence[Path] = (),
-        timeout_seconds: float = 180,
-        max_output_chars: int = 50_000,
-        env_passthrough: Sequence[str] = (),
+        settings: TerminalSettings | None = None,
     ) -> None:
         self._workspace = str(workspace)
         self._outputs = outputs
-        self._timeout_seconds = timeout_seconds
-        self._max_output_chars = max_output_chars
-        self._env_passthrough = tuple(env_passthrough)
+        self._settings = settings or TerminalSettings()
         self.home = os.path.expanduser("~")
         self.files = HostFiles(
-            places=(BackendFolder(spelled=Path("/"), real=Path("/")),),
+            places=lambda: (BackendFolder(spelled=Path("/"), real=Path("/")),),
             searcher=Searcher(ripgrep=shutil.which("rg") or "", run=self.run, helper=self.run),
             closed=closed,
             follows_links=True,
@@ -57,8 +54,7 @@ class LocalBackend(SupervisedBackend):
         return self._outputs
 
     async def run(self, command: Command) -> Finished:
-        timeout = self._timeout_seconds if command.timeout_seconds is None else command.timeout_seconds
-        most = self._max_output_chars if command.max_output_chars is None else command.max_output_chars
+        timeout, most = command.limits(self._settings)
         spec = self._launch_spec(command, timeout)
         return await supervised.run(spec, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
 
@@ -67,17 +63,5 @@ class LocalBackend(SupervisedBackend):
 
     def _launch_spec(self, command: Command, timeout_seconds: float | None) -> supervised.LaunchSpec:
         hide_our_memory()
-        workdir = command.workdir or self._workspace
-        # With PWD, a folder keeps the name by which it was entered, even if that is a link.
-        more = {"PWD": workdir} | ({"TERM": supervised.PTY_TERM} if command.pty else {}) | dict(command.environment)
-        return supervised.LaunchSpec(
-            argv=supervised.argv_of(command),
-            workdir=workdir,
-            environment=child_environment(self._env_passthrough) | more,
-            timeout_seconds=timeout_seconds,
-            stdin=command.stdin,
-            interactive=command.interactive,
-            pty=command.pty,
-            shell=None if command.variables is None else supervised.ShellSetup(variables=command.variables),
-            sudo_password=command.sudo_password,
-        )
+        environment = child_environment(self._settings.env_passthrough)
+        return supervised.prepare(command, self._workspace, environment, timeout_seconds)

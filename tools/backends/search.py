@@ -6,7 +6,8 @@ Both skip hidden files, folders of version control, and files named by .gitignor
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +64,7 @@ class Searcher:
     async def _by_ripgrep(self, wanted: Search, spelled: Path, closed: Sequence[Path]) -> Found:
         kind = (*_RIPGREP_CONTENT, "-e", wanted.pattern) if wanted.target == "content" else ("--files",)
         left_out = (_exclude(path) for path in closed if path.is_relative_to(spelled))
-        finished = await self.run(_command((self.ripgrep, *_RIPGREP, *kind, *left_out, "--", str(spelled))))
+        finished = await self.run(search_command((self.ripgrep, *_RIPGREP, *kind, *left_out, "--", str(spelled))))
         _check_time(finished)
         if wanted.target == "content":
             matches = [match for line in finished.output.split("\n") if (match := _match(line))]
@@ -71,9 +72,10 @@ class Searcher:
                 raise BadSearch(_bad_pattern(finished.output))
         else:
             names = finished.output.split("\0")[:-1]
-            matches = [Match(path=name) for name in names if _is_wanted(wanted.pattern, name, spelled)]
+            matches = [Match(path=name) for name in names if is_wanted(wanted.pattern, name, spelled)]
         matches = [match for match in matches if not any(Path(match.path).is_relative_to(path) for path in closed)]
-        whole = len(finished.output) < _MAX_ANSWER_CHARS and not _has_full_file(matches)
+        most_in_a_file = max(Counter(match.path for match in matches if match.line_number).values(), default=0)
+        whole = len(finished.output) < _MAX_ANSWER_CHARS and most_in_a_file < MAX_MATCHES_PER_FILE
         return Found(
             matches=tuple(matches[: wanted.limit]), more=max(0, len(matches) - wanted.limit), counted_all=whole
         )
@@ -92,7 +94,7 @@ class Searcher:
         }
         # In a child: some regular expressions take for ever, and would block the whole process.
         argv = (sys.executable, "-I", "-m", "tools.backends.walk")
-        finished = await self.helper(_command(argv, stdin=json.dumps(query).encode()))
+        finished = await self.helper(search_command(argv, stdin=json.dumps(query).encode()))
         _check_time(finished)
         try:
             answer = json.loads(finished.output)
@@ -107,9 +109,10 @@ class Searcher:
         )
 
 
-def _command(argv: tuple[str, ...], stdin: bytes = b"") -> Command:
+def search_command(argv: tuple[str, ...] = (), *, text: str = "", stdin: bytes = b"") -> Command:
     return Command(
         argv=argv,
+        text=text,
         workdir="/",
         stdin=stdin,
         timeout_seconds=SEARCH_SECONDS,
@@ -136,21 +139,9 @@ def _match(line: str) -> Match | None:
     return Match(path=path, line_number=int(number), text=text.rstrip("\r")[: MAX_SHOWN_LINE_CHARS + 60])
 
 
-def _is_wanted(pattern: str, path: str, root: Path) -> bool:
+def is_wanted(pattern: str, path: str, root: Path) -> bool:
     inside = Path(path).relative_to(root) if Path(path) != root else Path(Path(path).name)
     return name_matches(pattern, str(inside))
-
-
-def _has_full_file(matches: Sequence[Match]) -> bool:
-    return any(count >= MAX_MATCHES_PER_FILE for count in _counts(matches))
-
-
-def _counts(matches: Sequence[Match]) -> Iterator[int]:
-    counts: dict[str, int] = {}
-    for match in matches:
-        if match.line_number:
-            counts[match.path] = counts.get(match.path, 0) + 1
-    return iter(counts.values())
 
 
 def _bad_pattern(output: str) -> str:

@@ -24,7 +24,8 @@ from typing import Any
 
 from hermes_config.places import make_private
 from tools.backends.base import BackendFailed, Command, Finished, ShellState
-from tools.backends.supervisor_child import SECRET_DESCRIPTOR
+from tools.backends.child_processes import SECRET_DESCRIPTOR
+from tools.backends.supervisor_child import BOX_GONE
 from tools.content import in_bytes
 
 PTY_TERM = "xterm-256color"
@@ -41,7 +42,10 @@ _MAX_ARGUMENT_BYTES = 131_000  # the longest argument that the kernel takes
 _MAX_LINE_BYTES = 65_536
 _ABANDONED_SECONDS = 172_800  # longer than any command may take: its supervisor must have been killed
 _SHELLS = ("/bin/bash", "/bin/sh")
-_SUPERVISOR = Path(__file__).with_name("supervisor_child.py")
+_START_SUPERVISOR = (
+    f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); "
+    "from tools.backends.supervisor_child import main; main()"
+)
 _START_UP = "start_up"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Variables that a shell makes by itself, or lets nobody set.
@@ -61,6 +65,10 @@ sudo() {{
   else command sudo -S -p '' "$@" < <(cat /dev/fd/{SECRET_DESCRIPTOR} -); fi
 }}
 """
+
+
+class BoxGone(BackendFailed):
+    """The sandbox that should run the command has ended. The command was not started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,22 +91,35 @@ class LaunchSpec:
     stdin: bytes = b""
     interactive: bool = False
     pty: bool = False
-    takes_terminal: bool = True  # False if the command does so itself, in its own session
     rlimits: Mapping[str, int] = field(default_factory=dict)
-    cgroups: Sequence[str] = ()
     niceness: int = 10
-    is_walled_in: bool = False  # `argv` creates a pid namespace, which ends with its first process
+    spares: Mapping[str, int] = field(default_factory=dict)  # free bytes that stay on the disks of these folders
+    box: str = ""  # the control socket of the sandbox to run it in; empty for none
     shell: ShellSetup | None = None  # for a command given to bash
     sudo_password: str = field(default="", repr=False)
 
 
-def argv_of(command: Command) -> tuple[str, ...]:
-    """Return the arguments of a command, which is run in a shell if it is text. Raises BackendFailed if it is empty."""
-    if command.argv:
-        return command.argv
-    if not command.text.strip():
+def prepare(
+    command: Command, workspace: str, environment: Mapping[str, str], timeout_seconds: float | None
+) -> LaunchSpec:
+    """Describe a command for a supervisor, which runs text in a shell. Raises BackendFailed if it is empty."""
+    if not command.argv and not command.text.strip():
         raise BackendFailed("There is no command to run.")
-    return (next((shell for shell in _SHELLS if os.path.exists(shell)), _SHELLS[-1]), "-c", command.text)
+    shell = next((shell for shell in _SHELLS if os.path.exists(shell)), _SHELLS[-1])
+    workdir = command.workdir or workspace
+    # With PWD, a folder keeps the name by which it was entered, even if that is a link.
+    own = {"PWD": workdir} | ({"TERM": PTY_TERM} if command.pty else {})
+    return LaunchSpec(
+        argv=command.argv or (shell, "-c", command.text),
+        workdir=workdir,
+        environment={**environment, **own, **command.environment},
+        timeout_seconds=timeout_seconds,
+        stdin=command.stdin,
+        interactive=command.interactive,
+        pty=command.pty,
+        shell=None if command.variables is None else ShellSetup(variables=command.variables),
+        sudo_password=command.sudo_password,
+    )
 
 
 async def run(spec: LaunchSpec, outputs: Path, *, max_output_chars: int, keeps_output: bool = True) -> Finished:
@@ -174,11 +195,10 @@ async def start_supervisor(spec: LaunchSpec, folder: Path, *, outlives_us: bool)
         "stdin": base64.b64encode(spec.stdin).decode(),
         "interactive": spec.interactive,
         "pty": spec.pty,
-        "takes_terminal": spec.takes_terminal,
         "rlimits": dict(spec.rlimits),
-        "cgroups": list(spec.cgroups),
         "niceness": spec.niceness,
-        "is_walled_in": spec.is_walled_in,
+        "box": spec.box,
+        "spares": dict(spec.spares),
         "folder": str(folder),
         "head_bytes": BACKGROUND_HEAD_BYTES if outlives_us else MAX_KEPT_BYTES,
         "tail_bytes": BACKGROUND_TAIL_BYTES if outlives_us else KEPT_TAIL_BYTES,
@@ -186,7 +206,7 @@ async def start_supervisor(spec: LaunchSpec, folder: Path, *, outlives_us: bool)
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-I", "-S", str(_SUPERVISOR)),
+        *("-I", "-S", "-c", _START_SUPERVISOR),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -208,6 +228,8 @@ async def read_start(process: asyncio.subprocess.Process) -> dict[str, Any]:
     with contextlib.suppress(ConnectionError):  # the missing answer is handled below
         await process.stdin.drain()
     started = _parse(await process.stdout.readline())
+    if started.get("what") == BOX_GONE:
+        raise BoxGone("The sandbox has ended.")
     if "failed" in started:
         raise BackendFailed(f"The command could not be started: {started['failed']} ({started['what']}).")
     return started
@@ -317,6 +339,8 @@ def describe_children(result: Mapping[str, Any], advice: str) -> str:
     notes = []
     if result["left_children"]:
         notes.append(f"It left child processes running, which were ended; {advice}")
+    if result.get("ended_by_us") == "disk":
+        notes.append("It was ended because the disk is nearly full. Delete files that are no longer needed.")
     if result["stubborn"]:
         notes.append(f"{result['stubborn']} of its processes could not be ended: they belong to another user.")
     return " ".join(notes)

@@ -1,36 +1,45 @@
 """Supervise one command from a separate process: store its output, and leave none of its processes behind.
 
-Started as a script by `tools/backends/supervised.py`, using only the standard library. It makes itself the reaper of
+Started by `tools/backends/supervised.py`, using only the standard library. It makes itself the reaper of
 all that the command starts, so that a process that forks twice or starts its own session remains its descendant, and
-"no children" means that nothing is left. Output goes to files in its folder, in pieces named by the position of their
-first byte; the oldest except the first are deleted. The order is one line of JSON on stdin; events are lines of JSON
-on stdout. Stdin is a lifeline: its end means that nobody waits for the command any longer. A byte there lets a
+"no children" means that nothing is left. For a command in a sandbox, a process inside does that part (`box_child.py`),
+and only the command's streams are handed in. Output goes to files in its folder, in pieces named by the position of
+their first byte; the oldest except the first are deleted. The order is one line of JSON on stdin; events are lines of
+JSON on stdout. Stdin is a lifeline: its end means that nobody waits for the command any longer. A byte there lets a
 background command outlive the gateway, once the gateway has recorded it.
 """
 
+import _socket  # `socket` would take a third of our start
 import base64
 import contextlib
-import ctypes
 import errno
 import fcntl
 import json
 import os
-import resource
 import select
 import signal
 import struct
 import sys
 import termios
 import time
+from collections.abc import Callable
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-SECRET_DESCRIPTOR = 199  # above those that shells use themselves
-GRACE_SECONDS = 2.0
-HURRIED_GRACE_SECONDS = 0.3  # when somebody waits for the end
-GIVE_UP_SECONDS = 10.0
+from tools.backends.child_processes import (
+    GIVE_UP_SECONDS,
+    GRACE_SECONDS,
+    HURRIED_GRACE_SECONDS,
+    PR_SET_CHILD_SUBREAPER,
+    Processes,
+    prctl,
+)
+
 CHUNK_BYTES = 1 << 18
 UNKEPT_BYTES_PER_SECOND = 16_000_000
+DISK_WATCH_SECONDS = 1.0
 TERMINAL_SIZE = (24, 80)  # rows, columns
+BOX_GONE = "no sandbox listens"
+_GONE = b'{"failed": 5, "what": "the sandbox has ended"}'
+_KILLED = b'{"status": 9, "left_children": 0, "stubborn": 0}'
 
 
 class Log:
@@ -72,17 +81,76 @@ class Log:
                 os.unlink(self.pieces.pop(1), dir_fd=self.folder)
 
 
+class BoxedProcesses:
+    """The processes of a command in a sandbox, over a connection to `box_child.py`."""
+
+    def __init__(self, address: str) -> None:
+        self.pid = 0
+        self.status: int | None = None
+        self.left_children = 0
+        self.stubborn = 0
+        try:
+            self.connection = connect(address)
+        except OSError as error:
+            raise OSError(error.errno, BOX_GONE) from error
+        self.answers = os.fdopen(os.dup(self.connection.fileno()), "rb")
+
+    def start(self, order: dict, stdin: int, stdout: int) -> None:  # type: ignore[type-arg]
+        """Start the command with these descriptors, which the caller closes. Raises OSError when that fails."""
+        wanted = ("argv", "workdir", "environment", "pty", "rlimits", "niceness", "secret")
+        line = json.dumps({name: order[name] for name in wanted}).encode() + b"\n"
+        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("ii", stdin, stdout))
+        sent = self.connection.sendmsg([line], [rights])
+        self.connection.sendall(line[sent:])
+        answer = json.loads(self.answers.readline() or _GONE)
+        if "failed" in answer:
+            raise OSError(answer["failed"], answer["what"])
+        self.pid = answer["pid"]
+
+    def receive(self) -> None:
+        """Take the result, which comes when nothing is left; without one, the sandbox was killed."""
+        result = json.loads(self.answers.readline() or _KILLED)
+        self.status, self.left_children = result["status"], result["left_children"]
+        self.stubborn = result["stubborn"]
+
+    def end(self, grace_seconds: float, meanwhile: Callable[[], None]) -> None:
+        """Have all its processes ended, and wait for that."""
+        if self.status is not None:
+            return
+        with contextlib.suppress(OSError):  # the sandbox has ended, and all that was in it
+            self.connection.sendall(json.dumps({"grace_seconds": grace_seconds}).encode() + b"\n")
+        until = time.monotonic() + GIVE_UP_SECONDS + 5
+        while time.monotonic() < until:
+            if select.select([self.connection], [], [], 0.02)[0]:
+                self.receive()
+                return
+            meanwhile()
+
+
+def connect(address: str) -> _socket.socket:
+    """Connect to a Unix socket, whose path may be longer than such an address can be. Raises OSError."""
+    folder = os.open(os.path.dirname(address), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        connection.connect(f"/proc/self/fd/{folder}/{os.path.basename(address)}")
+    except OSError:
+        connection.close()
+        raise
+    finally:
+        os.close(folder)
+    return connection
+
+
 class Supervisor:
     def __init__(self, order: dict) -> None:  # type: ignore[type-arg]
         self.order = order
         self.folder = os.open(order["folder"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.log = Log(self.folder, order["head_bytes"], order["tail_bytes"])
-        self.child = 0
-        self.status: int | None = None
-        self.ended_by_us = ""  # "timeout" or "kill"
+        self.processes = BoxedProcesses(order["box"]) if order["box"] else Processes()
+        self.ended_by_us = ""  # "timeout", "kill" or "disk"
+        self.disk_seen = 0.0
+        self.free_at_start: dict[str, int] = {}
         self.grace_seconds = GRACE_SECONDS
-        self.left_children = 0
-        self.stubborn = 0
         self.to_write = base64.b64decode(order["stdin"])
         self.poll = select.poll()
         self.output = self.child_input = self.orders = -1
@@ -97,18 +165,11 @@ class Supervisor:
             # Open it for writing too, or it would end when the first writer closes it.
             self.orders = os.open("input", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.folder)
         output, child_output, child_input = self._pipes()
-        said, saying = os.pipe()
-        self.child = os.fork()
-        if self.child == 0:
-            self._exec_command(child_input, child_output, saying)
-        for descriptor in {child_input, child_output, saying}:
-            os.close(descriptor)
-        with os.fdopen(said, "rb") as telling:
-            problem = telling.read().decode()
-        if problem:
-            os.waitpid(self.child, 0)
-            number, _, words = problem.partition(" ")
-            raise OSError(int(number), words)
+        try:
+            self.processes.start(self.order, child_input, child_output)
+        finally:
+            for descriptor in {child_input, child_output}:
+                os.close(descriptor)
         self.output = output
         os.set_blocking(output, False)
         self.poll.register(output, select.POLLIN)
@@ -132,59 +193,52 @@ class Supervisor:
         child_input, self.child_input = os.pipe()
         return output, child_output, child_input
 
-    def _exec_command(self, stdin: int, stdout: int, saying: int) -> None:
-        """Run the command in the child. Never returns."""
-        what = self.order["workdir"]
-        try:
-            os.setsid()
-            _lower_priority(self.order["niceness"])
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # ends with us: nobody else reads its output or ends its children
-            if self.order["pty"] and self.order["takes_terminal"]:
-                fcntl.ioctl(stdin, termios.TIOCSCTTY, 0)
-            for number in range(1, signal.NSIG):
-                with contextlib.suppress(OSError, ValueError):
-                    signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            for group in self.order["cgroups"]:
-                with open(f"{group}/cgroup.procs", "w", encoding="ascii") as procs:
-                    procs.write("0")
-            for name, most in self.order["rlimits"].items():
-                resource.setrlimit(getattr(resource, name), (most, most))
-            os.chdir(self.order["workdir"])
-            os.dup2(stdin, 0)
-            os.dup2(stdout, 1)
-            os.dup2(stdout, 2)
-            if self.order["secret"]:
-                os.dup2(_make_memory_file(self.order["secret"].encode()), SECRET_DESCRIPTOR)
-            what = self.order["argv"][0]
-            os.execvpe(what, self.order["argv"], self.order["environment"])  # noqa: S606
-        except OSError as error:
-            os.write(saying, f"{error.errno or 0} {what}".encode(errors="replace"))
-        finally:
-            os._exit(127)
-
     # While it runs.
 
     def keep(self, wakes: int, lifeline: int) -> None:
         """Serve the command until it has ended and nothing of it is left."""
         self.poll.register(wakes, select.POLLIN)
         self.poll.register(lifeline, select.POLLHUP | select.POLLIN)
+        box = self.processes.connection.fileno() if isinstance(self.processes, BoxedProcesses) else -1
+        if box >= 0:
+            self.poll.register(box, select.POLLIN)
         timeout = self.order["timeout_seconds"]
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self.status is None and not self.ended_by_us:
-            wait = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
-            ready = self.poll.poll(wait)
+        while self.processes.status is None and not self.ended_by_us:
+            ready = self.poll.poll(self._wait_ms(deadline))
             if not ready and deadline is not None and time.monotonic() >= deadline:
                 self.ended_by_us = "timeout"
+            if self._fills_disk():
+                self.ended_by_us = "disk"
             for descriptor, _ in ready:
                 if descriptor == lifeline:
                     self._read_lifeline(lifeline)
                 elif descriptor == wakes:
                     self._handle_signals(wakes)
+                elif descriptor == box:
+                    self.processes.receive()  # type: ignore[union-attr]
                 else:
                     self._move(descriptor)
         self.end_all()
         self._drain()
+
+    def _wait_ms(self, deadline: float | None) -> float | None:
+        waits = [] if deadline is None else [max(0.0, deadline - time.monotonic())]
+        waits += [DISK_WATCH_SECONDS] if self.order["spares"] else []
+        return min(waits) * 1000 if waits else None
+
+    def _fills_disk(self) -> bool:
+        """Return whether less is free than shall be, and less than at the start: others may have filled it."""
+        if not self.order["spares"] or time.monotonic() < self.disk_seen + DISK_WATCH_SECONDS:
+            return False
+        self.disk_seen = time.monotonic()
+        for folder, most in self.order["spares"].items():
+            with contextlib.suppress(OSError):
+                found = os.statvfs(folder)
+                free = found.f_bavail * found.f_frsize
+                if free < min(most, self.free_at_start.setdefault(folder, free)):
+                    return True
+        return False
 
     def _read_lifeline(self, lifeline: int) -> None:
         if os.read(lifeline, 1):
@@ -200,7 +254,8 @@ class Supervisor:
             self.ended_by_us = "kill"
         if signal.SIGWINCH in signals:
             self._resize()
-        self._reap()
+        if isinstance(self.processes, Processes):
+            self.processes.reap()
 
     def _resize(self) -> None:
         """Resize the terminal as the file `size` says. The kernel notifies the processes in it."""
@@ -277,43 +332,10 @@ class Supervisor:
                 os.close(self.child_input)
                 self.child_input = -1
 
-    def _reap(self) -> bool:
-        """Reap ended children; return whether any are left."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return False
-            if pid == 0:
-                return True
-            if pid == self.child:
-                self.status = status
-
     # When it is over.
 
     def end_all(self) -> None:
-        """End all descendants: TERM, a grace period, then KILL until none is left."""
-        if not self._reap():
-            return
-        if self.status is not None and not self.order["is_walled_in"]:
-            self.left_children = len(_find_descendants(os.getpid()))
-        began = time.monotonic()
-        # With a pid namespace, our child is its first process: all others are killed without grace when it ends.
-        _signal_all(signal.SIGTERM, but=self.child if self.order["is_walled_in"] else 0)
-        _signal_all(signal.SIGCONT)  # a stopped process handles no other signal
-        pause = 0.001
-        while self._reap():
-            elapsed = time.monotonic() - began
-            if elapsed > self.grace_seconds:
-                # Stop them first: a process that forks faster than we kill would never be caught.
-                _signal_all(signal.SIGSTOP)
-                _signal_all(signal.SIGKILL)
-            if elapsed > GIVE_UP_SECONDS:  # owned by another user, or stuck in the kernel
-                self.stubborn = len(_find_descendants(os.getpid()))
-                return
-            self._drain()
-            time.sleep(pause)
-            pause = min(pause * 2, 0.05)
+        self.processes.end(self.grace_seconds, self._drain)
 
     def _drain(self) -> None:
         until = time.monotonic() + 0.2  # a process that we could not end may go on writing
@@ -322,62 +344,20 @@ class Supervisor:
                 pass
 
     def result(self) -> dict[str, object]:
-        status = self.status if self.status is not None else signal.SIGKILL
+        processes = self.processes
+        status = processes.status if processes.status is not None else signal.SIGKILL
         code = os.waitstatus_to_exitcode(status)
         return {
             "exit_code": code if code >= 0 else 128 - code,
             "ended_by_us": self.ended_by_us,
             "output_bytes": self.log.total,
-            "left_children": self.left_children,
-            "stubborn": self.stubborn,
+            "left_children": processes.left_children,
+            "stubborn": processes.stubborn,
         }
 
 
 def _set_size(terminal: int, rows: int, columns: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-def _prctl(option: int, value: int) -> None:
-    with contextlib.suppress(AttributeError):  # only Linux has it
-        ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
-
-
-def _lower_priority(niceness: int) -> None:
-    """Lower our priority, so that the gateway's chats do not wait for a processor."""
-    os.nice(niceness)
-    # With autogroups, niceness only works within a session, so the group needs it too.
-    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:
-        group.write(str(niceness))
-
-
-def _make_memory_file(content: bytes) -> int:
-    """Return a file in memory: it disappears with us, and each open of it reads from the start."""
-    descriptor = os.memfd_create("secret")
-    os.write(descriptor, content)
-    return descriptor
-
-
-def _find_descendants(root: int) -> list[int]:
-    """Return all descendants, parents before their children."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                state, parent, *_ = file.read().rpartition(b")")[2].split()
-                if state != b"Z":  # a zombie's children already have a new parent
-                    children.setdefault(int(parent), []).append(int(name))
-    found, look = [], [root]
-    while look:
-        look = [child for parent in look for child in children.get(parent, ())]
-        found += look
-    return found
-
-
-def _signal_all(number: int, but: int = 0) -> None:
-    for pid in _find_descendants(os.getpid()):
-        if pid != but:
-            with contextlib.suppress(OSError):
-                os.kill(pid, number)
 
 
 def started_ticks(pid: int) -> int:
@@ -427,7 +407,7 @@ def main() -> None:
     order = _read_order()
     if order["may_outlive"]:
         _detach()
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
@@ -435,26 +415,18 @@ def main() -> None:
         signal.signal(number, lambda *_: None)
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
-    keeper = Supervisor(order)
     try:
+        keeper = Supervisor(order)
         keeper.start()
     except OSError as error:
         _report({"failed": os.strerror(error.errno or 0).lower(), "what": error.strerror or error.filename or ""})
         return
-    _report({"pid": keeper.child, "keeper": os.getpid(), "started": started_ticks(os.getpid())})
+    _report({"pid": keeper.processes.pid, "keeper": os.getpid(), "started": started_ticks(os.getpid())})
     try:
         keeper.keep(woken, lifeline=0)
     except BaseException:
         keeper.end_all()  # a bug of ours must not leave them unsupervised
         raise
     result = keeper.result()
-    if order["may_outlive"]:  # otherwise the waiting gateway reads them first
-        for group in order["cgroups"]:
-            with contextlib.suppress(OSError):
-                os.rmdir(group)
     _store_result(keeper.folder, result)
     _report(result)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,10 +5,11 @@ that is not quoted has `GLOB` before it.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tools.shell_guard.syntax import Channel, CommandSubstitution, LiteralText, Opaque, Script, Variable, Word
+from tools.shell_guard.names import names
+from tools.shell_guard.syntax import LiteralText, Opaque, Script, Simple, Variable, Word
 
 UNKNOWN = "\x00"
 GLOB = "\x01"
@@ -27,6 +28,12 @@ _HOME = re.compile(r"~(?:/|$)")
 _HOME_OF_VALUE = re.compile(r"[\w-]+=(~)(?:/|$)")
 _PATTERN = re.compile(r"([*?\[])")
 _BLANKS = re.compile(r"[ \t\n]+")
+_SETTING = names("read mapfile readarray printf getopts let declare typeset local unset wait")
+_READING_SCRIPTS = names("eval source . trap")
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
+)
+_LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _INNERMOST = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
 
 
@@ -64,11 +71,11 @@ def shown(word: str) -> str:
     return word.replace(GLOB, "").replace(UNKNOWN, "…")
 
 
-def fields(word: Word, scope: Scope, output_of: Callable[[Script], str]) -> list[str]:
+def fields(word: Word, scope: Scope) -> list[str]:
     """The words that a word becomes: none, one or several."""
     if len(word) == 1 and isinstance(word[0], LiteralText) and (text := word[0].text) and not _SPECIAL.search(text):
         return [text] if len(text) <= MAX_CHARS else [UNKNOWN]  # as most are
-    marked = _all_marked(word, scope, output_of)
+    marked = _all_marked(word, scope)
     is_quoted = any(isinstance(piece, LiteralText) and piece.is_quoted for piece in word)
     found: list[str] = []
     for expanded in _braces(marked):
@@ -77,18 +84,25 @@ def fields(word: Word, scope: Scope, output_of: Callable[[Script], str]) -> list
     return found
 
 
-def joined(word: Word, scope: Scope, output_of: Callable[[Script], str]) -> str:
+def joined(word: Word, scope: Scope) -> str:
     """As the value of an assignment or the target of a redirection: one word, whatever is in it."""
-    marked = _all_marked(word, scope, output_of)
+    marked = _all_marked(word, scope)
     return marked.replace(_SPLIT, " ").replace(GLOB, "").translate(_LITERAL_BRACES)
 
 
-def _all_marked(word: Word, scope: Scope, output_of: Callable[[Script], str]) -> str:
-    marked = "".join(_marked(word, scope, output_of))
+def scripts_in(word: Word) -> Iterator[Script]:
+    """Yield those that run for a word's sake; what they print is never predicted."""
+    for piece in word:
+        if isinstance(piece, Opaque):
+            yield from piece.scripts
+
+
+def _all_marked(word: Word, scope: Scope) -> str:
+    marked = "".join(_marked(word, scope))
     return marked if len(marked) <= MAX_CHARS else UNKNOWN
 
 
-def _marked(word: Word, scope: Scope, output_of: Callable[[Script], str]) -> Iterator[str]:
+def _marked(word: Word, scope: Scope) -> Iterator[str]:
     for place, piece in enumerate(word):
         match piece:
             case LiteralText(text, is_quoted=True):
@@ -97,15 +111,8 @@ def _marked(word: Word, scope: Scope, output_of: Callable[[Script], str]) -> Ite
                 yield _unquoted(text, scope.value("HOME"), is_first=not place)
             case Variable(name, is_quoted):
                 yield _value(scope.value(name), scope, is_quoted=is_quoted)
-            case CommandSubstitution(script, is_quoted):
-                yield _value(output_of(script), scope, is_quoted=is_quoted)
-            case Channel(script):
-                output_of(script)
-                yield CHANNEL + UNKNOWN
-            case Opaque(scripts):
-                for script in scripts:
-                    output_of(script)
-                yield UNKNOWN
+            case Opaque(_, front):
+                yield front + UNKNOWN
 
 
 def _unquoted(text: str, home: str, *, is_first: bool) -> str:
@@ -154,3 +161,49 @@ def _options(inside: str) -> list[str]:
     if _COMMA in inside:
         return inside.split(_COMMA)
     return [UNKNOWN] if re.fullmatch(r"\w+\.\.\w+(?:\.\.\w+)?", inside) else ["{" + inside + "}"]
+
+
+# Which variables of a script cannot be followed.
+
+
+def names_unsure(script: Script, *, is_repeated: bool = False) -> frozenset[str]:
+    """Return the variables that a loop, a function or a builtin sets."""
+    found: set[str] = set()
+    for statement in script:
+        if isinstance(statement, Simple):
+            found.update(_set_by(statement, is_repeated=is_repeated))
+        else:
+            is_inner = is_repeated or statement.kind in ("loop", "function")
+            found |= {statement.name} | names_unsure(statement.body, is_repeated=is_inner)
+    return frozenset(found)
+
+
+def _set_by(command: Simple, *, is_repeated: bool) -> Iterator[str]:
+    if is_repeated:
+        yield from (assignment.name for assignment in command.assignments)
+    nothing_known = Scope()
+    words = [one for word in command.words for one in fields(word, nothing_known)]
+    if _SETTING & set(words):
+        yield from (word for word in words if word.isidentifier())
+        if any(word.startswith("-") and "n" in word for word in words) and not {"printf", "read"} & set(words):
+            yield EVERYTHING  # one name may stand for another from here on
+    if is_repeated and _READING_SCRIPTS & set(words):
+        yield EVERYTHING
+
+
+# Strings such as $'\x41'.
+
+
+def ansi_c(text: str) -> str:
+    """A zero byte ends it, as in bash; an escape of bash that is none stays as it is."""
+    return _ESCAPE.sub(_character, text).partition("\0")[0]
+
+
+def _character(found: re.Match[str]) -> str:
+    x, u, long, octal, control, letter = found.groups()
+    if control:
+        return chr(ord(control.upper()) & 0x1F)
+    if letter:
+        return _LETTERS.get(letter, letter if letter in "\\'\"?" else f"\\{letter}")
+    number = int(octal, 8) & 0xFF if octal else int(x or u or long, 16)
+    return chr(number) if number <= 0x10FFFF and not 0xD800 <= number < 0xE000 else "?"

@@ -1,7 +1,10 @@
 """Findings about a command, and one command as it would run."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
+
+from tools.shell_guard.paths import located, scoped
 
 MAX_REASON_CHARS = 300
 
@@ -18,17 +21,13 @@ class CommandRisk:
     scope: str = ""
 
 
-def ask(rule: str, reason: str, scope: str = "") -> CommandRisk:
-    return CommandRisk("ask", rule, _brief(reason), scope)
+def _risk(verdict: Literal["ask", "block"], rule: str, reason: str, scope: str = "") -> CommandRisk:
+    if len(reason) > MAX_REASON_CHARS:  # it may name a path of any length
+        reason = f"{reason[: MAX_REASON_CHARS - 1]}…"
+    return CommandRisk(verdict, rule, reason, scope)
 
 
-def block(rule: str, reason: str, scope: str = "") -> CommandRisk:
-    return CommandRisk("block", rule, _brief(reason), scope)
-
-
-def _brief(reason: str) -> str:
-    """A reason may name a path of any length."""
-    return reason if len(reason) <= MAX_REASON_CHARS else f"{reason[: MAX_REASON_CHARS - 1]}…"
+ask, block = partial(_risk, "ask"), partial(_risk, "block")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,3 +40,11 @@ class Run:
     stdin: str | None = None  # what is piped or written into it; None when it is nothing or a file
     folder: str = ""
     home: str = "~"
+
+    def at(self, word: str) -> str:
+        """Return the path that a word names, as far as it is known; the home is `~`."""
+        return located(word, self.folder, self.home)
+
+    def scope(self, word: str) -> str:
+        """Return the place that a yes about a word would be for."""
+        return scoped(word, self.folder, self.home)

@@ -12,11 +12,10 @@ from tools.shell_guard.paths import is_everything, is_system
 
 # Only these can be granted for good; a rule that is not named here cannot, which goes for every new one.
 # The scope of these is a path, and says all that a yes opens.
-_BY_PATH = names("recursive-delete delete-all-files overwrite-file read-secret")
-# The scope of this one is a program's name or path.
-_BY_PROGRAM = names("unknown-command")
-# The scope of this one is a chat, such as discord:123, and is compared for equality.
-_BY_CHAT = names("send-message")
+_BY_PATH = names("recursive-delete delete-all-files overwrite-file read-secret run-written")
+# The scope of these is a program's name or path, or a chat such as discord:123, and is compared for equality.
+_BY_NAME = names("unknown-command interpreter-code send-message")
+_BY_PROGRAM_AND_FOLDER = "run-outside"  # its scope says which commands may leave the sandbox
 # These have no scope, and what they do can be had back, or is of one tool alone.
 _AS_A_WHOLE = names("git-discard force-push remove-packages stop-service delete-containers open-rights")
 # Paths too, but never granted for good: what is run by itself later, and the system.
@@ -55,7 +54,7 @@ class Rule(str):
 
     @property
     def name(self) -> str:
-        return self.partition(" ")[0]
+        return str(self).partition(" ")[0]  # of itself, without a blank, it would be a rule again
 
     @property
     def scope(self) -> str:
@@ -66,8 +65,11 @@ class Rule(str):
         """Return whether an approval may be permanent; approving it once is always possible."""
         if self.name in _AS_A_WHOLE:
             return not self.scope
-        if self.name in _BY_PROGRAM | _BY_CHAT:
+        if self.name in _BY_NAME:
             return bool(self.scope) and _is_decided(self.scope) and not _PATTERN.search(self.scope)
+        if self.name == _BY_PROGRAM_AND_FOLDER:
+            program, _, folder = self.scope.partition(" ")
+            return bool(program) and _is_decided(program) and _is_place(folder)
         return self.name in _BY_PATH and _is_place(self.scope) and not _is_wide(self.scope)
 
 
@@ -77,12 +79,16 @@ def covers(granted: Rule, wanted: Rule) -> bool:
         return False
     if not granted.scope or not wanted.scope:
         return granted.scope == wanted.scope
+    if granted.name == _BY_PROGRAM_AND_FOLDER:
+        (program, _, above), (wanted_program, _, folder) = (rule.scope.partition(" ") for rule in (granted, wanted))
+        is_below = f"{posixpath.normpath(folder)}/".startswith(f"{posixpath.normpath(above)}/")
+        return program == wanted_program and _is_place(folder) and is_below
     if granted.name not in _PATHS:
         return granted.scope == wanted.scope and _is_decided(wanted.scope)
     if not (_is_place(granted.scope) and _is_place(wanted.scope)):
         return False
-    above, below = _components(granted.scope), _components(wanted.scope)
-    return below == above or (below[: len(above)] == above and not _is_wide(granted.scope))
+    top, place = _components(granted.scope), _components(wanted.scope)
+    return place == top or (place[: len(top)] == top and not _is_wide(granted.scope))
 
 
 def _is_decided(scope: str) -> bool:

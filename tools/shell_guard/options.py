@@ -4,10 +4,10 @@
 command: what looks like an option behind its name is that command's own.
 """
 
-import functools
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from tools.shell_guard.names import names
 
@@ -39,10 +39,9 @@ class Options:
 def read(words: Iterable[str], with_value: str = "", *, stops_at_first: bool = False) -> Options:
     """Letters in one word (`-rf`) are options each; `with_value` names those that take a value, by spaces.
 
-    One with a question mark (`-i?`) takes only what stands in the same word. With `stops_at_first` it is
-    `read_leading`.
+    One with a question mark (`-i?`) takes only what stands in the same word.
     """
-    takers = _takers(with_value)
+    takers = frozenset(with_value.split())
     waiting, given, rest = deque(words), list[tuple[str, str]](), list[str]()
     while waiting:
         word = waiting.popleft()
@@ -63,21 +62,7 @@ def read(words: Iterable[str], with_value: str = "", *, stops_at_first: bool = F
     return Options(tuple(given), (*rest, *waiting), takers)
 
 
-def read_leading(words: Iterable[str], with_value: str = "") -> Options:
-    """Everything from the first word that is no option belongs to the rest."""
-    return read(words, with_value, stops_at_first=True)
-
-
-def read_around_first(words: Iterable[str], with_value: str) -> Options:
-    """As ssh reads: options before and behind the first word that is none, which is in `rest` with what follows."""
-    before = read_leading(words, with_value)
-    behind = read_leading(before.rest[1:], with_value)
-    return Options((*before.given, *behind.given), (*before.rest[:1], *behind.rest), before.takers)
-
-
-@functools.lru_cache(maxsize=256)
-def _takers(with_value: str) -> frozenset[str]:
-    return frozenset(with_value.split())
+read_leading = partial(read, stops_at_first=True)  # from the first word that is no option, all is the rest
 
 
 def _may_be_short(option: str) -> bool:

@@ -11,25 +11,21 @@ from collections.abc import Iterator
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from tools.shell_guard.escapes import ansi_c
+from tools.shell_guard.expansion import CHANNEL, ansi_c
 from tools.shell_guard.syntax import (
     Assignment,
     Block,
-    Chain,
-    Channel,
-    CommandSubstitution,
+    Kind,
     LiteralText,
     Opaque,
     Piece,
-    Pipeline,
     Redirect,
     Script,
     Simple,
     Statement,
     Variable,
     Word,
-    with_redirects,
-    with_words,
+    with_more,
 )
 
 MAX_DEPTH = 40
@@ -44,6 +40,12 @@ _PLAIN = frozenset({"word", "number", "extglob_pattern", "regex", "variable_name
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
 _REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _IGNORED = frozenset({"comment", ";", "\n", ";;", "heredoc_start", "heredoc_end", "heredoc_body"})
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("compound_statement", "do_group"), "group"),
+    **dict.fromkeys(("if_statement", "elif_clause", "else_clause"), "branch"),
+    "while_statement": "loop",
+    "subshell": "subshell",
+}
 _COMPUTED = frozenset({"arithmetic_expansion", "expansion", "brace_expression", "array", "translated_string"})
 
 
@@ -51,8 +53,9 @@ class UnparsableCommand(Exception):
     """Nobody can say what it would run; the text is the reason, as a clause."""
 
 
+@functools.lru_cache(maxsize=16)  # a command is judged again when files that it runs have changed
 def parse(text: str) -> Script:
-    """Raises Unreadable."""
+    """Raises UnparsableCommand."""
     if _ODD.search(text):
         raise UnparsableCommand("it holds control characters, which can hide what runs")
     if _BREAKS_SCANNER.search(text):
@@ -138,13 +141,13 @@ class _Translation:
                 found = [node] if node.type == "variable_assignment" else node.named_children
                 return Simple((), tuple(self._assignment(one, depth) for one in found))
             case "test_command":
-                return Simple(((LiteralText("test", is_quoted=True),), (Opaque(self._scripts_in(node, depth)),)))
+                return Simple(((LiteralText("test", is_quoted=True),), self._hidden([node], depth)))
             case "redirected_statement":
                 return self._redirected(node, depth)
             case "pipeline":
-                return Pipeline(tuple(self._parts(node, {"|", "|&"}, depth)))
+                return Block("pipeline", tuple(self._parts(node, {"|", "|&"}, depth)))
             case "list":
-                return Chain(tuple(self._parts(node, {"&&", "||"}, depth)))
+                return Block("chain", tuple(self._parts(node, {"&&", "||"}, depth)))
             case "negated_command":
                 return self._statement(node.named_children[0], depth + 1)
             case _:
@@ -168,49 +171,35 @@ class _Translation:
         inside = [child for child in node.children if child.is_named or child.type == "&"]
         match node.type:
             case "compound_statement" if node.children[0].type == "((":
-                return Simple(((LiteralText("let", is_quoted=True),), (Opaque(self._scripts_in(node, depth)),)))
-            case "compound_statement":
-                return Block("group", self.script(inside, depth))
-            case "subshell":
-                return Block("subshell", self.script(inside, depth))
-            case "if_statement" | "elif_clause" | "else_clause":
-                return Block("branch", self.script(inside, depth))
-            case "while_statement":
-                return Block("loop", self.script(inside, depth))
-            case "do_group":
-                return Block("group", self.script(inside, depth))
-            case "for_statement" | "c_style_for_statement":
-                return self._for(node, depth)
+                return Simple(((LiteralText("let", is_quoted=True),), self._hidden([node], depth)))
+            case kind if kind in _KINDS:
+                return Block(_KINDS[kind], self.script(inside, depth))
+            case "for_statement" | "c_style_for_statement" | "case_item":
+                return self._headed(node, depth)
             case "case_statement":
                 items = [child for child in node.named_children if child.type == "case_item"]
                 words = [child for child in node.named_children if child.type not in ("case_item", "comment")]
-                body = tuple(self._case(item, depth) for item in items)
-                return Block("branch", body, words=tuple(self._word(word, depth) for word in words))
+                return Block("branch", self.script(items, depth), words=self._hidden(words, depth))
             case "function_definition":
                 return self._function(node, depth)
             case kind:
                 raise UnparsableCommand(f"it holds a part of a kind that is not known ({kind})")
 
-    def _for(self, node: Node, depth: int) -> Block:
-        body = node.child_by_field_name("body")
-        name = node.child_by_field_name("variable")
-        assert body is not None
-        if name is None:
-            header = tuple(Opaque(self._scripts_in(child, depth)) for child in node.named_children if child != body)
-            return Block("loop", self.script([body], depth), words=(header,))
-        words = tuple(self._word(child, depth) for child in node.children_by_field_name("value"))
-        return Block("loop", self.script([body], depth), name=self._text(name), words=words)
-
-    def _case(self, item: Node, depth: int) -> Block:
-        values = item.children_by_field_name("value")
-        body = self.script([child for child in item.children if child.is_named and child not in values], depth)
-        return Block("branch", body, words=tuple((Opaque(self._scripts_in(value, depth)),) for value in values))
+    def _headed(self, node: Node, depth: int) -> Block:
+        """Read a loop over words, or one case: of what stands in front, only the commands inside matter."""
+        name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        values = node.children_by_field_name("value")
+        if body is None:
+            inner = self.script([child for child in node.children if child.is_named and child not in values], depth)
+            return Block("branch", inner, words=self._hidden(values, depth))
+        words = self._hidden([child for child in node.named_children if child != body], depth)
+        return Block("loop", self.script([body], depth), name=self._text(name) if name else "", words=words)
 
     def _function(self, node: Node, depth: int) -> Block:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         assert name is not None
         assert body is not None
-        redirects = tuple(self._redirect(child, depth) for child in node.children_by_field_name("redirect"))
+        redirects = tuple(self._redirect(child, depth)[0] for child in node.children_by_field_name("redirect"))
         return Block("function", self.script([body], depth), name=self._text(name), redirects=redirects)
 
     def _simple(self, node: Node, depth: int) -> Simple:
@@ -224,8 +213,9 @@ class _Translation:
                     assignments.append(self._assignment(child, depth))
                 case "file_redirect" | "herestring_redirect":
                     self._check_ends(child)
-                    redirects.append(self._redirect(child, depth))
-                    words += self._words_behind(child, depth)
+                    redirect, behind = self._redirect(child, depth)
+                    redirects.append(redirect)
+                    words += behind
                 case "comment":
                     continue
                 case _ if self._is_descriptor(child):
@@ -250,8 +240,10 @@ class _Translation:
 
     def _start(self, node: Node) -> int:
         """The grammar counts blanks in front of some words to them."""
-        text = self._source[node.start_byte : node.end_byte]
-        return node.start_byte + len(text) - len(text.lstrip())
+        start, end = node.start_byte, node.end_byte
+        while start < end and self._source[start] in b" \t\n\v\f\r":
+            start += 1
+        return start
 
     def _assignment(self, node: Node, depth: int) -> Assignment:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
@@ -271,12 +263,12 @@ class _Translation:
         after: list[Statement] = []
         for child in (child for child in node.children if child.type in _REDIRECTS):
             if child.type != "heredoc_redirect":
-                inner = with_redirects(inner, (self._redirect(child, depth),))
-                inner = with_words(inner, self._words_behind(child, depth))
+                redirect, behind = self._redirect(child, depth)
+                inner = with_more(inner, (redirect,), behind)
                 continue
             inner, more = self._heredoc(inner, child, depth)
             after += more
-        return Chain((inner, *after)) if after else inner
+        return Block("chain", (inner, *after)) if after else inner
 
     def _heredoc(self, inner: Statement, node: Node, depth: int) -> tuple[Statement, list[Statement]]:
         """Within this node the grammar keeps whatever else stands in the line of the `<<`."""
@@ -284,14 +276,15 @@ class _Translation:
         redirects = [Redirect("<<", self._heredoc_text(node, depth))]
         piped: Node | None = None
         arguments = node.children_by_field_name("argument")
-        inner = with_words(inner, tuple(self._word(child, depth) for child in arguments))
+        words = [self._word(child, depth) for child in arguments]
         for child in node.children:
             if child in arguments:
                 continue
             match child.type:
                 case "file_redirect" | "herestring_redirect":
-                    redirects.append(self._redirect(child, depth))
-                    inner = with_words(inner, self._words_behind(child, depth))
+                    redirect, behind = self._redirect(child, depth)
+                    redirects.append(redirect)
+                    words += behind
                 case "pipeline":
                     piped = child
                 case "<<" | "<<-" | "&&" | "||" | "file_descriptor":
@@ -300,10 +293,10 @@ class _Translation:
                     continue
                 case _:
                     after.append(self._statement(child, depth + 1))
-        inner = with_redirects(inner, tuple(redirects))
+        inner = with_more(inner, tuple(redirects), tuple(words))
         if piped is not None:
             rest = [self._statement(child, depth + 1) for child in piped.named_children]
-            inner = Pipeline((inner, *rest))
+            inner = Block("pipeline", (inner, *rest))
         return inner, after
 
     def _heredoc_text(self, node: Node, depth: int) -> Word:
@@ -324,22 +317,16 @@ class _Translation:
             raise UnparsableCommand("its here-document runs commands between backticks")
         return tuple(self._within(body, depth)) if body is not None else ()
 
-    def _redirect(self, node: Node, depth: int) -> Redirect:
+    def _redirect(self, node: Node, depth: int) -> tuple[Redirect, tuple[Word, ...]]:
+        """Return it, and the command's words behind it: the grammar takes them for files too."""
         if node.type == "herestring_redirect":
-            return Redirect("<<", self._word(node.named_children[-1], depth))
+            return Redirect("<<", self._word(node.named_children[-1], depth)), ()
         operator = next(child.type for child in node.children if child.type[0] in "<>&")
-        targets = self._targets(node, depth)
-        return Redirect(operator, targets[0] if targets else ())
-
-    def _words_behind(self, redirect: Node, depth: int) -> tuple[Word, ...]:
-        """The grammar takes all words behind a redirection for files; all but the first are the command's."""
-        return self._targets(redirect, depth)[1:]
-
-    def _targets(self, redirect: Node, depth: int) -> tuple[Word, ...]:
-        nodes = redirect.children_by_field_name("destination")
-        for node in nodes:
-            self._check_ends(node)
-        return tuple(self._word(node, depth) for node in nodes)
+        targets = node.children_by_field_name("destination")
+        for target in targets:
+            self._check_ends(target)
+        words = tuple(self._word(target, depth) for target in targets)
+        return Redirect(operator, words[0] if words else ()), words[1:]
 
     # Words.
 
@@ -361,7 +348,7 @@ class _Translation:
                 yield LiteralText(ansi_c(self._text(node)[2:-1]), is_quoted=True)
             case "process_substitution":
                 script = self.script(node.children[1:-1], depth + 1)
-                yield Channel((Block("fed", script),) if node.children[0].type == ">(" else script)
+                yield Opaque(((Block("fed", script),) if node.children[0].type == ">(" else script,), CHANNEL)
             case "simple_expansion" | "expansion" | "command_substitution":
                 yield self._expansion(node, depth, is_quoted=False)
             case kind if kind in _COMPUTED:
@@ -393,13 +380,16 @@ class _Translation:
         if node.type == "command_substitution":
             if text.startswith("`") and "\\" in text:
                 self._translated |= {inner.id for inner in _nodes(node)}
-                return CommandSubstitution(parse(re.sub(r"\\([`$\\])", r"\1", text[1:-1])), is_quoted)
-            return CommandSubstitution(self.script(node.children[1:-1], depth + 1), is_quoted)
+                return Opaque((parse(re.sub(r"\\([`$\\])", r"\1", text[1:-1])),))
+            return Opaque((self.script(node.children[1:-1], depth + 1),))
         if found := re.fullmatch(r"\$(?:(\w+)|\{(\w+)\})", text):
             return Variable(found[1] or found[2], is_quoted)
         if "@P}" in text:
             raise UnparsableCommand("it runs what the text of a variable says")
         return Opaque(self._scripts_in(node, depth))
+
+    def _hidden(self, nodes: list[Node], depth: int) -> Word:
+        return tuple(Opaque(self._scripts_in(node, depth)) for node in nodes)
 
     def _scripts_in(self, node: Node, depth: int) -> tuple[Script, ...]:
         kinds = ("command_substitution", "process_substitution")

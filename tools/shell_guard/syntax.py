@@ -19,28 +19,14 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class CommandSubstitution:
-    """The output of a script, in place: `$(…)`."""
-
-    script: "Script"
-    is_quoted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """A file that a script writes or reads: `<(…)` and `>(…)`."""
-
-    script: "Script"
-
-
-@dataclass(frozen=True, slots=True)
 class Opaque:
     """Decided when it runs; the scripts are those inside it, which run all the same."""
 
     scripts: tuple["Script", ...] = ()
+    front: str = ""  # of what it becomes, where that is known
 
 
-Piece = LiteralText | Variable | CommandSubstitution | Channel | Opaque
+Piece = LiteralText | Variable | Opaque
 Word = tuple[Piece, ...]
 
 
@@ -65,46 +51,29 @@ class Simple:
     redirects: tuple[Redirect, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
-    parts: tuple["Statement", ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """One after another, each only if the one before has gone well or badly."""
-
-    parts: tuple["Statement", ...]
+Kind = Literal["pipeline", "chain", "group", "subshell", "branch", "loop", "function", "background", "fed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    kind: Literal["group", "subshell", "branch", "loop", "function", "background", "fed"]  # fed: by what is not known
+    """Several statements. In a chain each runs only if the one before has gone well or badly."""
+
+    kind: Kind
     body: "Script"
     name: str = ""  # of the function, or of the loop's variable
-    words: tuple[Word, ...] = ()  # that the loop goes through, or that decide
+    words: Word = ()  # that the loop goes through, or that decide
     redirects: tuple[Redirect, ...] = ()
 
 
-Statement = Simple | Pipeline | Chain | Block
+Statement = Simple | Block
 Script = tuple[Statement, ...]
 
 
-def with_redirects(statement: Statement, redirects: tuple[Redirect, ...]) -> Statement:
-    """A redirection behind a row of commands is that of the last one."""
+def with_more(statement: Statement, redirects: tuple[Redirect, ...], words: tuple[Word, ...] = ()) -> Statement:
+    """A redirection behind a row of commands is that of the last one, and so are words behind it."""
     match statement:
-        case Pipeline(parts) | Chain(parts):
-            return replace(statement, parts=(*parts[:-1], with_redirects(parts[-1], redirects)))
-        case _:
-            return replace(statement, redirects=(*statement.redirects, *redirects))
-
-
-def with_words(statement: Statement, words: tuple[Word, ...]) -> Statement:
-    """Words behind a redirection, likewise."""
-    match statement:
-        case Simple() if words:
-            return replace(statement, words=(*statement.words, *words))
-        case Pipeline(parts) | Chain(parts):
-            return replace(statement, parts=(*parts[:-1], with_words(parts[-1], words)))
-        case _:
-            return statement
+        case Block(kind="pipeline" | "chain", body=body):
+            return replace(statement, body=(*body[:-1], with_more(body[-1], redirects, words)))
+        case Simple():
+            statement = replace(statement, words=(*statement.words, *words))
+    return replace(statement, redirects=(*statement.redirects, *redirects))

@@ -1,8 +1,7 @@
 """Who decides a question, by what, and what its message says in the end."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +13,12 @@ from gateway.messages import Address, InboundMessage, Sender, SessionKey, Text
 from gateway.policies.access import Role
 from gateway.store import approvals, chats, drafts, inbox, outbox, people
 from gateway.store.approvals import Approval, Asker
-from gateway.store.db.connection import Transaction, connect
-from gateway.store.db.schema import migrate
+from gateway.store.db.connection import Transaction
 from gateway.store.people import RoleOf
-from tests.gateway.store.conftest import Clock, clock
+from tests.gateway.store.conftest import Clock, clock, path, tx
 from tools.approval.gate import Decider, Question
 
-__all__ = ["clock"]
+__all__ = ["clock", "path", "tx"]
 
 KEY = SessionKey(platform="telegram", kind="group", chat="-1")
 HERE = Address(account="telegram", chat="-1")
@@ -39,16 +37,6 @@ OWNER = DecidingPerson(account="telegram", id="1", name="Olga", role="owner")
 ANN = DecidingPerson(account="telegram", id="42", name="Ann", role="member")
 BOB = DecidingPerson(account="telegram", id="43", name="Bob", role="member")
 WAIT_MS = 60_000
-
-
-@pytest.fixture
-def tx(tmp_path: Path) -> Iterator[Transaction]:
-    connection = connect(tmp_path / "state.db", busy_timeout_seconds=1)
-    migrate(connection)
-    connection.execute("BEGIN")
-    yield Transaction(connection)
-    connection.execute("ROLLBACK")
-    connection.close()
 
 
 def put(
@@ -387,7 +375,7 @@ def test_a_message_told_once_more_answers_no_other_question(tx: Transaction) -> 
     message = said("yes")
     assert decisions.read_answer(tx, message, "owner") == "answer"
     person = people.recognise(tx, "telegram", message.sender, role="owner")
-    inbox.insert(tx, message, person_id=person, role="owner", refused="a decision")
+    inbox.insert(tx, message, person_id=person, role="owner", refused=inbox.Outcome.DECISION)
     second = put(tx, call="c2")
     assert decisions.read_answer(tx, message, "owner") == ""
     assert now(tx, second).is_waiting

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -438,10 +438,9 @@ async def test_a_stop_lets_the_command_beside_a_question_finish(db: Database) ->
 
     tools = [needs_approval(answering("risky"), about), plain_tool("slow", slow)]
     approvals = Approvals(db=db)
-    responder = replace(
-        make_responder(db, ScriptedModel([asks(call("risky"), call("slow"))]), tools=tools), gate=approvals.gate
-    )
-    lanes = Lanes(db, responder, lambda tx: None, max_turns=1, is_waiting=approvals.is_waiting)
+    model = ScriptedModel([asks(call("risky"), call("slow"))])
+    responder = make_responder(db, model, tools=tools, gate=approvals.gate)
+    lanes = Lanes(db, responder, lambda tx: False, max_turns=1, is_waiting=approvals.is_waiting)
     approvals.changes.subscribe("inbox", lanes.wake)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(lanes.run()), group.create_task(approvals.run())]

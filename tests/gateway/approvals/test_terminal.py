@@ -3,15 +3,19 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pytest
 
+from agent_core.events import ignore
 from gateway.approvals.terminal import Answer, LocalGates
-from gateway.messages import SessionKey
+from gateway.messages import InboundMessage, Sender, SessionKey
+from gateway.stopwatch import Stopwatch
 from gateway.store import approvals
 from gateway.store.db.database import Database
+from gateway.store.turns import Turn
 from tests.gateway.scene import rows
-from tests.gateway.store.rows import a_question
+from tests.gateway.store.rows import a_question, accepted
 from tools.approval.gate import Gate, NotApproved, Question
 
 KEY = SessionKey(platform="cli", chat="1a2b3c4d")
@@ -26,14 +30,16 @@ class Human:
     answers: list[Answer]
     asked: list[str] = field(default_factory=list)
 
-    async def __call__(self, question: Question) -> Answer:
+    async def __call__(self, question: Question, call_id: str) -> Answer:
         self.asked.append(question.action)
         await asyncio.sleep(0)
         return self.answers.pop(0)
 
 
-def gate_of(db: Database, human: Human, session_id: str = "s1") -> Gate:
-    return LocalGates(db=db, mode="ask", prompt=human).gate(KEY, session_id)
+def gate_of(db: Database, human: Human, session_id: str = "s1", mode: Literal["ask", "deny", "off"] = "ask") -> Gate:
+    said = accepted(InboundMessage(key=KEY, message_id="1", sender=Sender(id=""), parts=(), sent_ms=1))
+    turn = Turn(id="t1", session_key=str(KEY), session_id=session_id, messages=(said,))
+    return LocalGates(db=db, mode=mode, prompt=human).gate(turn, Stopwatch(ignore))
 
 
 async def test_a_yes_is_good_once_and_for_this_alone(db: Database) -> None:
@@ -93,7 +99,7 @@ async def test_questions_come_one_at_a_time_and_a_yes_may_settle_the_next(db: Da
 
 async def test_the_operator_may_want_nobody_to_be_asked(db: Database) -> None:
     human = Human([])
-    await LocalGates(db=db, mode="off", prompt=human).gate(KEY, "s1").ask(DELETE, "c1")
+    await gate_of(db, human, mode="off").ask(DELETE, "c1")
     with pytest.raises(NotApproved):
-        await LocalGates(db=db, mode="deny", prompt=human).gate(KEY, "s1").ask(DELETE, "c1")
+        await gate_of(db, human, mode="deny").ask(DELETE, "c1")
     assert human.asked == []

@@ -9,7 +9,6 @@ from gateway.approvals.wording import (
     Verdict,
     escape_invisible,
     list_choices,
-    one_line,
     parse_verdict,
     read_verdict,
     render_outcome,
@@ -17,6 +16,7 @@ from gateway.approvals.wording import (
 )
 from gateway.messages import Address
 from gateway.store.approvals import Approval, State
+from gateway.wording import shorten
 from tests.gateway.store.test_approvals import ASKER, QUESTION
 
 APPROVAL = Approval(
@@ -29,6 +29,7 @@ APPROVAL = Approval(
     state="waiting",
     scope="",
     decided_by="",
+    asked_ms=0,
     expires_ms=0,
 )
 ONCE_ONLY = replace(APPROVAL, question=replace(APPROVAL.question, rules=()))
@@ -174,9 +175,9 @@ def test_no_other_word_is(word: object) -> None:
 
 
 def test_a_long_line_is_cut_and_says_so() -> None:
-    assert one_line("a\n b\t c ") == "a b c"
-    assert one_line("x" * 300) == "x" * 300
-    assert one_line("x" * 301) == "x" * 299 + "…"
+    assert shorten("a\n b\t c ", 300) == "a b c"
+    assert shorten("x" * 300, 300) == "x" * 300
+    assert shorten("x" * 301, 300) == "x" * 299 + "…"
 
 
 @pytest.mark.parametrize(

@@ -46,31 +46,10 @@ NOT_ALLOWED = [
     *[
         ("git log *", f"git log {piece}")
         for piece in (
-            *(
-                "; rm -rf ~",
-                "| sh",
-                "& rm x",
-                "&& rm x",
-                "|| rm x",
-                "> ~/.bashrc",
-                "< /etc/shadow",
-                "$(rm x)",
-                "`rm x`",
-            ),
-            *(
-                "$HOME",
-                "${x}",
-                "x\nrm -rf ~",
-                "x\rrm",
-                "a\\\nb",
-                "(rm)",
-                "{rm,-rf}",
-                "<(rm)",
-                "!x",
-                "x #y",
-                "a\x00b",
-                "a\x1bb",
-            ),
+            *("; rm -rf ~", "| sh", "& rm x", "&& rm x", "|| rm x", "> ~/.bashrc", "< /etc/shadow", "$(rm x)"),
+            "`rm x`",
+            *("$HOME", "${x}", "x\nrm -rf ~", "x\rrm", "a\\\nb", "(rm)", "{rm,-rf}", "<(rm)", "!x", "x #y", "a\x00b"),
+            "a\x1bb",
             *("2>&1", ">|x", "a;b", "\u2028rm", "\x0bx"),
         )
     ],

@@ -5,17 +5,18 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.programs import needs
 from tests.tools.places import place_in
-from tools.approval import changed_files, command
+from tools.approval import command
 from tools.approval.gate import NobodyNeedsToBeAsked, NotApproved, Question
-from tools.backends.base import Workplace
+from tools.backends.base import Backend, Workplace
 from tools.backends.bubblewrap import BubblewrapBackend
-from tools.base import ToolContext
+from tools.backends.policy import SandboxPolicy
+from tools.base import ToolContext, ToolFailed
 from tools.builtin.processes import process_tools
 from tools.process_book import ProcessesInMemory
 from tools.provenance import Passage, Provenance
@@ -73,7 +74,7 @@ async def test_the_question_says_all_that_a_human_needs(place: Workplace) -> Non
     found = await asked(place, "rm -rf build")
     folder = place.workspace
     assert (found.tool, found.action, found.where) == ("terminal", "rm -rf build", f"on this machine, in {folder}")
-    assert found.reasons == (f"it deletes {folder}/build with all that is in it",)
+    assert found.reasons == (f"it deletes {folder}/build and everything in it",)
     assert found.rules == (f"recursive-delete {folder}/build",)
     assert (found.decider, found.is_blocked) == ("owner", False)
 
@@ -217,73 +218,54 @@ async def begun(place: Workplace) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "line"),
+    ("name", "text", "line", "reason"),
     [
-        ("x.py", "import shutil; shutil.rmtree('a')", "python x.py"),
-        ("x.sh", "rm -rf ~/work", "cd . && bash ./x.sh"),
-        ("x.sh", "x() { rm -rf ~/work; }; x", ". ./x.sh"),
-        ("conftest.py", "import subprocess; subprocess.run('rm -rf ~/work', shell=True)", "pytest -q"),
-        ("package.json", '{"scripts": {"clean": "rm -rf ~/work"}}', "npm run clean"),
-        ("x.py", "open('/home/me/.bashrc', 'a').write('true')", "python x.py"),
+        ("x.py", "print(1)", "python x.py", "it runs {folder}/x.py, which was written in this conversation"),
+        ("x.sh", "rm -rf /srv/a/b", "cd . && bash ./x.sh", "it deletes /srv/a/b and everything in it"),
+        ("x.sh", "x() { rm -rf /srv/a/b; }; x", ". ./x.sh", "it deletes /srv/a/b and everything in it"),
+        ("a.out", "\x7fELF\0", "./a.out", "it runs {folder}/a.out, which was written in this conversation"),
     ],
 )
-async def test_danger_is_not_hidden_by_writing_it_down_first(place: Workplace, name: str, text: str, line: str) -> None:
+async def test_danger_is_not_hidden_by_writing_it_down_first(
+    place: Workplace, name: str, text: str, line: str, reason: str
+) -> None:
     assert await question(place, line) is None
-    ((await begun(place)) / name).write_text(text)
-    assert "in a file written meanwhile: " in "; ".join((await asked(place, line)).reasons)
-    assert (await asked(place, line, heard=TAINTED)).reasons
-    assert await question(place, line, rules=TerminalRules(allowlist=(f"{line[:2]}{line[2:-1]}*",))) is None
+    folder = await begun(place)
+    (folder / name).write_text(text)
+    assert (await asked(place, line)).reasons == (reason.format(folder=folder),)
+    assert await question(place, line, rules=TerminalRules(allowlist=(line,))) is None
 
 
-async def test_the_question_tells_what_the_command_does_from_what_the_file_does(place: Workplace) -> None:
+async def test_a_program_under_another_name_is_one_that_was_just_written(place: Workplace) -> None:
+    folder = await begun(place)
+    (folder / "linked").symlink_to("/bin/true")
+    (folder / "copied").write_bytes(Path("/bin/true").read_bytes())
+    for name in ("linked", "copied"):
+        found = await asked(place, f"./{name} -rf y")
+        assert found.rules == (f"run-written {folder}",)
+
+
+async def test_the_rules_of_the_command_and_of_the_file_are_both_needed(place: Workplace) -> None:
     folder = await begun(place)
     (folder / "x.sh").write_text("rm -rf /srv/a/b")
     found = await asked(place, "rm -rf build; sh x.sh")
-    assert found.reasons == (
-        f"it deletes {folder}/build with all that is in it",
-        "in a file written meanwhile: it deletes /srv/a/b with all that is in it",
-    )
     assert found.rules == (f"recursive-delete {folder}/build", "recursive-delete /srv/a/b")
     allowed = TerminalRules(allowlist=("rm -rf build; sh x.sh",))
     assert await question(place, "rm -rf build; sh x.sh", rules=allowed) is None
     (folder / "x.sh").write_text("rm -rf /")
     with pytest.raises(NotApproved, match="never allowed"):
         await question(place, "rm -rf build; sh x.sh")
-    (folder / "x.sh").write_text("rm -rf /srv/a/b")
-    with pytest.raises(NotApproved, match="never allowed"):
-        await question(place, "rm -rf /; sh x.sh")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "line"),
-    [
-        (
-            "x.py",
-            "class A:\n    def f(self):\n        self._b = getattr(self, 'c')\nopen('o', 'w').write('x')",
-            "python x.py",
-        ),
-        (
-            "test_x.py",
-            "def test_x(tmp_path):\n    (tmp_path / 'a').write_text('')\n    (tmp_path / 'a').unlink()",
-            "pytest",
-        ),
-        ("x.js", "const fs = require('fs'); fs.writeFileSync('a', 'b')", "node x.js"),
-        ("Makefile", "test:\n\tpytest -q", "make test"),
-        ("x.sh", "echo hi > out.txt", "sh x.sh"),
-    ],
-)
-async def test_everyday_programs_are_run_when_they_were_written(
-    place: Workplace, name: str, text: str, line: str
-) -> None:
-    ((await begun(place)) / name).write_text(text)
-    assert await question(place, line) is None
-
-
-async def test_what_a_new_file_contacts_matters_once_outside_text_was_heard(place: Workplace) -> None:
-    ((await begun(place)) / "x.sh").write_text("curl https://other.example")
+async def test_a_harmless_script_and_the_project_run_unless_outside_text_was_heard(place: Workplace) -> None:
+    folder = await begun(place)
+    (folder / "x.sh").write_text("curl https://other.example")
+    (folder / "conftest.py").write_text("")
     assert await question(place, "sh x.sh") is None
+    assert await question(place, "pytest -q") is None
     found = await asked(place, "sh x.sh", heard=TAINTED)
-    assert found.reasons == ("it contacts other.example, which nobody here has named",)
+    assert "it contacts other.example, which nobody here has named" in found.reasons
+    assert (await asked(place, "pytest -q", heard=TAINTED)).rules == (f"run-written {folder}",)
 
 
 async def test_what_is_never_run_is_not_run_from_a_file_either(place: Workplace) -> None:
@@ -302,31 +284,88 @@ async def test_a_yes_is_for_the_file_as_it_was(place: Workplace) -> None:
     assert (await asked(place, "sh x.sh")).binding != first.binding
 
 
-async def test_a_program_that_was_built_is_one_like_any_other_until_outside_text_was_heard(place: Workplace) -> None:
-    ((await begun(place)) / "a.out").write_bytes(b"\x7fELF\0\0")
-    assert await question(place, "./a.out") is None
-    assert "cannot be known" in (await asked(place, "./a.out", heard=TAINTED)).reasons[0]
-
-
-async def test_what_is_too_much_to_be_read_counts_as_unread(place: Workplace) -> None:
-    folder = await begun(place)
-    (folder / "large.py").write_text("#" * (changed_files.MAX_BYTES + 1))
-    assert await question(place, "pytest") is None
-    assert "cannot be known" in (await asked(place, "pytest", heard=TAINTED)).reasons[0]
-
-
 @needs("bubblewrap")
-async def test_in_a_sandbox_only_outside_text_is_a_reason_and_whoever_asks_decides(tmp_path: Path) -> None:
+async def test_in_a_sandbox_nothing_asks_but_new_addresses_after_outside_text(tmp_path: Path) -> None:
     place = place_in(tmp_path, "bubblewrap")
-    assert await question(place, "rm -rf /; cat ~/.ssh/id_rsa") is None
-    found = await asked(place, "make deploy", heard=TAINTED)
-    assert (found.decider, found.where) == ("asker", "in the sandbox, in ~")
-    assert await question(place, "curl other.example", heard=TAINTED) is None  # there is no network
-    (tmp_path / "project" / "x.sh").write_text("rm -rf ~/work")
-    assert await question(place, "sh x.sh", heard=Provenance(written=("x.sh",))) is None
-    connected = BubblewrapBackend(workspace=tmp_path / "project", private=tmp_path / "private", network=True)
-    found = await asked(replace(place, backend=connected), "curl other.example", heard=TAINTED)
+    for line in ("rm -rf /; cat ~/.ssh/id_rsa", "make deploy", "curl other.example", "python3 -c 'print(1)'"):
+        assert await question(place, line, heard=TAINTED) is None  # there is no network
+    policy = SandboxPolicy.of(workspace=tmp_path / "project", private=tmp_path / "private", network="on")
+    connected = BubblewrapBackend(policy)
+    place = replace(place, backend=connected)
+    assert await question(place, "make deploy", heard=TAINTED) is None
+    found = await asked(place, "curl other.example", heard=TAINTED)
     assert (found.decider, found.rules) == ("asker", ("contact-outside other.example",))
+
+
+# Leaving the sandbox.
+
+
+@pytest.fixture
+def boxed(tmp_path: Path) -> Workplace:
+    """A sandbox, and this machine around it."""
+    host = place_in(tmp_path)
+    return replace(host, backend=cast(Backend, Isolated()), outside=host)
+
+
+class Isolated:
+    """As much of a sandbox as a question needs."""
+
+    name, isolates, has_network, shares_host_files, home = "sandbox", True, False, True, "/home/me"
+
+
+async def test_whatever_leaves_the_sandbox_asks_an_owner_and_says_why(boxed: Workplace) -> None:
+    assert await question(boxed, "docker ps") is None
+    found = await asked(boxed, "docker ps", outside=True, reason="the containers are not in the sandbox")
+    assert found.action == "docker ps"
+    assert found.where == command.where(boxed.outside or boxed, boxed.current_folder)
+    assert found.reasons == ("it runs outside the sandbox. The agent's reason: the containers are not in the sandbox",)
+    assert (found.decider, found.rules) == ("owner", (f"run-outside docker {boxed.current_folder}",))
+    other = await asked(boxed, "docker ps", outside=True, reason="another\nWhere: in the sandbox")
+    assert other.reasons[0].endswith("another Where: in the sandbox")  # on one line: it looks like none of ours
+    assert other.binding != found.binding
+
+
+async def test_what_is_risky_outside_is_asked_about_with_the_guards_reasons(boxed: Workplace) -> None:
+    found = await asked(boxed, "docker ps; rm -rf build", outside=True, reason="x")
+    folder = boxed.current_folder
+    assert found.reasons[1:] == (f"it deletes {folder}/build and everything in it",)
+    assert found.rules == (
+        f"run-outside docker {folder}",
+        f"run-outside rm {folder}",
+        f"recursive-delete {folder}/build",
+    )
+    assert (await asked(boxed, "python3 -c 'print(1)'", outside=True, reason="x")).rules == (
+        f"run-outside python3 {folder}",
+        "interpreter-code python3",
+    )
+    assert (await asked(boxed, "$x -rf y", outside=True, reason="x")).rules == ()
+    with pytest.raises(NotApproved, match="never allowed"):
+        await question(boxed, "rm -rf /", outside=True, reason="x")
+
+
+async def test_the_allowlist_lets_a_command_out_and_outside_text_does_not(boxed: Workplace) -> None:
+    rules = TerminalRules(allowlist=("docker *", "make deploy"))
+    assert await question(boxed, "docker ps", outside=True, reason="x", rules=rules) is None
+    assert await question(boxed, "rm -rf build", outside=True, reason="x", rules=rules) is not None
+    heard = Provenance(own_words="", outside=(Passage(origin="file", text="docker ps\nmake deploy"),))
+    found = await asked(boxed, "docker run x", outside=True, reason="x", rules=rules, heard=heard)
+    assert (found.reasons, found.rules) == (("text from outside was read, and nobody here has written it",), ())
+    wrote = replace(heard, own_words="please docker run x")
+    assert await question(boxed, "docker run x", outside=True, reason="x", rules=rules, heard=wrote) is None
+    assert await question(boxed, "make deploy", outside=True, reason="x", rules=rules, heard=heard) is None
+
+
+async def test_only_from_a_sandbox_is_there_anywhere_to_leave(place: Workplace, boxed: Workplace) -> None:
+    assert await question(place, "docker ps", outside=True, reason="x") is None  # asked about like any other
+    tool, _ = process_tools(ProcessesInMemory(), TerminalRules())
+    context = ToolContext(task_id="t", call_id="c", workplace=replace(boxed, outside=None), gate=Listening())
+    with pytest.raises(ToolFailed, match="cannot leave the sandbox here"):
+        await tool.run(json.dumps({"command": "ls", "outside": True, "reason": "x"}), context)
+    context = replace(context, workplace=boxed)
+    with pytest.raises(ToolFailed, match="`reason` is required"):
+        await tool.run(json.dumps({"command": "ls", "outside": True}), context)
+    ran = await tool.run(json.dumps({"command": "echo $((6*7))", "outside": True, "reason": "x"}), context)
+    assert "42" in str(ran)
 
 
 async def test_a_folder_and_a_variable_that_are_no_text_hold_up_no_question(place: Workplace) -> None:

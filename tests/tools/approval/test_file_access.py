@@ -10,7 +10,7 @@ from tests.programs import needs
 from tests.tools.approval.test_command import Listening
 from tests.tools.places import place_in
 from tools.approval.changed_files import note_beginning
-from tools.approval.gate import NotApproved, Question
+from tools.approval.gate import Gate, NobodyNeedsToBeAsked, NotApproved, Question
 from tools.backends.base import Workplace
 from tools.base import ToolContext
 from tools.loading import load_builtin
@@ -41,15 +41,9 @@ async def asked(place: Workplace, name: str, **given: Any) -> Question:
 
 
 WRITTEN = [
-    *(
-        "~/.bashrc",
-        "~/.profile",
-        "~/.zshrc",
-        "~/.ssh/authorized_keys",
-        "~/.ssh/config",
-        "~/.config/systemd/user/x.service",
-    ),
-    *("~/.config/autostart/x.desktop", "~/.gitconfig", ".git/hooks/pre-commit", ".git/config", "~/.hermes/config.yaml"),
+    *("~/.bashrc", "~/.profile", "~/.zshrc", "~/.ssh/authorized_keys", "~/.ssh/config"),
+    "~/.config/systemd/user/x.service",
+    *("~/.config/autostart/x.desktop", "~/.gitconfig", ".git/hooks/pre-commit", ".git/config"),
     *("/etc/hosts", "/etc/cron.d/x", "/usr/bin/ls", "/var/spool/cron/me", "../home/config.yaml", "../home/tools/x.py"),
     *("x/../../home/SOUL.md", "~/../me/.bashrc", ".envrc", "~/.aws/credentials"),
 ]
@@ -123,7 +117,9 @@ async def test_a_yes_is_for_this_text_in_this_file_alone(place: Workplace) -> No
     assert len({one.binding for one in found}) == len(calls)
 
 
-async def test_what_hermes_is_run_by_may_be_read(place: Workplace) -> None:
+async def test_the_home_of_hermes_asks_but_for_texts_that_are_read_to_the_agent_anyway(place: Workplace) -> None:
+    assert (await asked(place, "file_read", path="../home/config.yaml")).reasons
+    assert (await asked(place, "file_search", path="../home/state.db", pattern="x")).reasons
     assert await question(place, "file_read", path="../home/SOUL.md") is None
     assert await question(place, "file_search", path="../home/SOUL.md", pattern="x") is None
 
@@ -212,3 +208,31 @@ async def test_in_a_sandbox_files_are_not_asked_about(tmp_path: Path) -> None:
     place = place_in(tmp_path, "bubblewrap")
     assert await question(place, "file_write", path="~/.bashrc", content="x") is None
     assert await question(place, "file_read", path="~/.ssh/id_rsa") is None
+
+
+async def search(place: Workplace, gate: Gate, **given: Any) -> dict[str, Any]:
+    context = ToolContext(task_id="t", call_id="c", workplace=place, gate=gate)
+    found = await TOOLS["file_search"].run(json.dumps(given), context)
+    assert isinstance(found, dict)
+    return found
+
+
+async def test_a_search_returns_no_line_of_a_file_that_reading_would_ask_about(
+    place: Workplace, tmp_path: Path
+) -> None:
+    config = tmp_path / "me" / ".config"
+    for name in ("gh/hosts.yml", "app/plain.txt"):
+        (config / name).parent.mkdir(parents=True)
+        (config / name).write_text("token: canary\n")
+    (config / "app" / "innocent.txt").symlink_to(config / "gh" / "hosts.yml")
+    found = await search(place, Listening(), pattern="canary", path="~/.config")
+    assert [Path(match["path"]).name for match in found["matches"]] == ["plain.txt"]
+    assert "hosts.yml" in found["note"]
+    assert "file_read" in found["note"]
+    assert await question(place, "file_read", path="~/.config/gh/hosts.yml") is not None
+    names = await search(place, Listening(), pattern="*.yml", path="~/.config", target="files")
+    assert len(names["matches"]) == 1, "names reveal no secret"
+    approved = await search(place, Listening(), pattern="canary", path="~/.config/gh/hosts.yml")
+    assert len(approved["matches"]) == 1
+    unasked = await search(place, NobodyNeedsToBeAsked(), pattern="canary", path="~/.config")
+    assert len(unasked["matches"]) == 2

@@ -3,22 +3,26 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from hermes_config.places import Home
+from hermes_config.settings import TerminalSettings
 from tests.programs import needs
 from tests.tools.approval.test_command import TAINTED, Listening
+from tests.tools.backends.watching import until
 from tests.tools.places import place_in
 from tools.approval.gate import NotApproved, Question
 from tools.approval.typed_input import InputReader, _remember, about_process, reader_of
 from tools.backends.base import ProcessHandle
-from tools.base import ToolContext
+from tools.base import Tool, ToolContext
 from tools.builtin.processes import process_tools
 from tools.process_book import Process, ProcessesInMemory
 from tools.provenance import Provenance
 from tools.terminal_rules import TerminalRules
 from tools.typed import MAX_CHARS, Sofar, Typed, as_lines
+from tools.workplaces import build_workplace
 
 
 class Console:
@@ -80,6 +84,9 @@ READERS = {
     "npm init": InputReader("answers"),
     "bash setup.sh": InputReader("answers"),
     "cat": InputReader("answers"),
+} | {
+    name: InputReader("shell", name)
+    for name in "ssh su login screen tmux script mosh telnet nsenter chroot machinectl".split()  # noqa: SIM905
 }
 SLIPPING = {
     "bash": [
@@ -114,7 +121,6 @@ LET_PASS = {
     "npm create": ["$price\n", "eval $x\n", "bash $x\n", 'python -c "$x"\n', ". $x\n", "$(x)\n", "a\n" * 2_000],
     "npm init": ["y\n", "my-package\n", "1.0.0\n", "hunter2$(x&|\n", '{"a": [1, 2]}\n', "don't know\n", "\n"],
     "bash": ["ls -la\n", "cd src\n", "git status\n", "echo 'unfinished", " and finished'\n", "pytest -q\n"],
-    "python3": ["1 + 1\n", "import math\n", "for x in range(3):\n", "    print(x)\n", "\n", "math.pi\n"],
     "psql db": ["select * from users", " where id = 1;\n", "\\d\n"],
 }
 
@@ -132,6 +138,15 @@ async def test_nothing_slips_by_in_pieces(tmp_path: Path, command: str, pieces: 
 @pytest.mark.parametrize(("command", "pieces"), LET_PASS.items())
 async def test_answers_and_harmless_lines_are_let_pass(tmp_path: Path, command: str, pieces: list[str]) -> None:
     assert await Console(tmp_path, command).asks(*pieces) == [False] * len(pieces)
+
+
+async def test_code_of_another_language_is_asked_about_unread_and_can_be_granted(tmp_path: Path) -> None:
+    found = await Console(tmp_path, "python3").type("1 + 1\n")
+    assert found is not None
+    assert (found.rules, found.reasons) == (
+        ("interpreter-code python3",),
+        ("python3 runs its input, which nobody reads here",),
+    )
 
 
 async def test_after_a_yes_it_begins_anew(tmp_path: Path) -> None:
@@ -168,15 +183,8 @@ async def test_the_question_shows_what_is_typed_and_what_was(tmp_path: Path) -> 
 
 
 KEYS = [
-    *(
-        "rmx\x7f -rf a\r",
-        "rmx\x08 -rf a\r",
-        "echo \x15rm -rf a\r",
-        "foo\x03rm -rf a\r",
-        "\x1b[A\r",
-        "\x12rm\r",
-        "rm\t\r",
-    ),
+    *("rmx\x7f -rf a\r", "rmx\x08 -rf a\r", "echo \x15rm -rf a\r", "foo\x03rm -rf a\r", "\x1b[A\r", "\x12rm\r"),
+    "rm\t\r",
     *("!!\r", "!rm\r", "echo hi; !-2\r", "\x16\x03\r"),
 ]
 
@@ -251,14 +259,6 @@ async def test_in_a_sandbox_answers_are_not_asked_about(tmp_path: Path) -> None:
     assert await console.asks("rm -rf ~/work\n") == [False]
 
 
-@pytest.mark.parametrize(
-    "program",
-    ["ssh", "su", "login", "screen", "tmux", "script", "mosh", "telnet", "nsenter", "chroot", "machinectl"],
-)
-def test_what_gives_a_shell_is_one(program: str) -> None:
-    assert reader_of(program) == InputReader("shell", program)
-
-
 async def test_why_it_asks_is_said(tmp_path: Path) -> None:
     for keys, reason in {
         "\x1b[A\r": "it presses keys whose effect cannot be known",
@@ -309,10 +309,7 @@ async def test_what_is_no_terminal_knows_no_keys_and_no_history(tmp_path: Path) 
     assert await Console(tmp_path, "psql db", pty=True).type("select '!x';\r") is None
 
 
-async def test_code_that_cannot_be_read_is_asked_about_unless_it_goes_on(tmp_path: Path) -> None:
-    assert await Console(tmp_path, "python3").asks("for x in y:\n", "    print(x)\n") == [False, False]
-    assert await Console(tmp_path, "python3").asks("if 1 is 1:\n") == [False]  # at which Python only shakes its head
-    assert await Console(tmp_path, "python3").asks("x = = 1\n") == [True]
+async def test_a_line_that_cannot_be_read_is_asked_about_unless_it_goes_on(tmp_path: Path) -> None:
     assert await Console(tmp_path, "bash").asks("echo 'a", "b'\n") == [False, False]
     assert await Console(tmp_path, "bash").asks("echo (\n", "ls\n") == [True, True]  # who knows where it ends
 
@@ -384,3 +381,48 @@ def test_a_terminal_makes_lines_of_keys() -> None:
     assert as_lines("ab\x7fc\rd\x15e\n") == ("ac\ne\n", True)
     assert as_lines("\x7f\x7fa\x04") == ("a", True)
     assert not as_lines("a\x1b[D")[1]
+
+
+@needs("bubblewrap")
+async def test_what_is_typed_into_a_shell_outside_the_sandbox_asks_like_a_command_that_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = Home(tmp_path / "home")
+    place = build_workplace(
+        TerminalSettings(backend="sandbox"),
+        tmp_path / "work",
+        home=home,
+        private=home.private,
+        is_owner=True,
+        holder="me",
+    )
+    (tmp_path / "work").mkdir()
+    book, gate = ProcessesInMemory(), Listening()
+    terminal, process = process_tools(book)
+
+    async def call(tool: Tool, call_id: str, **given: Any) -> dict[str, Any]:
+        context = ToolContext(task_id="t", call_id=call_id, workplace=place, gate=gate)
+        await tool.admit(json.dumps(given), context)
+        return cast(dict[str, Any], await tool.run(json.dumps(given), context))
+
+    inside = await call(terminal, "1", command="bash", background=True)
+    outside = await call(terminal, "2", command="bash", background=True, outside=True, reason="docker")
+    assert {one["session_id"] for one in (await call(process, "3", action="list"))["processes"]} == {
+        inside["session_id"],
+        outside["session_id"],
+    }
+    assert len(gate.asked) == 1
+    await call(process, "4", action="submit", session_id=inside["session_id"], data="rm -rf /")
+    assert len(gate.asked) == 1
+    await call(process, "5", action="submit", session_id=outside["session_id"], data="echo done > answer")
+    asked = gate.asked[-1]
+    assert asked.decider == "owner"
+    assert "it runs outside the sandbox" in asked.reasons[0]
+    assert asked.where.startswith("on this machine")
+    with pytest.raises(NotApproved, match="never allowed"):
+        await call(process, "6", action="submit", session_id=outside["session_id"], data="rm -rf /")
+    await until((tmp_path / "work" / "answer").exists)
+    for one in (inside, outside):
+        await call(process, "7", action="kill", session_id=one["session_id"])
+    await place.backend.close()

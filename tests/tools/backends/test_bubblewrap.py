@@ -5,17 +5,21 @@ import json
 import os
 import signal
 import socket
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.programs import needs
 from tests.tools.backends.watching import is_there, nap, until
-from tools.backends import background, bubblewrap
+from tools.backends import background, box, bubblewrap
 from tools.backends.base import BackendFailed, Command, FileRefused, Search
 from tools.backends.bubblewrap import BubblewrapBackend
+from tools.backends.policy import SandboxPolicy
 from tools.backends.sandbox import SandboxLimits
+from tools.workplaces import process_backends
 
 pytestmark = needs("bubblewrap")
 
@@ -31,13 +35,13 @@ def secret(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def backend(tmp_path: Path, secret: Path) -> BubblewrapBackend:
-    return BubblewrapBackend(
-        workspace=tmp_path / "home" / "workspaces" / "7",
-        private=tmp_path / "home" / "private",
-        hidden=[secret.parent],
-        limits=LIMITS,
+async def backend(tmp_path: Path, secret: Path) -> AsyncIterator[BubblewrapBackend]:
+    policy = SandboxPolicy.of(
+        workspace=tmp_path / "home" / "workspaces" / "7", private=tmp_path / "home" / "private", ours=[secret.parent]
     )
+    made = BubblewrapBackend(policy, limits=LIMITS)
+    yield made
+    await made.close()
 
 
 async def said(backend: BubblewrapBackend, text: str) -> str:
@@ -59,9 +63,9 @@ async def test_what_is_in_tmp_stays_for_the_next_command_and_is_nobody_elses(bac
     assert (await backend.files.read("/tmp/note", max_bytes=10)).content == b"kept\n"
 
 
-@pytest.mark.parametrize("path", ["/usr/x", "/etc/x", "/x", "/dev/x", "/bin/x", "/home/x", "/root/x"])
-async def test_nothing_else_can_be_written(backend: BubblewrapBackend, path: str) -> None:
-    assert await said(backend, f"(echo x > {path}) 2>/dev/null || echo refused") == "refused"
+async def test_nothing_else_can_be_written(backend: BubblewrapBackend) -> None:
+    for path in ("/usr/x", "/etc/x", "/x", "/dev/x", "/bin/x", "/home/x", "/root/x"):
+        assert await said(backend, f"(echo x > {path}) 2>/dev/null || echo refused") == "refused", path
 
 
 async def test_no_switch_of_the_kernel_can_be_turned(backend: BubblewrapBackend) -> None:
@@ -77,7 +81,7 @@ async def test_our_home_and_the_homes_of_others_are_not_there(backend: Bubblewra
     assert "canary" not in told
     assert "workspaces" in told
     assert ".env" not in told.replace(str(secret), "")
-    assert told.count("No such file or directory") == 8
+    assert told.count("No such file or directory") >= 6  # our Python may be below /root, and /run is there
 
 
 async def test_no_other_process_and_no_secret_can_be_seen(
@@ -98,13 +102,11 @@ async def test_it_has_no_rights_and_can_gain_none(backend: BubblewrapBackend) ->
     assert told.endswith("no")
 
 
-@pytest.mark.parametrize("network", [False, True])
-async def test_it_reaches_the_network_only_when_it_is_given_one(tmp_path: Path, network: bool) -> None:
-    backend = BubblewrapBackend(workspace=tmp_path / "ws", private=tmp_path / "p", network=network, limits=LIMITS)
+async def test_its_loopback_is_its_own(backend: BubblewrapBackend) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         told = await said(backend, f"(: < /dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo reached || echo alone")
-    assert told == ("reached" if network else "alone")
+    assert told == "alone"
 
 
 async def test_a_long_output_can_be_read_from_inside_but_not_changed(backend: BubblewrapBackend) -> None:
@@ -124,20 +126,32 @@ async def test_what_was_exported_inside_stays_inside(backend: BubblewrapBackend)
     assert finished.shell.variables == {"LD_PRELOAD": "/no/such/library.so", "MORE": "1"}
 
 
-@pytest.mark.parametrize(
-    "forge",
-    ["ln -s {secret} $f", "ln $f.2 $f", "mkfifo $f", "mkdir $f", "head -c 1000000 /dev/zero > $f", "echo / > $f"],
-)
-async def test_a_shell_that_makes_up_its_end_is_not_believed(
-    backend: BubblewrapBackend, secret: Path, forge: str
-) -> None:
+async def test_a_shell_that_makes_up_its_end_is_not_believed(backend: BubblewrapBackend, secret: Path) -> None:
     find = "f=$(trap -p EXIT | grep -o '/tmp/.shell-[0-9a-f]*'); trap - EXIT; test -n $f && touch $f.2;"
-    finished = await backend.run(Command(text=f"{find} {forge.format(secret=secret)}", variables={}))
-    assert (finished.output, finished.exit_code, finished.shell) == ("", 0, None)
+    large = "head -c 1000000 /dev/zero > $f"
+    for forge in (f"ln -s {secret} $f", "ln $f.2 $f", "mkfifo $f", "mkdir $f", large, "echo / > $f"):
+        finished = await backend.run(Command(text=f"{find} {forge}", variables={}))
+        assert (finished.output, finished.exit_code, finished.shell) == ("", 0, None), forge
+
+
+async def test_two_windows_that_begin_at_once_share_one_sandbox(
+    backend: BubblewrapBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[object] = []
+    launch = box._launch
+
+    def count(argv: Sequence[str], *given: Any) -> None:
+        starts.append(argv)
+        launch(argv, *given)
+
+    monkeypatch.setattr(box, "_launch", count)
+    windows = [backend, BubblewrapBackend(backend.policy, limits=LIMITS)]
+    assert await asyncio.gather(*(said(window, "echo hi") for window in windows)) == ["hi", "hi"]
+    assert len(starts) == 1
 
 
 async def test_a_folder_that_is_not_there_is_said(backend: BubblewrapBackend) -> None:
-    with pytest.raises(BackendFailed, match="chdir to /home"):
+    with pytest.raises(BackendFailed, match=r"no such file or directory \(/home\)"):
         await backend.run(Command(text="true", workdir="/home"))
 
 
@@ -192,7 +206,9 @@ async def test_a_spawned_child_is_in_the_sandbox_too(backend: BubblewrapBackend,
 async def test_one_that_is_ended_has_time_to_tidy_up(
     backend: BubblewrapBackend, pty: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bubblewrap, "_NICENESS", 0)  # or it may get no processor for as long as its grace lasts
+    # With the lowest priority, or in a group with the smallest share, it may get no processor within its grace.
+    monkeypatch.setattr(bubblewrap, "_LOWEST", 0)
+    monkeypatch.setattr(bubblewrap, "find_cgroups", lambda limits: None)
     left, waited_for = nap(), nap()
     tidying = "trap 'echo tidy > tidied; exit 5' TERM"
     handle = await backend.spawn(Command(text=f"{tidying}; (setsid {left} &); {waited_for} & wait", pty=pty))
@@ -248,16 +264,16 @@ async def test_a_hog_gets_no_more_memory_than_is_allowed(backend: BubblewrapBack
 
 async def test_it_gets_the_processors_that_nobody_else_wants(backend: BubblewrapBackend) -> None:
     assert await said(backend, "nice") == "19"
-    if group := backend._new_group():
+    if group := backend._box.group:
         shares = {"cpu.weight": "1", "cpu.shares": "2"}  # the least there is, where they are shared out by group
         told = {file.name: file.read_text().strip() for folder in group.folders for file in folder.glob("cpu.[ws]*")}
-        group.remove()
         assert all(told[name] == shares[name] for name in told.keys() & shares.keys())
 
 
 async def test_a_single_file_cannot_be_larger_than_the_room_there_is(backend: BubblewrapBackend) -> None:
-    await said(backend, "head -c 50000000 /dev/zero > big")
-    assert (Path(backend.home) / "big").stat().st_size <= LIMITS.workspace_mb * 1_000_000
+    with suppress(BackendFailed):  # the workspace is full then, and whoever watches that may see it first
+        await said(backend, "head -c 50000000 /dev/zero > big")
+    assert (Path(backend.home) / "big").stat().st_size <= 20_000_000
 
 
 async def test_who_fills_the_disk_with_many_files_is_stopped(backend: BubblewrapBackend) -> None:
@@ -270,6 +286,20 @@ async def test_who_fills_the_disk_with_many_files_is_stopped(backend: Bubblewrap
     await backend.files.write(f"{backend.home}/more", b"x")
 
 
+async def test_a_background_process_that_fills_the_disk_is_ended_and_the_reason_is_told(
+    backend: BubblewrapBackend,
+) -> None:
+    handle = await backend.spawn(Command(text="head -c 9000000 /dev/zero | tee a b c > d; sleep 1000"))
+    [watcher] = [one for name, one in process_backends().items() if name == backend.name]
+    try:
+        async with asyncio.timeout(60):
+            while (status := (await watcher.statuses([handle]))[handle.id]).is_running:
+                await asyncio.sleep(0.05)
+        assert "larger than 20 MB" in status.note
+    finally:
+        await watcher.kill(handle)
+
+
 # Its files, from our side.
 
 
@@ -280,17 +310,18 @@ async def test_files_are_those_that_commands_see(backend: BubblewrapBackend) -> 
     assert [(match.path, match.line_number) for match in found.matches] == [(f"{backend.home}/notes/a.txt", 1)]
 
 
-@pytest.mark.parametrize("way", ["{secret}", "link", "folder/.env", "{home}/../../.env", "/etc/passwd", "/tmp/link"])
-async def test_no_way_leads_to_what_is_outside(backend: BubblewrapBackend, secret: Path, way: str) -> None:
+async def test_no_way_leads_to_what_is_outside(backend: BubblewrapBackend, secret: Path) -> None:
     await said(backend, f"ln -s {secret} link; ln -s {secret.parent} folder; ln -s {secret} /tmp/link")
-    path = way.format(secret=secret, home=backend.home)
-    path = path if path.startswith("/") else f"{backend.home}/{path}"
-    with pytest.raises(FileRefused) as read:
-        await backend.files.read_lines(path, first=1, count=1)
-    assert "canary" not in str(read.value)
-    with suppress(FileRefused):  # below /tmp it is the sandbox's own file that is written
-        await backend.files.write(path, b"overwritten")
-    assert secret.read_text() == "FAL_KEY=canary\n"
+    below = [f"{backend.home}/{way}" for way in ("link", "folder/.env", "../../.env")]
+    ways = (str(secret), *below, "/etc/passwd", "/tmp/link")
+    for path in ways:
+        with pytest.raises(FileRefused) as read:
+            await backend.files.read_lines(path, first=1, count=1)
+        assert "canary" not in str(read.value)
+    for path in ways:
+        with suppress(FileRefused):  # below /tmp it is the sandbox's own file that is written
+            await backend.files.write(path, b"overwritten")
+        assert secret.read_text() == "FAL_KEY=canary\n", path
 
 
 async def test_a_search_does_not_follow_links_out(backend: BubblewrapBackend, secret: Path) -> None:

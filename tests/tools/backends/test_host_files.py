@@ -44,12 +44,14 @@ def secret(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def walled(workspace: Path) -> HostFiles:
-    return HostFiles(places=[BackendFolder(spelled=workspace, real=workspace)], searcher=SEARCHER)
+    return HostFiles(places=lambda: [BackendFolder(spelled=workspace, real=workspace)], searcher=SEARCHER)
 
 
 @pytest.fixture
 def free() -> HostFiles:
-    return HostFiles(places=[BackendFolder(spelled=Path("/"), real=Path("/"))], searcher=SEARCHER, follows_links=True)
+    return HostFiles(
+        places=lambda: [BackendFolder(spelled=Path("/"), real=Path("/"))], searcher=SEARCHER, follows_links=True
+    )
 
 
 async def content(files: HostFiles, path: Path | str) -> bytes:
@@ -179,7 +181,7 @@ async def test_what_is_closed_is_closed_by_whatever_way(workspace: Path, secret:
     (secret.parent / "link").symlink_to(secret)
     (secret.parent / "folder").symlink_to(secret.parent)
     root = BackendFolder(spelled=Path("/"), real=Path("/"))
-    files = HostFiles(places=[root], searcher=SEARCHER, follows_links=True, closed=[secret])
+    files = HostFiles(places=lambda: [root], searcher=SEARCHER, follows_links=True, closed=[secret])
     assert "secrets or state of Hermes" in await refusal(files, secret.parent / way)
     with pytest.raises(FileRefused, match="secrets or state of Hermes"):
         await files.write(f"{secret.parent}/{way}", b"overwritten")
@@ -188,7 +190,7 @@ async def test_what_is_closed_is_closed_by_whatever_way(workspace: Path, secret:
 async def test_a_place_may_have_another_name_inside_and_be_for_reading_only(tmp_path: Path, workspace: Path) -> None:
     (tmp_path / "scratch").mkdir()
     files = HostFiles(
-        places=[
+        places=lambda: [
             BackendFolder(spelled=Path("/tmp"), real=tmp_path / "scratch"),
             BackendFolder(spelled=workspace, real=workspace, writable=False),
         ],

@@ -1,89 +1,97 @@
-"""What a sandbox is made of, and what is said where there can be none. Needs no bubblewrap."""
+"""What a sandbox is made of, and what is said where there can be none."""
 
 import os
+import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tools.backends.base import BackendFailed
+from tests.programs import needs
+from tools.backends.base import BackendFailed, Command
 from tools.backends.bubblewrap import BubblewrapBackend
+from tools.backends.policy import SandboxPolicy
 from tools.backends.sandbox import (
     Cgroups,
-    Sandbox,
     SandboxFeatures,
     SandboxLimits,
     SandboxProblem,
-    WorkspaceUse,
+    _diagnose,
+    devices,
     find_cgroups,
     find_features,
+    namespaces,
 )
+from tools.backends.seccomp import build_filter
 
 FEATURES = SandboxFeatures(program="bwrap", options=frozenset({"--size", "--disable-userns"}))
 
 
-def box(tmp_path: Path, *, network: bool = False, hidden: tuple[Path, ...] = ()) -> Sandbox:
-    return Sandbox.of(workspace=tmp_path / "ws", private=tmp_path / "private", hidden=hidden, network=network)
+def bound(made: list[str], option: str) -> list[str]:
+    return [made[at + 2] for at, argument in enumerate(made) if argument == option]
 
 
-def arguments(made: Sandbox, *, features: SandboxFeatures = FEATURES, processes: int = 0) -> list[str]:
-    return made.argv(["true"], workdir="/", features=features, processes=processes)
-
-
-def test_every_namespace_is_its_own_and_no_right_is_left(tmp_path: Path) -> None:
-    made = arguments(box(tmp_path))
-    wanted = {"user", "pid", "ipc", "uts", "net"}
-    assert {f"--unshare-{name}" for name in wanted} <= set(made)
-    assert {"--die-with-parent", "--new-session", "--disable-userns"} <= set(made)
+def test_every_namespace_is_its_own_and_no_right_is_left() -> None:
+    made = namespaces(FEATURES)
+    assert {f"--unshare-{name}" for name in ("user", "pid", "ipc", "uts", "net")} <= set(made)
+    assert {"--new-session", "--disable-userns"} <= set(made)
     assert made[made.index("--cap-drop") + 1] == "ALL"
-    assert made[-2:] == ["--", "true"]
 
 
 def test_only_the_workspace_and_a_private_tmp_can_be_written(tmp_path: Path) -> None:
-    made = arguments(box(tmp_path))
-    writable = [made[at + 2] for at, argument in enumerate(made) if argument == "--bind"]
-    assert writable == ["/tmp", str(tmp_path / "ws")]
-    shown = [made[at + 2] for at, argument in enumerate(made) if argument.startswith("--ro-bind")]
-    roots = {Path(path).parts[1] for path in shown if not path.startswith((str(tmp_path), "/proc/sys"))}
-    assert roots <= {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc"}
+    made = SandboxPolicy.of(workspace=tmp_path / "ws", private=tmp_path / "private").mounts()
+    assert bound(made, "--bind") == ["/tmp", str(tmp_path / "ws")]
+    shown = bound(made, "--ro-bind")
+    ours = (str(tmp_path), "/run/hermes", os.path.realpath(sys.base_prefix))
+    roots = {Path(path).parts[1] for path in shown if not path.startswith(ours)}
+    assert roots <= {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt"}
     assert not {"/etc/shadow", "/etc/resolv.conf", "/etc"} & set(shown)
 
 
-def test_with_a_network_comes_what_names_are_looked_up_by(tmp_path: Path) -> None:
-    made = arguments(box(tmp_path, network=True))
-    assert "--unshare-net" not in made
-    assert "/etc/resolv.conf" in made
+def test_an_older_bubblewrap_is_not_asked_for_what_it_does_not_know() -> None:
+    older = SandboxFeatures(program="bwrap", options=frozenset())
+    assert not {"--size", "--disable-userns"} & {*namespaces(older), *devices(older)}
 
 
-def test_an_older_bubblewrap_is_not_asked_for_what_it_does_not_know(tmp_path: Path) -> None:
-    made = arguments(box(tmp_path), features=SandboxFeatures(program="bwrap", options=frozenset()))
-    assert not {"--size", "--disable-userns"} & set(made)
-
-
-def test_what_is_hidden_inside_of_the_system_is_covered(tmp_path: Path) -> None:
-    made = arguments(box(tmp_path, hidden=(Path("/usr/share"), Path("/root"))))
-    assert [made[at + 1] for at, argument in enumerate(made) if argument == "--tmpfs"] == ["/dev/shm", "/usr/share"]
+def test_what_is_hidden_inside_of_what_is_shown_is_covered(tmp_path: Path) -> None:
+    policy = SandboxPolicy.of(
+        workspace=tmp_path / "ws", private=tmp_path / "p", hidden=[Path("/usr/share"), Path("/root")]
+    )
+    made = policy.mounts()
+    assert [made[at + 1] for at, argument in enumerate(made) if argument == "--tmpfs"] == ["/usr/share"]
+    assert made.index("/usr/share") > made.index("/usr")
 
 
 @pytest.mark.parametrize("workspace", ["home", ".", "/"])
 def test_a_workspace_that_holds_our_home_is_refused(tmp_path: Path, workspace: str) -> None:
     with pytest.raises(BackendFailed, match="it contains files of Hermes itself"):
-        BubblewrapBackend(workspace=tmp_path / workspace, private=Path("/nowhere"), hidden=[tmp_path / "home"])
+        SandboxPolicy.of(workspace=tmp_path / workspace, private=Path("/nowhere"), ours=[tmp_path / "home"])
 
 
 def test_a_workspace_inside_of_our_home_shows_itself_alone(tmp_path: Path) -> None:
-    made = Sandbox.of(
-        workspace=tmp_path / "home" / "workspaces" / "7",
-        private=tmp_path / "p",
-        hidden=[tmp_path / "home"],
-        network=False,
+    workspace = tmp_path / "home" / "workspaces" / "7"
+    made = SandboxPolicy.of(workspace=workspace, private=tmp_path / "p", ours=[tmp_path / "home"]).mounts()
+    assert str(tmp_path / "home") not in made
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_no_jump_of_the_filter_leaves_it(machine: str) -> None:
+    program = build_filter(machine)
+    lines = list(struct.iter_unpack("=HBBI", program))
+    assert len(lines) * 8 == len(program)
+    assert all(
+        at + 1 + max(yes, no) < len(lines) for at, (code, yes, no, _) in enumerate(lines) if code in (0x15, 0x45)
     )
-    assert str(tmp_path / "home") not in arguments(made)
+    assert lines[-1] == (0x06, 0, 0, 0x7FFF0000)
+    assert build_filter("riscv64") == b""
 
 
 def test_without_bubblewrap_one_sentence_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(SandboxProblem, match=r"not installed\. Install it: apt install bubblewrap"):
+    with pytest.raises(SandboxProblem, match="needs bubblewrap, which is not installed") as problem:
         find_features.__wrapped__()
+    assert problem.value.fix == "apt install bubblewrap"
 
 
 def test_where_the_kernel_forbids_it_its_own_words_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,8 +99,50 @@ def test_where_the_kernel_forbids_it_its_own_words_are_told(tmp_path: Path, monk
     program.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
-    with pytest.raises(SandboxProblem, match=r"setting up uid map: Permission denied\. Allow user namespaces"):
+    with pytest.raises(SandboxProblem, match="setting up uid map: Permission denied"):
         find_features.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason", "fix"),
+    [
+        ("proc/sys/user/max_user_namespaces", "0", "switched off", "user.max_user_namespaces=15000"),
+        ("proc/sys/kernel/unprivileged_userns_clone", "0", "only root", "unprivileged_userns_clone=1"),
+        ("proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor", "bwrap-userns-restrict"),
+        (".dockerenv", "", "container", "--security-opt"),
+        ("proc/sys/user/max_user_namespaces", "15000", "not allowed", "terminal.backend to local"),
+    ],
+)
+def test_each_reason_comes_with_its_fix(tmp_path: Path, file: str, content: str, reason: str, fix: str) -> None:
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(content)
+    told = _diagnose(tmp_path)
+    assert reason in told[0]
+    assert fix in told[1]
+
+
+FALLEN_BACK = """
+from hermes_config.settings import TerminalSettings
+from tools.workplaces import runs_boxed, sandbox_fix, sandbox_problem
+print(runs_boxed(TerminalSettings()), sandbox_problem(), sandbox_fix(), sep="\\n")
+"""
+
+
+@needs("bubblewrap")
+def test_where_user_namespaces_are_off_the_owner_falls_back_to_this_machine() -> None:
+    """In a user namespace of its own, in which they can be switched off for those inside."""
+    switch = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+    ran = subprocess.run(
+        ["unshare", "--map-root-user", "sh", "-c", switch, "sh", sys.executable, "-c", FALLEN_BACK],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+    fell_back, problem, fix = ran.stdout.splitlines()
+    assert fell_back == "False"
+    assert "user namespaces are switched off" in problem
+    assert fix.startswith("sysctl -w user.max_user_namespaces")
 
 
 # Control groups, in a copy of what the kernel shows.
@@ -122,12 +172,12 @@ def test_a_folder_in_which_limits_cannot_be_set_is_not_used(tmp_path: Path) -> N
     assert [folder.name for folder in (tmp_path / "groups").iterdir() if folder.is_dir()] == ["service"]
 
 
-def test_limits_that_cannot_be_set_keep_a_command_from_running(tmp_path: Path) -> None:
-    backend = BubblewrapBackend(workspace=tmp_path / "ws", private=tmp_path / "p")
-    limits = SandboxLimits()
-    backend._cgroups = Cgroups(version=2, parents=(tmp_path / "gone",), limits=limits)
-    with pytest.raises(BackendFailed, match="its limits cannot be set"):
-        backend._new_group()
+@needs("bubblewrap")
+async def test_limits_that_cannot_be_set_keep_a_command_from_running(tmp_path: Path) -> None:
+    backend = BubblewrapBackend(SandboxPolicy.of(workspace=tmp_path / "ws", private=tmp_path / "p"))
+    backend._cgroups = Cgroups(version=2, parents=(tmp_path / "gone",), limits=SandboxLimits())
+    with pytest.raises(BackendFailed, match="cannot be prepared"):
+        await backend.run(Command(text="true"))
 
 
 def test_without_proc_there_are_none(tmp_path: Path) -> None:
@@ -136,22 +186,10 @@ def test_without_proc_there_are_none(tmp_path: Path) -> None:
 
 def test_it_says_which_limits_are_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.backends.bubblewrap.find_cgroups", lambda limits: None)
-    backend = BubblewrapBackend(
-        workspace=tmp_path / "ws", private=tmp_path / "p", limits=SandboxLimits(memory_mb=100, max_processes=9)
-    )
+    policy = SandboxPolicy.of(workspace=tmp_path / "ws", private=tmp_path / "p")
+    backend = BubblewrapBackend(policy, limits=SandboxLimits(memory_mb=100, max_processes=9))
     told = backend.limits_in_force
     assert "100 MB of memory for each process" in told
     assert ("root has none" in told) == (os.geteuid() == 0)
     assert ("9 processes" in told) == (os.geteuid() != 0)
     assert "there is no quota" in told
-
-
-def test_room_is_what_is_left_of_the_workspace(tmp_path: Path) -> None:
-    use = WorkspaceUse(folders=(tmp_path,), max_bytes=100_000)
-    assert use.room_bytes() == 100_000
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "file").write_bytes(bytes(40_000))
-    (tmp_path / "elsewhere").symlink_to("/usr")
-    assert 40_000 <= use.used_bytes() < 60_000
-    (tmp_path / "another").write_bytes(bytes(80_000))
-    assert use.room_bytes() == 0

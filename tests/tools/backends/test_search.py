@@ -167,7 +167,7 @@ async def test_folders_that_the_kernel_makes_up_are_not_even_entered(
     (tree / "proc" / "needle").write_text("needle")
     for number in range(100):
         (made_up / f"needle{number}").write_text("needle\n")
-    monkeypatch.setattr(files, "_KERNEL_FOLDERS", (made_up,))
+    monkeypatch.setattr(files, "SYSTEM_FOLDERS", (made_up,))
     monkeypatch.setattr(search, "_MAX_ANSWER_CHARS", 5_000)
     result = await found(tree, "needle", ripgrep=ripgrep, target=target)
     assert result.counted_all

@@ -27,6 +27,7 @@ def judged(command: str, written: Mapping[str, str] | None = None) -> Judgement:
         command,
         cwd="/home/me/proj",
         home="/home/me",
+        guarded=("/home/me/.hermes",),
         is_there=lambda path: not any(name in path for name in names),
         written=written,
     )

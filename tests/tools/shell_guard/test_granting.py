@@ -17,6 +17,7 @@ def test_a_rule_is_its_text() -> None:
     assert Rule.parse("force-push") == Rule("force-push")
     assert json.loads(json.dumps([rule])) == [str(rule)]
     assert copy.deepcopy(rule).scope == rule.scope
+    assert copy.deepcopy(Rule("force-push")).name == "force-push"
 
 
 @pytest.mark.parametrize("text", ["", " ", " x", "Recursive x", "a\nb /x", "recursive-delete ", "rm_rf /x", "…"])
@@ -34,6 +35,11 @@ def test_what_is_no_rule_cannot_be_parsed(text: str) -> None:
         ("read-secret /home/ann/proj/.env", True),
         ("unknown-command make", True),
         ("unknown-command /home/ann/proj/run.sh", True),
+        ("interpreter-code python3", True),
+        ("run-written /home/ann/proj", True),
+        ("run-outside make /home/ann/proj", True),
+        ("run-outside make", False),
+        ("run-outside … /home/ann/proj", False),
         *((name, True) for name in ("force-push", "git-discard", "remove-packages", "stop-service", "open-rights")),
         # too wide
         *((f"recursive-delete {path}", False) for path in ("/", "//", "/.", "/*", "/home", "/home/ann", "/home/ann/")),
@@ -160,7 +166,6 @@ def test_a_yes_covers_the_same_rule_alone(granted: str, wanted: str, is_covered:
         ("ls | tee ~/a.txt", "overwrite-file /home/ann/a.txt"),
         ("cat .env", "read-secret /home/ann/proj/.env"),
         ("cat < ~/.ssh/id_rsa", "read-secret /home/ann/.ssh/id_rsa"),
-        ("""python3 -c 'print(open(".env").read())'""", "read-secret /home/ann/proj/.env"),
         ("echo x >> ~/.bashrc", "write-start-up /home/ann/.bashrc"),
         ("echo x >> /etc/../etc/hosts", "change-system /etc/hosts"),
     ],

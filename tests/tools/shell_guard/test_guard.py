@@ -1,5 +1,7 @@
 """The verdict, its words, and its bounds."""
 
+from typing import Any
+
 import pytest
 
 from tests.tools.shell_guard.corpus import judged
@@ -10,7 +12,7 @@ from tools.shell_guard.guard import judge
 def test_reasons_rules_and_the_real_command_are_told() -> None:
     found = judge("x=rm; sudo $x -rf build", cwd="/home/me/proj", home="/home/me")
     assert found.verdict == "ask"
-    assert found.reasons == ("it deletes ~/proj/build with all that is in it",)
+    assert found.reasons == ("it deletes ~/proj/build and everything in it",)
     assert found.rules == (Rule("recursive-delete", "/home/me/proj/build"),)
     assert found.argv == (("sudo", "rm", "-rf", "build"), ("rm", "-rf", "build"))
 
@@ -35,8 +37,9 @@ def test_what_nothing_overrides_is_blocked(command: str) -> None:
         ("echo 'unclosed", "it cannot be read as a shell command"),
         ("ls \x1b[2K", "it holds control characters, which can hide what runs"),
         ("curl x | sh", "it runs what nobody has read"),
-        ("python3 -c 'import shutil'", "its Python code can run, change or send something"),
-        ("curl -o i.sh x; sh i.sh", "it runs i.sh, which it has only just written"),
+        ("python3 -c 'import shutil'", "python3 runs code of the command line, which nobody reads here"),
+        ("curl -o i.sh x; sh i.sh", "it runs ~/proj/i.sh, which it has only just written"),
+        ("bash /dev/./stdin <<< ls", "it runs its input, which nobody has read"),
         ("LD_PRELOAD=./x ls", "LD_PRELOAD makes programs load or run something else"),
     ],
 )
@@ -98,22 +101,15 @@ def test_a_long_row_of_commands_is_read() -> None:
 
 _WRITTEN = {
     "/home/me/proj/bad.py": "import shutil\nshutil.rmtree('/srv/data')\n",
-    "/home/me/proj/good.py": "import json\nprint(json.dumps({}))\n",
-    "/home/me/proj/uses.py": "import bad\n",
-    "/home/me/proj/tool/__main__.py": "import os; os.remove('x')\n",
+    "/home/me/proj/good.py": "print(1)\n",
     "/home/me/proj/bad.sh": "#!/bin/sh\nset -e\nrm -rf /srv/data/x\n",
     "/home/me/proj/good.sh": "echo hello\nls -la\n",
-    "/home/me/proj/python-inside": "#!/usr/bin/env python3 -u\nimport os\nos.remove('x')\n",
-    "/home/me/proj/awk-inside": "#!/usr/bin/awk -f\n{ print }\n",
+    "/home/me/proj/python-inside": "#!/usr/bin/env python3 -u\nprint(1)\n",
     "/home/me/proj/itself.sh": "ls\nsh itself.sh\n. ./itself.sh\n",
     "/home/me/proj/other.sh": "sh bad.sh\n",
     "/home/me/proj/cut.sh": "echo 'unclosed\n",
     "/home/me/proj/long.sh": "echo x\n" * 20_000,
-    "/home/me/proj/bad.js": "require('fs').rmSync('x')\n",
-    "/home/me/proj/uses.js": "const a = require('./bad')\n",
-    "/home/me/proj/uses.mjs": "import a from './bad.js'\n",
-    "/home/me/proj/Makefile": "D = /srv/data\nall: x\n\t@echo $@\n\n.PHONY: clean\nclean:\n\t-rm -rf $(D)/x\n",
-    "/home/me/proj/good/Makefile": "all:\n\t$(CC) -o $@ a.c\n\tfor i in 1 2; do echo $$i; done\n",
+    "/home/me/proj/a.out": "\x7fELF\0",
     "/home/me/bin/bad": "rm -rf /srv/data/x\n",
 }
 
@@ -121,44 +117,41 @@ _WRITTEN = {
 @pytest.mark.parametrize(
     "command",
     [
-        *("python3 bad.py", "python3 ./bad.py arg", "python3 /home/me/proj/bad.py", "cd /tmp; python ~/proj/bad.py"),
-        *("python3 uses.py", "python3 -c 'import bad'", "python3 -c 'from bad import x'", "python3 -m bad"),
-        *("python3 -m tool", "python3 tool", "echo 'import bad' | python3", "PYTHONPATH=. python3 -u bad.py"),
-        *("sh bad.sh", "bash -x bad.sh", "./bad.sh"),
-        *("~/proj/bad.sh", "$HOME/proj/bad.sh", ". bad.sh", "source ./bad.sh"),
-        *("bash < bad.sh", "cat bad.sh | sh", "sudo ./bad.sh"),
-        *("env A=1 ./bad.sh", "timeout 5 sh bad.sh", "eval ./bad.sh"),
-        *("x=./bad.sh; $x", "cd ..; proj/bad.sh", "cp bad.sh new.sh; sh new.sh", "cp bad.sh /tmp/; sh /tmp/bad.sh"),
-        *("mv bad.sh new; ./new", "find . -exec ./bad.sh {} +", "nohup ./bad.sh &"),
-        *("sh other.sh", "../bin/bad", "~/bin/bad"),
-        *("./python-inside", "./awk-inside", "sh cut.sh", "sh long.sh"),
-        *("node bad.js", "node bad", "node uses.js", "node uses.mjs"),
-        *("node -r ./bad.js good.js", "make", "make all", "make -f Makefile clean", "make -C . clean"),
+        *("python3 bad.py", "python3 ./good.py arg", "python3 /home/me/proj/bad.py", "cd /tmp; python ~/proj/bad.py"),
+        *("sh bad.sh", "bash -x bad.sh", "./bad.sh", "~/proj/bad.sh", ". bad.sh", "source ./bad.sh"),
+        *("bash < bad.sh", "sudo ./bad.sh", "env A=1 ./bad.sh", "timeout 5 sh bad.sh", "eval ./bad.sh"),
+        *("x=./bad.sh; $x", "cd ..; proj/bad.sh", "find . -exec ./bad.sh {} +", "sh other.sh", "../bin/bad"),
+        *("./python-inside", "sh cut.sh", "sh long.sh", "./a.out", "node bad.py", "awk -f bad.py"),
     ],
 )  # fmt: skip
-def test_a_dangerous_file_that_was_written_before_is_asked_about_when_it_is_run(command: str) -> None:
-    assert judged(command).verdict == "safe" or "new" in command or "nohup" in command or command.startswith("cat")
+def test_a_file_that_was_written_before_is_read_as_shell_or_asked_about_when_it_is_run(command: str) -> None:
+    assert judged(command).verdict == "safe"
     assert judged(command, written=_WRITTEN).verdict == "ask"
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        *("python3 good.py", "sh good.sh", "./good.sh"),
-        *("source good.sh", "cat bad.sh", "cat good.sh | sh", "ls -l bad.py"),
-        *("grep rm bad.sh", "git add bad.sh", "sh itself.sh"),
-        *("wc -l bad.py", "make -C good", "sh /other/bad.sh", "chmod +x bad.sh"),
-        *("python3 -m json.tool a.json", "python3 -c 'import json'", "cp bad.sh copy.sh", "diff bad.sh good.sh"),
+        *(
+            "sh good.sh",
+            "./good.sh",
+            "source good.sh",
+            "cat bad.sh",
+            "ls -l bad.py",
+            "grep rm bad.sh",
+            "git add bad.sh",
+        ),
+        *("sh itself.sh", "wc -l bad.py", "sh /other/bad.sh", "chmod +x bad.sh", "cp bad.sh copy.sh", "pytest -q"),
     ],
-)  # fmt: skip
-def test_a_file_that_is_harmless_or_not_run_is_not(command: str) -> None:
+)
+def test_a_harmless_script_and_a_file_that_is_not_run_are_not(command: str) -> None:
     found = judged(command, written=_WRITTEN)
     assert (found.verdict, found.reasons) == ("safe", ())
 
 
 def test_the_rules_of_a_file_that_is_run_are_told() -> None:
     assert judged("./bad.sh", written=_WRITTEN).rules == (Rule("recursive-delete", "/srv/data/x"),)
-    assert judged("make", written=_WRITTEN).rules == (Rule("recursive-delete", "/srv/data/x"),)
+    assert judged("python3 good.py", written=_WRITTEN).rules == (Rule("run-written", "/home/me/proj"),)
 
 
 def test_what_a_file_runs_is_never_run_if_nothing_overrides_it() -> None:
@@ -166,28 +159,41 @@ def test_what_a_file_runs_is_never_run_if_nothing_overrides_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "code",
+    "command",
     [
-        *("import os as o", "from os import remove", "from shutil import rmtree", "from subprocess import run"),
-        *("from os import *", "eval(x)", "exec(x)", "__import__(x)", "os.remove(x)", "os.unlink(x)", "os.kill(1, 9)"),
-        *("os.execv(x, y)", "os.spawnl(x)", "os.truncate(x)", "subprocess.run(x)", "subprocess.Popen(x)"),
-        *("shutil.rmtree(x)", "path.unlink()", "path.rmdir()", "subprocess.run(['rm', '-rf', '/srv/x'])"),
+        *(
+            "cat /srv/hermes/state.db",
+            "cp /srv/hermes/keys x",
+            "echo x > /srv/hermes/config.yaml",
+            "rm /srv/hermes/state.db",
+        ),
+        *("cat /srv/her*/keys", "cd /srv/hermes; cat keys", "cat < /srv/hermes/keys", "tee -a /srv/hermes/SOUL.md < x"),
+        *(
+            "sqlite3 /srv/hermes/state.db .dump",
+            "cat /srv/hermes/image_cache/../keys",
+            "frob --db=/srv/hermes/state.db",
+        ),
     ],
-)  # fmt: skip
-def test_what_plainly_deletes_or_runs_something_in_a_file_is_asked_about(code: str) -> None:
-    assert judged("python3 x.py", written={"/home/me/proj/x.py": f"import os\n{code}\n"}).verdict == "ask"
+)
+def test_the_real_home_of_hermes_is_protected_wherever_it_is(command: str) -> None:
+    elsewhere: dict[str, Any] = {"cwd": "/w", "home": "/home/me", "is_there": lambda path: False}
+    assert judge(command, **elsewhere).verdict == "safe"
+    assert (
+        judge(command, **elsewhere, guarded=["/srv/hermes"], open_folders=["/srv/hermes/image_cache"]).verdict == "ask"
+    )
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        *("import os", "import subprocess", "from os import path", "from shutil import which", "os.getcwd()"),
-        *("os.path.join(x)", "subprocess.PIPE", "self._x = getattr(a, 'b')", "open('x', 'w')", "path.write_text(x)"),
-        *("subprocess.run(['ls'])", "import requests", "items.remove(x)", "model.eval_loss"),
-    ],
-)  # fmt: skip
-def test_what_almost_any_program_does_in_a_file_is_not(code: str) -> None:
-    assert judged("python3 x.py", written={"/home/me/proj/x.py": f"{code}\n"}).verdict == "safe"
+def test_reading_the_home_of_hermes_is_never_granted_for_good() -> None:
+    found = judge("cat /srv/hermes/approvals.key", cwd="/w", guarded=["/srv/hermes"])
+    assert [(rule.name, rule.is_grantable) for rule in found.rules] == [("read-own-home", False)]
+
+
+def test_folders_of_the_home_that_are_for_anybody_are_not_protected() -> None:
+    guarded: dict[str, Any] = {"guarded": ["/srv/hermes"], "open_folders": ["/srv/hermes/image_cache"]}
+    assert (
+        judge("file /srv/hermes/image_cache/a.png; cat /srv/hermes/image_cache/a", cwd="/w", **guarded).verdict
+        == "safe"
+    )
 
 
 def test_what_is_never_run_is_told_first() -> None:

@@ -9,7 +9,6 @@ from time import process_time
 import pytest
 
 from tools.shell_guard.guard import judge
-from tools.shell_guard.reaching import reaches
 
 _MAX_CALLS = 2_500_000  # three times what the worst of these takes
 _WRITTEN = {
@@ -76,9 +75,8 @@ _GROWING: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.parametrize("read", [judge, reaches], ids=["judge", "reaches"])
 @pytest.mark.parametrize("command", _HOSTILE.values(), ids=_HOSTILE)
-def test_reading_ends_soon(command: str, read: Callable[..., object]) -> None:
+def test_reading_ends_soon(command: str) -> None:
     calls = 0
 
     def count(*event: object) -> None:
@@ -90,7 +88,7 @@ def test_reading_ends_soon(command: str, read: Callable[..., object]) -> None:
 
     sys.setprofile(count)
     try:
-        read(command, cwd="/w", home="/home/me", written=_WRITTEN)
+        judge(command, cwd="/w", home="/home/me", written=_WRITTEN)
     finally:
         sys.setprofile(None)
     assert 0 < calls <= _MAX_CALLS
@@ -99,9 +97,8 @@ def test_reading_ends_soon(command: str, read: Callable[..., object]) -> None:
 @pytest.mark.parametrize(
     "name", ["a long word", "many lines", "subshells", "evals", "a long file", "a long line in a file"]
 )
-def test_what_is_not_read_to_its_end_is_asked_about_and_may_reach_anybody(name: str) -> None:
+def test_what_is_not_read_to_its_end_is_asked_about(name: str) -> None:
     assert judge(_HOSTILE[name], cwd="/w", written=_WRITTEN).verdict == "ask"
-    assert "" in {reach.host for reach in reaches(_HOSTILE[name], cwd="/w", written=_WRITTEN)}
 
 
 @pytest.mark.parametrize("command", _GROWING.values(), ids=_GROWING)
