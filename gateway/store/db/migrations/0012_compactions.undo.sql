@@ -1,0 +1,3 @@
+DROP TABLE context_counts;
+DROP TABLE stubs;
+DROP TABLE compactions;

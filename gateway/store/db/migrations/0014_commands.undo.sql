@@ -1,0 +1,2 @@
+DROP TABLE direct_calls;
+DROP TABLE undone;
