@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import cast, get_args
 
 from gateway.clock import now_ms
-from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
+from gateway.commands.registry import CHAT_ONLY, CommandCall, CommandSpec
 from gateway.messages import InboundMessage, Sender
 from gateway.policies import pairing as words
 from gateway.policies.access import Role, Rules, decide
+from gateway.policies.pairing import PairingLimits
 from gateway.store import chats, members, pairing, people, trail
 from gateway.store.db.connection import Transaction
 from gateway.store.trail import TrailEvent
@@ -20,51 +21,46 @@ _INVITE = "An invite would stay readable in this chat. Create it on the machine 
 
 
 def access_commands(
-    rules: Rules = Rules(),  # noqa: B008 frozen
-    limits: pairing.PairingLimits = pairing.PairingLimits(),  # noqa: B008 frozen
+    rules: Rules = Rules(),  # noqa: B008 nobody changes these
+    limits: PairingLimits = PairingLimits(),  # noqa: B008 frozen
 ) -> tuple[CommandSpec, ...]:
     """The commands, knowing what the config says of who may speak and how often a code may be tried."""
     desk = _AccessCommands(rules=rules, limits=limits)
     return (
         CommandSpec(
-            name="pairing",
-            category="Access",
-            description="Manage who may talk to me",
-            argument_hint="[list|approve CODE|revoke ID|clear]",
-            run=desk.pairing,
+            "pairing",
+            "Access",
+            "Manage who may talk to me",
+            desk.pairing,
+            "[list|approve CODE|revoke ID|clear]",
             owners_only=True,
         ),
         CommandSpec(
-            name="allow",
-            category="Access",
-            description="Open this group to everyone, or close it again",
-            argument_hint="here|off",
-            run=desk.allow,
-            places=frozenset({"chat"}),
+            "allow",
+            "Access",
+            "Open this group to everyone, or close it again",
+            desk.allow,
+            "here|off",
+            places=CHAT_ONLY,
             owners_only=True,
         ),
         CommandSpec(
-            name="sethome",
-            category="Access",
-            description="Send notices to this chat",
-            run=desk.set_home,
-            places=frozenset({"chat"}),
-            owners_only=True,
+            "sethome", "Access", "Send notices to this chat", desk.set_home, places=CHAT_ONLY, owners_only=True
         ),
-        CommandSpec(name="whoami", category="Access", description="Show your id and your role", run=desk.whoami),
+        CommandSpec("whoami", "Access", "Show your id and your role", desk.whoami),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AccessCommands:
     rules: Rules
-    limits: pairing.PairingLimits
+    limits: PairingLimits
 
-    def pairing(self, tx: Transaction, call: CommandCall) -> CommandReply:
+    def pairing(self, tx: Transaction, call: CommandCall) -> str:
         action, *arguments = call.arguments.split() or ["list"]
         match action.lower():
             case "list":
-                return CommandReply(text="\n".join(overview_lines(pairing.overview(tx, self.limits))))
+                return "\n".join(overview_lines(pairing.overview(tx, self.limits)))
             case "approve":
                 return self._approve(tx, call, arguments)
             case "revoke":
@@ -74,68 +70,65 @@ class _AccessCommands:
             case "invite":
                 platform, rest = _platform_first(tx, call, arguments)
                 own = call.key.account_name if call.key.kind else "PLATFORM"
-                return CommandReply(text=_INVITE.format(own if rest == arguments else platform))
+                return _INVITE.format(own if rest == arguments else platform)
             case "unlock":
                 return self._unlock(tx, call, arguments)
             case _:
-                return CommandReply(text=f"/pairing cannot do that. {_USAGE}")
+                return f"/pairing cannot do that. {_USAGE}"
 
-    def allow(self, tx: Transaction, call: CommandCall) -> CommandReply:
+    def allow(self, tx: Transaction, call: CommandCall) -> str:
         account, chat = call.key.account_name, call.key.chat
         if call.key.is_private:
-            return CommandReply(text=_NOT_IN_DMS)
+            return _NOT_IN_DMS
         match call.arguments.lower():
             case "here":
                 chats.allow(tx, account, chat, by=_by(call))
                 trail.record(tx, TrailEvent.CHAT_ALLOWED, account=account, chat=chat, by=_by(call))
-                return CommandReply(text="Everyone in this group may talk to me now. /allow off undoes this.")
+                return "Everyone in this group may talk to me now. /allow off undoes this."
             case "off":
-                return CommandReply(text=self._disallow(tx, call))
+                return self._disallow(tx, call)
             case _:
-                return CommandReply(
-                    text="Use /allow here to open this group to everyone in it, or /allow off to close it."
-                )
+                return "Use /allow here to open this group to everyone in it, or /allow off to close it."
 
-    def whoami(self, tx: Transaction, call: CommandCall) -> CommandReply:
+    def whoami(self, tx: Transaction, call: CommandCall) -> str:
         account, chat = call.key.account_name, call.key.chat
         name = f"{call.sender_name}, " if call.sender_name else ""
         id_ = f"{account}:{call.sender_id}" if call.sender_id else account
         lines = [f"You are {name}{id_}: {call.role} ({self._why(tx, call)})."]
         if call.role == "owner" and call.place == "chat":
             lines.append(f"The id of this chat for the settings: {account}:{chat}")
-        return CommandReply(text="\n".join(lines))
+        return "\n".join(lines)
 
-    def set_home(self, tx: Transaction, call: CommandCall) -> CommandReply:
+    def set_home(self, tx: Transaction, call: CommandCall) -> str:
         chats.set_home(tx, call.key.account_name, call.key.chat)
         trail.record(tx, TrailEvent.HOME_SET, account=call.key.account_name, chat=call.key.chat, by=_by(call))
-        text = f"Notices on {call.key.account_name} are sent here from now on. Send /sethome elsewhere to change that."
-        return CommandReply(text=text)
+        return f"Notices on {call.key.account_name} are sent here from now on. Send /sethome elsewhere to change that."
 
-    def _approve(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> CommandReply:
+    def _approve(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> str:
         platform, rest = _platform_first(tx, call, arguments)
         if not platform:
-            return CommandReply(text="Name the platform: /pairing approve telegram CODE")
+            return "Name the platform: /pairing approve telegram CODE"
         role: Role = "member"
         if len(rest) > 1 and rest[-1].lower() in _ROLES:
             role, rest = cast(Role, rest[-1].lower()), rest[:-1]
         if not rest:
-            return CommandReply(text=f"The code is missing. {_USAGE}")
+            return f"The code is missing. {_USAGE}"
         if slip := _slip_beside_a_code(rest, _known_platforms(tx, call)):
-            return CommandReply(text=slip)
+            return slip
         done = pairing.approve(tx, platform, "".join(rest), role, self.limits, by=_by(call))
         if isinstance(done, members.Problem):
-            return CommandReply(text=done.text)
-        return CommandReply(text=words.approved(done.name, f"{done.account}:{done.user_id}", done.role, in_chat=True))
+            return done.text
+        return words.approved(done.name, f"{done.account}:{done.user_id}", done.role, in_chat=True)
 
-    def _revoke(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> CommandReply:
+    def _revoke(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> str:
         platform, rest = _platform_first(tx, call, arguments)
         who = " ".join(rest)
         if not platform:
-            return CommandReply(text="Name the platform and the person: /pairing revoke telegram 123456789")
+            return "Name the platform and the person: /pairing revoke telegram 123456789"
         if not who:
-            return CommandReply(text="Name the person: /pairing revoke 123456789")
+            return "Name the person: /pairing revoke 123456789"
         if who == call.sender_id and words.covers(platform, call.key.account_name):
-            return CommandReply(text="You cannot revoke your own access. Another owner can.")
+            return "You cannot revoke your own access. Another owner can."
         done = members.revoke(
             tx,
             platform,
@@ -145,21 +138,20 @@ class _AccessCommands:
             by=_by(call),
         )
         if isinstance(done, members.Problem):
-            return CommandReply(text=done.text)
-        text = words.revoked(done.name, done.user_id, platform, is_listed=done.is_listed, in_chat=True)
-        return CommandReply(text=text)
+            return done.text
+        return words.revoked(done.name, done.user_id, platform, is_listed=done.is_listed, in_chat=True)
 
-    def _clear(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> CommandReply:
+    def _clear(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> str:
         platform, rest = _platform_first(tx, call, arguments)
         if rest:
-            return CommandReply(text=words.nearest(rest[0], _known_platforms(tx, call)))
-        return CommandReply(text=words.cleared(*pairing.clear(tx, platform or None)))
+            return words.nearest(rest[0], _known_platforms(tx, call))
+        return words.cleared(*pairing.clear(tx, platform or None))
 
-    def _unlock(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> CommandReply:
+    def _unlock(self, tx: Transaction, call: CommandCall, arguments: Sequence[str]) -> str:
         platform, _ = _platform_first(tx, call, arguments)
         locked = [lock.platform for lock in pairing.overview(tx, self.limits).locks]
         name = words.platform_of(platform) or next(iter(locked), "PLATFORM")
-        return CommandReply(text=f"This can only be unlocked on the machine itself: hermes pairing unlock {name}")
+        return f"This can only be unlocked on the machine itself: hermes pairing unlock {name}"
 
     def _disallow(self, tx: Transaction, call: CommandCall) -> str:
         account, chat = call.key.account_name, call.key.chat

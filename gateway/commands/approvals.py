@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gateway.approvals import decisions
 from gateway.approvals.wording import Verdict, parse_verdict, render_outcome, summarize
-from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
+from gateway.commands.registry import Answer, CommandCall, CommandReply, CommandSpec
 from gateway.store import approvals
 from gateway.store.approvals import Approval
 from gateway.store.db.connection import Transaction
@@ -12,31 +12,31 @@ from gateway.store.db.connection import Transaction
 _GONE = "That approval request no longer exists."
 
 
-def decide_pressed(tx: Transaction, call: CommandCall) -> CommandReply:
+def decide_pressed(tx: Transaction, call: CommandCall) -> Answer:
     """Pressed once more, or late, it shows what became of it."""
     approval_id, _, word = call.arguments.partition(":")
     approval, verdict = _of_this_chat(tx, call, approval_id), parse_verdict(word)
     if approval is None or verdict is None:
-        return CommandReply(text=_GONE)
+        return _GONE
     if not approval.is_waiting:
-        return CommandReply(text=render_outcome(approval), in_place=True)
+        return CommandReply(render_outcome(approval), in_place=True)
     said = decisions.decide(tx, approval, verdict, _person(call))
-    return CommandReply(text=said, in_place=said != decisions.ONLY_OWNERS)
+    return CommandReply(said, in_place=said != decisions.ONLY_OWNERS)
 
 
-def ask_again(tx: Transaction, call: CommandCall) -> CommandReply:
+def ask_again(tx: Transaction, call: CommandCall) -> Answer:
     approval = _of_this_chat(tx, call, call.arguments)
     if approval is None:
-        return CommandReply(text=_GONE)
+        return _GONE
     if not decisions.may_deny(approval, _person(call)):
-        return CommandReply(text=decisions.ONLY_OWNERS)
+        return decisions.ONLY_OWNERS
     if approval.state != "expired":
-        return CommandReply(text=render_outcome(approval), in_place=True)
+        return CommandReply(render_outcome(approval), in_place=True)
     said = decisions.ask_again(tx, approval, call.role_of)
-    return CommandReply(text=f"{render_outcome(approval)}\n{said}", in_place=True)
+    return CommandReply(f"{render_outcome(approval)}\n{said}", in_place=True)
 
 
-def approve(tx: Transaction, call: CommandCall) -> CommandReply:
+def approve(tx: Transaction, call: CommandCall) -> str:
     *ids, last = call.arguments.lower().split() or ["once"]
     scope = parse_verdict(last)
     if scope is None or scope == "deny":
@@ -44,24 +44,24 @@ def approve(tx: Transaction, call: CommandCall) -> CommandReply:
     return _decide(tx, call, " ".join(ids), scope)
 
 
-def deny(tx: Transaction, call: CommandCall) -> CommandReply:
+def deny(tx: Transaction, call: CommandCall) -> str:
     return _decide(tx, call, call.arguments.lower(), "deny")
 
 
-def _decide(tx: Transaction, call: CommandCall, approval_id: str, verdict: Verdict) -> CommandReply:
+def _decide(tx: Transaction, call: CommandCall, approval_id: str, verdict: Verdict) -> str:
     person = _person(call)
     here = [one for one in _here(tx, call) if approval_id in ("", one.id) and decisions.may_deny(one, person)]
     elsewhere = [] if here or call.role != "owner" else approvals.waiting(tx)
     asked = here or [one for one in elsewhere if one.id == approval_id]
     if not asked:
-        return CommandReply(text=_not_waiting(tx, call, approval_id) if approval_id else _elsewhere(call, elsewhere))
+        return _not_waiting(tx, call, approval_id) if approval_id else _elsewhere(call, elsewhere)
     if len(asked) > 1:
-        return CommandReply(text=decisions.ask_which(asked))
+        return decisions.ask_which(asked)
     [one] = asked
     said = decisions.decide(tx, one, verdict, person)
     if said != decisions.ONLY_OWNERS:
         decisions.update_message(tx, one)
-    return CommandReply(text=said if here or not _is_shared(call) else f"{approval_id} has been answered.")
+    return said if here or not _is_shared(call) else f"{approval_id} has been answered."
 
 
 def _here(tx: Transaction, call: CommandCall) -> list[Approval]:
@@ -104,12 +104,6 @@ def _person(call: CommandCall) -> decisions.DecidingPerson:
 
 
 APPROVAL_COMMANDS = (
-    CommandSpec(
-        name="approve",
-        category="Access",
-        description="Approve a request",
-        argument_hint="[ID] [session|always]",
-        run=approve,
-    ),
-    CommandSpec(name="deny", category="Access", description="Deny a request", argument_hint="[ID]", run=deny),
+    CommandSpec("approve", "Access", "Approve a request", approve, "[ID] [session|always]"),
+    CommandSpec("deny", "Access", "Deny a request", deny, "[ID]"),
 )

@@ -1,23 +1,26 @@
 """Commands about the conversation itself."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gateway.clock import now_ms
-from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
-from gateway.messages import Choice
+from gateway.commands.registry import Answer, CommandCall, CommandReply, CommandSpec
+from gateway.commands.wording import age, quote
+from gateway.messages import Choice, Sender
 from gateway.processes.messages import listing
-from gateway.store import inbox, processes, sessions, turns
+from gateway.store import compactions, delegations, inbox, processes, sessions, turns
 from gateway.store.db.connection import Transaction
-from gateway.store.sessions import Session
+from gateway.store.sessions import Session, title_of
+from gateway.wording import count, shorten
 
 _SEARCHED = 1_000
+_TARGET_TOKENS, _LEAST_TOKENS, _MOST_TOKENS = 50_000, 1_000, 10_000_000
 _SHOWN = 5
 _LABEL_CHARS = 40
 _STOP_ALL = "/stop all ends them"
 
 
-def new(tx: Transaction, call: CommandCall) -> CommandReply:
+def new(tx: Transaction, call: CommandCall) -> str:
     key = str(call.key)
     stopped = _stop_for_another(tx, key)
     ended = sessions.end_current(tx, key, reason="new")
@@ -26,48 +29,85 @@ def new(tx: Transaction, call: CommandCall) -> CommandReply:
     waiting = inbox.count_waiting(tx, key)
     begins = "the waiting message" if waiting == 1 else f"the {waiting} waiting messages"
     text = f"{stopped}A new conversation begins with {begins if waiting else 'your next message'}."
-    return CommandReply(text=text + (" The old one can still be read and searched." if ended else ""))
+    return text + (" The old one can still be read and searched." if ended else "")
 
 
-def resume(tx: Transaction, call: CommandCall) -> CommandReply:
+def resume(tx: Transaction, call: CommandCall) -> Answer:
     """By id, by the beginning of one, or by words of the title; only within this chat."""
     found = sessions.list_ended(tx, str(call.key), limit=_SEARCHED)
     if not call.arguments:
         return _offer(found, "Conversations to go back to:")
     fitting = _fitting(found, call.arguments)
     if len(fitting) != 1:
-        return _offer(fitting, f"Several fit {call.arguments[:60]!r}:") if fitting else _offer(found, "None fits that.")
+        which = "Several conversations match" if fitting else "No conversation matches"
+        return _offer(fitting or found, f"{which} {quote(call.arguments)}.")
     return _take_up(tx, call, fitting[0])
 
 
-def continue_old(tx: Transaction, call: CommandCall) -> CommandReply:
+def list_all(tx: Transaction, call: CommandCall) -> Answer:
+    """List the conversations of this chat, or those whose titles have the given words."""
+    current = sessions.find_current(tx, str(call.key))
+    found = sessions.list_ended(tx, str(call.key), limit=_SEARCHED)
+    if call.arguments:
+        fitting = _fitting(found, call.arguments)
+        if not fitting:
+            return _offer(found, f"No conversation matches {quote(call.arguments)}. These exist:")
+        return _offer(fitting, f"Earlier conversations that match {quote(call.arguments)}:")
+    here = (
+        f"Current: {current.title or '(no title yet)'} ({current.id})." if current else "No conversation is open now."
+    )
+    if not found:
+        return f"{here} There are no others." if current else "This chat has no conversations yet."
+    return _offer(found, f"{here}\nEarlier ones, most recent first:")
+
+
+def title(tx: Transaction, call: CommandCall) -> str:
+    session = sessions.find_current(tx, str(call.key))
+    if session is None:
+        return "No conversation is open. Send a message first, then give it a title."
+    if not call.arguments:
+        now = f"is called {quote(session.title)}" if session.title else "has no title yet"
+        return f"This conversation {now}. Change that with /title TEXT."
+    new = title_of(call.arguments)
+    sessions.set_title(tx, session.id, new, replace=True)
+    return f"This conversation is now called {quote(new)}."
+
+
+def continue_old(tx: Transaction, call: CommandCall) -> Answer:
     """The button below the notice that a conversation has ended, and those below the list of old ones."""
     found = sessions.find(tx, call.arguments)
     if found is None or (found.id, found.key) != (call.arguments, str(call.key)):
         # Not in place: in a group the list may be somebody else's, who still needs it.
-        return CommandReply(text="That conversation no longer exists.")
+        return "That conversation no longer exists."
     if found.ended_ms is None:
-        return CommandReply(text="You are in that conversation already.", in_place=True)
-    return replace(_take_up(tx, call, found), in_place=True)
+        return CommandReply("You are in that conversation already.", in_place=True)
+    return CommandReply(_take_up(tx, call, found), in_place=True)
 
 
-def stop(tx: Transaction, call: CommandCall) -> CommandReply:
+def stop(tx: Transaction, call: CommandCall) -> str:
     key = str(call.key)
     is_stopped = turns.request_stop(tx, key)
-    left = len(processes.read_running_in(tx, call.processes_of or key, by=_whose(call)))
-    in_background = f"{left} background {'process' if left == 1 else 'processes'}"
-    if left and call.arguments.lower() == "all":
+    running = len(processes.read_running_in(tx, call.processes_of or key, by=_whose(call)))
+    prompts = len(turns.list_in_background(tx, call.key, by=_whose(call)))
+    in_background = " and ".join(
+        f"{count} background {one if count == 1 else several}"
+        for count, one, several in ((running, "process", "processes"), (prompts, "prompt", "prompts"))
+        if count
+    )
+    if in_background and call.arguments.lower() == "all":
         processes.request_end(tx, call.processes_of or key, by=_whose(call))
-        return CommandReply(text=f"{'Stopped. ' if is_stopped else ''}Ending {in_background}.")
+        turns.request_stop_in_background(tx, call.key, by=_whose(call))
+        return f"{'Stopped. ' if is_stopped else ''}Ending {in_background}."
     if not is_stopped:
-        rest = f" but {in_background}; {_STOP_ALL}" if left else ""
-        return CommandReply(text=f"Nothing is running{rest}.")
-    return CommandReply(text=f"Stopped.{_what_comes_next(tx, key)}")
+        rest = f" but {in_background}; {_STOP_ALL}" if in_background else ""
+        return f"Nothing is running{rest}."
+    return f"Stopped.{_what_comes_next(tx, key)}"
 
 
-def status(tx: Transaction, call: CommandCall) -> CommandReply:
+def status(tx: Transaction, call: CommandCall) -> str:
     session = sessions.find_current(tx, str(call.key))
-    lines = [f"Model: {call.model}"]
+    chosen = sessions.read_settings(tx, session.id).model if session is not None else ""
+    lines = [f"Model: {chosen or call.model}"]
     if session is None:
         lines.append("No conversation yet: it begins with your next message.")
     else:
@@ -75,12 +115,43 @@ def status(tx: Transaction, call: CommandCall) -> CommandReply:
         lines.append(f"Tokens: {session.input_tokens:,} in, {session.output_tokens:,} out")
     if turns.is_running(tx, str(call.key)):
         lines.append("A turn is running; /stop ends it.")
+        lines += [
+            f"- task {task['position']}: {task['title']} ({count(task['steps'], 'step')}, {task['tokens']:,} tokens)"
+            for task in delegations.list_open(tx, str(call.key))
+        ]
     if waiting := inbox.count_waiting(tx, str(call.key)):
         lines.append(f"Waiting: {waiting}")
-    if started := processes.read_running_in(tx, call.processes_of or str(call.key), by=_whose(call)):
+    started = processes.read_running_in(tx, call.processes_of or str(call.key), by=_whose(call))
+    prompts = turns.list_in_background(tx, call.key, by=_whose(call))
+    if started or prompts:
         lines.append(f"In the background ({_STOP_ALL}):")
         lines += [f"- {listing(process, now_ms())}" for process in started]
-    return CommandReply(text="\n".join(lines))
+        lines += [f"- prompt {quote(prompt)}" for prompt in prompts]
+    return "\n".join(lines)
+
+
+def compress(tx: Transaction, call: CommandCall) -> Answer:
+    """In a chat it becomes an inbox row: summaries take time, and no turn may run meanwhile."""
+    target = _read_tokens(call.arguments) if call.arguments else _TARGET_TOKENS
+    if target is None:
+        return "Give the target in tokens, such as /compress 20000 or /compress 20k."
+    session = sessions.find_current(tx, str(call.key))
+    if session is None or tx.one("SELECT 1 FROM messages WHERE session_id = ?", session.id) is None:
+        return "There is nothing to compress yet: this conversation has not begun."
+    if call.place == "cli":
+        return CommandReply("", compress_to=target)
+    sender = Sender(id=call.sender_id, name=call.sender_name)
+    wanted = compactions.order(call.key, sender, message_id=call.message_id, target_tokens=target)
+    inbox.insert(tx, wanted, person_id=call.person_id, role=call.role)
+    return "Summarising the older messages. This may take a minute; I will say when it is done."
+
+
+def _read_tokens(text: str) -> int | None:
+    found = re.fullmatch(r"(\d[\d,._]{0,12})(k?)", text.strip().lower())
+    if found is None:
+        return None
+    tokens = int(re.sub(r"[,._]", "", found[1])) * (1_000 if found[2] else 1)
+    return tokens if _LEAST_TOKENS <= tokens <= _MOST_TOKENS else None
 
 
 def _whose(call: CommandCall) -> str:
@@ -97,23 +168,26 @@ def _fitting(found: Sequence[Session], name: str) -> list[Session]:
     return exact or by_title
 
 
-def _offer(found: Sequence[Session], heading: str) -> CommandReply:
+def _offer(found: Sequence[Session], heading: str) -> Answer:
     if not found:
-        return CommandReply(text="There is no old conversation in this chat.")
+        return "There is no old conversation in this chat."
     shown = found[:_SHOWN]
-    lines = [f"{session.id}  {_age(session)}  {session.title or '(no title)'}" for session in shown]
+    lines = [f"{session.id}  {age(session.updated_ms)}  {session.title or '(no title)'}" for session in shown]
     text = "\n".join([heading, *lines, "Send /resume and an id or words of the title."])
-    choices = tuple(Choice(label=_label(session), action=f"continue:{session.id}") for session in shown)
-    return CommandReply(text=text, choices=choices)
+    choices = tuple(
+        Choice(label=shorten(session.title or session.id, _LABEL_CHARS), action=f"continue:{session.id}")
+        for session in shown
+    )
+    return CommandReply(text, choices=choices)
 
 
-def _take_up(tx: Transaction, call: CommandCall, session: Session) -> CommandReply:
+def _take_up(tx: Transaction, call: CommandCall, session: Session) -> str:
     key = str(call.key)
     stopped = _stop_for_another(tx, key)
     sessions.resume(tx, key, session.id)
     name = f"“{session.title}”" if session.title else session.id
-    text = f"{stopped}You are back in {name}, last used {_age(session)}. /resume takes you to the others."
-    return CommandReply(text=text + _what_comes_next(tx, key))
+    text = f"{stopped}You are back in {name}, last used {age(session.updated_ms)}. /resume takes you to the others."
+    return text + _what_comes_next(tx, key)
 
 
 def _stop_for_another(tx: Transaction, key: str) -> str:
@@ -128,34 +202,12 @@ def _what_comes_next(tx: Transaction, key: str) -> str:
     return f" {waiting} waiting {'message comes' if waiting == 1 else 'messages come'} next." if waiting else ""
 
 
-def _label(session: Session) -> str:
-    title = session.title or session.id
-    return title if len(title) <= _LABEL_CHARS else title[: _LABEL_CHARS - 1] + "…"
-
-
-def _age(session: Session) -> str:
-    minutes = max(0, now_ms() - session.updated_ms) // 60_000
-    for size, unit in ((1_440, "day"), (60, "hour"), (1, "minute")):
-        if count := minutes // size:
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
-    return "just now"
-
-
 SESSION_COMMANDS = (
-    CommandSpec(name="new", aliases=("reset",), category="Session", description="Start a new conversation", run=new),
-    CommandSpec(
-        name="resume",
-        category="Session",
-        description="Go back to an old conversation",
-        run=resume,
-        argument_hint="[id or title]",
-    ),
-    CommandSpec(
-        name="stop",
-        category="Session",
-        description="Stop the running turn; all: also background processes",
-        run=stop,
-        argument_hint="[all]",
-    ),
-    CommandSpec(name="status", category="Session", description="Show model, session and tokens used", run=status),
+    CommandSpec("new", "Session", "Start a new conversation", new, aliases=("reset",)),
+    CommandSpec("resume", "Session", "Go back to an old conversation", resume, "[id or title]"),
+    CommandSpec("sessions", "Session", "List the conversations of this chat", list_all, "[words of a title]"),
+    CommandSpec("title", "Session", "Show or change the title of this conversation", title, "[text]"),
+    CommandSpec("compress", "Session", "Summarise the older messages of this conversation", compress, "[tokens]"),
+    CommandSpec("stop", "Session", "Stop the running turn; all: also what runs in the background", stop, "[all]"),
+    CommandSpec("status", "Session", "Show model, session and tokens used", status),
 )

@@ -1,9 +1,9 @@
-"""`/why`: what became of a message, asked in the chat where it was said."""
+"""`/why` and `/usage`: what became of a message, and what a conversation has cost."""
 
 from collections.abc import Sequence
 
 from gateway.clock import now_ms
-from gateway.commands.registry import CommandCall, CommandReply, CommandSpec
+from gateway.commands.registry import CHAT_ONLY, CommandCall, CommandSpec
 from gateway.policies.budgets import Amount, Budgets, against, dollars, how_to_price, no_price
 from gateway.store import people, sessions, spending, trace
 from gateway.store.db.connection import Transaction
@@ -12,7 +12,7 @@ from gateway.trace import NOT_LET_IN, UNADDRESSED, UNKNOWN, GatewayState, chat_l
 _NOTHING_YET = "There is no message in this conversation yet."
 
 
-def why(tx: Transaction, call: CommandCall) -> CommandReply:
+def why(tx: Transaction, call: CommandCall) -> str:
     """The message that it replies to, or else the last one before it; never one of another chat."""
     account, chat = call.key.account_name, call.key.chat
     event = None
@@ -23,8 +23,8 @@ def why(tx: Transaction, call: CommandCall) -> CommandReply:
         event = trace.find_message(tx, account, chat, call.about)
     found = trace.read(tx, event) if event is not None else None
     if found is not None and found.user == call.key.user:
-        return CommandReply(text="\n".join(chat_lines(found, now_ms(), GatewayState())))
-    return CommandReply(text=_untaken(tx, call) if call.about else _NOTHING_YET)
+        return "\n".join(chat_lines(found, now_ms(), GatewayState()))
+    return _untaken(tx, call) if call.about else _NOTHING_YET
 
 
 def _untaken(tx: Transaction, call: CommandCall) -> str:
@@ -37,30 +37,21 @@ def _untaken(tx: Transaction, call: CommandCall) -> str:
     return refused(refusal) if call.role == "owner" else NOT_LET_IN  # why not is between them and the owner
 
 
-WHY_COMMANDS = (
-    CommandSpec(
-        name="why",
-        category="Session",
-        description="Show what happened to the message you reply to, or to the last one",
-        run=why,
-        places=frozenset({"chat"}),
-    ),
-)
-
-
-def usage_command(budgets: Budgets, unpriced: Sequence[str] = ()) -> CommandSpec:
+def trace_commands(budgets: Budgets, unpriced: Sequence[str] = ()) -> tuple[CommandSpec, ...]:
     """`unpriced`: models that a limit in money does not bind, which owners should know."""
 
-    def usage(tx: Transaction, call: CommandCall) -> CommandReply:
+    def usage(tx: Transaction, call: CommandCall) -> str:
         lines = [_conversation(tx, call), *_mine(tx, call, budgets), *_chat(tx, call, budgets)]
-        if call.role == "owner" and call.key.is_private:
+        if call.is_owners_own:
             day = budgets.day(now_ms())
             lines.append(f"Everybody today: {against(spending.used(tx, day), budgets.limit('day'))}")
             lines += [f"{no_price(model)} {how_to_price(model)} says it." for model in unpriced]
-        return CommandReply(text="\n".join(lines))
+        return "\n".join(lines)
 
-    return CommandSpec(
-        name="usage", category="Session", description="Show tokens, cost and what is left of the budget", run=usage
+    about = "Show what happened to the message you reply to, or to the last one"
+    return (
+        CommandSpec("usage", "Session", "Show tokens, cost and what is left of the budget", usage),
+        CommandSpec("why", "Session", about, why, places=CHAT_ONLY),
     )
 
 

@@ -219,7 +219,7 @@ async def test_a_slip_beside_a_right_code_is_no_wrong_code(db: Database, form: s
 async def test_a_lock_is_named_by_the_platform_it_holds_for(db: Database) -> None:
     await db.write(lambda tx: asks(tx, account="telegram@work"))
     said = await say(db, "pairing approve telegram@work 22222222")
-    assert "Nobody waits on telegram@work with that code" in said
+    assert "Nobody on telegram@work is waiting with that code" in said
     assert said.endswith("lock approval on telegram.")
     for _ in range(4):
         await say(db, "pairing approve telegram@work 22222222", key=PAGE)

@@ -16,7 +16,7 @@ def use(tx: Transaction, arguments: str = "") -> str:
 
 
 def verbosity(tx: Transaction) -> str:
-    return sessions.verbosity(tx, sessions.open_current(tx, KEY).id)
+    return sessions.read_settings(tx, sessions.open_current(tx, KEY).id).verbosity
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_guest_does_not_choose_for_all_who_speak_in_a_group(tx: Transaction) -
     ):
         call = CommandCall(key=group, name="verbose", role=role)  # type: ignore[arg-type]
         assert make_commands().run(tx, call).text.startswith(told)
-        mode = sessions.verbosity(tx, sessions.open_current(tx, group).id)
+        mode = sessions.read_settings(tx, sessions.open_current(tx, group).id).verbosity
         assert mode == ("verbose" if role == "member" else "")
 
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from gateway.approvals import decisions
-from gateway.commands.approvals import ask_again, decide_pressed
 from gateway.commands.catalog import make_commands
 from gateway.commands.registry import CommandCall, CommandReply
 from gateway.messages import Address, Sender, SessionKey
@@ -21,7 +20,7 @@ THERE = Address(account="telegram", chat="1")  # where the owner is asked
 
 
 RULE = "git-discard"
-GONE = CommandReply(text="That approval request no longer exists.")
+GONE = CommandReply("That approval request no longer exists.")
 
 
 def put(
@@ -226,8 +225,8 @@ def test_a_member_is_not_told_that_anothers_question_still_waits(tx: Transaction
 def press(
     tx: Transaction, arguments: str, key: SessionKey = OWNERS, role: Role = "owner", sender: str = "1"
 ) -> CommandReply:
-    call = CommandCall(key=key, name="", arguments=arguments, role=role, sender_id=sender, sender_name="Olga")
-    return decide_pressed(tx, call)
+    call = CommandCall(key=key, name="approval", arguments=arguments, role=role, sender_id=sender, sender_name="Olga")
+    return make_commands().press(tx, call)
 
 
 @pytest.mark.parametrize(
@@ -241,13 +240,13 @@ def press(
 )
 def test_a_button_decides_and_its_message_says_so(tx: Transaction, word: str, told: str) -> None:
     one = put(tx)
-    assert press(tx, f"{one.id}:{word}") == CommandReply(text=told, in_place=True)
+    assert press(tx, f"{one.id}:{word}") == CommandReply(told, in_place=True)
     assert state(tx, one) == ("denied" if word == "deny" else "approved")
     found = approvals.get(tx, one.id)
     assert found is not None
     assert found.decided_by == "telegram:1"
     late = press(tx, f"{one.id}:deny", sender="2")
-    assert late == CommandReply(text=told.replace(" by Olga", ""), in_place=True)
+    assert late == CommandReply(told.replace(" by Olga", ""), in_place=True)
     assert approvals.get(tx, one.id) == found
 
 
@@ -276,10 +275,10 @@ def test_a_button_of_another_chat_does_nothing(tx: Transaction, key: SessionKey)
 def test_a_button_pressed_by_somebody_who_may_not_leaves_the_question_there(tx: Transaction) -> None:
     one = put(tx, at=Address(account="telegram", chat="-7"))
     told = press(tx, f"{one.id}:once", GROUP, "member", "43")
-    assert told == CommandReply(text=decisions.ONLY_OWNERS)
+    assert told == CommandReply(decisions.ONLY_OWNERS)
     assert state(tx, one) == "waiting"
     approvals.deny(tx, one, by="x")  # what became of it all may see who see its message
-    over = CommandReply(text="⛔ Denied: `rm -r build`", in_place=True)
+    over = CommandReply("⛔ Denied: `rm -r build`", in_place=True)
     assert press(tx, f"{one.id}:once", GROUP, "member", "43") == over
 
 
@@ -289,12 +288,10 @@ def test_a_button_pressed_by_somebody_who_may_not_leaves_the_question_there(tx: 
 def again(
     tx: Transaction, one: Approval, key: SessionKey = OWNERS, role: Role = "owner", sender: str = "1"
 ) -> CommandReply:
-    return ask_again(
-        tx,
-        CommandCall(
-            key=key, name="", arguments=one.id, role=role, sender_id=sender, role_of=lambda tx, key, user_id: "member"
-        ),
+    call = CommandCall(
+        key=key, name="askagain", arguments=one.id, role=role, sender_id=sender, role_of=lambda tx, key, id_: "member"
     )
+    return make_commands().press(tx, call)
 
 
 def test_what_nobody_decided_is_asked_again_below_what_became_of_it(tx: Transaction) -> None:
@@ -303,16 +300,16 @@ def test_what_nobody_decided_is_asked_again_below_what_became_of_it(tx: Transact
     tx.execute("UPDATE inbox SET turn_id = 't1', state = 'done', role = 'member'")
     approvals.expire(tx, one)
     over = "⌛ No answer in time, so it was not done: `rm -r build`"
-    assert again(tx, one) == CommandReply(text=f"{over}\nTrying again; I will ask again.", in_place=True)
+    assert again(tx, one) == CommandReply(f"{over}\nTrying again; I will ask again.", in_place=True)
     assert tx.count("SELECT COUNT(*) FROM inbox WHERE kind = 'wake'") == 1
 
 
 def test_what_is_not_there_or_was_decided_is_not_asked_again(tx: Transaction) -> None:
     one = put(tx)
-    waiting = CommandReply(text="Waiting for an answer: `rm -r build`", in_place=True)
+    waiting = CommandReply("Waiting for an answer: `rm -r build`", in_place=True)
     assert again(tx, one) == waiting
     approvals.deny(tx, one, by="x")
-    assert again(tx, one) == CommandReply(text="⛔ Denied: `rm -r build`", in_place=True)
+    assert again(tx, one) == CommandReply("⛔ Denied: `rm -r build`", in_place=True)
     tx.execute("DELETE FROM approvals")
     assert again(tx, one) == GONE
     assert tx.count("SELECT COUNT(*) FROM inbox WHERE kind = 'wake'") == 0

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.commands.buttons import BUTTONS
 from gateway.commands.catalog import make_commands
-from gateway.commands.registry import CommandCall, CommandReply
+from gateway.commands.registry import CommandCall, CommandReply, Commands
 from gateway.commands.runner import CommandRunner, fail_next_command
 from gateway.errors import DeliveryInDoubt
 from gateway.inbound.rate_limit import SenderLimits
@@ -132,13 +131,12 @@ async def test_presses_count_towards_the_limit(db: Database) -> None:
     assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE state = 'ready'") == [(1,)]
 
 
-async def test_a_press_that_breaks_is_undone_and_told(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_press_that_breaks_is_undone_and_told(db: Database) -> None:
     def half_done(tx: Transaction, call: CommandCall) -> CommandReply:
         outbox.add(tx, call.key.reply_address("1"), [Text(text="half")])
         raise ZeroDivisionError
 
-    monkeypatch.setattr("gateway.commands.buttons.BUTTONS", {**BUTTONS, "break": half_done})
-    async with running(make_small(db, PacedModel())) as small:
+    async with running(make_small(db, PacedModel(), commands=Commands([], buttons={"break": half_done}))) as small:
         await small.say(press("break"))
         assert "went wrong inside Hermes" in await small.answer()
     assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(1,)]
@@ -149,9 +147,9 @@ async def test_the_oldest_of_commands_and_presses_is_next(db: Database) -> None:
     small = make_small(db, PacedModel())
     await small.say(press("dance"), inbound("/help", message_id="2"), press("dance", press_id="p2"))
     for left in (2, 1, 0):
-        assert await db.write(desk.handle_next) is not None
+        assert await db.write(desk.handle_next)
         assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE state = 'ready'") == [(left,)]
-    assert await db.write(desk.handle_next) is None
+    assert not await db.write(desk.handle_next)
     await db.write(fail_next_command)
     assert await rows(db, "SELECT outcome FROM inbox") == [("answered",)] * 3
 

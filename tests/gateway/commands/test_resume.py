@@ -3,7 +3,6 @@
 import pytest
 
 from agent_core.conversation import user
-from gateway.commands.buttons import press
 from gateway.commands.catalog import make_commands
 from gateway.commands.registry import CommandCall, CommandReply
 from gateway.messages import SessionKey
@@ -81,16 +80,16 @@ def test_found_by_id_and_by_words_of_the_title(tx: Transaction, clock: Clock, na
 def test_several_that_fit_are_offered(tx: Transaction, clock: Clock) -> None:
     converse(tx, clock, "A trip to Rome", "A trip to Bonn", "Lunch", "now")
     lines = resume(tx, "trip").text.splitlines()
-    assert lines[0] == "Several fit 'trip':"
+    assert lines[0] == "Several conversations match “trip”."
     assert [line.split()[-1] for line in lines[1:-1]] == ["Bonn", "Rome"]
-    assert resume(tx, "boat").text.splitlines()[0] == "None fits that."
+    assert resume(tx, "boat").text.splitlines()[0] == "No conversation matches “boat”."
 
 
 def test_another_chats_conversation_is_out_of_reach(tx: Transaction, clock: Clock) -> None:
     ids = converse(tx, clock, "secret", "now", key=OTHER)
     converse(tx, clock, "mine", "now")
-    assert "None fits" in resume(tx, ids[0]).text
-    reply = press(tx, CommandCall(key=KEY, name="continue", arguments=ids[0]))
+    assert "No conversation matches" in resume(tx, ids[0]).text
+    reply = make_commands().press(tx, CommandCall(key=KEY, name="continue", arguments=ids[0]))
     assert reply.text == "That conversation no longer exists."
     assert not reply.in_place  # the list is somebody else's, who still needs it
     session = sessions.find(tx, ids[0])
@@ -101,10 +100,10 @@ def test_another_chats_conversation_is_out_of_reach(tx: Transaction, clock: Cloc
 def test_the_button_goes_back_in_place_and_twice_does_no_harm(tx: Transaction, clock: Clock) -> None:
     ids = converse(tx, clock, "old", "now")
     call = CommandCall(key=KEY, name="continue", arguments=ids[0])
-    reply = press(tx, call)
+    reply = make_commands().press(tx, call)
     assert reply.in_place
     assert reply.text == "You are back in “old”, last used 1 hour ago. /resume takes you to the others."
-    assert press(tx, call).text == "You are in that conversation already."
+    assert make_commands().press(tx, call).text == "You are in that conversation already."
     assert current(tx) == ids[0]
     assert [session.id for session in sessions.list_ended(tx, str(KEY), limit=9)] == [ids[1]]
 
@@ -112,7 +111,7 @@ def test_the_button_goes_back_in_place_and_twice_does_no_harm(tx: Transaction, c
 @pytest.mark.parametrize("argument", ["", "2", str(KEY)])
 def test_a_button_names_a_session_in_full(tx: Transaction, clock: Clock, argument: str) -> None:
     converse(tx, clock, "old", "now")
-    reply = press(tx, CommandCall(key=KEY, name="continue", arguments=argument))
+    reply = make_commands().press(tx, CommandCall(key=KEY, name="continue", arguments=argument))
     assert reply.text == "That conversation no longer exists."
 
 

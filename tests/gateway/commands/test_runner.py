@@ -19,7 +19,7 @@ def _half_done(tx: Transaction, call: CommandCall) -> CommandReply:
     raise Broken
 
 
-BROKEN = CommandSpec(name="break", description="", category="Help", run=_half_done)
+BROKEN = CommandSpec("break", "Help", "", _half_done)
 
 
 async def test_effect_answer_and_end_are_one_transaction(db: Database) -> None:
@@ -28,7 +28,7 @@ async def test_effect_answer_and_end_are_one_transaction(db: Database) -> None:
     await small.say(inbound("/new"))
 
     def cut_off(tx: Transaction) -> None:
-        assert desk.handle_next(tx) is not None
+        assert desk.handle_next(tx)
         raise Broken
 
     try:
@@ -36,13 +36,11 @@ async def test_effect_answer_and_end_are_one_transaction(db: Database) -> None:
     except Broken:
         assert await rows(db, "SELECT state FROM inbox") == [("ready",)]
         assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
-    handled = await db.write(desk.handle_next)
-    assert handled is not None
-    assert handled.session_key == "pigeon:dm:home"
+    assert await db.write(desk.handle_next)
     assert await rows(db, "SELECT state, outcome FROM inbox") == [("done", "answered")]
     assert await rows(db, "SELECT reply_to, answers FROM outbox") == [("1", '["1"]')]
     assert await rows(db, "SELECT event FROM trail WHERE inbox_id = 1 ORDER BY id") == [("accepted",), ("answered",)]
-    assert await db.write(desk.handle_next) is None
+    assert not await db.write(desk.handle_next)
 
 
 async def test_commands_are_handled_in_the_order_they_came(db: Database) -> None:

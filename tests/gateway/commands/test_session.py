@@ -103,7 +103,7 @@ async def test_new_names_a_turn_that_was_interrupted_for_a_message_not_begun_yet
     await small.say(inbound("two", message_id="2", sent_ms=2))
 
     def end(tx: Transaction) -> None:
-        turns.finish(tx, turn_id, inbox.read_turn(tx, turn_id), "superseded")
+        turns.finish(tx, turn_id, inbox.read_turn(tx, turn_id), turns.Outcome.SUPERSEDED)
 
     await db.write(end)
     await small.say(inbound("/new", message_id="3", sent_ms=3))
