@@ -41,7 +41,7 @@ _FLAGS = (
     "--remote-debugging-port=0",
 )
 _START_SECONDS = 30.0
-_WAIT_SECONDS = 30.0
+_WAIT_SECONDS = 60.0
 _KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38}
 _MODIFIERS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}
 

@@ -29,7 +29,7 @@ class Site:
         self._reading: asyncio.Task[bytes] | None = None
 
     async def start(self) -> str:
-        """Start the gateway and return the link it printed."""
+        """Start the gateway and return a link to its page."""
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-W", "error", "-m", "tests.web.echo_hermes", "gateway", "run"),
             stdin=asyncio.subprocess.DEVNULL,
@@ -38,10 +38,10 @@ class Site:
             cwd=ROOT,
             env=self._environment(),
         )
-        link = await self._printed_link(self._process)
+        await _find_printed(self._process, re.compile("`hermes web` prints a link"))
         assert self._process.stdout is not None
         self._reading = asyncio.create_task(self._process.stdout.read())  # a full pipe would hold it up
-        return link
+        return await self.new_link()
 
     async def kill(self) -> None:
         """Kill the gateway without a chance to clean up."""
@@ -59,7 +59,7 @@ class Site:
             cwd=ROOT,
             env=self._environment(),
         )
-        return await self._printed_link(process)
+        return await _find_printed(process, LINK)
 
     def go(self, go: bool = True) -> None:
         """Let the model finish held answers, or make it hold the next one."""
@@ -75,21 +75,23 @@ class Site:
         else:
             (self.home / "refused").unlink(missing_ok=True)
 
-    async def _printed_link(self, process: asyncio.subprocess.Process) -> str:
-        assert process.stdout is not None
-        printed = ""
-        async with asyncio.timeout(30):
-            while line := (await process.stdout.readline()).decode():
-                printed += line
-                if found := LINK.search(line):
-                    return found[0]
-        raise AssertionError(f"no link was printed: {printed}")
-
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         port = self.address.rstrip("/").rpartition(":")[2]
         ours = {"HERMES_HOME": str(self.home), "HERMES_PLATFORMS__WEB__PORT": port}
+        ours["TERMINAL_ENV"] = "local"  # in a sandbox nothing would ask
         return {**kept, **ours, "PYTHONPATH": str(ROOT / "tests" / "guard")}
+
+
+async def _find_printed(process: asyncio.subprocess.Process, wanted: re.Pattern[str]) -> str:
+    assert process.stdout is not None
+    printed = ""
+    async with asyncio.timeout(30):
+        while line := (await process.stdout.readline()).decode():
+            printed += line
+            if found := wanted.search(line):
+                return found[0]
+    raise AssertionError(f"{wanted.pattern} was not printed: {printed}")
 
 
 def _free_port() -> int:

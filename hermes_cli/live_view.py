@@ -1,0 +1,227 @@
+"""Show a turn in the terminal while it happens: finished paragraphs above, what is still moving below.
+
+Text is rendered as Markdown a block at a time, so a block is written once and never redrawn. A tool call ends as one
+line with the beginning of its result; `unfold` shows the rest.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from io import StringIO
+
+from rich.console import Console, RenderableType
+from rich.markdown import Markdown
+from rich.text import Text
+
+from agent_core.conversation import Message, ToolCall
+from agent_core.events import (
+    Event,
+    ReasoningDelta,
+    Restarted,
+    TextDelta,
+    ToolFinished,
+    ToolReported,
+    ToolStarted,
+    Usage,
+)
+
+Write = Callable[[str], None]
+Skin = str
+
+CODE_THEMES: dict[Skin, str] = {"auto": "ansi_dark", "dark": "ansi_dark", "light": "ansi_light", "mono": "bw"}
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAMES_PER_SECOND = 10
+_FOLDED_LINES = 3
+_MAX_UNFOLDED_CHARS = 20_000
+_FENCES = ("```", "~~~")
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveView:
+    """Shows the events of one turn after another. `write` puts lines above the input, for good."""
+
+    write: Write
+    width: Callable[[], int]
+    clean: Callable[[str], str]  # hides secrets
+    skin: Skin = "auto"
+    color: bool = True
+    usage: Usage = field(default_factory=Usage)
+    _text: str = ""  # of the current reply, not yet written
+    _written: str = ""  # of the current reply
+    _running: dict[str, tuple[ToolCall, float]] = field(default_factory=dict)
+    _reported: dict[str, str] = field(default_factory=dict)
+    _last_result: str = ""
+    _doing: str = ""
+    _began: float = 0.0
+
+    def begin(self) -> None:
+        self._doing, self._began = "thinking", time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                self._doing = "writing"
+                self._text += text
+                self._write_finished_blocks()
+            case ReasoningDelta():
+                self._doing = "reasoning"
+            case Restarted():
+                if self._written:
+                    self.note("(the model begins its answer again)")
+                self._text = self._written = ""
+            case ToolStarted(call=call):
+                self._flush()
+                self._running[call.id] = call, time.monotonic()
+            case ToolFinished(call=call, result=result, seconds=seconds):
+                self._running.pop(call.id, None)
+                self._doing = "thinking"
+                self._show_result(call, result, seconds)
+            case ToolReported(call=call, line=line):
+                self._reported[call.id] = f": {self.clean(line)}"
+            case Usage():
+                self.usage = self.usage.plus(event)
+            case _:
+                pass
+
+    def end(self, answer: str) -> None:
+        """Write what of the answer was not streamed, and forget the turn."""
+        self._flush()
+        streamed = self._written
+        if not streamed or not answer.startswith(streamed.strip()):
+            self._print_markdown(answer)
+        elif rest := answer[len(streamed.strip()) :].strip():
+            self._print_markdown(rest)
+        self.discard()
+
+    def discard(self) -> None:
+        """Forget the turn: it was stopped, or it failed."""
+        self._flush()
+        self._running.clear()
+        self._reported.clear()
+        self._doing = self._written = ""
+
+    def note(self, text: str) -> None:
+        """Write a few lines of our own, wrapped."""
+        self._print(Text(text, style="dim"))
+
+    def unfold(self) -> None:
+        """Write the whole result of the last tool call."""
+        self.note(self._last_result[:_MAX_UNFOLDED_CHARS] or "No tool has run yet.")
+
+    def render(self, max_lines: int) -> str:
+        """Return the lines that are still moving: unfinished text, running tools, and what is being done."""
+        if not self._doing:
+            return ""
+        now = time.monotonic()
+        frame = _SPINNER[int(now * _FRAMES_PER_SECOND) % len(_SPINNER)]
+        unfinished = self._draw(Markdown(self.clean(self._text), code_theme=CODE_THEMES[self.skin])).splitlines()
+        lines = [
+            f"{frame} {summarize_call(call)}{self._reported.get(call.id, '')} ({now - began:.0f} s)"
+            for call, began in self._running.values()
+        ]
+        if not lines:
+            lines = [f"{frame} {self._doing} ({now - self._began:.0f} s, Ctrl-C stops)"]
+        status = self._draw(*(Text(line, style="cyan", no_wrap=True, overflow="ellipsis") for line in lines))
+        return "\n".join([*(unfinished if self._text.strip() else [])[-max(max_lines - len(lines), 1) :], status])
+
+    def _write_finished_blocks(self) -> None:
+        cut = _end_of_finished(self._text)
+        if cut:
+            block, self._text = self._text[:cut], self._text[cut:]
+            self._written += block
+            self._print_markdown(block)
+
+    def _flush(self) -> None:
+        self._written += self._text
+        if self._text.strip():
+            self._print_markdown(self._text)
+        self._text = ""
+
+    def _show_result(self, call: ToolCall, result: Message, seconds: float) -> None:
+        lines, failed = read_result(result.text)
+        self._last_result = self.clean("\n".join(lines))
+        shown = [line for line in self._last_result.splitlines() if line.strip()][:_FOLDED_LINES]
+        head = (
+            Text("✗ " if failed else "● ", style="red" if failed else "green")
+            .append(summarize_call(call), style="bold")
+            .append(f"  {seconds:.1f} s", style="dim")
+        )
+        head.no_wrap, head.overflow = True, "ellipsis"
+        body = [Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis") for line in shown]
+        more = len([line for line in lines if line.strip()]) - len(shown)
+        if more > 0:
+            body.append(Text(f"  … {more} more lines (Ctrl-O shows them)", style="dim"))
+        self._print(head, *body)
+        self.write("\n")
+
+    def _print_markdown(self, text: str) -> None:
+        if text.strip():
+            self._print(Markdown(self.clean(text), code_theme=CODE_THEMES[self.skin]))
+            self.write("\n")
+
+    def _print(self, *things: RenderableType) -> None:
+        self.write(self._draw(*things) + "\n")
+
+    def _draw(self, *things: RenderableType) -> str:
+        out = StringIO()
+        console = Console(
+            file=out,
+            force_terminal=True,
+            width=max(self.width(), 20),
+            color_system="standard" if self.color and self.skin != "mono" else None,
+            highlight=False,
+            legacy_windows=False,
+        )
+        for thing in things:
+            # Said again here: rich joins texts before it draws them, and forgets how each was to be cut.
+            cut = (thing.no_wrap, thing.overflow) if isinstance(thing, Text) else (None, None)
+            console.print(thing, no_wrap=cut[0], overflow=cut[1])
+        return out.getvalue().rstrip("\n")
+
+
+def _end_of_finished(text: str) -> int:
+    """Return where the last finished block ends: at a blank line outside of a code fence; 0 when there is none."""
+    fence, position, end = "", 0, 0
+    for line in text.splitlines(keepends=True):
+        position += len(line)
+        stripped = line.strip()
+        if fence:
+            if stripped.startswith(fence) and line.endswith("\n"):
+                fence, end = "", position
+        elif stripped.startswith(_FENCES):
+            fence = stripped[:3]
+        elif not stripped and line.endswith("\n"):
+            end = position
+    return end
+
+
+def summarize_call(call: ToolCall) -> str:
+    """Return a tool call on one line: its name and the argument that says most."""
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except ValueError:
+        arguments = {}
+    values = [value for value in arguments.values() if isinstance(value, str)] if isinstance(arguments, dict) else []
+    return f"{call.name} {' '.join(values[0].split())[:200]}" if values else call.name
+
+
+def read_result(text: str) -> tuple[list[str], bool]:
+    """Return the lines of a result, and whether it tells of a failure. Of JSON with output, only the output counts."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text.splitlines(), False
+    if not isinstance(found, dict):
+        return text.splitlines(), False
+    failed = bool(found.get("error")) or found.get("exit_code") not in (0, None)
+    texts = [str(found[name]) for name in ("error", "output", "content", "diff") if found.get(name)]
+    if not texts and "output" in found:
+        texts = ["(no output)"]
+    if found.get("exit_code"):
+        texts.append(f"exit code {found['exit_code']}")
+    texts = texts or [
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in found.items()
+    ]
+    return "\n".join(texts).splitlines(), failed
