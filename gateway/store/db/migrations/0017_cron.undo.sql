@@ -1,0 +1,2 @@
+DROP TABLE cron_runs;
+DROP TABLE cron_jobs;
