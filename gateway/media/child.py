@@ -11,8 +11,7 @@ import sys
 import time
 from typing import BinaryIO
 
-from gateway.media.plain import read_text
-from gateway.media.reading import Reading, UnreadableFile, WordCollector
+from gateway.media.reading import Reading, UnreadableFile, WordCollector, read_text
 
 _OPEN_FILES = 32  # modules are still to be loaded
 _TIME_SHARE = 0.7  # of the time limit: text read by then is returned
@@ -21,14 +20,19 @@ _TIME_SHARE = 0.7  # of the time limit: text read by then is returned
 def main() -> None:
     way, max_chars, seconds, memory_bytes = sys.argv[1], *map(int, sys.argv[2:5])
     began = time.monotonic()
-    _limit(seconds, memory_bytes)
+    limit_self(seconds, memory_bytes)
     with os.fdopen(0, "rb") as file:
         found = _read(file, way, WordCollector(max_chars=max_chars, until=began + seconds * _TIME_SHARE))
-    _write_result(found)
+    # One line about the text, then the text.
+    about = {"title": found.title, "problem": found.problem, "partial": found.partial}
+    answer = json.dumps(about).encode() + b"\n" + found.text.encode("utf-8", "replace")
+    while answer:
+        answer = answer[os.write(1, answer) :]
     os._exit(0)  # freeing the objects of a hostile file may take longer than reading it
 
 
-def _limit(seconds: int, memory_bytes: int) -> None:
+def limit_self(seconds: int, memory_bytes: int) -> None:
+    """Limit what this process may use, for good."""
     limits = {
         resource.RLIMIT_AS: memory_bytes,
         resource.RLIMIT_CPU: seconds,
@@ -55,6 +59,10 @@ def _read(file: BinaryIO, way: str, words: WordCollector) -> Reading:
                 from gateway.media.office import read_zip
 
                 return read_zip(file, words)
+            case "html":
+                from gateway.media.html import read_html
+
+                return read_html(file, words)
             case _:
                 return read_text(file, words.max_chars)
     except UnreadableFile as error:
@@ -65,14 +73,6 @@ def _read(file: BinaryIO, way: str, words: WordCollector) -> Reading:
         return Reading(problem="it is nested too deeply to be read")
     except Exception:  # noqa: BLE001 a file made to break its reader must still get an answer
         return Reading(problem="it is damaged")
-
-
-def _write_result(found: Reading) -> None:
-    """Write one line about the text, then the text."""
-    about = {"title": found.title, "problem": found.problem, "partial": found.partial}
-    answer = json.dumps(about).encode() + b"\n" + found.text.encode("utf-8", "replace")
-    while answer:
-        answer = answer[os.write(1, answer) :]
 
 
 if __name__ == "__main__":

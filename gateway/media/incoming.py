@@ -14,7 +14,8 @@ import structlog
 from agent_core.model import Model
 from gateway.errors import GatewayError, MediaUnavailable
 from gateway.media import kinds
-from gateway.media.kinds import TOO_MANY, FileFormat, notice, pixels_of
+from gateway.media.kinds import TOO_MANY, FileFormat, find_picture_problem, notice
+from gateway.media.pictures import describe_picture
 from gateway.media.reader import DocumentReader
 from gateway.media.stickers import StickerBook
 from gateway.messages import Media, Part
@@ -23,6 +24,9 @@ from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.inbox import Accepted
 from gateway.store.media import MediaFiles
+from hermes_config.settings import MediaSettings
+from tools.builtin.speech import NoSpeech, SpeechEngines
+from tools.errors import ToolFailed
 
 log = structlog.get_logger()
 
@@ -30,17 +34,6 @@ Fetch = Callable[[str, Media], Awaitable[bytes]]
 """Fetches a part by its account; raises MediaUnavailable."""
 Tell = Callable[[Transaction, str], None]
 """Writes a notice for the chat in the same transaction."""
-MAX_SHOWN_BYTES = 5_000_000  # no provider accepts larger pictures
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntakeLimits:
-    files_per_message: int = 10
-    files_per_turn: int = 20
-    fetch_seconds: float = 60.0
-    fetches_at_once: int = 4
-    turn_text_chars: int = 150_000
-    image_pixels: int = 50_000_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,9 +41,10 @@ class Attachments:
     db: Database
     files: MediaFiles
     fetch: Fetch
-    limits: IntakeLimits = field(default_factory=IntakeLimits)
+    limits: MediaSettings = field(default_factory=MediaSettings)
     reader: DocumentReader = field(default_factory=DocumentReader)
     stickers: StickerBook | None = None
+    speech: SpeechEngines = field(default_factory=NoSpeech)
     sees: bool = True  # whether the model accepts pictures
     _places: dict[str, asyncio.Semaphore] = field(init=False, repr=False)
 
@@ -58,10 +52,19 @@ class Attachments:
         at_once = self.limits.fetches_at_once  # per account: one that hangs must not hold up the others
         self._places = defaultdict(lambda: asyncio.Semaphore(at_once))
 
-    async def bring_in(self, messages: Sequence[Accepted], tell: Tell, model: Model | None = None) -> list[Accepted]:
+    async def bring_in(
+        self,
+        messages: Sequence[Accepted],
+        tell: Tell,
+        model: Model | None = None,
+        *,
+        sees: bool | None = None,
+        vision: Model | None = None,
+    ) -> list[Accepted]:
         """Return the messages with their files stored and read, or with the reason why not.
 
-        `model` describes stickers, if the book may ask at all; the call counts towards the sender's budget.
+        `model` describes stickers, if the book may ask at all; the call counts towards the sender's budget. `sees` says
+        whether a model that was chosen for the conversation accepts pictures; if none does, `vision` describes them.
 
         The result is stored in one commit with the notices to the chat, so a resumed turn repeats neither.
         """
@@ -71,6 +74,11 @@ class Attachments:
         settling = [self._fetch_and_identify(given, model) for given in chosen.values()]
         results = dict(zip(chosen, await asyncio.gather(*settling), strict=True))
         settled = await self._read_each(results)
+        is_seen = self.sees if sees is None else sees
+        if vision is not None and not is_seen:
+            settled = dict(
+                zip(settled, await asyncio.gather(*(_describe(one, vision) for one in settled.values())), strict=True)
+            )
         brought = [
             replace(
                 message,
@@ -83,11 +91,23 @@ class Attachments:
             media.record_parts(tx, settled.values())
             for message in brought:
                 inbox.set_parts(tx, message.id, message.parts)
-            if words := notice(list(settled.values()), sees=self.sees):
+            if words := notice(list(settled.values()), sees=is_seen):
                 tell(tx, words)
 
         await self.db.write_when_possible(unit)
         return brought
+
+    async def take_files(self, files: Sequence[Media]) -> list[Media]:
+        """Return files that belong to no message in the inbox stored and read, or with the reason why not."""
+        most = self.limits.max_files_per_message
+        given = [
+            _Candidate("", part, "" if place < most else f"{TOO_MANY} {most} files of one message are taken")
+            for place, part in enumerate(files)
+        ]
+        taken = await asyncio.gather(*(self._fetch_and_identify(one, None) for one in given))
+        settled = list((await self._read_each({(0, place): one for place, one in enumerate(taken)})).values())
+        await self.db.write_when_possible(lambda tx: media.record_parts(tx, settled))
+        return settled
 
     def _choose(self, messages: Sequence[Accepted]) -> dict[tuple[int, int], "_Candidate"]:
         """Return the files to fetch and those beyond a limit, by message and position."""
@@ -99,10 +119,10 @@ class Attachments:
                     continue
                 of_this += 1
                 problem = ""
-                if of_this > self.limits.files_per_message:
-                    problem = f"{TOO_MANY} {self.limits.files_per_message} files of one message are taken"
-                elif len(chosen) >= self.limits.files_per_turn:
-                    problem = f"{TOO_MANY} {self.limits.files_per_turn} files are taken at once"
+                if of_this > self.limits.max_files_per_message:
+                    problem = f"{TOO_MANY} {self.limits.max_files_per_message} files of one message are taken"
+                elif len(chosen) >= self.limits.max_files_per_turn:
+                    problem = f"{TOO_MANY} {self.limits.max_files_per_turn} files are taken at once"
                 chosen[message.id, place] = _Candidate(message.key.account_name, part, problem)
         return chosen
 
@@ -127,22 +147,20 @@ class Attachments:
 
     async def _take(self, account: str, part: Media) -> "_Result":
         async with self._places[account]:  # until it is stored: with a slow disk, files must not pile up in memory
-            content = await self._bytes(account, part)
+            if part.sha256:  # a web page uploads before it sends
+                stored = await asyncio.to_thread(self.files.load, part)
+                if stored is None:
+                    raise MediaUnavailable("the file is no longer stored here; please send it again")
+                content = stored
+            else:
+                async with asyncio.timeout(self.limits.fetch_timeout_seconds):
+                    content = await self.fetch(account, part)
             form = await asyncio.to_thread(kinds.look, content)
             seen = self._describe_content(part, form, content)
             if not content:
                 return _Result(seen)
             sha256 = await asyncio.to_thread(self.files.save, seen.kind, content)
         return _Result(replace(seen, sha256=sha256), form)
-
-    async def _bytes(self, account: str, part: Media) -> bytes:
-        if part.sha256:  # a web page uploads before it sends
-            content = await asyncio.to_thread(self.files.load, part)
-            if content is None:
-                raise MediaUnavailable("the file is no longer stored here; please send it again")
-            return content
-        async with asyncio.timeout(self.limits.fetch_seconds):
-            return await self.fetch(account, part)
 
     def _describe_content(self, part: Media, form: FileFormat, content: bytes) -> Media:
         """Return the part described by its bytes, whatever its name and its sender say."""
@@ -159,18 +177,8 @@ class Attachments:
         if form.kind != "image" or form.problem:
             return seen
         # A plain file is never shown to a model, whatever later becomes of `problem`.
-        problem = self._find_picture_problem(form, content)
+        problem = find_picture_problem(form, content, self.limits.max_image_pixels)
         return replace(seen, kind="file", problem=problem) if problem else seen
-
-    def _find_picture_problem(self, form: FileFormat, content: bytes) -> str:
-        pixels = pixels_of(form.mime, content)
-        if not pixels:
-            return "the picture is damaged"
-        if pixels > self.limits.image_pixels:
-            return f"the picture has {pixels / 1_000_000:,.0f} million pixels; please send a smaller one"
-        if len(content) > MAX_SHOWN_BYTES:
-            return f"the picture is larger than {MAX_SHOWN_BYTES // 1_000_000} MB; please send a smaller one"
-        return ""
 
     async def _describe_sticker(self, book: StickerBook, account: str, part: Media, model: Model | None) -> Media:
         async def bring() -> Media | None:
@@ -184,15 +192,25 @@ class Attachments:
         return replace(part, form="sticker", text=await book.describe(part.sticker, bring, model))
 
     async def _read_each(self, results: dict[tuple[int, int], "_Result"]) -> dict[tuple[int, int], Media]:
-        left = self.limits.turn_text_chars
+        left = self.limits.max_turn_text_chars
         settled: dict[tuple[int, int], Media] = {}
         for place, one in results.items():
             part = one.part
-            if one.form.read_as and not part.problem:
+            if part.kind == "audio" and not part.problem and self.speech.hears:
+                part = await self._transcribe(part)
+            elif one.form.read_as and not part.problem:
                 part = await self._read(part, one.form, left)
                 left -= len(part.text)
             settled[place] = part
         return settled
+
+    async def _transcribe(self, part: Media) -> Media:
+        content = await asyncio.to_thread(self.files.load, part)
+        try:
+            found = await self.speech.transcribe(content or b"", part.name or "the recording")
+        except ToolFailed as error:
+            return replace(part, problem=str(error).rstrip("."))
+        return replace(part, text=found.text, form=f"{part.form}, transcribed by {found.engine}")
 
     async def _read(self, part: Media, form: FileFormat, max_chars: int) -> Media:
         if max_chars <= 0:
@@ -207,6 +225,12 @@ class Attachments:
             partial=found.partial or len(found.text) > max_chars,
             problem=found.problem if found.problem or found.text else "it contains only blank space",
         )
+
+
+async def _describe(part: Media, vision: Model) -> Media:
+    if part.kind != "image" or part.problem or part.sticker:
+        return part
+    return replace(part, text=await describe_picture(vision, part))
 
 
 @dataclass(frozen=True, slots=True)

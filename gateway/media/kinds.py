@@ -1,16 +1,18 @@
 """Detect a file's format from its bytes alone, ignoring its name and what its sender says. Pure."""
 
 import codecs
+import math
+import re
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gateway.messages import Media
 from tools.content import MediaKind, one_line
 
 HEAD_BYTES = 65_536  # the only bytes examined, except for the lock mark of an old Office file
-Way = Literal["", "text", "pdf", "zip"]
+Way = Literal["", "text", "pdf", "zip", "html"]
 """How to extract its text; empty when that is not possible."""
 
 
@@ -31,68 +33,64 @@ _NEWER = "please send it as .docx, .xlsx, .pptx or PDF"
 EMPTY = FileFormat(title="empty file", problem="it is empty")
 UNKNOWN = FileFormat(title="unknown format", problem="its format is unknown; text, PDF and Office files can be read")
 TEXT = FileFormat(title="text", mime="text/plain", read_as="text")
-PDF = FileFormat(title="PDF document", mime="application/pdf", read_as="pdf")
-ZIP = FileFormat(title="ZIP archive", mime="application/zip", read_as="zip")
-OLD_OFFICE = FileFormat(
+_PDF = FileFormat(title="PDF document", mime="application/pdf", read_as="pdf")
+_OLD_OFFICE = FileFormat(
     title="old Office document",
     mime="application/x-ole-storage",
     problem=f"it is in an old Office format that cannot be read; {_NEWER}",
 )
-LOCKED_OFFICE = FileFormat(
-    title="locked Office document",
-    mime="application/x-ole-storage",
-    problem="it is locked with a password; please send it without one",
+_LOCKED_OFFICE = replace(
+    _OLD_OFFICE, title="locked Office document", problem="it is locked with a password; please send it without one"
 )
-RTF = FileFormat(title="RTF document", mime="application/rtf", problem=f"RTF cannot be read; {_NEWER}")
-PNG = FileFormat(title="PNG picture", kind="image", mime="image/png")
-JPEG = FileFormat(title="JPEG picture", kind="image", mime="image/jpeg")
-GIF = FileFormat(title="GIF picture", kind="image", mime="image/gif")
-WEBP = FileFormat(title="WebP picture", kind="image", mime="image/webp")
-BMP = FileFormat(title="BMP picture", kind="image", mime="image/bmp", problem=_OTHER_PICTURE)
-TIFF = FileFormat(title="TIFF picture", kind="image", mime="image/tiff", problem=_OTHER_PICTURE)
-HEIC = FileFormat(title="HEIC picture", kind="image", mime="image/heic", problem=_OTHER_PICTURE)
-AVIF = FileFormat(title="AVIF picture", kind="image", mime="image/avif", problem=_OTHER_PICTURE)
-OGG = FileFormat(title="Ogg audio", kind="audio", mime="audio/ogg")
-OGG_VIDEO = FileFormat(title="Ogg video", kind="video", mime="video/ogg")
-MP3 = FileFormat(title="MP3 audio", kind="audio", mime="audio/mpeg")
-AAC = FileFormat(title="AAC audio", kind="audio", mime="audio/aac")
-WAV = FileFormat(title="WAV audio", kind="audio", mime="audio/wav")
-FLAC = FileFormat(title="FLAC audio", kind="audio", mime="audio/flac")
-AMR = FileFormat(title="AMR audio", kind="audio", mime="audio/amr")
-M4A = FileFormat(title="M4A audio", kind="audio", mime="audio/mp4")
-MP4 = FileFormat(title="MP4 video", kind="video", mime="video/mp4", may_be_audio=True)
-WEBM = FileFormat(title="WebM video", kind="video", mime="video/webm", may_be_audio=True)
-AVI = FileFormat(title="AVI video", kind="video", mime="video/x-msvideo")
-GZIP = FileFormat(title="gzip archive", mime="application/gzip", problem=_PACKED)
-TAR = FileFormat(title="tar archive", mime="application/x-tar", problem=_PACKED)
-PACKED = FileFormat(title="archive", mime="application/octet-stream", problem=_PACKED)
+_MP3 = FileFormat(title="MP3 audio", kind="audio", mime="audio/mpeg")
+_ARCHIVE = FileFormat(title="archive", problem=_PACKED)
 
-_BEGINNINGS: tuple[tuple[bytes, FileFormat], ...] = (
-    (b"\x89PNG\r\n\x1a\n", PNG),
-    (b"\xff\xd8\xff", JPEG),
-    (b"GIF87a", GIF),
-    (b"GIF89a", GIF),
-    (b"II*\0", TIFF),
-    (b"MM\0*", TIFF),
-    (b"%PDF-", PDF),
-    (b"PK\x03\x04", ZIP),
-    (b"PK\x05\x06", ZIP),
-    (b"{\\rtf", RTF),
-    (b"ID3\x02", MP3),
-    (b"ID3\x03", MP3),
-    (b"ID3\x04", MP3),
-    (b"fLaC", FLAC),
-    (b"#!AMR", AMR),
-    (b"\x1a\x45\xdf\xa3", WEBM),
-    (b"\x1f\x8b", GZIP),
-    (b"7z\xbc\xaf\x27\x1c", PACKED),
-    (b"Rar!\x1a\x07", PACKED),
-    (b"\xfd7zXZ\0", PACKED),
-    (b"\x28\xb5\x2f\xfd", PACKED),
+
+def _picture(name: str, problem: str = "") -> FileFormat:
+    return FileFormat(title=f"{name} picture", kind="image", mime=f"image/{name.lower()}", problem=problem)
+
+
+def _audio(name: str, mime: str) -> FileFormat:
+    return FileFormat(title=f"{name} audio", kind="audio", mime=f"audio/{mime}")
+
+
+def _video(name: str, mime: str, *, may_be_audio: bool = False) -> FileFormat:
+    return FileFormat(title=f"{name} video", kind="video", mime=f"video/{mime}", may_be_audio=may_be_audio)
+
+
+# The first pattern that matches the beginning of a file tells its format.
+_FORMATS = tuple(
+    (re.compile(pattern, re.DOTALL), form)
+    for pattern, form in (
+        (rb"\x89PNG\r\n\x1a\n", _picture("PNG")),
+        (rb"\xff\xd8\xff", _picture("JPEG")),
+        (rb"GIF8[79]a", _picture("GIF")),
+        (rb"RIFF.{4}WEBP", _picture("WebP")),
+        (rb"II\*\0|MM\0\*", _picture("TIFF", _OTHER_PICTURE)),
+        (rb"BM.{4}\0{4}.{16}", _picture("BMP", _OTHER_PICTURE)),
+        (rb"\0.{3}ftyp(hei[cx]|mif1|msf1|hevc)", _picture("HEIC", _OTHER_PICTURE)),
+        (rb"\0.{3}ftypavi[fs]", _picture("AVIF", _OTHER_PICTURE)),
+        (rb"%PDF-", _PDF),
+        (rb"PK(\x03\x04|\x05\x06)", FileFormat(title="ZIP archive", mime="application/zip", read_as="zip")),
+        (
+            rb"\{\\rtf",
+            FileFormat(title="RTF document", mime="application/rtf", problem=f"RTF cannot be read; {_NEWER}"),
+        ),
+        (rb"ID3[\x02-\x04]", _MP3),
+        (rb"fLaC", _audio("FLAC", "flac")),
+        (rb"#!AMR", _audio("AMR", "amr")),
+        (rb"RIFF.{4}WAVE", _audio("WAV", "wav")),
+        (rb"\0.{3}ftypM4[ABP] ", _audio("M4A", "mp4")),
+        (rb"\0.{3}ftyp", _video("MP4", "mp4", may_be_audio=True)),
+        (rb"\x1a\x45\xdf\xa3", _video("WebM", "webm", may_be_audio=True)),
+        (rb"RIFF.{4}AVI ", _video("AVI", "x-msvideo")),
+        (rb"OggS\0.{0,500}theora", _video("Ogg", "ogg")),
+        (rb"OggS\0", _audio("Ogg", "ogg")),
+        (rb"\x1f\x8b", FileFormat(title="gzip archive", mime="application/gzip", problem=_PACKED)),
+        (rb".{257}ustar", FileFormat(title="tar archive", mime="application/x-tar", problem=_PACKED)),
+        (rb"7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|\xfd7zXZ\0|\x28\xb5\x2f\xfd|BZh.1AY&SY", _ARCHIVE),
+    )
 )
-_RIFF = {b"WEBP": WEBP, b"WAVE": WAV, b"AVI ": AVI}
-_BRANDS = {b"heic": HEIC, b"heix": HEIC, b"mif1": HEIC, b"msf1": HEIC, b"hevc": HEIC, b"avif": AVIF, b"avis": AVIF}
-_AUDIO_BRANDS = (b"M4A ", b"M4B ", b"M4P ")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _LOCKED = "EncryptedPackage".encode("utf-16-le")
 _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -104,21 +102,19 @@ def look(content: bytes) -> FileFormat:
         return EMPTY
     head = content[:HEAD_BYTES]
     if head.startswith(_OLE):
-        return LOCKED_OFFICE if _LOCKED in content else OLD_OFFICE
-    known = _by_beginning(head) or _by_container(head)
+        return _LOCKED_OFFICE if _LOCKED in content else _OLD_OFFICE
+    known = next((form for pattern, form in _FORMATS if pattern.match(head)), None)
     if known is not None:
         return known
     if is_text(head):
         return TEXT
     if b"%PDF-" in head[:1024]:  # some programs write a few bytes before it
-        return PDF
+        return _PDF
     return _by_frames(head) or UNKNOWN
 
 
 def is_text(head: bytes) -> bool:
-    if head.startswith(_BOMS):
-        return True
-    if looks_like_utf16(head):
+    if head.startswith(_BOMS) or looks_like_utf16(head):
         return True
     controls = len(head) - len(head.translate(None, _CONTROLS))
     try:
@@ -140,35 +136,14 @@ def looks_like_utf16(head: bytes) -> str:
     return "utf-16-be" if empty[0] > empty[1] else "utf-16-le"
 
 
-def _by_beginning(head: bytes) -> FileFormat | None:
-    return next((form for beginning, form in _BEGINNINGS if head.startswith(beginning)), None)
-
-
-def _by_container(head: bytes) -> FileFormat | None:
-    if head.startswith(b"RIFF"):
-        return _RIFF.get(head[8:12])
-    if head[4:8] == b"ftyp" and head[0] == 0:
-        brand = head[8:12]
-        return _BRANDS.get(brand) or (M4A if brand in _AUDIO_BRANDS else MP4)
-    if head.startswith(b"OggS\0"):
-        return OGG_VIDEO if b"theora" in head[:512] else OGG
-    if head[257:262] == b"ustar":
-        return TAR
-    if head.startswith(b"BZh") and head[4:10] == b"1AY&SY":
-        return PACKED
-    if head.startswith(b"BM") and len(head) >= 26 and head[6:10] == b"\0\0\0\0":
-        return BMP
-    return None
-
-
 def _by_frames(head: bytes) -> FileFormat | None:
     """Detect MPEG audio without a header, by its frames."""
     if len(head) < 4 or head[0] != 0xFF:
         return None
     if head[1] & 0xF6 == 0xF0:
-        return AAC
+        return _audio("AAC", "aac")
     layer, rate = head[1] >> 1 & 3, head[2] >> 4
-    return MP3 if head[1] & 0xE0 == 0xE0 and layer and rate not in (0, 15) else None
+    return _MP3 if head[1] & 0xE0 == 0xE0 and layer and rate not in (0, 15) else None
 
 
 _MAX_SEGMENTS = 2_000
@@ -178,17 +153,15 @@ _WITHOUT_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
 
 def pixels_of(mime: str, content: bytes) -> int:
     """Return the pixels of the largest picture in a file; 0 when its header is cut off or invalid."""
-    sizes = {"image/png": _png, "image/jpeg": _jpeg, "image/gif": _gif, "image/webp": _webp}[mime]
+    sizes = {"image/jpeg": _jpeg, "image/gif": _gif, "image/webp": _webp}
     try:
-        found = [width * height for width, height in sizes(content)]
+        if mime == "image/png":
+            found = [math.prod(struct.unpack_from(">II", content, 16))] if content[12:16] == b"IHDR" else []
+        else:
+            found = [width * height for width, height in sizes[mime](content)]
     except (struct.error, IndexError):
         return 0
     return max(found) if found and min(found) > 0 else 0
-
-
-def _png(content: bytes) -> Iterator[tuple[int, int]]:
-    if content[12:16] == b"IHDR":
-        yield struct.unpack_from(">II", content, 16)
 
 
 def _gif(content: bytes) -> Iterator[tuple[int, int]]:
@@ -244,10 +217,26 @@ def _three(content: bytes, place: int) -> int:
     return int.from_bytes(content[place : place + 3], "little")
 
 
+MAX_SHOWN_BYTES = 5_000_000  # no provider accepts larger pictures
+
+
+def find_picture_problem(form: FileFormat, content: bytes, max_pixels: int) -> str:
+    """Return why no model can be shown a picture; empty when one can."""
+    pixels = pixels_of(form.mime, content)
+    if not pixels:
+        return "the picture is damaged"
+    if pixels > max_pixels:
+        return f"the picture has {pixels / 1_000_000:,.0f} million pixels; please send a smaller one"
+    if len(content) > MAX_SHOWN_BYTES:
+        return f"the picture is larger than {MAX_SHOWN_BYTES // 1_000_000} MB; please send a smaller one"
+    return ""
+
+
 TOO_MANY = "no more than"
 """Start of the problem text of files beyond a limit, which is reported once for all of them."""
 _MAX_NAMES = 5
 _UNSUPPORTED = {"audio": "I cannot listen to audio yet", "video": "I cannot watch videos yet"}
+_OFFLINE = "pocketsphinx"
 _NO_VISION = "The current model cannot see pictures"
 _NAMES_PLACEHOLDER = "\0"  # placeholder for the names; never occurs in text
 
@@ -258,29 +247,33 @@ def notice(files: Sequence[Media], *, sees: bool) -> str:
     for file in files:
         if why := _describe_problem(file, sees=sees):
             named.setdefault(why, []).append(_name(file))
-    return "\n".join(_line(why, names) for why, names in named.items())
+    lines = []
+    for why, names in named.items():
+        more = [f"{len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
+        *shown, last = [*names[:_MAX_NAMES], *more]
+        lines.append(why.replace(_NAMES_PLACEHOLDER, f"{', '.join(shown)} and {last}" if shown else last))
+    return "\n".join(lines)
 
 
 def _describe_problem(file: Media, *, sees: bool) -> str:
     if file.sticker:
         return ""
     if file.problem:
-        who = (
-            _NAMES_PLACEHOLDER if file.problem.startswith(TOO_MANY) else _name(file)
-        )  # the text says "it", so one file each
+        # Each file by itself, since the text says "it".
+        who = _NAMES_PLACEHOLDER if file.problem.startswith(TOO_MANY) else _name(file)
         return f"I could not read {who}: {one_line(file.problem, 300)}."
     if file.partial:
         return f"I read only the beginning of {_NAMES_PLACEHOLDER}: it is longer than I can read at once."
-    if file.kind in _UNSUPPORTED:
+    if file.is_voice and _OFFLINE in file.form:
+        return (
+            f"I have only the offline recogniser ({_OFFLINE}), which often errs. I heard: “{one_line(file.text, 300)}”"
+        )
+    if file.kind in _UNSUPPORTED and not file.text:
         return f"{_UNSUPPORTED[file.kind]}: I know of {_NAMES_PLACEHOLDER} only by name."
-    return f"{_NO_VISION}: it knows of {_NAMES_PLACEHOLDER} only by name." if file.kind == "image" and not sees else ""
+    if file.kind == "image" and not sees and not file.text:
+        return f"{_NO_VISION}: it knows of {_NAMES_PLACEHOLDER} only by name."
+    return ""
 
 
 def _name(file: Media) -> str:
     return one_line(file.name, 100) or f"the {file.kind}"
-
-
-def _line(why: str, names: Sequence[str]) -> str:
-    more = [f"{len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
-    shown = [*names[:_MAX_NAMES], *more]
-    return why.replace(_NAMES_PLACEHOLDER, " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1]))))

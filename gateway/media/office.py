@@ -1,18 +1,16 @@
-"""Extract text from Office, OpenDocument and EPUB files, which are zip archives; members are streamed with limits.
+"""Extract text from Office and OpenDocument files, which are zip archives; members are streamed with limits.
 
 Runs in the child process. Names inside an archive are never used as paths.
 """
 
 import contextlib
 import zlib
-from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NoReturn
 from xml.parsers import expat
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from gateway.media.plain import decode
-from gateway.media.reading import LOCKED, Enough, Reading, UnreadableFile, WordCollector
+from gateway.media.reading import LOCKED, Enough, Reading, UnreadableFile, WordCollector, decode
 from tools.content import in_bytes, one_line
 
 MAX_UNPACKED_BYTES = 64_000_000  # over all members of one file
@@ -22,6 +20,8 @@ MAX_TAG_BYTES = 1_000_000
 SWELLS = "it unpacks to far more data than a document of its size"
 _CHUNK_BYTES = 65_536
 _DAMAGED = "it is damaged"
+Start = Callable[[str, dict[str, str]], None]
+Collect = Callable[[str], None]
 
 
 class Package:
@@ -61,7 +61,10 @@ class Package:
             with self._zip.open(member) as stream:
                 while chunk := stream.read(_CHUNK_BYTES):
                     unpacked += len(chunk)
-                    self._check(member, unpacked, len(chunk))
+                    self._unpacked_bytes += len(chunk)
+                    swells = unpacked > RATIO_COUNTS_FROM_BYTES and unpacked > MAX_RATIO * member.compress_size
+                    if swells or self._unpacked_bytes > MAX_UNPACKED_BYTES:
+                        raise UnreadableFile(SWELLS)
                     yield chunk
         except (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError) as error:
             raise UnreadableFile(_DAMAGED) from error
@@ -74,10 +77,14 @@ class Package:
                 break
         return content[:max_bytes]
 
-    def parse(self, name: str, parser: "expat.XMLParserType") -> None:
-        """Feed a member to a parser that refuses entities declared by the document."""
-        parser.EntityDeclHandler = _refuse
-        parser.ExternalEntityRefHandler = _refuse
+    def parse(self, name: str, *, start: Start, end: Collect | None = None, text: Collect | None = None) -> None:
+        """Feed a member to a parser that refuses entities declared by the document. Tags come without their prefix."""
+        parser = expat.ParserCreate()
+        parser.EntityDeclHandler = parser.ExternalEntityRefHandler = _refuse
+        parser.StartElementHandler = lambda tag, attributes: start(tag.rpartition(":")[2], attributes)
+        if end is not None:
+            parser.EndElementHandler = lambda tag: end(tag.rpartition(":")[2])
+        parser.CharacterDataHandler = text
         try:
             fed = 0
             for chunk in self.chunks(name):
@@ -90,12 +97,6 @@ class Package:
         except (expat.ExpatError, ValueError) as error:  # ValueError: an invalid encoding
             raise UnreadableFile(_DAMAGED) from error
 
-    def _check(self, member: ZipInfo, unpacked: int, more: int) -> None:
-        self._unpacked_bytes += more
-        swells = unpacked > RATIO_COUNTS_FROM_BYTES and unpacked > MAX_RATIO * member.compress_size
-        if swells or self._unpacked_bytes > MAX_UNPACKED_BYTES:
-            raise UnreadableFile(SWELLS)
-
 
 def _refuse(*_declared: object) -> NoReturn:
     raise UnreadableFile("it declares XML entities, which normal documents do not")
@@ -106,79 +107,63 @@ _MAX_SHEETS = 1_000
 _MAX_RELATIONS = 10_000
 _MAX_STRINGS = 500_000
 _MAX_STRING_CHARS = 20_000_000
+_TOO_MANY_STRINGS = "the workbook is too large to be read"
 
 
-def read_sheets(package: Package, words: WordCollector) -> None:
-    strings = _shared_strings(package) if "xl/sharedStrings.xml" in package else []
-    targets = _targets(package)
-    for title, relation in _titles(package):
+def _read_sheets(package: Package, words: WordCollector) -> None:
+    strings = _read_shared_strings(package) if "xl/sharedStrings.xml" in package else []
+    titles: list[tuple[str, str]] = []  # of the sheets in tab order, with the name of their relation
+    targets: dict[str, str] = {}  # members by relation; looked up in the archive, never opened as paths
+
+    def add_sheet(tag: str, attributes: dict[str, str]) -> None:
+        if tag == "sheet" and len(titles) < _MAX_SHEETS:
+            relation = next((value for name, value in attributes.items() if name.endswith(":id")), "")
+            titles.append((attributes.get("name", ""), relation))
+
+    def add_target(tag: str, attributes: dict[str, str]) -> None:
+        if tag == "Relationship" and len(targets) < _MAX_RELATIONS:
+            target = attributes.get("Target", "")
+            targets[attributes.get("Id", "")] = target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
+
+    package.parse("xl/workbook.xml", start=add_sheet)
+    package.parse("xl/_rels/workbook.xml.rels", start=add_target)
+    for title, relation in titles:
         name = targets.get(relation, "")
         if name in package:
             words.add(f"\nSheet {title}\n")
-            _Sheet(strings, words).read(package, name)
+            sheet = _Sheet(strings, words)
+            package.parse(name, start=sheet.start, end=sheet.end, text=sheet.add)
 
 
-def _shared_strings(package: Package) -> list[str]:
+def _read_shared_strings(package: Package) -> list[str]:
     strings: list[str] = []
     pieces: list[str] = []
     chars = 0
-    reading = False
+    is_reading = False
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal reading
-        reading = _local(tag) == "t"
+        nonlocal is_reading
+        is_reading = tag == "t"
 
     def end(tag: str) -> None:
-        nonlocal reading
-        reading = False
-        if _local(tag) == "si":
+        nonlocal is_reading
+        is_reading = False
+        if tag == "si":
             strings.append("".join(pieces))
             pieces.clear()
             if len(strings) > _MAX_STRINGS:
-                raise UnreadableFile("the workbook is too large to be read")
+                raise UnreadableFile(_TOO_MANY_STRINGS)
 
-    def characters(text: str) -> None:
+    def add(text: str) -> None:
         nonlocal chars
-        if reading:
+        if is_reading:
             pieces.append(text)
             chars += len(text)
             if chars > _MAX_STRING_CHARS:
-                raise UnreadableFile("the workbook is too large to be read")
+                raise UnreadableFile(_TOO_MANY_STRINGS)
 
-    parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, characters
-    package.parse("xl/sharedStrings.xml", parser)
+    package.parse("xl/sharedStrings.xml", start=start, end=end, text=add)
     return strings
-
-
-def _titles(package: Package) -> list[tuple[str, str]]:
-    """Return each sheet's title and the name of its relation, in tab order."""
-    found: list[tuple[str, str]] = []
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        if _local(tag) == "sheet" and len(found) < _MAX_SHEETS:
-            relation = next((value for name, value in attributes.items() if _local(name) == "id" and ":" in name), "")
-            found.append((attributes.get("name", ""), relation))
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = start
-    package.parse("xl/workbook.xml", parser)
-    return found
-
-
-def _targets(package: Package) -> dict[str, str]:
-    """Return members by relation. They are looked up in the archive, never opened as paths."""
-    found: dict[str, str] = {}
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        if _local(tag) == "Relationship" and len(found) < _MAX_RELATIONS:
-            target = attributes.get("Target", "")
-            found[attributes.get("Id", "")] = target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = start
-    package.parse("xl/_rels/workbook.xml.rels", parser)
-    return found
 
 
 class _Sheet:
@@ -192,44 +177,34 @@ class _Sheet:
         self._kind = ""
         self._value: list[str] | None = None
 
-    def read(self, package: Package, name: str) -> None:
-        parser = expat.ParserCreate()
-        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.CharacterDataHandler = self._characters
-        package.parse(name, parser)
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        match _local(tag):
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        match tag:
             case "row":
                 self._column = self._at = 0
             case "c":
                 self._kind = attributes.get("t", "")
-                self._at = _column(attributes.get("r", "")) or self._at + 1
+                self._at = _read_column(attributes.get("r", "")) or self._at + 1
             case "v" | "t":
                 self._value = []
 
-    def _end(self, tag: str) -> None:
-        match _local(tag):
-            case "row":
-                self._words.check_time()
-                self._words.add("\n")
-            case "v" | "t" if self._value is not None:
-                self._write("".join(self._value))
-                self._value = None
+    def end(self, tag: str) -> None:
+        if tag == "row":
+            self._words.check_time()
+            self._words.add("\n")
+        elif tag in ("v", "t") and self._value is not None:
+            value, self._value = "".join(self._value), None
+            if self._kind == "s":
+                value = self._strings[int(value)] if value.isdecimal() and int(value) < len(self._strings) else ""
+            gap = max(0, min(self._at - 1, _MAX_COLUMNS) - self._column)
+            self._words.add("\t" * gap + " ".join(value.split()))
+            self._column += gap
 
-    def _characters(self, text: str) -> None:
+    def add(self, text: str) -> None:
         if self._value is not None:
             self._value.append(text)
 
-    def _write(self, value: str) -> None:
-        if self._kind == "s":
-            value = self._strings[int(value)] if value.isdecimal() and int(value) < len(self._strings) else ""
-        gap = max(0, min(self._at - 1, _MAX_COLUMNS) - self._column)
-        self._words.add("\t" * gap + " ".join(value.split()))
-        self._column += gap
 
-
-def _column(cell: str) -> int:
+def _read_column(cell: str) -> int:
     """Return the number of a cell's column, such as 3 for C5; 0 when it is not given."""
     number = 0
     for letter in cell[:3]:
@@ -239,128 +214,71 @@ def _column(cell: str) -> int:
     return number
 
 
-def _local(name: str) -> str:
-    return name.rpartition(":")[2]
-
-
 _MAX_LISTED = 50
+_WORKBOOK = "Excel workbook"
+_SLIDES = "ppt/slides/slide"
 _BREAKS = {"p": "\n", "h": "\n", "tab": "\t", "br": "\n", "line-break": "\n", "s": " ", "tc": "\t", "tr": "\n"}
 _CELLS = {"p": " ", "table-cell": "\t", "table-row": "\n"}
-_OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
+_WORD_PARTS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml", "word/comments.xml")
 _MANIFEST = "META-INF/manifest.xml"
 
 
 def read_zip(file: BinaryIO, words: WordCollector) -> Reading:
     package = Package(file)
-    title, read = _identify(package)
-    if read is None:
-        return _listing(package)
+    title, names, within, breaks = _identify(package)
+    if not title:
+        members = package.members
+        lines = [f"{one_line(member.filename)} ({in_bytes(member.file_size)})" for member in members[:_MAX_LISTED]]
+        more = [f"and {len(members) - _MAX_LISTED} more"] if len(members) > _MAX_LISTED else []
+        return Reading(
+            text="\n".join(["Files in it:", *lines, *more]),
+            problem="it is an archive, and only its list of names was read; please send the files themselves",
+        )
     with contextlib.suppress(Enough):
-        read(package, words)
+        if title == _WORKBOOK:
+            _read_sheets(package, words)
+        for number, name in enumerate(names, 1):
+            if name.startswith(_SLIDES):
+                words.add(f"\nSlide {number}\n")
+            _read_part(package, name, words, within, breaks)
     if not words.text:
         raise UnreadableFile("there is no text in it")
     return Reading(text=words.text, partial=words.partial, title=title)
 
 
-def _identify(package: Package) -> tuple[str, Callable[[Package, WordCollector], None] | None]:
+def _identify(package: Package) -> tuple[str, Sequence[str], str, Mapping[str, str]]:
+    """Return the title of the format, empty for another; the members with text, its elements, and what breaks it."""
     if "word/document.xml" in package:
-        return "Word document", _read_word
+        return "Word document", [name for name in _WORD_PARTS if name in package], "t", _BREAKS
     if "xl/workbook.xml" in package:
-        return "Excel workbook", read_sheets
+        return _WORKBOOK, (), "", {}
     if "ppt/presentation.xml" in package:
-        return "PowerPoint presentation", _read_slides
+        return "PowerPoint presentation", package.names(_SLIDES, ".xml"), "t", _BREAKS
     mime = decode(package.beginning("mimetype", 100)).strip() if "mimetype" in package else ""
-    if mime == "application/epub+zip":
-        return "EPUB book", _read_book
-    if mime.startswith(_OPEN_DOCUMENT):
+    if mime.startswith("application/vnd.oasis.opendocument."):
         if _MANIFEST in package and b"encryption-data" in package.beginning(_MANIFEST, 1_000_000):
             raise UnreadableFile(LOCKED)
-        return "OpenDocument file", _read_cells if "spreadsheet" in mime else _read_open_text
-    return "", None
+        return "OpenDocument file", ["content.xml"], "body", _CELLS if "spreadsheet" in mime else _BREAKS
+    return "", (), "", {}
 
 
-def _listing(package: Package) -> Reading:
-    members = package.members
-    lines = [f"{one_line(member.filename)} ({in_bytes(member.file_size)})" for member in members[:_MAX_LISTED]]
-    more = [f"and {len(members) - _MAX_LISTED} more"] if len(members) > _MAX_LISTED else []
-    return Reading(
-        text="\n".join(["Files in it:", *lines, *more]),
-        problem="it is an archive, and only its list of names was read; please send the files themselves",
-    )
-
-
-def _read_word(package: Package, words: WordCollector) -> None:
-    for name in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml", "word/comments.xml"):
-        if name in package:
-            _read_part(package, name, words, within="t")
-
-
-def _read_slides(package: Package, words: WordCollector) -> None:
-    for number, name in enumerate(package.names("ppt/slides/slide", ".xml"), 1):
-        words.add(f"\nSlide {number}\n")
-        _read_part(package, name, words, within="t")
-
-
-def _read_open_text(package: Package, words: WordCollector) -> None:
-    _read_part(package, "content.xml", words, within="body")
-
-
-def _read_cells(package: Package, words: WordCollector) -> None:
-    _read_part(package, "content.xml", words, within="body", breaks=_CELLS)
-
-
-def _read_part(
-    package: Package, name: str, words: WordCollector, *, within: str, breaks: dict[str, str] | None = None
-) -> None:
+def _read_part(package: Package, name: str, words: WordCollector, within: str, breaks: Mapping[str, str]) -> None:
     """Collect the text inside elements named `within`, with a break after each paragraph, cell and row."""
-    ends = _BREAKS if breaks is None else breaks
     depth = 0
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal depth
-        depth += tag.rpartition(":")[2] == within
+        depth += tag == within
 
     def end(tag: str) -> None:
         nonlocal depth
-        local = tag.rpartition(":")[2]
-        depth -= local == within
-        if local in ends:
+        depth -= tag == within
+        if tag in breaks:
             words.check_time()
-            words.add(ends[local])
+            words.add(breaks[tag])
 
-    def characters(text: str) -> None:
+    def add(text: str) -> None:
         if depth:
             words.add(text)
 
-    parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler = characters
-    package.parse(name, parser)
-
-
-def _read_book(package: Package, words: WordCollector) -> None:
-    for name in package.names("", "html"):
-        parser = _Page(words)
-        for chunk in package.chunks(name):
-            parser.feed(decode(chunk, whole=False))
-        words.add("\n")
-
-
-class _Page(HTMLParser):
-    def __init__(self, words: WordCollector) -> None:
-        super().__init__()
-        self._words = words
-        self._silent = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._silent += tag in ("script", "style", "head")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._silent -= tag in ("script", "style", "head") and self._silent > 0
-        if tag in ("p", "div", "li", "h1", "h2", "h3", "tr"):
-            self._words.check_time()
-            self._words.add("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self._words.add(data)
+    package.parse(name, start=start, end=end, text=add)

@@ -5,8 +5,8 @@ import mimetypes
 import os.path
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from urllib.parse import unquote
 
@@ -15,10 +15,14 @@ import structlog
 from gateway.media.kinds import look
 from gateway.messages import Media, MediaKind, Part, Text
 from gateway.platforms.markdown import find_fences
-from gateway.store import media
+from gateway.store import media, transcripts
+from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
 from gateway.store.turns import Turn
+from tools.backends.base import FileRefused
+from tools.builtin.speech import NoSpeech, SpeechEngines
+from tools.errors import ToolFailed
 from tools.media import MediaRefused, MediaRoots, open_media
 
 _MARK = "MEDIA:"
@@ -99,16 +103,15 @@ def _in_paragraph(text: str, lines: _Lines) -> Iterator[Naming]:
                 yield Naming(start=at, end=at + len(line), path=path, is_line=True)
             continue
         for image in _IMAGE.finditer(line):
-            path = _plain(_remove_title(image["target"]), is_link=True)
+            target = image["target"].strip()
+            titled = _TITLE.search(target, max(0, len(target) - _MAX_TITLE_CHARS))
+            path = _plain(target[: titled.start()] if titled else target, is_link=True)
             if path and not _is_in(code, at + image.start()):
-                yield _image(at, line, image, path)
-
-
-def _image(at: int, line: str, image: re.Match[str], path: str) -> Naming:
-    if line.strip() == image[0]:
-        return Naming(start=at, end=at + len(line), path=path, is_line=True)
-    in_link = line[: image.start()].endswith("[")
-    return Naming(start=at + image.start(), end=at + image.end(), path=path, alt=image["alt"] if in_link else "")
+                if line.strip() == image[0]:
+                    yield Naming(start=at, end=at + len(line), path=path, is_line=True)
+                    continue
+                alt = image["alt"] if line[: image.start()].endswith("[") else ""
+                yield Naming(start=at + image.start(), end=at + image.end(), path=path, alt=alt)
 
 
 def _plain(path: str, *, is_link: bool = False) -> str:
@@ -120,12 +123,6 @@ def _plain(path: str, *, is_link: bool = False) -> str:
     if path[:5].lower() == "file:":
         path, is_link = re.sub(r"^file:(?://(?:localhost)?(?=/))?", "", path, flags=re.IGNORECASE), True
     return unquote(path) if is_link else path
-
-
-def _remove_title(target: str) -> str:
-    target = target.strip()
-    found = _TITLE.search(target, max(0, len(target) - _MAX_TITLE_CHARS))
-    return target[: found.start()] if found else target
 
 
 def _code(text: str, start: int, end: int) -> list[tuple[int, int]]:
@@ -159,6 +156,10 @@ MAX_FILES = 10
 _MAX_NAME_CHARS = 100
 
 
+Fetch = Callable[[Turn, str, int], Awaitable[bytes | None]]
+"""Returns a file of the sender's workplace, up to a size, where that is not on this machine. Raises FileRefused."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enclosures:
     db: Database
@@ -168,17 +169,38 @@ class Enclosures:
     folder: Callable[[Turn], Path]  # the sender's working folder: start of relative paths, all of it may be sent
     home: Callable[[Turn], Path]  # what ~ means there
     max_bytes: int
+    fetch: Fetch | None = None
+    speech: SpeechEngines = field(default_factory=NoSpeech)
     timeout_seconds: float = 60.0  # for one file: the folder may be on another machine
 
-    async def enclose(self, turn: Turn, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the answer as sent: text, then files. Says in the text what cannot be sent. Holds no transaction."""
+    async def enclose(self, turn: Turn, parts: Sequence[Part], *, voice: str = "") -> tuple[Part, ...]:
+        """Return the answer as sent: text, then files, last those that tools of this turn made for the chat. Says in
+        the text what cannot be sent. `voice` is on, off or auto. Holds no transaction."""
         if turn.address.account not in self.accounts:
             return tuple(parts)
+        made = await self.db.read(lambda tx: _find_made(tx, turn))
+        named = await self._enclose_named(turn, parts)
+        known = {part.sha256 for part in named if isinstance(part, Media)}
+        made = [one for one in made if one.sha256 not in known]
+        if _is_spoken(turn, voice) and not any(one.kind == "audio" for one in made):
+            made += await self._read_aloud(named)
+        return (*named, *made)
+
+    async def _read_aloud(self, parts: Sequence[Part]) -> list[Media]:
+        if not self.speech.speaks:
+            return []
+        try:
+            return [await self.speech.speak("\n".join(part.text for part in parts if isinstance(part, Text)))]
+        except ToolFailed as error:  # the text is there
+            log.warning("answer not read aloud", problem=str(error))
+            return []
+
+    async def _enclose_named(self, turn: Turn, parts: Sequence[Part]) -> tuple[Part, ...]:
         named = [named_in(part.text) if isinstance(part, Text) else [] for part in parts]
         if not any(named):
             return tuple(parts)
         known = await self.db.read(lambda tx: media.list_files(tx, turn.session_id))
-        packing = _Packing(self, self._roots(turn), self.home(turn), known)
+        packing = _Packing(self, turn, self._roots(turn), self.home(turn), known)
         words = [await packing.words(part, namings) for part, namings in zip(parts, named, strict=True)]
         return (*(part for part in words if part != Text()), *packing.packed.values())
 
@@ -187,6 +209,18 @@ class Enclosures:
         if not turn.is_with_owner:
             return own
         return replace(self.for_owner, folders=(*own.folders, *self.for_owner.folders))
+
+
+def _is_spoken(turn: Turn, voice: str) -> bool:
+    sent = (part for message in turn.asked for part in message.parts if isinstance(part, Media))
+    return voice == "on" or (voice == "auto" and any(part.is_voice for part in sent))
+
+
+def _find_made(tx: Transaction, turn: Turn) -> list[Media]:
+    """Return the files that tools of a turn made for the chat, from the store: the turn may have been resumed."""
+    messages = transcripts.turn(tx, turn.session_id, turn.id)
+    made = (part for one in messages if one.role == "tool" for part in one.parts if isinstance(part, Media))
+    return list({part.sha256: replace(part, to_chat=False) for part in made if part.to_chat}.values())[:MAX_FILES]
 
 
 def what_it_is(content: bytes, name: str) -> tuple[MediaKind, str]:
@@ -198,15 +232,16 @@ def what_it_is(content: bytes, name: str) -> tuple[MediaKind, str]:
     return "file", guessed if guessed.startswith(("text/", "application/")) else form.mime
 
 
+@dataclass(slots=True, eq=False)
 class _Packing:
     """The files of one answer, by path."""
 
-    def __init__(self, rules: Enclosures, roots: MediaRoots, home: Path, known: Sequence[Media]) -> None:
-        self.packed: dict[str, Media] = {}
-        self._rules = rules
-        self._roots = roots
-        self._home = home
-        self._known = known
+    rules: Enclosures
+    turn: Turn
+    roots: MediaRoots
+    home: Path
+    known: Sequence[Media]
+    packed: dict[str, Media] = field(default_factory=dict)
 
     async def words(self, part: Part, namings: Sequence[Naming]) -> Part:
         """Return the part without the files that are sent, and with a sentence for each that is not."""
@@ -220,63 +255,67 @@ class _Packing:
         try:
             if len(self.packed) >= MAX_FILES:
                 raise MediaRefused(naming.path, f"an answer may have {MAX_FILES} files at most")
-            copied = await self._copy_in_thread(naming.path)
+            try:
+                async with asyncio.timeout(self.rules.timeout_seconds):
+                    copied = await self._fetch(naming.path)
+            except TimeoutError:
+                raise MediaRefused(naming.path, "reading it took too long") from None
         except MediaRefused as refusal:
             log.info("file not sent", reason=refusal.reason)
             return str(refusal) if naming.is_line else f"({refusal})"
-        self.packed[naming.path] = replace(copied, name=self._name(copied.name))
+        # A short name, unique in this answer: some platforms identify files by name alone.
+        path = PurePath(copied.name)
+        stem, ending = path.stem[:_MAX_NAME_CHARS] or "file", path.suffix[: _MAX_NAME_CHARS // 5]
+        taken = {one.name for one in self.packed.values()}
+        names = (f"{stem}{f' ({number})' if number > 1 else ''}{ending}" for number in range(1, MAX_FILES + 2))
+        self.packed[naming.path] = replace(copied, name=next(one for one in names if one not in taken))
         return ""
 
-    async def _copy_in_thread(self, path: str) -> Media:
+    async def _fetch(self, path: str) -> Media:
+        """Copy a file into the cache: from the sender's workplace, else from this machine."""
+        refused: FileRefused | None = None
         try:
-            async with asyncio.timeout(self._rules.timeout_seconds):
-                return await asyncio.to_thread(self._copy, path)
-        except TimeoutError:
-            raise MediaRefused(path, "reading it took too long") from None
+            fetch = self.rules.fetch
+            content = await fetch(self.turn, path, self.rules.max_bytes) if fetch else None
+        except FileRefused as error:  # it may be one of ours, such as a picture that a tool has made
+            content, refused = None, error
+        try:
+            return await asyncio.to_thread(self._copy, path, content)
+        except MediaRefused:
+            if refused is None:
+                raise
+            raise MediaRefused(path, refused.reason) from refused
 
-    def _copy(self, path: str) -> Media:
+    def _copy(self, path: str, content: bytes | None) -> Media:
         """Copy a file into the cache. Blocks."""
-        content, name = self._read(path)
+        name = os.path.basename(path)
+        try:
+            if content is None:
+                content, name = self._read(f"{self.home}/{path[2:]}" if path.startswith("~/") else path)
+        except MediaRefused as refusal:  # name it as the answer did: our own paths stay private
+            raise MediaRefused(path, refusal.reason) from refusal
         kind, mime = what_it_is(content, name)
         try:
-            sha256 = self._rules.files.save(kind, content)
+            sha256 = self.rules.files.save(kind, content)
         except OSError as error:
-            raise MediaRefused(
-                path, f"it could not be stored ({(error.strerror or 'no reason given').lower()})"
-            ) from error
+            reason = (error.strerror or "no reason given").lower()
+            raise MediaRefused(path, f"it could not be stored ({reason})") from error
         return Media(kind=kind, name=name, mime=mime, size_bytes=len(content), sha256=sha256)
 
     def _read(self, path: str) -> tuple[bytes, str]:
+        """Return content and name of a file, or of the conversation's newest file with this name or path."""
+        locate = self.rules.files.path
         try:
-            return self._read_or_recall(f"{self._home}/{path[2:]}" if path.startswith("~/") else path)
-        except MediaRefused as refusal:  # name it as the answer did: our own paths stay private
-            raise MediaRefused(path, refusal.reason) from refusal
-
-    def _read_or_recall(self, path: str) -> tuple[bytes, str]:
-        try:
-            return self._read_from(path, self._roots)
+            return self._read_from(path, self.roots)
         except MediaRefused:
-            mine = self._of_conversation(path)
+            known = (one for one in self.known if path in (one.name, one.sha256, str(locate(one.kind, one.sha256))))
+            mine = next(known, None)
             if mine is None:
                 raise
-        kept = self._rules.files.path(mine.kind, mine.sha256)
+        kept = locate(mine.kind, mine.sha256)
         content, _ = self._read_from(str(kept), MediaRoots.of([kept.parent]))
         return content, mine.name or mine.kind
 
     def _read_from(self, path: str, roots: MediaRoots) -> tuple[bytes, str]:
-        with open_media(path, roots, max_bytes=self._rules.max_bytes) as opened:
+        with open_media(path, roots, max_bytes=self.rules.max_bytes) as opened:
             return opened.read(), opened.name
-
-    def _of_conversation(self, path: str) -> Media | None:
-        """Return the conversation's newest file with this name or path."""
-        for one in self._known:
-            if path in (one.name, one.sha256, str(self._rules.files.path(one.kind, one.sha256))):
-                return one
-        return None
-
-    def _name(self, name: str) -> str:
-        """Return a short name, unique in this answer: some platforms identify files by name alone."""
-        stem, ending = PurePath(name).stem[:_MAX_NAME_CHARS] or "file", PurePath(name).suffix[: _MAX_NAME_CHARS // 5]
-        taken = {one.name for one in self.packed.values()}
-        numbers = (f"{stem}{f' ({number})' if number > 1 else ''}{ending}" for number in range(1, MAX_FILES + 2))
-        return next(one for one in numbers if one not in taken)

@@ -1,11 +1,13 @@
-"""Read a file in a child process with limits on time, memory and output."""
+"""Read a file or a fetched web page in a child process with limits on time, memory and output."""
 
 import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
@@ -13,12 +15,16 @@ from typing import BinaryIO
 
 import structlog
 
-from gateway.media.kinds import Way
+from gateway.media.kinds import Way, look
 from gateway.media.reading import Reading
+from tools.builtin.web import PageText
+from tools.url_guard import FetchedDocument
 
 log = structlog.get_logger()
 
 CHILDREN_AT_ONCE = 2
+_HTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)
+_HEAD_BYTES = 2_000
 _MAX_ABOUT_BYTES = 10_000
 _MAX_TITLE_CHARS, _MAX_PROBLEM_CHARS = 100, 300
 _TOO_SLOW = Reading(problem="reading it took too long")
@@ -46,30 +52,25 @@ class DocumentReader:
                 log.warning("file could not be read", problem=str(error))
                 return _NOT_NOW
 
+    async def read_content(self, content: bytes, way: Way) -> Reading:
+        """Return the text of a document that is in no file."""
+        async with self.places:
+            with await asyncio.to_thread(write_temporary, content) as file:
+                return await self._read(file, way)
+
     def command(self, way: Way) -> list[str]:
         limits = (self.max_text_chars, ceil(self.timeout_seconds), self.memory_mb * 1_000_000)
         # -I: neither the environment nor the current folder decides which modules are loaded.
         return [sys.executable, "-I", "-m", "gateway.media.child", way, *map(str, limits)]
 
     async def _read(self, file: BinaryIO, way: Way) -> Reading:
-        process = await asyncio.create_subprocess_exec(
-            *self.command(way),
-            stdin=file,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={},
-            cwd="/",
-            start_new_session=True,
-        )
+        limit = _MAX_ABOUT_BYTES + 4 * self.max_text_chars
         try:
-            async with asyncio.timeout(self.timeout_seconds):
-                answer = await _read_at_most(process, _MAX_ABOUT_BYTES + 4 * self.max_text_chars)
+            answer = await run_child(self.command(way), file, timeout_seconds=self.timeout_seconds, max_bytes=limit)
         except TimeoutError:
             log.info("reading a file took too long", way=way)
             return _TOO_SLOW
-        finally:
-            await _end(process)
-        return self._parse_answer(answer)
+        return _BROKEN if answer is None else self._parse_answer(answer)
 
     def _parse_answer(self, answer: bytes) -> Reading:
         """Parse the child's answer, trusting it no more than the file, which may have taken the child over."""
@@ -88,18 +89,53 @@ class DocumentReader:
         return _BROKEN
 
 
-async def _read_at_most(process: asyncio.subprocess.Process, max_bytes: int) -> bytes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebPages:
+    reader: DocumentReader
+
+    async def read(self, page: FetchedDocument) -> PageText:
+        form = look(page.content)
+        is_html = "html" in page.content_type or _HTML.match(page.content[:_HEAD_BYTES])
+        if is_html and form.read_as == "text":
+            address = page.url.replace("\n", "").encode("utf-8", "replace")
+            found = await self.reader.read_content(address + b"\n" + page.content, "html")
+        elif form.read_as:
+            found = await self.reader.read_content(page.content, form.read_as)
+        else:
+            return PageText(problem=form.problem or f"it is no text but {form.title}")
+        return PageText(text=found.text, problem=found.problem, partial=found.partial)
+
+
+async def run_child(command: list[str], file: BinaryIO, *, timeout_seconds: float, max_bytes: int) -> bytes | None:
+    """Return what a child process makes of a file; None when that is too much. Raises TimeoutError."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=file,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
     assert process.stdout is not None
     answer = b""
-    while chunk := await process.stdout.read(65_536):
-        answer += chunk
-        if len(answer) > max_bytes:
-            return b""
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while chunk := await process.stdout.read(65_536):
+                answer += chunk
+                if len(answer) > max_bytes:
+                    return None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # it leads its own session
+        await asyncio.shield(process.wait())
     return answer
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # it leads its own session
-    await asyncio.shield(process.wait())
+def write_temporary(content: bytes) -> BinaryIO:
+    """Return an open file without a name. Blocks."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it
+    file.write(content)
+    file.seek(0)
+    return file

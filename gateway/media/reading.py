@@ -1,13 +1,22 @@
-"""Types shared with the child process that reads files.
+"""Readings of files, and how text files are read.
 
-Everything in `child`, `plain`, `pdf` and `office` runs in its own process, with limits: a file may be built to harm
+Everything here and in `child`, `pdf` and `office` runs in its own process, with limits: a file may be built to harm
 its reader.
 """
 
+import codecs
 import time
 from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from gateway.media.kinds import looks_like_utf16
 
 LOCKED = "it is locked with a password; please send it without one"
+_MARKED = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 
 
 class UnreadableFile(Exception):
@@ -54,3 +63,21 @@ class WordCollector:
     @property
     def text(self) -> str:
         return "".join(self.pieces)[: self.max_chars].strip()
+
+
+def read_text(file: BinaryIO, max_chars: int) -> Reading:
+    content = file.read(4 * max_chars + 4)
+    text = decode(content, whole=len(content) < 4 * max_chars + 4)
+    partial = len(text) > max_chars or bool(file.read(1))
+    return Reading(text=text[:max_chars].strip(), partial=partial)
+
+
+def decode(content: bytes, *, whole: bool = True) -> str:
+    """Decode text in an unknown encoding. Never fails: undecodable bytes are replaced."""
+    encoding = next((name for mark, name in _MARKED if content.startswith(mark)), "") or looks_like_utf16(content)
+    if encoding:
+        return codecs.getincrementaldecoder(encoding)("replace").decode(content, final=whole)
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(content, final=whole)
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace")

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -13,6 +11,8 @@ import structlog
 from agent_core.conversation import Message, system
 from agent_core.events import ignore
 from agent_core.model import Model, ModelError
+from hermes_config.edit import replace_file
+from hermes_config.errors import ConfigError
 from tools.content import Media, Text, one_line
 
 log = structlog.get_logger()
@@ -41,7 +41,10 @@ class StickerBook:
 
     async def describe(self, sticker: str, bring: BringPicture, model: Model | None = None) -> str:
         """Return what a sticker shows; empty when unknown. `model` is ours, metered for this sender."""
-        known = await self._load()
+        async with self._loading:
+            if self._known is None:
+                self._known = await asyncio.to_thread(_read, self._file)
+            known = self._known
         alone = self._being_described.setdefault(sticker, asyncio.Lock())
         async with alone:  # others who send it at the same time wait for this answer
             if sticker in known or self._model is None:
@@ -52,7 +55,12 @@ class StickerBook:
                 known[sticker] = text
                 while len(known) > MAX_STICKERS:
                     del known[next(iter(known))]
-                await self._save()
+                async with self._loading:
+                    try:
+                        content = json.dumps(known, ensure_ascii=False, indent=0)
+                        await asyncio.to_thread(replace_file, self._file, content)
+                    except ConfigError as error:
+                        log.warning("descriptions of stickers could not be stored", problem=str(error))
             return text
 
     async def _ask(self, model: Model, picture: Media) -> str:
@@ -68,20 +76,6 @@ class StickerBook:
             return ""
         return one_line(reply.text, MAX_DESCRIPTION_CHARS)
 
-    async def _load(self) -> dict[str, str]:
-        async with self._loading:
-            if self._known is None:
-                self._known = await asyncio.to_thread(_read, self._file)
-            return self._known
-
-    async def _save(self) -> None:
-        async with self._loading:
-            content = json.dumps(self._known, ensure_ascii=False, indent=0)
-            try:
-                await asyncio.to_thread(_write, self._file, content)
-            except OSError as error:
-                log.warning("descriptions of stickers could not be stored", problem=str(error))
-
 
 def _read(file: Path) -> dict[str, str]:
     try:
@@ -95,15 +89,3 @@ def _read(file: Path) -> dict[str, str]:
         return {}
     texts = {id_: one_line(text, MAX_DESCRIPTION_CHARS) for id_, text in kept.items() if isinstance(text, str)}
     return dict(list(texts.items())[-MAX_STICKERS:])
-
-
-def _write(file: Path, content: str) -> None:
-    """Write the file atomically, readable by its owner alone."""
-    handle, partial = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")  # 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as output:
-            output.write(content)
-        os.replace(partial, file)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise

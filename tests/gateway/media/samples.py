@@ -112,11 +112,6 @@ def open_document(kind: str, body: str, **more: str) -> bytes:
     return packed({"mimetype": f"application/vnd.oasis.opendocument.{kind}", "content.xml": content, **more})
 
 
-def epub(text: str) -> bytes:
-    page = f"<!DOCTYPE html><html><head><title>no</title></head><body><h1>One</h1><p>{text}&nbsp;</p></body></html>"
-    return packed({"mimetype": "application/epub+zip", "OEBPS/one.xhtml": page})
-
-
 def png(width: int = 2, height: int = 2) -> bytes:
     def chunk(name: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))

@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from agent_core.conversation import Message, assistant, user
+from agent_core.conversation import ToolCall, assistant, tool_result, user
 from gateway.media.outgoing import MAX_FILES, Enclosures, what_it_is
 from gateway.messages import Media, Part, Text, text_of
-from gateway.store import inbox, media, people, sessions, transcripts, turns
+from gateway.store import media, sessions, transcripts, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.inbox import Accepted
 from gateway.store.media import MediaFiles
 from gateway.store.turns import Turn
-from tests.gateway.scene import ACCOUNT, inbound, make_responder, rows
+from tests.agent_core.scripted import ScriptedModel
+from tests.gateway.scene import ACCOUNT, begin, inbound, make_responder, rows
 from tests.thorough import a_few_of
 from tests.tools.test_media import nasty_paths
+from tools.backends.base import FileRefused
 from tools.content import load_parts
 from tools.media import MediaRoots
 
@@ -81,6 +83,29 @@ async def enclosed(enclosures: Enclosures, text: str, turn: Turn | None = None) 
 
 
 # What is sent.
+
+
+async def test_what_a_tool_made_for_the_chat_is_sent_once_although_nobody_names_it(
+    db: Database, enclosures: Enclosures, files: MediaFiles, workspace: Path
+) -> None:
+    turn = turn_of()
+    made = Media(kind="image", name="plot.png", mime="image/png", sha256=files.save("image", PNG), to_chat=True)
+    kept = Media(kind="image", name="other.png", mime="image/png", sha256="1" * 64)
+    result = tool_result(ToolCall(id="c1", name="image_generate", arguments="{}"), (Text(text="made"), made, kept))
+
+    def store(tx: Transaction) -> str:
+        session = sessions.open_current(tx, turn.asked[0].key)
+        begun = turns.begin_at_terminal(tx, turn.asked[0].key, session.id)
+        transcripts.append(tx, session.id, result, turn_id=begun.id)
+        return f"{session.id} {begun.id}"
+
+    session_id, turn_id = (await db.write(store)).split()
+    of_this = replace(turn, session_id=session_id, id=turn_id)
+    for text in ("Here it is.", "Here it is.\n\nMEDIA:plot.png"):
+        said, parts = await enclosed(enclosures, text, of_this)
+        assert said == "Here it is."
+        assert [(part.name, part.to_chat) for part in parts] == [("plot.png", False)]
+    assert (await enclosed(enclosures, "Later.", turn))[1] == []
 
 
 async def test_a_named_file_becomes_a_part_whose_bytes_are_ours(
@@ -300,34 +325,9 @@ async def test_a_file_of_the_conversation_that_is_no_longer_kept_is_told_by_its_
 # The commit.
 
 
-class Naming:
-    """A model that names a file in every answer."""
-
-    name = "naming"
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    async def reply(self, *arguments: object, **options: object) -> Message:
-        return assistant(self.text)
-
-
-async def begin(db: Database) -> Turn:
-    message = inbound("hello")
-
-    def unit(tx: Transaction) -> Turn | None:
-        person = people.recognise(tx, ACCOUNT, message.sender, role="owner")
-        inbox.insert(tx, message, person_id=person, role="owner")
-        return turns.begin(tx)
-
-    turn = await db.write(unit)
-    assert turn is not None
-    return turn
-
-
 async def test_the_transcript_keeps_the_models_own_words(db: Database, enclosures: Enclosures) -> None:
-    responder = replace(make_responder(db, Naming("Here:\nMEDIA:plot.png")), enclosures=enclosures)
-    await responder.respond(await begin(db))
+    responder = replace(make_responder(db, ScriptedModel([assistant("Here:\nMEDIA:plot.png")])), enclosures=enclosures)
+    await responder.respond(await begin(db, inbound("hello"), role="owner"))
     [(told,)] = await rows(db, "SELECT parts FROM messages WHERE role = 'assistant'")
     assert text_of(load_parts(told)) == "Here:\nMEDIA:plot.png"
     [(said,)] = await rows(db, "SELECT parts FROM outbox")
@@ -339,8 +339,8 @@ async def test_the_transcript_keeps_the_models_own_words(db: Database, enclosure
 async def test_a_crash_between_copy_and_commit_does_it_again(
     db: Database, enclosures: Enclosures, workspace: Path, files: MediaFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turn = await begin(db)
-    responder = replace(make_responder(db, Naming("MEDIA:plot.png")), enclosures=enclosures)
+    turn = await begin(db, inbound("hello"), role="owner")
+    responder = replace(make_responder(db, ScriptedModel([assistant("MEDIA:plot.png")] * 2)), enclosures=enclosures)
 
     def killed(*arguments: object) -> None:
         raise RuntimeError("killed")
@@ -362,3 +362,22 @@ async def test_only_what_has_bytes_is_recorded_as_kept(db: Database) -> None:
     parts = (Text(text="x"), Media(kind="file", name="a", problem="gone"), Media(kind="file", sha256="0" * 64))
     await db.write(lambda tx: media.record_parts(tx, parts))
     assert await rows(db, "SELECT sha256 FROM media") == [("0" * 64,)]
+
+
+async def test_a_file_of_a_workplace_elsewhere_is_fetched_from_there(enclosures: Enclosures, workspace: Path) -> None:
+    """A picture of ours, which a tool has made, still goes; a path of this machine that is not in a folder does not."""
+    asked: list[str] = []
+
+    async def fetch(turn: Turn, path: str, max_bytes: int) -> bytes | None:
+        asked.append(path)
+        if path != "/workspace/far.png":
+            raise FileRefused(f"{path}: there is no such file.", reason="there is no such file")
+        return PNG
+
+    elsewhere = replace(enclosures, fetch=fetch)
+    text, [sent] = await enclosed(elsewhere, "Look:\nMEDIA:/workspace/far.png")
+    assert (text, sent.name, sent.size_bytes, asked) == ("Look:", "far.png", len(PNG), ["/workspace/far.png"])
+    text, [sent] = await enclosed(elsewhere, f"MEDIA:{workspace}/plot.png")
+    assert sent.name == "plot.png"
+    text, none = await enclosed(elsewhere, "MEDIA:/etc/hostname")
+    assert (none, "there is no such file" in text) == ([], True)

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.messages import Media, Text
 from gateway.store.db.database import Database
-from gateway.store.search import search
+from gateway.store.search import EVERYTHING, search
 from tests.gateway.media import samples
 from tests.gateway.media.test_hostile_files import bomb, pdf_of_deep_arrays, pdf_with_content, zip_bomb
 from tests.gateway.scene import PacedModel, inbound, make_small, running
@@ -76,6 +76,7 @@ async def test_the_words_of_a_document_are_shown_to_the_model_and_found_by_a_sea
         await small.say(inbound(parts=(Text(text="read this"), Media(kind="file", name="a.docx", reference="r"))))
         answer = await small.answer()
     assert "> The passphrase is zanzibar." in answer
-    [hit] = await db.read(lambda tx: [hit for hit in search(tx, "zanzibar") if hit.role == "user"])
+    windows = await db.read(lambda tx: search(tx, "zanzibar", reader=EVERYTHING))
+    [hit] = [message for window in windows for message in window.messages if message.role == "user"]
     assert "zanzibar" in hit.excerpt
     assert "untrusted" not in hit.excerpt

@@ -40,7 +40,6 @@ WORDS: dict[str, tuple[bytes, str, str]] = {
     "odt": (samples.open_document("text", LINES), "Title\none\ttwo\nthreefour", "OpenDocument file"),
     "odp": (samples.open_document("presentation", LINES), "Title\none\ttwo\nthreefour", "OpenDocument file"),
     "ods": (samples.open_document("spreadsheet", CELLS), "name \t7", "OpenDocument file"),
-    "epub": (samples.epub("Once"), "One\nOnce", "EPUB book"),
     "utf-8": ("Grüße".encode(), "Grüße", ""),
     "utf-8 with a mark": ("Grüße".encode("utf-8-sig"), "Grüße", ""),
     "utf-16": ("Grüße".encode("utf-16"), "Grüße", ""),
