@@ -1,0 +1,1 @@
+"""Rollouts one step at a time, for trainers that speak Gymnasium."""
