@@ -1,21 +1,16 @@
-"""The list of platforms."""
+"""The platforms by their specs, each in the package or module that the settings name."""
 
-from gateway.platforms.discord.spec import DISCORD
-from gateway.platforms.slack.spec import SLACK
-from gateway.platforms.socket import SOCKET
+from importlib import import_module
+
+from gateway.platforms.api import API
 from gateway.platforms.spec import PlatformSpec
-from gateway.platforms.telegram.spec import TELEGRAM
-from gateway.platforms.web import WEB
+from hermes_config.platforms import NAMES
 
-PLATFORMS: tuple[PlatformSpec, ...] = (
-    SOCKET,
-    WEB,
-    TELEGRAM,
-    DISCORD,
-    SLACK,
+PLATFORMS: tuple[PlatformSpec, ...] = tuple(
+    getattr(import_module(f"gateway.platforms.{name}"), name.upper()) for name in NAMES
 )
 
 
 def find_spec(account: str) -> PlatformSpec:
     """Return the spec of an account such as `telegram@work`. Raises StopIteration for an unknown platform."""
-    return next(spec for spec in PLATFORMS if spec.name == account.partition("@")[0])
+    return next(spec for spec in (*PLATFORMS, API) if spec.name == account.partition("@")[0])

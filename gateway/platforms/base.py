@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from gateway.messages import Address, Cursor, InboundMessage, Media, OutboundMessage, Progress, Receipt
 from gateway.platforms.rate_limit import RateLimits
@@ -59,6 +59,19 @@ class Inlet:
     """Tell whether the sender may act, for work that comes before `accept`. Decides nothing: `accept` does."""
 
 
+class MenuCommand(NamedTuple):
+    """A command as a platform shows it; one without a description is understood, but not listed."""
+
+    name: str
+    description: str = ""
+    hint: str = ""  # what may be written after it
+
+    @property
+    def label(self) -> str:
+        """Return one line for menus that have no place for arguments."""
+        return f"{self.description} · {self.hint}" if self.hint else self.description
+
+
 class Platform(Protocol):
     account: str
     features: Features
@@ -73,8 +86,13 @@ class Platform(Protocol):
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
         """Return the bytes behind a reference. Raises MediaUnavailable."""
 
+
+@runtime_checkable
+class FindsSent(Protocol):
+    """A platform that can be searched for what we have sent: its `features.resend` is "lookup"."""
+
     async def find_sent(self, message: OutboundMessage) -> Receipt | None:
-        """Look for an earlier copy. Called only where `features.resend` is "lookup"."""
+        """Look for an earlier copy. Raises PlatformUnavailable or DeliveryRejected."""
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 _NO_LIMIT = 1_000_000
@@ -51,20 +51,13 @@ class RateLimits:
     @property
     def remaining_overall(self) -> int:
         """Return how many messages may go right now, to whatever chats."""
-        if not self.overall.count:
-            return _NO_LIMIT
-        begin = self.clock() - self.overall.seconds + _ROUNDING_SECONDS
-        return self.overall.count - sum(at > begin for at in self._sent_to_all)
+        return _count_free(self._sent_to_all, self.overall, self.clock())
 
     def remaining(self, chat: str) -> int:
         """Return how many messages may go to this chat right now."""
         if self.wait_seconds(chat) > 0:
             return 0
-        rate = self._rate(chat)
-        if not rate.count:
-            return self.remaining_overall
-        begin = self.clock() - rate.seconds + _ROUNDING_SECONDS
-        return min(self.remaining_overall, rate.count - sum(at > begin for at in self._sent.get(chat, ())))
+        return min(self.remaining_overall, _count_free(self._sent.get(chat, ()), self._rate(chat), self.clock()))
 
     def record_send(self, chat: str) -> None:
         now, rate = self.clock(), self._rate(chat)
@@ -98,3 +91,8 @@ def _wait(sent: deque[float] | None, rate: Rate, now: float) -> float:
         return 0.0
     wait = sent[-rate.count] + rate.seconds - now
     return wait if wait > _ROUNDING_SECONDS else 0.0
+
+
+def _count_free(sent: Iterable[float], rate: Rate, now: float) -> int:
+    begin = now - rate.seconds + _ROUNDING_SECONDS
+    return rate.count - sum(at > begin for at in sent) if rate.count else _NO_LIMIT

@@ -8,6 +8,7 @@ What is not acknowledged is sent again with the same id or key: each side drops 
 """
 
 import asyncio
+import contextlib
 import json
 import mimetypes
 import os
@@ -16,16 +17,18 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import structlog
 
 from gateway.clock import now_ms
 from gateway.errors import DeliveryInDoubt, GatewayStopping, MediaUnavailable, PlatformUnavailable, StoreUnavailable
-from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
+from gateway.messages import InboundMessage, Media, OutboundMessage, Part, Receipt, Sender, SessionKey, Text
 from gateway.platforms.base import Features, Inlet
 from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.spec import AccountSetup, PlatformSpec
+from gateway.platforms.text import media_kind
+from tools.backends.ancestry import is_our_command, peer_pid
 from tools.media import SYSTEM_FOLDERS
 
 log = structlog.get_logger()
@@ -33,6 +36,7 @@ log = structlog.get_logger()
 _CHAT_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MAX_ID_CHARS = 200
 _ACK_TIMEOUT_SECONDS = 10.0
+_REFUSED_SECONDS = 1.0
 _MAX_UNACKED = 16  # per client: one must not use up all concurrent sends
 _MAX_UNREAD_BYTES = 1_000_000
 
@@ -66,6 +70,15 @@ class SocketPlatform:
             client = _Client(writer)
             self._clients.append(client)
             try:
+                pid = peer_pid(writer.get_extra_info("socket"))
+                if await asyncio.to_thread(is_our_command, pid, gateway_pid=os.getpid()):
+                    # It could answer approval requests as its own owner.
+                    log.warning("a command of the agent tried to use the socket", account=self.account)
+                    with contextlib.suppress(TimeoutError, ValueError):
+                        async with asyncio.timeout(_REFUSED_SECONDS):
+                            await reader.readline()  # whoever is still writing would not read the answer
+                    client.say(type="error", problem="commands of the agent cannot talk to it here; closing")
+                    return
                 await self._converse(inlet, client, reader)
             except ConnectionError as error:
                 log.debug("listener gone", problem=str(error))  # what it did not ack is sent again
@@ -126,9 +139,6 @@ class SocketPlatform:
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
         return await asyncio.to_thread(_read_file, Path(media.reference), max_bytes)
-
-    async def find_sent(self, message: OutboundMessage) -> Receipt | None:
-        return None  # never called: clients drop duplicates by key
 
     async def _converse(self, inlet: Inlet, client: _Client, reader: asyncio.StreamReader) -> None:
         handlers: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -195,10 +205,12 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 def _inbound(line: dict[str, Any], account: str) -> InboundMessage:
     platform, _, name = account.partition("@")
-    sender = str(line.get("sender") or "local")
+    sender, identifier = str(line.get("sender") or "local"), line.get("id")
+    if not isinstance(identifier, str) or not 0 < len(identifier) <= _MAX_ID_CHARS:
+        raise _BadLine('"id" must be a text of your own that names this message, 200 characters at most')
     return InboundMessage(
         key=SessionKey(platform=platform, account=name, chat=_chat(line)),
-        message_id=_identifier(line),
+        message_id=identifier,
         sender=Sender(id=sender, name=sender),
         parts=_parts(line),
         sent_ms=now_ms(),
@@ -212,13 +224,6 @@ def _chat(line: dict[str, Any]) -> str:
     return chat
 
 
-def _identifier(line: dict[str, Any]) -> str:
-    identifier = line.get("id")
-    if not isinstance(identifier, str) or not 0 < len(identifier) <= _MAX_ID_CHARS:
-        raise _BadLine('"id" must be a text of your own that names this message, 200 characters at most')
-    return identifier
-
-
 def _parts(line: dict[str, Any]) -> tuple[Part, ...]:
     text, files = line.get("text", ""), line.get("files", [])
     if not isinstance(text, str) or not isinstance(files, list) or not all(isinstance(name, str) for name in files):
@@ -227,20 +232,11 @@ def _parts(line: dict[str, Any]) -> tuple[Part, ...]:
         raise _BadLine('a message needs "text" or "files"')
     if any("\0" in name for name in files):
         raise _BadLine('a path in "files" cannot hold a zero character')
-    return (*((Text(text=text),) if text else ()), *(_media(Path(name)) for name in files))
-
-
-def _media(path: Path) -> Media:
-    mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    family = mime.partition("/")[0]
-    kind = cast(MediaKind, family if family in ("image", "audio", "video") else "file")
-    return Media(kind=kind, name=path.name, mime=mime, reference=str(path))
-
-
-def _is_made_up(path: Path, handle: int) -> bool:
-    """Check the name, and the opened file: it may be a link. `/proc/self/environ` holds our secrets."""
-    opened = Path(os.path.realpath(f"/proc/self/fd/{handle}"))
-    return any(one.is_relative_to(folder) for one in (path, opened) for folder in SYSTEM_FOLDERS)
+    parts: list[Part] = [Text(text=text)] if text else []
+    for path in map(Path, files):
+        mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        parts.append(Media(kind=media_kind(mime), name=path.name, mime=mime, reference=str(path)))
+    return tuple(parts)
 
 
 def _read_file(path: Path, max_bytes: int) -> bytes:
@@ -250,7 +246,9 @@ def _read_file(path: Path, max_bytes: int) -> bytes:
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise MediaUnavailable("it is not a regular file")
-            if _is_made_up(path, handle):
+            # The name, and the opened file, since it may be a link: `/proc/self/environ` holds our secrets.
+            opened = Path(os.path.realpath(f"/proc/self/fd/{handle}"))
+            if any(one.is_relative_to(folder) for one in (path, opened) for folder in SYSTEM_FOLDERS):
                 raise MediaUnavailable("it is not a file on disk but generated by the kernel")
             content = file.read(max_bytes + 1)
     except OSError as error:

@@ -1,7 +1,7 @@
 """A platform before it is built: its name, how to build it, how to check its tokens, and the SDK it needs.
 
-Importing a spec loads no SDK. To add a platform, write its package with a `spec.py`, list the spec in
-`gateway/platforms/all.py`, and describe its settings in `hermes_config`.
+Importing a spec loads no SDK. To add a platform, write its package, which exports its spec under its name in capitals,
+describe its settings in a file of `hermes_config/platforms`, and name it in the list there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gateway.platforms.base import Platform
+from gateway.platforms.base import MenuCommand, Platform
 from gateway.platforms.outgoing import Load
 
 
@@ -20,8 +20,8 @@ class AccountSetup:
     account: str
     socket_path: Path  # for local programs
     tokens: Sequence[str] = field(default=(), repr=False)  # in the order of the spec's `token_checks`
-    commands: Sequence[tuple[str, str]] = ()  # names and descriptions; those without a description are not listed
-    load: Load | None = None
+    commands: Sequence[MenuCommand] = ()  # for the menu, and to recognise ours among what people write
+    load: Load | None = None  # returns the bytes of a file to send
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,7 @@ class TokenCheck:
     method: str = "POST"
     label: str = ""  # tells two tokens of one account apart
     bot_name: tuple[str, ...] = ()  # the keys that lead to the bot's name in the answer
+    next_step: str = ""  # a link for who set the token, with keys of the answer in braces
 
     def find_bot_name(self, answer: Mapping[str, Any]) -> str:
         """Return the name of the bot; empty when the answer does not give it."""
@@ -40,6 +41,13 @@ class TokenCheck:
         for key in self.bot_name:
             found = found.get(key) if isinstance(found, Mapping) else None
         return found if isinstance(found, str) else ""
+
+    def find_next_step(self, answer: Mapping[str, Any]) -> str:
+        """Return what to do next and where; empty when the answer lacks what the link needs."""
+        try:
+            return self.next_step.format_map(answer)
+        except (KeyError, TypeError):
+            return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,4 +58,5 @@ class PlatformSpec:
     hint: str  # for the system prompt: where the agent is speaking, and what is displayed there
     build: Callable[..., Platform]  # of an AccountSetup, and the settings of its section by name
     sdk: str = ""  # the module that must be installed
+    invites_by_link: bool = False  # a link can carry the code
     token_checks: tuple[TokenCheck, ...] = ()  # one for each token; empty where none is needed

@@ -7,8 +7,9 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
-from tools.content import encodable
+from tools.content import MediaKind, encodable
 
 Measure = Callable[[str], int]
 """Measures a text as a platform does: at least one per character, and the parts add up to the whole."""
@@ -42,6 +43,11 @@ def utf16_offsets(text: str, indexes: Iterable[int]) -> list[int]:
 def one_line(name: object) -> str:
     """Make a name that somebody gave short, and unable to look like anything but a name."""
     return " ".join(encodable(str(name or "")).split())[:_MAX_NAME_CHARS]
+
+
+def media_kind(mime: str) -> MediaKind:
+    family = mime.partition("/")[0]
+    return cast(MediaKind, family) if family in ("image", "audio", "video") else "file"
 
 
 def tidy(text: str) -> str:
@@ -86,7 +92,9 @@ def best_cut(text: str, start: int, stop: int, whole: Ranges = ()) -> int:
     around = _range_around(whole, stop)
     if around and around[0] >= floor:
         return around[0]
-    return _between_characters(text, start, stop)
+    # Back off from the middle of what people see as one character.
+    near = range(stop, max(start, stop - _GRAPHEME_CHARS), -1)
+    return next((cut for cut in near if cut == len(text) or not _joined(text, cut)), stop)
 
 
 def find_resumption(text: str, cut: int) -> int:
@@ -100,14 +108,6 @@ def _range_around(ranges: Ranges, place: int) -> tuple[int, int] | None:
     if index >= 0 and ranges[index][0] < place < ranges[index][1]:
         return ranges[index]
     return None
-
-
-def _between_characters(text: str, start: int, stop: int) -> int:
-    """Back off from the middle of what people see as one character."""
-    for cut in range(stop, max(start, stop - _GRAPHEME_CHARS), -1):
-        if cut == len(text) or not _joined(text, cut):
-            return cut
-    return stop
 
 
 def _joined(text: str, cut: int) -> bool:

@@ -7,7 +7,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gateway.clock import now_ms
@@ -15,6 +15,7 @@ from gateway.errors import MediaUnavailable, PlatformUnavailable
 from gateway.messages import (
     Address,
     InboundMessage,
+    Kind,
     Media,
     OutboundMessage,
     Part,
@@ -89,36 +90,31 @@ class WebPlatform:
 
     async def accept(self, message_id: str, chat: str, parts: Sequence[Part]) -> None:
         """Accept a message from a page. Raises StoreUnavailable or GatewayStopping if it was not accepted."""
-        if self._inlet is None:
-            raise PlatformUnavailable("the gateway is not ready yet")
         at_ms = now_ms()
-        message = InboundMessage(
-            key=key_of(chat),
-            message_id=message_id,
-            sender=Sender(id="owner"),
-            parts=tuple(parts),
-            sent_ms=at_ms,
-        )
-        self._inlet.alive()
-        await self._inlet.accept([message], None)
+        await self._accept(chat, message_id, parts, at_ms)
         item = {"kind": "user", "id": message_id, "text": words(parts), "files": files(parts), "at_ms": at_ms}
         self._tell({"type": "user", "chat": chat, "item": item | {"state": "waiting"}})
 
     async def press(self, press_id: str, chat: str, about: str, action: str) -> None:
         """Accept the press of a button below one of our messages. Raises what `accept` raises."""
+        await self._accept(chat, press_id, [Text(text=action)], now_ms(), kind="button", about=about)
+
+    async def _accept(
+        self, chat: str, message_id: str, parts: Sequence[Part], at_ms: int, *, kind: Kind = "message", about: str = ""
+    ) -> None:
         if self._inlet is None:
             raise PlatformUnavailable("the gateway is not ready yet")
-        pressed = InboundMessage(
+        message = InboundMessage(
             key=key_of(chat),
-            message_id=press_id,
-            kind="button",
+            message_id=message_id,
+            kind=kind,
             sender=Sender(id="owner"),
-            parts=(Text(text=action),),
-            sent_ms=now_ms(),
+            parts=tuple(parts),
+            sent_ms=at_ms,
             about=about,
         )
         self._inlet.alive()
-        await self._inlet.accept([pressed], None)
+        await self._inlet.accept([message], None)
 
     def questions_changed(self) -> None:
         """Tell the pages that a question was asked or decided."""
@@ -150,7 +146,7 @@ class WebPlatform:
             "at_ms": now_ms(),
             "answers": list(message.answers),
             "tools": tools,
-            "choices": [{"label": choice.label, "action": choice.action} for choice in message.choices],
+            "choices": [asdict(choice) for choice in message.choices],
             "edits": message.edits,
             "failed": message.failed,
         }
@@ -160,9 +156,6 @@ class WebPlatform:
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
         raise MediaUnavailable("it was not uploaded")  # uploads are stored before their message is accepted
-
-    async def find_sent(self, message: OutboundMessage) -> Receipt | None:
-        return None  # never asked
 
     def show(self, address: Address, progress: Progress) -> None:
         draft = self._keep(address.chat, progress)
@@ -224,13 +217,7 @@ def files(parts: Sequence[Part]) -> list[Line]:
 
 
 def tool_line(tool: ToolProgress) -> Line:
-    return {
-        "id": tool.id,
-        "name": tool.name,
-        "arguments": tool.arguments,
-        "result": tool.result,
-        "error": tool.error,
-    }
+    return asdict(tool)
 
 
 def build(setup: AccountSetup, **_: object) -> WebPlatform:

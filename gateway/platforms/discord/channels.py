@@ -65,30 +65,28 @@ class _Queue:
     read: deque[int] = field(default_factory=lambda: deque(maxlen=_MAX_WAITING))
 
 
+@dataclass(slots=True, eq=False)
 class Channels:
     """The queues and cursors of all channels of an account."""
 
-    def __init__(
-        self, inlet: Inlet, background: asyncio.TaskGroup, *, account: str, read: Read, open_thread: OpenThread
-    ) -> None:
-        self.seen: dict[int, int] = {}
-        self._inlet = inlet
-        self._background = background
-        self._account = account
-        self._read = read
-        self._open_thread = open_thread
-        self._history_since = 0
-        self._behind: dict[int, int] = {}  # channels to read from the history, and since which gap
-        self._new: dict[int, int] = {}  # channels never read before, and the gap in which they appeared
-        self._turn = 0
-        self._queues: dict[tuple[int, bool], _Queue] = {}
-        self._to_read: deque[int] = deque()
-        self._reading: set[int] = set()
+    inlet: Inlet
+    background: asyncio.TaskGroup
+    account: str
+    read: Read
+    open_thread: OpenThread
+    seen: dict[int, int] = field(default_factory=dict)
+    _history_since: int = 0
+    _behind: dict[int, int] = field(default_factory=dict)  # channels to read from the history, and since which gap
+    _new: dict[int, int] = field(default_factory=dict)  # channels never read before, and the gap in which they appeared
+    _turn: int = 0
+    _queues: dict[tuple[int, bool], _Queue] = field(default_factory=dict)
+    _to_read: deque[int] = field(default_factory=deque)
+    _reading: set[int] = field(default_factory=set)
 
     async def load(self) -> None:
         """Raises StoreUnavailable."""
-        self._history_since = ms_to_snowflake(await self._inlet.history_since_ms())
-        for name, value in (await self._inlet.cursors()).items():
+        self._history_since = ms_to_snowflake(await self.inlet.history_since_ms())
+        for name, value in (await self.inlet.cursors()).items():
             channel = name.removeprefix(_SEEN)
             if channel != name and channel.isdecimal() and value.isdecimal():
                 self.seen[int(channel)] = int(value)
@@ -134,7 +132,7 @@ class Channels:
         queue = self._queues.get((channel, urgent))
         if queue is None:
             queue = self._queues[channel, urgent] = _Queue()
-            self._background.create_task(self._process(channel, queue, urgent=urgent), name=f"take from {channel}")
+            self.background.create_task(self._process(channel, queue, urgent=urgent), name=f"take from {channel}")
         return queue
 
     async def _process(self, channel: int, queue: _Queue, *, urgent: bool) -> None:
@@ -147,7 +145,7 @@ class Channels:
                 except PlatformUnavailable as error:
                     failures += 1
                     wait = error.retry_after or backoff_seconds(failures)
-                    log.warning("history not read", account=self._account, channel=channel, problem=str(error))
+                    log.warning("history not read", account=self.account, channel=channel, problem=str(error))
                 self._reading.discard(channel)
                 self._read_more()
                 if 0 < wait <= _PATIENCE_SECONDS and failures <= _PATIENT_TRIES:
@@ -157,7 +155,7 @@ class Channels:
             while queue.events:
                 event = queue.events[0]
                 if not event.mark or event.mark not in queue.read:
-                    await self._accept_event(channel, await self._open_thread(event))
+                    await self._accept_event(channel, await self.open_thread(event))
                 queue.events.popleft()
             if channel in self._behind and not urgent and wait:
                 wait = await _wait_for_event(queue, wait)
@@ -180,7 +178,7 @@ class Channels:
         while has_more:
             after = max(self.seen[channel], self._history_since, ms_to_snowflake(now_ms() - _OLDEST_MS))
             try:
-                page = await self._read(channel, after)
+                page = await self.read(channel, after)
             except ChannelGone:
                 await self._accept((), Cursor(channel=f"{_SEEN}{channel}", value=_GONE))
                 del self.seen[channel]
@@ -189,32 +187,27 @@ class Channels:
                 return
             if page is None:
                 break
-            await self._accept_page(channel, page)
+            if page.events:
+                events = [await self.open_thread(event) for event in page.events]
+                last = max(self.seen[channel], *(event.mark for event in events))
+                await self._accept([one for event in events for one in event.messages], self._cursor(channel, last))
+                self.seen[channel] = last
             queue.read.extend(event.mark for event in page.events)
             has_more = page.has_more
         self._new.pop(channel, None)
         if self._behind.get(channel) == turn:  # else there was another gap meanwhile
             del self._behind[channel]
 
-    async def _accept_page(self, channel: int, page: HistoryPage) -> None:
-        if not page.events:
-            return
-        events = [await self._open_thread(event) for event in page.events]
-        last = max(self.seen[channel], *(event.mark for event in events))
-        messages = [message for event in events for message in event.messages]
-        await self._accept(messages, self._cursor(channel, last))
-        self.seen[channel] = last
-
     async def _accept(self, messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
         """Retry until accepted: nothing later in the channel may be accepted before."""
         failures = 0
         while True:
             try:
-                await self._inlet.accept(messages, cursor)
+                await self.inlet.accept(messages, cursor)
                 return
             except StoreUnavailable as error:
                 failures += 1
-                log.warning("messages wait for the store", account=self._account, problem=str(error))
+                log.warning("messages wait for the store", account=self.account, problem=str(error))
                 await asyncio.sleep(min(backoff_seconds(failures), _STORE_PATIENCE_SECONDS))
 
     @staticmethod

@@ -1,33 +1,30 @@
-"""Format our messages and commands for Discord, and drop what Discord refuses. Pure."""
+"""Format our messages and commands for Discord. Pure."""
 
 import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.errors import DeliveryRejected
-from gateway.messages import Address, Choice, Media, OutboundMessage
-from gateway.platforms.discord.errors import DiscordRejection
-from gateway.platforms.discord.markdown import MAX_UNITS, render, strip_marks
+from gateway.messages import Address, Choice, OutboundMessage
+from gateway.platforms.base import MenuCommand
+from gateway.platforms.discord.markdown import MAX_UNITS, render
 from gateway.platforms.discord.parsing import OPTION
 from gateway.platforms.outgoing import (
-    ATTACHED,
     DOCUMENT_NAME,
-    GONE,
-    HEAD_UNITS,
-    MAX_PIECES,
+    Attachment,
     Document,
-    choose_piece,
-    clean_file_name,
-    explain_not_sent,
-    join_names,
+    Formatted,
+    OutgoingPost,
+    Page,
+    Pages,
+    build_post,
 )
-from gateway.platforms.text import utf16_len
 
-_HEAD_SOURCE_CHARS = 10_000  # the head is made of these
+PAGES = Pages(render=render, max_units=MAX_UNITS, source_factor=2, caption_units=lambda _: MAX_UNITS, name_mark="`")
 _MAX_NONCE_CHARS = 25
 _PER_ROW, _MAX_BUTTONS = 5, 25
 _MAX_LABEL_CHARS = 80
@@ -38,40 +35,6 @@ _NAME = re.compile(r"[a-z0-9_-]{1,32}")
 _MAX_DESCRIPTION_CHARS = 100
 _MAX_COMMANDS = 100
 _CHAT_INPUT, _STRING = 1, 3
-_COMPARED = ("name", "description")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscordText:
-    """A page of text."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscordAttachment:
-    """A file that the answer sends, with its text."""
-
-    media: Media
-    text: str = ""
-
-    @property
-    def name(self) -> str:
-        return clean_file_name(self.media)
-
-    def fit(self, content: bytes | None, max_bytes: int) -> "DiscordAttachment | DiscordText":
-        if content is None:
-            return self.explain(GONE)
-        if len(content) > max_bytes:
-            return self.explain(f"it is larger than {max_bytes // 1_048_576} MB, the most that Discord accepts here")
-        return self
-
-    def explain(self, reason: str) -> DiscordText:
-        sentence = explain_not_sent(self.media, reason, mark="`")
-        return DiscordText(text=f"{self.text}\n\n{sentence}" if self.text else sentence)
-
-
-Page = DiscordText | Document | DiscordAttachment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,124 +53,63 @@ class UploadForm:
         yield {"name": "files[0]", "value": stream, "filename": self.name, "content_type": self.kind}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscordPost:
-    """One page of a message, ready to send."""
+def build_discord_post(message: OutboundMessage, pages: tuple[Page, ...], *, in_guild: bool) -> OutgoingPost:
+    chat, quotes = str(parse_address(message.address)), keep_id(message.address.reply_to)
+    # A thread cannot quote the message that opened it.
+    quotes = quotes if in_guild and quotes != chat else ""
+    return build_post(message, pages, chat=chat, quotes=quotes, edits=keep_id(message.edits))
 
-    chat: int
-    page: Page
-    nonce: str
-    quotes: int | None = None
-    edits: int | None = None
-    choices: tuple[Choice, ...] = ()
-    silent: bool = False
-    more: bool = False
 
-    @property
-    def payload(self) -> dict[str, Any]:
-        body: dict[str, Any] = {"allowed_mentions": _NOBODY, "flags": _SUPPRESS_EMBEDS}
-        if isinstance(self.page, DiscordText | DiscordAttachment) and self.page.text:
-            body["content"] = self.page.text
-        if isinstance(self.page, Document | DiscordAttachment):
-            body["attachments"] = [{"id": "0", "filename": self._file_name}]
-        if self.choices or self.edits is not None:
-            body["components"] = _build_rows(self.choices)
-        if self.edits is not None:
-            return body
-        body |= {"nonce": self.nonce, "enforce_nonce": True}
-        if self.silent:
-            body["flags"] |= _SUPPRESS_NOTIFICATIONS
-        if self.quotes is not None:
-            body["message_reference"] = {"message_id": str(self.quotes), "fail_if_not_exists": False}
+def build_payload(post: OutgoingPost) -> dict[str, Any]:
+    body: dict[str, Any] = {"allowed_mentions": _NOBODY, "flags": _SUPPRESS_EMBEDS}
+    if isinstance(post.page, Formatted):
+        body["content"] = post.page.text
+    elif isinstance(post.page, Attachment) and post.page.caption.text:
+        body["content"] = post.page.caption.text
+    if (name := get_file_name(post)) is not None:
+        body["attachments"] = [{"id": "0", "filename": name}]
+    if post.choices or post.edits:
+        body["components"] = _build_rows(post.choices[:_MAX_BUTTONS])
+    if post.edits:
         return body
-
-    def form(self, content: bytes) -> "UploadForm | None":
-        """Return a form if the page has a file; `content` is that of an attached one."""
-        if isinstance(self.page, DiscordText):
-            return None
-        is_text = isinstance(self.page, Document)
-        return UploadForm(
-            payload=json.dumps(self.payload),
-            name=self._file_name,
-            content=self.page.content if isinstance(self.page, Document) else content,
-            kind="text/markdown" if is_text else "application/octet-stream",
-        )
-
-    @property
-    def _file_name(self) -> str:
-        return self.page.name if isinstance(self.page, DiscordAttachment) else DOCUMENT_NAME
-
-    def amend(self, problem: DiscordRejection) -> "DiscordPost | None":
-        """Drop what Discord refused; None when nothing is left to try. Each step removes something, so this ends."""
-        match problem, self.page:
-            case DiscordRejection.NOTHING_TO_EDIT, _ if self.edits is not None:
-                return replace(self, edits=None)
-            case DiscordRejection.NOTHING_TO_QUOTE, _ if self.quotes is not None:
-                return replace(self, quotes=None)
-            case DiscordRejection.BUTTONS, _ if self.choices:
-                return replace(self, choices=())
-            case DiscordRejection.TOO_LONG, DiscordText() as page:
-                return replace(self, page=Document(text=page.text), edits=None)
-            case DiscordRejection.WORDING, DiscordText() as page if (
-                bare := strip_marks(page.text)
-            ) and bare != page.text:
-                return replace(self, page=DiscordText(text=bare))
-            case (
-                DiscordRejection.FILE | DiscordRejection.TOO_LONG | DiscordRejection.WORDING,
-                DiscordAttachment() as page,
-            ):
-                return replace(self, page=page.explain("Discord does not accept it here"))
-            case _:
-                return None
+    body |= {"nonce": build_nonce(post.key, post.piece), "enforce_nonce": True}
+    if post.silent:
+        body["flags"] |= _SUPPRESS_NOTIFICATIONS
+    if post.quotes:
+        body["message_reference"] = {"message_id": post.quotes, "fail_if_not_exists": False}
+    return body
 
 
-def paginate(markdown: str, files: tuple[Media, ...] = (), *, needs_words: bool = False) -> tuple[Page, ...]:
-    """Split a message into pages. The same text and files always give the same pages.
-
-    Text comes first, then each file; a single file takes a text of one page along. `needs_words`: the first page
-    replaces an earlier message, which only text can.
-    """
-    enclosed = tuple(DiscordAttachment(media=media) for media in files)
-    words = _paginate_text(markdown if markdown or not needs_words else join_names(files))
-    match words, enclosed:
-        case (DiscordText(text=text),), (alone,) if not needs_words:
-            return (replace(alone, text=text),)
-        case _:
-            return (*words, *enclosed)
-
-
-def _paginate_text(markdown: str) -> tuple[Page, ...]:
-    if utf16_len(markdown) <= 2 * MAX_PIECES * MAX_UNITS:
-        found = render(markdown)
-        if len(found) <= MAX_PIECES:
-            return tuple(DiscordText(text=piece) for piece in found)
-    return _render_head(markdown), Document(text=markdown)
-
-
-def build_post(message: OutboundMessage, pages: Sequence[Page], *, in_guild: bool) -> DiscordPost:
-    piece, last = choose_piece(message, pages), len(pages) - 1
-    first = piece == 0
-    page = pages[piece]
-    chat = parse_address(message.address)
-    quotes = _parse_int(message.address.reply_to) if first and in_guild else None
-    return DiscordPost(
-        chat=chat,
-        page=page,
-        nonce=build_nonce(message.key, piece),
-        quotes=quotes if quotes != chat else None,  # a thread cannot quote the message that opened it
-        edits=_parse_int(message.edits) if first and isinstance(page, DiscordText) else None,
-        choices=message.choices[:_MAX_BUTTONS] if piece == last else (),
-        silent=not message.notify or not first,  # a long answer notifies once
-        more=piece < last,
+def build_form(post: OutgoingPost, content: bytes) -> UploadForm | None:
+    """Return a form if the page has a file; `content` is that of an attached one."""
+    name = get_file_name(post)
+    if name is None:
+        return None
+    is_text = isinstance(post.page, Document)
+    return UploadForm(
+        payload=json.dumps(build_payload(post)),
+        name=name,
+        content=post.page.content if isinstance(post.page, Document) else content,
+        kind="text/markdown" if is_text else "application/octet-stream",
     )
+
+
+def get_file_name(post: OutgoingPost) -> str | None:
+    match post.page:
+        case Document():
+            return DOCUMENT_NAME
+        case Attachment() as page:
+            return page.name
+        case _:
+            return None
 
 
 def parse_address(address: Address) -> int:
     """Return the channel, which may be a thread. Raises DeliveryRejected."""
-    chat = _parse_int(address.thread or address.chat)
-    if chat is None:
-        raise DeliveryRejected(f"{address.thread or address.chat} is not a Discord channel id")
-    return chat
+    written = address.thread or address.chat
+    if not keep_id(written):
+        raise DeliveryRejected(f"{written} is not a Discord channel id")
+    return int(written)
 
 
 def build_nonce(key: str, piece: int) -> str:
@@ -218,11 +120,6 @@ def build_nonce(key: str, piece: int) -> str:
     return hashlib.sha256(nonce.encode()).hexdigest()[:_MAX_NONCE_CHARS]
 
 
-def _render_head(markdown: str) -> DiscordText:
-    found = render(markdown[:_HEAD_SOURCE_CHARS], limit=HEAD_UNITS)
-    return DiscordText(text=f"{found[0]}\n\n{ATTACHED}" if found else ATTACHED)
-
-
 def _build_rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:
     buttons = [
         {"type": _BUTTON, "style": _SECONDARY, "label": choice.label[:_MAX_LABEL_CHARS], "custom_id": choice.action}
@@ -231,33 +128,27 @@ def _build_rows(choices: Sequence[Choice]) -> list[dict[str, Any]]:
     return [{"type": _ROW, "components": buttons[at : at + _PER_ROW]} for at in range(0, len(buttons), _PER_ROW)]
 
 
-def _parse_int(written: str) -> int | None:
-    """Return None for other ids, such as those of reactions."""
-    return int(written) if written.isascii() and written.isdecimal() and written != "0" else None
+def keep_id(written: str) -> str:
+    """Return an empty text for other ids, such as those of reactions."""
+    return written if written.isascii() and written.isdecimal() and written != "0" else ""
 
 
-def build_menu(commands: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+def build_menu(commands: Iterable[MenuCommand]) -> list[dict[str, Any]]:
     """Return the slash commands, for commands with a description; each takes one optional text."""
-    option = {"type": _STRING, "name": OPTION, "description": "Arguments", "required": False}
     return [
         {
             "type": _CHAT_INPUT,
-            "name": name,
-            "description": description[:_MAX_DESCRIPTION_CHARS],
-            "options": [option],
+            "name": command.name,
+            "description": command.description[:_MAX_DESCRIPTION_CHARS],
+            "options": [
+                {
+                    "type": _STRING,
+                    "name": OPTION,
+                    "description": (command.hint or "Arguments")[:_MAX_DESCRIPTION_CHARS],
+                    "required": False,
+                }
+            ],
         }
-        for name, description in commands
-        if description and _NAME.fullmatch(name)
+        for command in commands
+        if command.description and _NAME.fullmatch(command.name)
     ][:_MAX_COMMANDS]
-
-
-def is_menu_current(menu: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]]) -> bool:
-    """Compare what matters: Discord adds fields and leaves out defaults."""
-    return sorted(map(_normalize_command, menu)) == sorted(map(_normalize_command, shown))
-
-
-def _normalize_command(command: Mapping[str, Any]) -> tuple[str, ...]:
-    options = [
-        f"{each.get('type')} {each.get('name')} {bool(each.get('required'))}" for each in command.get("options") or ()
-    ]
-    return (*(str(command.get(field)) for field in _COMPARED), *options)

@@ -2,18 +2,17 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any, Literal
+from collections.abc import Collection
+from dataclasses import replace
+from functools import partial
+from typing import Literal
 
 import discord
 import structlog
 from discord.http import Route
 
 from gateway.clock import now_ms
-from gateway.errors import PlatformUnavailable
-from gateway.messages import Cursor, InboundMessage, Sender, SessionKey
+from gateway.messages import InboundMessage, Sender, SessionKey
 from gateway.platforms.base import Inlet
 from gateway.platforms.discord.channels import ChannelGone, Channels, Event, HistoryPage
 from gateway.platforms.discord.errors import (
@@ -35,24 +34,17 @@ from gateway.platforms.discord.parsing import (
     parse_reaction,
 )
 from gateway.platforms.discord.transport import PAGE, DiscordTransport, GuildReadable, Handler, Readable
+from gateway.platforms.transport import BackgroundCalls
 
 log = structlog.get_logger()
 
-Acknowledge = Callable[[Interaction], Awaitable[None]]
-
-_MAX_UNANSWERED = 100
 _ANSWER_SECONDS = 5.0
 _REMEMBERED_MESSAGES = 2_000  # author and session, for later edits, deletions and reactions
-_FEW_SESSIONS = 50  # with fewer session starts left today, we wait for the next day
-_LONG_WAIT_SECONDS = 3_600.0
 _THREAD_TRIES = 3
 _THREAD_ARCHIVED_AFTER_MINUTES: Literal[1440] = 1440
 _THREAD_EXISTS = 160004
 _EPHEMERAL = 1 << 6
 _MESSAGE, _NOTHING_NEW = 4, 6  # kinds of answers to an interaction
-_IDENTIFIES_CHANNEL = "identifies"
-_FREELY = 200  # identifies a day without a wait
-_THEN_EVERY_SECONDS = 300.0  # at most 288 more
 
 
 class DiscordListener:
@@ -78,9 +70,9 @@ class DiscordListener:
         self._fetched: dict[int, Readable] = {}
         self._first_heard: dict[int, int] = {}  # new direct channels to read, with their first live message
         self._known: OrderedDict[int, tuple[SessionKey, Sender]] = OrderedDict()
-        self._answers: set[asyncio.Task[None]] = set()
+        self._answers = BackgroundCalls(background)
         handlers: dict[str, Handler] = {
-            "frame": self._on_frame,
+            "frame": lambda _: inlet.alive(),
             "connect": self._on_connect,
             "resumed": self._on_resumed,
             "ready": self._on_ready,
@@ -88,8 +80,8 @@ class DiscordListener:
             "guild_join": self._on_guild,
             "message": self._on_message,
             "raw_message_edit": self._on_edit,
-            "raw_message_delete": self._on_delete,
-            "raw_bulk_message_delete": self._on_bulk_delete,
+            "raw_message_delete": lambda event: self._on_delete(event.channel_id, [event.message_id]),
+            "raw_bulk_message_delete": lambda event: self._on_delete(event.channel_id, event.message_ids),
             "raw_reaction_add": self._on_reaction,
             "raw_reaction_remove": self._on_reaction,
             "interaction": self._on_interaction,
@@ -101,29 +93,9 @@ class DiscordListener:
         await self._channels.load()
         # Even before a session of the last run is resumed: its last events may not have been accepted.
         self._expect_gaps()
-        gateway, limit = await self._transport.find_gateway()
-        left, reset_ms = limit.get("remaining"), limit.get("reset_after")
-        if isinstance(left, int) and left < _FEW_SESSIONS and not self._transport.can_resume:
-            wait = reset_ms / 1000 if isinstance(reset_ms, int) else _LONG_WAIT_SECONDS
-            raise PlatformUnavailable(
-                f"Discord allows only {left} more connections today; waiting, so that the token is not reset",
-                retry_after=min(wait, _LONG_WAIT_SECONDS),
-            )
-        await self._transport.listen(gateway, self._before_identify)
-
-    async def _before_identify(self) -> None:
-        counted = Identifies.parse(await self._inlet.cursor(_IDENTIFIES_CHANNEL))
-        if wait := counted.wait_seconds(now_ms()):
-            raise PlatformUnavailable(
-                f"connected {counted.count} times today; waiting, because Discord resets the token at 1,000",
-                retry_after=wait,
-            )
-        await self._inlet.accept([], counted.add_one(now_ms()).cursor)
+        await self._transport.listen()
 
     # Connection events.
-
-    def _on_frame(self, _: object) -> None:
-        self._inlet.alive()
 
     def _on_connect(self) -> None:
         self._inlet.alive()
@@ -194,16 +166,10 @@ class DiscordListener:
             key, _ = self._known.get(event.message_id, (words.key, None))
             self._channels.put(event.channel_id, Event(messages=(replace(words, key=key),)))
 
-    def _on_delete(self, event: discord.RawMessageDeleteEvent) -> None:
-        self._report_deletion(event.channel_id, event.message_id)
-
-    def _on_bulk_delete(self, event: discord.RawBulkMessageDeleteEvent) -> None:
-        for message_id in sorted(event.message_ids):
-            self._report_deletion(event.channel_id, message_id)
-
-    def _report_deletion(self, channel: int, message_id: int) -> None:
-        if known := self._known.pop(message_id, None):
-            self._channels.put(channel, Event(messages=(build_deletion(message_id, *known, at_ms=now_ms()),)))
+    def _on_delete(self, channel: int, message_ids: Collection[int]) -> None:
+        for message_id in sorted(message_ids):
+            if known := self._known.pop(message_id, None):
+                self._channels.put(channel, Event(messages=(build_deletion(message_id, *known, at_ms=now_ms()),)))
 
     def _on_reaction(self, event: discord.RawReactionActionEvent) -> None:
         key, _ = self._known.get(event.message_id, (None, None))
@@ -215,8 +181,8 @@ class DiscordListener:
     def _on_interaction(self, interaction: Interaction) -> None:
         words = parse_interaction(interaction, self._me)
         if words is not None and interaction.channel_id is not None:
-            answer = self._acknowledge_press if words.kind == "button" else self._acknowledge_command
-            event = Event(messages=(words,), then=lambda: self._start_answer(answer, interaction))
+            answer = partial(self._acknowledge, interaction, is_press=words.kind == "button")
+            event = Event(messages=(words,), then=lambda: self._answers.start(answer()))
             self._channels.put(interaction.channel_id, event, urgent=True)
 
     def _remember(self, message_id: int, message: InboundMessage) -> None:
@@ -293,45 +259,21 @@ class DiscordListener:
                 log.info("no thread opened", account=self._me.account, channel=channel, problem=describe_failure(error))
         return False
 
-    # Acknowledging interactions.
-
-    def _start_answer(self, say: Acknowledge, interaction: Interaction) -> None:
-        """Acknowledge in the background."""
-        if len(self._answers) < _MAX_UNANSWERED:
-            task = self._background.create_task(self._run_answer(say, interaction), name="answer an interaction")
-            self._answers.add(task)
-            task.add_done_callback(self._answers.discard)
-
-    async def _run_answer(self, say: Acknowledge, interaction: Interaction) -> None:
+    async def _acknowledge(self, interaction: Interaction, *, is_press: bool) -> None:
+        callback = "/interactions/{webhook_id}/{webhook_token}/callback"
+        original = "/webhooks/{webhook_id}/{webhook_token}/messages/@original"
+        token = interaction.token
+        # After a command, an ephemeral reply is posted and deleted: the answer comes as an ordinary message.
+        reply = {"type": _MESSAGE, "data": {"content": "…", "flags": _EPHEMERAL}}
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                await say(interaction)
+                route = Route("POST", callback, webhook_id=interaction.id, webhook_token=token)
+                await self._transport.http.request(route, json={"type": _NOTHING_NEW} if is_press else reply)
+                if not is_press:
+                    route = Route("DELETE", original, webhook_id=interaction.application_id, webhook_token=token)
+                    await self._transport.http.request(route)
         except (discord.DiscordException, *NETWORK_ERRORS) as error:
             log.debug("interaction left unanswered", account=self._me.account, problem=describe_failure(error))
-
-    async def _acknowledge_press(self, interaction: Interaction) -> None:
-        await self._call_back(interaction, {"type": _NOTHING_NEW})
-
-    async def _acknowledge_command(self, interaction: Interaction) -> None:
-        """Post an ephemeral reply and delete it: the answer comes as an ordinary message."""
-        await self._call_back(interaction, {"type": _MESSAGE, "data": {"content": "…", "flags": _EPHEMERAL}})
-        await self._transport.http.request(
-            Route(
-                "DELETE",
-                "/webhooks/{webhook_id}/{webhook_token}/messages/@original",
-                webhook_id=interaction.application_id,
-                webhook_token=interaction.token,
-            )
-        )
-
-    async def _call_back(self, interaction: Interaction, answer: dict[str, Any]) -> None:
-        route = Route(
-            "POST",
-            "/interactions/{webhook_id}/{webhook_token}/callback",
-            webhook_id=interaction.id,
-            webhook_token=interaction.token,
-        )
-        await self._transport.http.request(route, json=answer)
 
 
 def _may_see(channel: GuildReadable, member: discord.Member | None) -> bool:
@@ -339,38 +281,3 @@ def _may_see(channel: GuildReadable, member: discord.Member | None) -> bool:
         return member is None or channel.permissions_for(member).read_messages
     except discord.ClientException:  # a thread of a hidden channel
         return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identifies:
-    """The number of identifies today: Discord resets the token of a bot after a thousand in one day."""
-
-    day: str = ""
-    count: int = 0
-    last_ms: int = 0
-
-    @property
-    def cursor(self) -> Cursor:
-        return Cursor(channel=_IDENTIFIES_CHANNEL, value=f"{self.day} {self.count} {self.last_ms}")
-
-    @classmethod
-    def parse(cls, value: str) -> "Identifies":
-        try:
-            day, count, last_ms = value.split()
-            return cls(day=day, count=int(count), last_ms=int(last_ms))
-        except ValueError:
-            return cls()
-
-    def wait_seconds(self, at_ms: int) -> float:
-        """Return how long the next one must wait; 0 if it may be now."""
-        if self.day != _day(at_ms) or self.count < _FREELY:
-            return 0.0
-        return max(0.0, self.last_ms / 1000 + _THEN_EVERY_SECONDS - at_ms / 1000)
-
-    def add_one(self, at_ms: int) -> "Identifies":
-        count = self.count if self.day == _day(at_ms) else 0
-        return Identifies(day=_day(at_ms), count=count + 1, last_ms=at_ms)
-
-
-def _day(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()

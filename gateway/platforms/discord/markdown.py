@@ -16,6 +16,7 @@ from gateway.platforms.markdown import (
     parse_blocks,
     split_markdown,
 )
+from gateway.platforms.outgoing import Formatted
 from gateway.platforms.text import tidy, utf16_len
 
 MAX_UNITS = 2_000
@@ -30,9 +31,9 @@ _INLINE = re.compile(
 )
 
 
-def render(markdown: str, limit: int = MAX_UNITS) -> list[str]:
+def render(markdown: str, limit: int = MAX_UNITS) -> list[Formatted]:
     """Return messages of at most `limit`, none for a blank text, counted in UTF-16 units: that is never too little."""
-    return split_markdown(adapt(markdown), limit, utf16_len)
+    return [Formatted(text=piece) for piece in split_markdown(adapt(markdown), limit, utf16_len)]
 
 
 def adapt(markdown: str) -> str:
@@ -50,7 +51,7 @@ def adapt(markdown: str) -> str:
             case "inline":
                 replaced = map(_adapt_line, lines[first:after])
             case "heading_open" if token.level == 0 and len(token.markup) > _MAX_LEVEL:
-                replaced = [_HEADING.sub(_embolden, lines[first])]
+                replaced = [_HEADING.sub(lambda one: f"**{one['title'].replace('**', '')}**", lines[first])]
             case "hr" if token.level == 0:
                 replaced = [RULE]
             case "table" if token.level == 0:
@@ -61,13 +62,9 @@ def adapt(markdown: str) -> str:
     return "\n".join([*written, *lines[done:]])
 
 
-def strip_marks(text: str) -> str:
+def strip_marks(page: Formatted) -> Formatted:
     """Leave nothing that could mean more than it says, for when Discord rejects the wording."""
-    return re.sub(r"[`*_~|<>\[\]\\]", "", text).strip()
-
-
-def _embolden(heading: re.Match[str]) -> str:
-    return "**" + heading["title"].replace("**", "") + "**"
+    return Formatted(text=re.sub(r"[`*_~|<>\[\]\\]", "", page.text).strip())
 
 
 def _adapt_line(line: str) -> str:

@@ -8,12 +8,11 @@ from typing import Any
 
 import discord
 
-from gateway.messages import InboundMessage, Media, MediaKind, Part, Quote, Sender, SessionKey, Text, text_of
-from gateway.platforms.text import one_line
+from gateway.messages import InboundMessage, Media, Part, Quote, Sender, SessionKey, Text, text_of
+from gateway.platforms.text import media_kind, one_line
 from tools.content import encodable
 
 _MAX_QUOTE_CHARS = 1_000
-_FAMILIES: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 _MARK = re.compile(
     r"<(?:@!?(?P<user>\d+)|@&(?P<role>\d+)|#(?P<channel>\d+)|/(?P<command>[^:<>\n]+):\d+|a?:(?P<emoji>\w+):\d+)>"
 )
@@ -199,12 +198,8 @@ def _is_addressed(message: discord.Message, me: DiscordIdentity) -> bool:
         return True
     if isinstance(message.channel, discord.Thread) and message.channel.owner_id == me.id:
         return True
-    return _mentions(message, me) or _is_our_command(message.content, me)
-
-
-def _is_our_command(content: str, me: DiscordIdentity) -> bool:
-    name, *_ = find_command(content, me.id).split(maxsplit=1) or [""]
-    return name.removeprefix("/").lower() in me.commands
+    name, *_ = find_command(message.content, me.id).split(maxsplit=1) or [""]
+    return _mentions(message, me) or name.removeprefix("/").lower() in me.commands
 
 
 def _mentions(message: discord.Message, me: DiscordIdentity) -> bool:
@@ -216,14 +211,19 @@ def _mentions(message: discord.Message, me: DiscordIdentity) -> bool:
 def parse_parts(message: discord.Message, me: int) -> tuple[Part, ...]:
     """Return quotes, then text, then attachments. Empty if nothing is readable."""
     content = parse_content(message, me)
-    return (*_parse_quote(message), *content) if content else ()
+    reference = find_reply(message)
+    if not content or reference is None or not isinstance(quoted := reference.resolved, discord.Message):
+        return content
+    text = text_of(parse_content(quoted))[:_MAX_QUOTE_CHARS]
+    return (Quote(author=one_line(quoted.author.display_name), text=text), *content)
 
 
 def parse_content(message: discord.Message, me: int = 0) -> tuple[Part, ...]:
+    text = _resolve_names(find_command(message.content, me) or message.content, message)
     return (
         *_parse_forwards(message),
-        *_parse_text(_resolve_names(find_command(message.content, me) or message.content, message)),
-        *_parse_attachments(message.attachments),
+        *((Text(text=text),) if text.strip() else ()),
+        *(replace(_parse_attachment(one), is_voice=message.flags.voice) for one in message.attachments),
         *_describe_other(message.stickers, message.embeds, message.poll),
     )
 
@@ -245,14 +245,6 @@ def find_reply(message: discord.Message) -> discord.MessageReference | None:
     return reference if reference is not None and message.type is discord.MessageType.reply else None
 
 
-def _parse_quote(message: discord.Message) -> tuple[Quote, ...]:
-    reference = find_reply(message)
-    if reference is None or not isinstance(reference.resolved, discord.Message):
-        return ()
-    quoted = reference.resolved
-    return (Quote(author=one_line(quoted.author.display_name), text=text_of(parse_content(quoted))[:_MAX_QUOTE_CHARS]),)
-
-
 def _parse_forwards(message: discord.Message) -> tuple[Part, ...]:
     """Parse forwarded messages; Discord does not name their author."""
     parts: list[Part] = []
@@ -260,12 +252,8 @@ def _parse_forwards(message: discord.Message) -> tuple[Part, ...]:
         words = _resolve_names(snapshot.content, message)
         described = _describe_other(snapshot.stickers, snapshot.embeds, None)
         text = text_of((Text(text=words), *described))
-        parts += [Quote(how="forwarded from", text=text), *_parse_attachments(snapshot.attachments)]
+        parts += [Quote(how="forwarded from", text=text), *map(_parse_attachment, snapshot.attachments)]
     return tuple(parts)
-
-
-def _parse_text(text: str) -> tuple[Text, ...]:
-    return (Text(text=text),) if text.strip() else ()
 
 
 def _resolve_names(content: str, message: discord.Message) -> str:
@@ -291,15 +279,11 @@ def _resolve_names(content: str, message: discord.Message) -> str:
     return encodable(_MARK.sub(name, content) if "<" in content else content)
 
 
-def _parse_attachments(attachments: Sequence[discord.Attachment]) -> list[Media]:
-    return [_parse_attachment(attachment) for attachment in attachments]
-
-
 def _parse_attachment(attachment: discord.Attachment) -> Media:
     name = one_line(attachment.filename)
     mime = (attachment.content_type or "").partition(";")[0].strip() or mimetypes.guess_type(name)[0] or ""
     return Media(
-        kind=_FAMILIES.get(mime.partition("/")[0], "file"),
+        kind=media_kind(mime),
         name=name,
         mime=one_line(mime) or "application/octet-stream",
         size_bytes=attachment.size,
@@ -312,12 +296,11 @@ def _describe_other(
 ) -> list[Text]:
     """Describe content that is neither text nor a file, except link previews."""
     found = [f"sticker {sticker.name}" for sticker in stickers]
-    found += [f"embed {_read_embed(embed)}" for embed in embeds if embed.type == "rich"]
+    for embed in embeds:
+        if embed.type == "rich":
+            fields = [f"{field.name}: {field.value}" for field in embed.fields]
+            told = filter(None, (embed.title, embed.description, *fields, embed.footer.text, embed.url))
+            found.append(f"embed {' / '.join(told)}")
     if poll is not None:
         found.append(f"poll: {poll.question} {' / '.join(answer.text for answer in poll.answers)}")
     return [Text(text=f"[{' '.join(encodable(each).split())[:_MAX_QUOTE_CHARS]}]") for each in found]
-
-
-def _read_embed(embed: discord.Embed) -> str:
-    fields = [f"{field.name}: {field.value}" for field in embed.fields]
-    return " / ".join(filter(None, (embed.title, embed.description, *fields, embed.footer.text, embed.url)))

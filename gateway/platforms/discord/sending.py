@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gateway.platforms.discord.formatting import DiscordAttachment, DiscordPost
-from gateway.platforms.outgoing import DOCUMENT_NAME, Document
+from gateway.platforms.outgoing import DOCUMENT_NAME, Attachment, Document, OutgoingPost
 
 Wire = Mapping[str, Any]
 
@@ -25,31 +24,27 @@ def find_own_draft(history: Iterable[Wire], me: int) -> int | None:
     return None
 
 
-def find_copy(history: Iterable[Wire], post: DiscordPost, me: int, after: int) -> int | None:
+def find_copy(history: Iterable[Wire], post: OutgoingPost, me: int, after: int) -> int | None:
     """Return the id of a copy after that message."""
     for message in history:
         number = int(message["id"])
         is_ours = number > after and str(message["author"]["id"]) == str(me)
-        if is_ours and _has_same_quote(message, post) and _has_same_content(message, post):
+        quoted = (message.get("message_reference") or {}).get("message_id")
+        has_quote = quoted is None or str(quoted) == post.quotes  # the quoted one may have been deleted before
+        if is_ours and has_quote and _has_same_content(message, post):
             return number
     return None
 
 
-def _has_same_quote(message: Wire, post: DiscordPost) -> bool:
-    """Accept a message without a quote too: the quoted one may have been deleted before."""
-    quoted = (message.get("message_reference") or {}).get("message_id")
-    return quoted is None or (post.quotes is not None and str(quoted) == str(post.quotes))
-
-
-def _has_same_content(message: Wire, post: DiscordPost) -> bool:
+def _has_same_content(message: Wire, post: OutgoingPost) -> bool:
     page, files = post.page, message["attachments"]
     if isinstance(page, Document):
         return any(file["filename"] == DOCUMENT_NAME and file["size"] == len(page.content) for file in files)
-    if isinstance(page, DiscordAttachment) and files:
+    if isinstance(page, Attachment) and files:
         shown = _strip_name(page.name), page.media.size_bytes
         return any((_strip_name(str(file["filename"])), file["size"]) == shown for file in files)
     content = str(message["content"]).strip()
-    if isinstance(page, DiscordAttachment):  # a text may have been sent instead
+    if isinstance(page, Attachment):  # a text may have been sent instead
         return bool(content) and content.startswith(page.explain("").text.partition(" could not be sent:")[0])
     return content == page.text.strip() and not files
 

@@ -8,8 +8,8 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -22,7 +22,7 @@ from yarl import URL
 
 from gateway.errors import PlatformUnavailable
 from gateway.platforms.discord.errors import NETWORK_ERRORS, check_response
-from gateway.platforms.transport import read_at_most
+from gateway.platforms.transport import SharedTransport, read_at_most
 
 log = structlog.get_logger()
 
@@ -45,6 +45,8 @@ _MANY_REOPENINGS, _IN_SECONDS = 5, 60.0
 _GOODBYE, _BACK_SOON = 1000, 4000  # with the first, Discord drops the session
 _RESUMABLE_SECONDS = 600.0  # longer than Discord keeps a session
 _NEW_SESSION_SECONDS = (1.0, 5.0)  # as Discord asks, after it ended a session
+_FEW_SESSIONS = 50  # with fewer session starts left today, we wait: after the last Discord resets the token
+_LONG_WAIT_SECONDS = 3_600.0
 _INTENTS = discord.Intents(
     guilds=True,
     guild_messages=True,
@@ -96,7 +98,7 @@ class DiscordSocket(DiscordWebSocket):
         await super().received_message(msg)
 
 
-class DiscordTransport(discord.Client):
+class DiscordTransport(SharedTransport["DiscordTransport"], discord.Client):
     """The client of one run. Events go to `handlers` at once, in order and without tasks."""
 
     http: DiscordRequests
@@ -110,7 +112,6 @@ class DiscordTransport(discord.Client):
         self._socket: DiscordSocket | None = None
         self._is_established = False
         self._reopened: deque[float] = deque(maxlen=_MANY_REOPENINGS)
-        self._holders = 0
         self._lost: DiscordSocket | None = None  # its session may be resumed
         self._lost_at = 0.0
         super().__init__(
@@ -139,16 +140,11 @@ class DiscordTransport(discord.Client):
         if handler is not None:
             _contain_errors(event, handler)(*args, **kwargs)
 
-    @asynccontextmanager
-    async def hold(self) -> AsyncIterator["DiscordTransport"]:
-        """Keep it open; the last user closes it, so a running send may outlive the listener."""
-        self._holders += 1
-        try:
-            yield self
-        finally:
-            self._holders -= 1
-            if not self._holders:
-                await self.close()
+    async def open_client(self) -> "DiscordTransport":
+        return self
+
+    async def close_client(self) -> None:
+        await self.close()
 
     @property
     def can_resume(self) -> bool:
@@ -166,13 +162,7 @@ class DiscordTransport(discord.Client):
         with check_response():
             await self.login(token)
 
-    async def find_gateway(self) -> tuple[URL, Wire]:
-        """Return the gateway's address and how many sessions may still be started."""
-        with check_response():
-            found = await self.http.request(Route("GET", "/gateway/bot"))
-            return URL(found["url"]), dict(found["session_start_limit"])
-
-    async def listen(self, gateway: URL, before_identify: Callable[[], Awaitable[None]]) -> None:
+    async def listen(self) -> None:
         """Run until cancelled. Resumes sessions where Discord allows it, also in the next call; raises other errors."""
         old = self._lost if self.can_resume else None
         try:
@@ -180,14 +170,16 @@ class DiscordTransport(discord.Client):
                 socket = None
                 try:
                     with check_response():
-                        socket = await self._open(gateway, old, before_identify)
+                        socket = await self._open(old)
                         old = None
                         while True:
                             await socket.poll_event()
                 except ReconnectWebSocket as wish:
                     if socket is None:
                         raise ConnectionResetError("closed without a greeting") from wish
-                    self._check_stable()
+                    self._reopened.append(time.monotonic())
+                    if len(self._reopened) == _MANY_REOPENINGS and self._reopened[-1] - self._reopened[0] < _IN_SECONDS:
+                        raise PlatformUnavailable("the connection to Discord keeps breaking") from wish
                     if wish.resume and socket.session_id is not None:
                         old = socket
                     else:
@@ -205,23 +197,29 @@ class DiscordTransport(discord.Client):
                     del self._connection._ready_state  # else later guilds would wait in it for ever
             await self._close_socket(_GOODBYE if self._lost is None else _BACK_SOON)
 
-    async def _open(
-        self, gateway: URL, old: DiscordSocket | None, before_identify: Callable[[], Awaitable[None]]
-    ) -> DiscordSocket:
+    async def _find_gateway(self) -> URL:
+        """Return the gateway's address. Raises PlatformUnavailable if few sessions may still be started today."""
+        found = await self.http.request(Route("GET", "/gateway/bot"))
+        limit = found["session_start_limit"]
+        left, reset_ms = limit.get("remaining"), limit.get("reset_after")
+        if isinstance(left, int) and left < _FEW_SESSIONS:
+            wait = reset_ms / 1000 if isinstance(reset_ms, int) else _LONG_WAIT_SECONDS
+            raise PlatformUnavailable(
+                f"Discord allows only {left} more connections today; waiting, so that the token is not reset",
+                retry_after=min(wait, _LONG_WAIT_SECONDS),
+            )
+        return URL(found["url"])
+
+    async def _open(self, old: DiscordSocket | None) -> DiscordSocket:
         await self._close_socket(_BACK_SOON)
         if old is None:
-            await before_identify()
+            gateway = await self._find_gateway()
             async with asyncio.timeout(_OPEN_SECONDS):
                 return await DiscordSocket.from_client(self, initial=True, gateway=gateway)
         async with asyncio.timeout(_RESUME_SECONDS):
             return await DiscordSocket.from_client(
                 self, gateway=old.gateway, session=old.session_id, sequence=old.sequence, resume=True
             )
-
-    def _check_stable(self) -> None:
-        self._reopened.append(time.monotonic())
-        if len(self._reopened) == _MANY_REOPENINGS and self._reopened[-1] - self._reopened[0] < _IN_SECONDS:
-            raise PlatformUnavailable("the connection to Discord keeps breaking")
 
     async def _close_socket(self, code: int) -> None:
         socket, self._socket = self._socket, None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -29,16 +30,16 @@ _JOINED = ("channel_join", "group_join")
 Ask = Callable[..., Awaitable[Wire]]
 
 
+@dataclass(slots=True, eq=False)
 class Backfill:
     """Reads the history of channels that are behind."""
 
-    def __init__(self, api: SlackWebApi, channels: SlackChannels, listener: SlackListener, account: str) -> None:
-        self._api = api
-        self._channels = channels
-        self._listener = listener
-        self._account = account
-        self._wanted = asyncio.Event()
-        self._unlisted = asyncio.Event()
+    api: SlackWebApi
+    channels: SlackChannels
+    listener: SlackListener
+    account: str
+    _wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    _unlisted: asyncio.Event = field(default_factory=asyncio.Event)
 
     def start(self) -> None:
         """Read the channels that are behind."""
@@ -46,7 +47,7 @@ class Backfill:
 
     def restart(self) -> None:
         """Read all channels, also those that we do not know yet."""
-        self._channels.mark_all_doubtful()
+        self.channels.mark_all_doubtful()
         self._unlisted.set()
         self._wanted.set()
 
@@ -69,31 +70,31 @@ class Backfill:
                 return
             except (SlackProblem, StoreUnavailable) as error:
                 failures += 1
-                log.warning("history not read yet", account=self._account, problem=str(error))
+                log.warning("history not read yet", account=self.account, problem=str(error))
                 await asyncio.sleep(backoff_seconds(failures))
                 wanted.set()
 
     async def _catch_up_all(self) -> None:
         """Read channel after channel, the most urgent first; the order is decided anew each time."""
         try:
-            while behind := self._channels.list_behind():
+            while behind := self.channels.list_behind():
                 await self._catch_up(behind[0])
         except (SlackProblem, StoreUnavailable):
-            self._channels.history_fails = True
+            self.channels.history_fails = True
             raise
 
     async def _find_new_channels(self) -> None:
         """Find channels without a cursor: somebody may have written there for the first time."""
-        if not self._channels.since:
+        if not self.channels.since:
             since = ts_seconds_ago(0)
-            await self._listener.inlet.accept([], Cursor(channel=SINCE, value=since))
-            self._channels.since, self._channels.are_listed = since, True
+            await self.listener.inlet.accept([], Cursor(channel=SINCE, value=since))
+            self.channels.since, self.channels.are_listed = since, True
             return
         listed = [*await self._list_channels("im"), *await self._list_channels("mpim")]
         listed += [*await self._list_channels("private_channel"), *await self._list_channels("public_channel")]
         for channel in listed:
-            self._channels.get(channel)
-        self._channels.are_listed = not self._unlisted.is_set()  # else there was another gap meanwhile
+            self.channels.get(channel)
+        self.channels.are_listed = not self._unlisted.is_set()  # else there was another gap meanwhile
         self._wanted.set()
 
     async def _list_channels(self, kind: str) -> list[str]:
@@ -101,7 +102,7 @@ class Backfill:
         try:
             found = await _fetch_pages(self._ask, "users.conversations", "channels", types=kind, exclude_archived=True)
         except SlackRefused as error:
-            log.warning("new conversations not listed", account=self._account, kind=kind, problem=str(error))
+            log.warning("new conversations not listed", account=self.account, kind=kind, problem=str(error))
             return []
         young = sorted(found, key=lambda one: str(one.get("created") or ""), reverse=True)[:_MAX_UNHEARD]
         return [str(one["id"]) for one in young if one.get("id") and one.get("user") != _SLACKBOT]
@@ -111,37 +112,36 @@ class Backfill:
         try:
             count = await self._read_history(room)
         except SlackRefused as error:
-            log.warning("a channel's history cannot be read", account=self._account, chat=room.id, problem=str(error))
+            log.warning("a channel's history cannot be read", account=self.account, chat=room.id, problem=str(error))
             count = 0
-            if error.error in _GONE:
-                await self._forget(room)
+            if error.error in _GONE:  # coming back is like the first time
+                async with room.lock:
+                    await self.listener.inlet.accept([], room.cursor(""))
+                    room.seen = ""
+                    room.current.set()
                 return
         async with room.lock:
             if room.doubts != doubts:
                 return
             seen = max(room.seen, room.newest)
             if seen != room.seen:
-                await self._listener.inlet.accept([], room.cursor(seen))
+                await self.listener.inlet.accept([], room.cursor(seen))
             room.seen = seen
             room.current.set()
-            self._channels.history_fails = False
+            self.channels.history_fails = False
         if count:
-            log.info("caught up", account=self._account, chat=room.id, messages=count)
-
-    async def _forget(self, room: SlackChannel) -> None:
-        """Forget a channel that we left: coming back is like the first time."""
-        async with room.lock:
-            await self._listener.inlet.accept([], room.cursor(""))
-            room.seen = ""
-            room.current.set()
+            log.info("caught up", account=self.account, chat=room.id, messages=count)
 
     async def _read_history(self, room: SlackChannel) -> int:
         day_ago = ts_seconds_ago(DAY_SECONDS)
-        since = max(just_before(room.seen, _OVERLAP_SECONDS), day_ago, self._channels.history_since)
+        since = max(just_before(room.seen, _OVERLAP_SECONDS), day_ago, self.channels.history_since)
         is_dm = room.id.startswith("D")
         # In a direct message any message may have become a thread meanwhile; its `latest_reply` tells.
         shown = await fetch_since(self._ask, room.id, "", day_ago if is_dm else since)
-        since = max(since, *(str(one["ts"]) for one in shown if self._is_own_join(one)), "")
+        # What was said before we joined was not addressed to us, even if it mentions us.
+        us = self.listener.me.user
+        joins = [str(one["ts"]) for one in shown if one.get("subtype") in _JOINED and one.get("user") == us]
+        since = max(since, *joins, "")
         count = await self._accept(room, [one for one in shown if str(one["ts"]) > since])
         # After that: the messages just read may have started threads of ours.
         alive = just_before(room.seen, DAY_SECONDS)
@@ -156,10 +156,6 @@ class Backfill:
             count += await self._accept(room, [one for one in answers if since < str(one["ts"]) != thread])
         return count
 
-    def _is_own_join(self, shown: Wire) -> bool:
-        """Return whether we joined here: earlier messages were not addressed to us, even if they mention us."""
-        return shown.get("subtype") in _JOINED and shown.get("user") == self._listener.me.user
-
     async def _accept(self, room: SlackChannel, shown: list[Wire]) -> int:
         ordered = sorted(shown, key=lambda one: str(one["ts"]))
         count = 0
@@ -167,16 +163,16 @@ class Backfill:
             async with room.lock:
                 page = ordered[start : start + _TAKEN_AT_ONCE]
                 events = [{**one, "type": "message", "channel": room.id} for one in page]
-                messages = self._listener.drop_known([await self._listener.parse(event, room) for event in events])
+                messages = self.listener.drop_known([await self.listener.parse(event, room) for event in events])
                 if messages:
-                    await self._listener.accept(room, messages)
+                    await self.listener.accept(room, messages)
                 count += len(messages)
         return count
 
     async def _ask(self, method: str, **arguments: Any) -> Wire:
         while True:
             try:
-                return await self._api.call(method, **arguments)
+                return await self.api.call(method, **arguments)
             except SlackTooFast as error:
                 await asyncio.sleep(error.seconds)
 

@@ -146,7 +146,10 @@ class SlackChannels:
 
     def list_behind(self) -> list[SlackChannel]:
         """Return the channels that are behind: those with live messages first, then the most recently used."""
-        return sorted((room for room in self._channels.values() if not room.is_current), key=_urgency, reverse=True)
+        behind = (room for room in self._channels.values() if not room.is_current)
+        return sorted(
+            behind, key=lambda room: (room.waiting > 0, max((room.seen, *room.threads.values()))), reverse=True
+        )
 
     def record_thread(self, channel: str, ts: str, thread: str) -> None:
         """Remember a message's thread: Slack does not name it when somebody reacts."""
@@ -259,7 +262,3 @@ def just_before(ts: str, seconds: int = 0) -> str:
     whole, _, fraction = ts.partition(".")
     micros = int(whole) * 1_000_000 + int(fraction.ljust(6, "0")[:6]) - seconds * 1_000_000 - 1
     return f"{micros // 1_000_000:010d}.{micros % 1_000_000:06d}"
-
-
-def _urgency(room: SlackChannel) -> tuple[bool, str]:
-    return room.waiting > 0, max((room.seen, *room.threads.values()))

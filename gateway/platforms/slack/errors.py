@@ -1,8 +1,6 @@
 """Translate Slack's errors for the listener, the delivery and the media fetcher."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import Enum, auto
+import re
 
 from gateway.errors import (
     DeliveryInDoubt,
@@ -12,22 +10,14 @@ from gateway.errors import (
     PlatformAuthFailed,
     PlatformUnavailable,
 )
+from gateway.platforms.outgoing import Rejection
 from gateway.platforms.slack.web_api import SlackNotSent, SlackProblem, SlackRefused, SlackTooFast, SlackTooLarge
 
-BAD_TOKEN = frozenset(
-    (
-        "account_inactive",
-        "invalid_auth",
-        "not_allowed_token_type",
-        "not_authed",
-        "team_access_not_granted",
-        "token_expired",
-        "token_revoked",
-        "two_factor_setup_required",
-    )
+_BAD_TOKEN = re.compile(
+    "account_inactive|invalid_auth|not_allowed_token_type|not_authed|team_access_not_granted|token_expired"
+    "|token_revoked|two_factor_setup_required"
 )
 _CLOSED = {
-    "account_inactive": "Slack does not accept the bot token",
     "as_user_not_supported": "Slack does not let the bot write there",
     "cannot_dm_bot": "bots cannot write to bots",
     "cant_broadcast_message": "Slack does not let the bot write there",
@@ -45,57 +35,31 @@ _CLOSED = {
     "restricted_action_read_only_channel": "the bot may not write in the channel",
     "restricted_action_thread_locked": "the thread is locked",
     "restricted_action_thread_only_channel": "only replies in threads are allowed in this channel",
-    "team_access_not_granted": "the bot may not write in this workspace",
     "user_disabled": "the user's account was deactivated",
     "user_is_bot": "bots cannot write to bots",
     "user_not_found": "Slack does not know the user",
 }
-
-
-class SlackRejection(Enum):
-    """Why Slack did not accept a message."""
-
-    NOTHING_TO_EDIT = auto()
-    NO_THREAD = auto()
-    TOO_LONG = auto()
-    BLOCKS = auto()
-    FILE = auto()  # too large, of a forbidden kind, or files are not allowed
-    CLOSED_TO_US = auto()
-
-
-_SIGNS = {
-    "message_not_found": SlackRejection.NOTHING_TO_EDIT,
-    "cant_update_message": SlackRejection.NOTHING_TO_EDIT,
-    "edit_window_closed": SlackRejection.NOTHING_TO_EDIT,
-    "invalid_thread_ts": SlackRejection.NO_THREAD,
-    "thread_not_found": SlackRejection.NO_THREAD,
-    "cannot_reply_to_message": SlackRejection.NO_THREAD,
-    "msg_too_long": SlackRejection.TOO_LONG,
-    "msg_blocks_too_long": SlackRejection.BLOCKS,
-    "invalid_blocks": SlackRejection.BLOCKS,
-    "invalid_blocks_format": SlackRejection.BLOCKS,
-    "block_mismatch": SlackRejection.BLOCKS,
-    "no_dual_broadcast_content_update": SlackRejection.BLOCKS,
-    "blocked_file_type": SlackRejection.FILE,
-    "file_not_found": SlackRejection.FILE,
-    "file_type_not_allowed": SlackRejection.FILE,
-    "file_upload_size_restricted": SlackRejection.FILE,
-    "file_uploads_disabled": SlackRejection.FILE,
-    "file_uploads_except_images_disabled": SlackRejection.FILE,
-    "invalid_arguments": SlackRejection.FILE,
-    "missing_scope": SlackRejection.FILE,  # files:write, or one that text needs too
-    "storage_limit_reached": SlackRejection.FILE,
+_REJECTIONS = {
+    Rejection.NOTHING_TO_EDIT: "message_not_found cant_update_message edit_window_closed",
+    Rejection.NO_THREAD: "invalid_thread_ts thread_not_found cannot_reply_to_message",
+    Rejection.TOO_LONG: "msg_too_long",
+    Rejection.BLOCKS: "msg_blocks_too_long invalid_blocks invalid_blocks_format block_mismatch "
+    "no_dual_broadcast_content_update",
+    # The scope that is missing may be files:write, or one that text needs too.
+    Rejection.FILE: "blocked_file_type file_not_found file_type_not_allowed file_upload_size_restricted missing_scope "
+    "file_uploads_disabled file_uploads_except_images_disabled invalid_arguments storage_limit_reached",
 }
+_SIGNS = {sign: meaning for meaning, signs in _REJECTIONS.items() for sign in signs.split()}
 
 
-def classify_rejection(error: SlackRefused) -> SlackRejection:
-    return _SIGNS.get(error.error, SlackRejection.CLOSED_TO_US)
+def classify_rejection(error: Exception) -> Rejection | None:
+    return _SIGNS.get(error.error, Rejection.CLOSED_TO_US) if isinstance(error, SlackRefused) else None
 
 
-def translate_send_error(error: SlackProblem, *, repeatable: bool) -> GatewayError:
+def translate_send_error(error: Exception, *, repeatable: bool) -> GatewayError:
     """`repeatable` calls do no harm when done twice, such as an edit."""
     match error:
-        case SlackRefused() if error.error in BAD_TOKEN:
+        case SlackRefused() if _BAD_TOKEN.fullmatch(error.error):
             return PlatformUnavailable("Slack does not accept the bot token")
         case SlackRefused(error="missing_scope"):
             return DeliveryRejected(
@@ -107,9 +71,7 @@ def translate_send_error(error: SlackProblem, *, repeatable: bool) -> GatewayErr
             return DeliveryRejected(str(error))
         case SlackTooFast():
             return PlatformUnavailable(str(error), retry_after=error.seconds)
-        case SlackNotSent():
-            return PlatformUnavailable(str(error))
-        case _ if repeatable:
+        case _ if repeatable or isinstance(error, SlackNotSent):
             return PlatformUnavailable(str(error))
         case _:
             return DeliveryInDoubt(str(error))
@@ -127,18 +89,9 @@ def translate_fetch_error(error: SlackProblem) -> MediaUnavailable:
             return MediaUnavailable(f"it could not be fetched from Slack: {error}")
 
 
-@contextmanager
-def translate_listening_errors(variable: str) -> Iterator[None]:
-    """Turn errors while listening into those that the supervisor handles."""
-    try:
-        yield
-    except SlackProblem as error:
-        raise translate_listening_error(error, variable) from error
-
-
-def translate_listening_error(error: SlackProblem, variable: str) -> GatewayError:
+def translate_listening_error(error: Exception, variable: str) -> GatewayError:
     match error:
-        case SlackRefused() if error.error in BAD_TOKEN:
+        case SlackRefused() if _BAD_TOKEN.fullmatch(error.error):
             return PlatformAuthFailed(
                 f"Slack does not accept the token ({error.error}). Correct {variable} (api.slack.com/apps shows it) "
                 "and restart Hermes"

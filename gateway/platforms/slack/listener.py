@@ -18,6 +18,7 @@ from gateway.platforms.slack.parsing import (
     find_channel,
     find_people,
     is_our_own,
+    is_ts,
     parse_command,
     parse_event,
     parse_press,
@@ -98,8 +99,7 @@ class SlackListener:
             thread = self.channels.find_thread(room.id, ts)
             known = EventContext(place=place, names=names, our_threads=room.threads, thread=thread)
             message = parse_event(event, self.me, known)
-            is_below_ours = event.get("parent_user_id") == self.me.user
-            if message is not None and _is_new_here(message, room, is_below_ours=is_below_ours):
+            if message is not None and self._is_new_here(message, event, room):
                 opening = await self.directory.fetch_opening(room.id, message.key.thread)
                 message = add_opening(message, opening, await self.directory.fetch_names(find_people(opening)))
         # Contained: one event that fails must neither stop the others nor come for ever. No traceback: it may quote
@@ -112,6 +112,13 @@ class SlackListener:
             if message.addressed and message.key.thread:
                 room.join_thread(message.key.thread, message.message_id)
         return message
+
+    def _is_new_here(self, message: InboundMessage, event: Wire, room: SlackChannel) -> bool:
+        """Return whether we are called into an unknown thread, or one begins below a message of ours."""
+        thread, is_below_ours = message.key.thread, event.get("parent_user_id") == self.me.user
+        if message.kind != "message" or not message.addressed or thread in ("", message.message_id):
+            return False
+        return thread not in room.threads or (is_below_ours and room.threads[thread] == thread)
 
     def drop_known(self, read: Iterable[InboundMessage | None]) -> list[InboundMessage]:
         """Drop duplicates: they would count twice against their sender's rate limit before the inbox sees them."""
@@ -126,7 +133,7 @@ class SlackListener:
 
     async def accept(self, room: SlackChannel, messages: Sequence[InboundMessage]) -> None:
         """Call under the channel's lock. Raises StoreUnavailable or GatewayStopping if nothing was accepted."""
-        said = [message.message_id for message in messages if message.kind == "message"]
+        said = [one.message_id for one in messages if one.kind == "message" and is_ts(one.message_id)]
         newest = max((room.newest, *said))
         seen = max(room.seen, newest) if room.is_current else ""
         await self.inlet.accept(messages, room.cursor(seen) if seen and said else None)
@@ -144,7 +151,7 @@ class SlackListener:
                 await self.accept(room, messages)
         except (StoreUnavailable, GatewayStopping) as error:
             taken = False
-            self._log_not_accepted(error)
+            log.warning("messages not accepted", account=self.me.account, problem=str(error))
             missed = [arrival.ts for arrival in batch if arrival.is_message]
             if missed:
                 room.mark_missed(min(missed))
@@ -174,7 +181,7 @@ class SlackListener:
             if message is not None:
                 await self.inlet.accept([message], None)
         except (StoreUnavailable, GatewayStopping) as error:
-            self._log_not_accepted(error)
+            log.warning("messages not accepted", account=self.me.account, problem=str(error))
             return False
         return True
 
@@ -188,20 +195,8 @@ class SlackListener:
             log.info("the bot can write in a channel", account=self.me.account, chat=channel)
             await self.inlet.chat_reachable(channel)
 
-    def _log_not_accepted(self, error: Exception) -> None:
-        if isinstance(error, StoreUnavailable):
-            log.warning("messages not accepted", account=self.me.account, problem=str(error))
-
     def _log_skipped(self, what: object, error: Exception) -> None:
         log.error("event skipped", account=self.me.account, kind=str(what)[:40], problem=type(error).__name__)
-
-
-def _is_new_here(message: InboundMessage, room: SlackChannel, *, is_below_ours: bool) -> bool:
-    """Return whether we are called into an unknown thread, or one begins below a message of ours."""
-    thread = message.key.thread
-    if message.kind != "message" or not message.addressed or thread in ("", message.message_id):
-        return False
-    return thread not in room.threads or (is_below_ours and room.threads[thread] == thread)
 
 
 def _find_subject(event: Wire) -> Wire:

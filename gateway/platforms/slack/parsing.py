@@ -5,14 +5,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from gateway.messages import InboundMessage, Kind, Media, MediaKind, Part, Quote, Sender, SessionKey, Text
+from gateway.messages import InboundMessage, Kind, Media, Part, Quote, Sender, SessionKey, Text
 from gateway.platforms.slack.web_api import Wire
-from gateway.platforms.text import one_line
+from gateway.platforms.text import media_kind, one_line
 from tools.content import encodable
 
 BY_ID = "id:"  # before the id of a file whose details Slack does not give yet
 MAX_QUOTE_CHARS = 1_000
-_FAMILIES: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 _TOKEN = re.compile(r"<([^<>]*)>")
 _MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^<>]*)?>")
 _ESCAPES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
@@ -159,14 +158,15 @@ def ts_to_ms(ts: str) -> int:
 
 def is_ts(written: str) -> bool:
     seconds, dot, fraction = written.partition(".")
-    return bool(dot) and written.isascii() and seconds.isdecimal() and fraction.isdecimal()
+    return bool(dot) and written.isascii() and seconds.isdecimal() and fraction.isdecimal() and len(seconds) <= 11
 
 
 def _parse_change(event: Wire, me: SlackIdentity, known: EventContext) -> InboundMessage | None:
     now, before = event["message"], event.get("previous_message") or {}
     if now.get("subtype") == "tombstone":  # the rest of a deleted message with replies
         return _parse_deletion(before, str(now["ts"]), event, me, known)
-    if now.get("text") == before.get("text") and list_file_ids(now) == list_file_ids(before):
+    files, earlier = ([str(file.get("id")) for file in one.get("files") or ()] for one in (now, before))
+    if now.get("text") == before.get("text") and files == earlier:
         return None  # a link preview, or a new reply count
     said = parse_message({**now, "hidden": False}, me, known)
     return _build_note(said, "edit", event) if said is not None else None
@@ -237,12 +237,16 @@ def _is_addressed(message: Wire, me: SlackIdentity, known: EventContext, thread:
 
 def parts_of(message: Wire, names: Mapping[str, str], me: str) -> tuple[Part, ...]:
     """Return quotes, then text, then files. Empty if nothing is readable."""
-    words = render_text(_strip_own_mention(str(message.get("text") or ""), me), names)
+    text = str(message.get("text") or "")
+    called = _MENTION.match(text.lstrip())
+    if called and called[1] == me:  # what follows may be a command
+        text = text.lstrip()[called.end() :].lstrip(" ,:")
+    words = render_text(text, names)
     attached = [one for one in message.get("attachments") or () if isinstance(one, dict)]
     quotes = [_parse_quote(one, names) for one in attached if _is_shared(one)]
     if not words.strip():
         words = "\n".join(filter(None, (_read_attachment(one, names) for one in attached if not _is_shared(one))))
-    files = [_parse_file(file) for file in message.get("files") or ()]
+    files = [_parse_file(file, str(message.get("user") or "")) for file in message.get("files") or ()]
     return (*quotes, *((Text(text=words),) if words.strip() else ()), *filter(None, files))
 
 
@@ -265,29 +269,19 @@ def find_people(message: Wire) -> set[str]:
     people = find_mentions(str(message.get("text") or ""))
     for one in message.get("attachments") or ():
         people |= find_mentions(str(one.get("text") or "")) if isinstance(one, dict) else set()
-    return people | {str(message[name]) for name in ("user",) if message.get(name)}
-
-
-def list_file_ids(message: Wire) -> list[str]:
-    return [str(file.get("id")) for file in message.get("files") or ()]
+    return people | ({str(message["user"])} if message.get("user") else set())
 
 
 def parse_media(file: Wire) -> Media:
     """Parse a file that Slack stores and describes."""
     mime = one_line(file.get("mimetype")) or "application/octet-stream"
     return Media(
-        kind=_FAMILIES.get(mime.partition("/")[0], "file"),
+        kind=media_kind(mime),
         name=one_line(file.get("name") or file.get("title")) or "file",
         mime=mime,
         size_bytes=int(file.get("size") or 0),
         reference=str(file["url_private"]),
     )
-
-
-def _strip_own_mention(text: str, me: str) -> str:
-    """Remove a leading mention of us: what follows may be a command."""
-    found = _MENTION.match(text.lstrip())
-    return text.lstrip()[found.end() :].lstrip(" ,:") if found and found[1] == me else text
 
 
 def _render_token(inside: str, names: Mapping[str, str]) -> str:
@@ -320,7 +314,7 @@ def _read_attachment(attachment: Wire, names: Mapping[str, str]) -> str:
     return render_text(written, names)
 
 
-def _parse_file(file: Wire) -> Part | None:
+def _parse_file(file: Wire, sender: str) -> Part | None:
     name = one_line(file.get("name") or file.get("title")) or "file"
     if file.get("file_access") == "check_file_info":
         return Media(kind="file", name=name, reference=f"{BY_ID}{file['id']}")
@@ -328,4 +322,6 @@ def _parse_file(file: Wire) -> Part | None:
         return Text(text="[a deleted file]")
     if file.get("is_external") or not file.get("url_private"):
         return Text(text=f"[file {name} {file.get('url_private') or ''}".rstrip() + "]")
-    return parse_media(file)
+    # A clip of somebody else can be shared: it is not what the sender says.
+    is_voice = file.get("subtype") == "slack_audio" and bool(sender) and file.get("user") == sender
+    return replace(parse_media(file), is_voice=is_voice)

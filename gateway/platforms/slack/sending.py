@@ -2,28 +2,28 @@
 
 import asyncio
 
-from gateway.platforms.outgoing import DOCUMENT_NAME, Document
-from gateway.platforms.slack.formatting import SlackAttachment, SlackPost
+from gateway.platforms.outgoing import DOCUMENT_NAME, Attachment, Document, OutgoingPost
+from gateway.platforms.slack.formatting import build_form
 from gateway.platforms.slack.web_api import SlackMaybeSent, SlackNotSent, SlackProblem, SlackWebApi
 
 _FILE_LOOKS = 5
 _FILE_LOOK_SECONDS = 0.5
 
 
-async def send_post(api: SlackWebApi, post: SlackPost, content: bytes = b"") -> str:
+async def send_post(api: SlackWebApi, post: OutgoingPost, content: bytes = b"") -> str:
     """Return the ts of the message. `content` is that of an attached file."""
     if isinstance(post.page, Document):
         return await _upload(api, post, DOCUMENT_NAME, post.page.content)
-    if isinstance(post.page, SlackAttachment):
+    if isinstance(post.page, Attachment):
         return await _upload(api, post, post.page.name, content)
-    answer = await api.call("chat.update" if post.edits else "chat.postMessage", **post.form)
+    answer = await api.call("chat.update" if post.edits else "chat.postMessage", **build_form(post))
     ts = answer.get("ts")
     if not isinstance(ts, str):
         raise SlackMaybeSent("the answer is not from Slack")
     return ts
 
 
-async def _upload(api: SlackWebApi, post: SlackPost, name: str, content: bytes) -> str:
+async def _upload(api: SlackWebApi, post: OutgoingPost, name: str, content: bytes) -> str:
     try:
         ticket = await api.call("files.getUploadURLExternal", filename=name, length=len(content))
         file_id = str(ticket["file_id"])
@@ -35,10 +35,10 @@ async def _upload(api: SlackWebApi, post: SlackPost, name: str, content: bytes) 
     await api.call(
         "files.completeUploadExternal",
         files=[{"id": file_id, "title": name}],
-        channel_id=post.channel,
+        channel_id=post.chat,
         thread_ts=post.thread or None,
     )
-    return await _find_shared(api, file_id, post.channel)
+    return await _find_shared(api, file_id, post.chat)
 
 
 async def _find_shared(api: SlackWebApi, file_id: str, channel: str) -> str:

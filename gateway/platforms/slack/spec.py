@@ -1,15 +1,14 @@
 """Slack as the gateway knows it before its SDK is loaded."""
 
 from gateway.platforms.base import Platform
+from gateway.platforms.rate_limit import Rate, RateLimits
 from gateway.platforms.spec import AccountSetup, PlatformSpec, TokenCheck
 
 
 def build(setup: AccountSetup, *, api_url: str, **_: object) -> Platform:
     from gateway.platforms.slack.platform import SlackPlatform
 
-    return SlackPlatform(
-        *setup.tokens, account=setup.account, api_url=api_url, commands=setup.commands, load=setup.load
-    )
+    return SlackPlatform(setup, api_url=api_url, rate_limits=RateLimits(per_chat=Rate(count=3, seconds=3)))
 
 
 SLACK = PlatformSpec(
@@ -22,7 +21,12 @@ SLACK = PlatformSpec(
     build=build,
     sdk="slack_bolt",
     token_checks=(
-        TokenCheck(path="/auth.test", authorization="Bearer {token}", bot_name=("user",)),
+        TokenCheck(
+            path="/auth.test",
+            authorization="Bearer {token}",
+            bot_name=("user",),
+            next_step="open the chat: slack://user?team={team_id}&id={user_id}",
+        ),
         TokenCheck(path="/apps.connections.open", authorization="Bearer {token}", label="socket"),
     ),
 )

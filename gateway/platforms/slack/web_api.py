@@ -13,8 +13,7 @@ No error names an address or has the SDK's error as its cause: those may hold a 
 import io
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,7 +23,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from gateway.platforms.outgoing import UPLOAD_SECONDS
-from gateway.platforms.transport import describe_network_error, describe_size_limit, read_at_most
+from gateway.platforms.transport import SharedTransport, describe_size_limit, network_errors, read_at_most
 
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
@@ -70,22 +69,19 @@ class SlackMaybeSent(SlackProblem):
     pass
 
 
-class SlackWebApi:
+class SlackWebApi(SharedTransport["SlackWebApi"]):
     """A pool of connections. Ignores the environment, proxies and cookies, and retries nothing."""
 
     def __init__(self, bot_token: str, app_token: str, api_url: str) -> None:
         self._bot = _build_client(bot_token, api_url)
         self._app = _build_client(app_token, api_url)
         self._session: aiohttp.ClientSession | None = None
-        self._holders = 0
 
     @property
     def bot_client(self) -> AsyncWebClient:
         return self._bot
 
-    @asynccontextmanager
-    async def hold(self) -> AsyncIterator["SlackWebApi"]:
-        """Keep it open; the last user closes it, so a running send may outlive the listener."""
+    async def open_client(self) -> "SlackWebApi":
         if self._session is None:
             self._session = self._bot.session = self._app.session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=_MOST_AT_ONCE, keepalive_timeout=_IDLE_SECONDS),
@@ -94,14 +90,12 @@ class SlackWebApi:
                     total=_CONNECT_SECONDS + _READ_SECONDS, connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS
                 ),
             )
-        self._holders += 1
-        try:
-            yield self
-        finally:
-            self._holders -= 1
-            if not self._holders:
-                session, self._session = self._session, None
-                await session.close()
+        return self
+
+    async def close_client(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     async def call(self, method: str, **arguments: object) -> Wire:
         """Return Slack's answer; arguments of None are left out."""
@@ -116,19 +110,22 @@ class SlackWebApi:
     async def open_socket(self) -> aiohttp.ClientWebSocketResponse:
         """Open a connection for Socket Mode, with a ticket of its own."""
         answer, _ = await self._call(self._app, "apps.connections.open", {})
-        with _network_problems():
-            return await self._open_session.ws_connect(
-                str(answer["url"]),
-                autoping=False,  # so that we see Slack's pings: they show that the connection is alive
-                max_msg_size=_MAX_ENVELOPE_BYTES,
-                timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
-            )
+        with network_errors("Slack", SlackNotSent, SlackMaybeSent):
+            try:
+                return await self._open_session.ws_connect(
+                    str(answer["url"]),
+                    autoping=False,  # so that we see Slack's pings: they show that the connection is alive
+                    max_msg_size=_MAX_ENVELOPE_BYTES,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                raise SlackNotSent(f"Slack did not open the socket (status {error.status})") from None
 
     async def download(self, url: str, max_bytes: int) -> tuple[bytes, str]:
         """Return a file's content and type. Our token is sent along, so the address must be Slack's."""
         if not self._is_slack_url(url):
             raise SlackRefused("the file is stored outside of Slack")
-        with _network_problems():
+        with network_errors("Slack", SlackNotSent, SlackMaybeSent):
             async with self._open_session.get(
                 url,
                 headers={"Authorization": f"Bearer {self._bot.token}"},
@@ -148,7 +145,7 @@ class SlackWebApi:
 
     async def upload(self, url: str, content: bytes) -> None:
         """Upload content. Nobody sees it before another call completes the upload."""
-        with _network_problems():
+        with network_errors("Slack", SlackNotSent, SlackMaybeSent):
             # As a stream: bytes would be written in one go and block the event loop.
             async with self._open_session.post(
                 url,
@@ -165,7 +162,7 @@ class SlackWebApi:
         if self._session is None:
             raise SlackNotSent("the connections to Slack are closed")
         form = {name: _encode_field(value) for name, value in arguments.items() if value is not None}
-        with _network_problems():
+        with network_errors("Slack", SlackNotSent, SlackMaybeSent):
             try:
                 answer = await client.api_call(method, data=form)
                 if isinstance(answer.data, dict):
@@ -205,20 +202,6 @@ def _encode_field(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-@contextmanager
-def _network_problems() -> Iterator[None]:
-    try:
-        yield
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-        raise SlackNotSent(f"cannot connect to Slack ({describe_network_error(error)})") from None
-    except aiohttp.WSServerHandshakeError as error:
-        raise SlackNotSent(f"Slack did not open the socket (status {error.status})") from None
-    except TimeoutError:
-        raise SlackMaybeSent("Slack did not answer in time") from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise SlackMaybeSent(f"the connection broke before Slack answered ({describe_network_error(error)})") from None
-
-
 def _translate_response(response: Any) -> SlackProblem:
     """`response` is the SDK's, or aiohttp's if the SDK could not parse it."""
     status = getattr(response, "status_code", 0) or getattr(response, "status", 0)
@@ -226,23 +209,16 @@ def _translate_response(response: Any) -> SlackProblem:
     told: Wire = data if isinstance(data, dict) else {}
     error = told.get("error")
     if status == HTTPStatus.TOO_MANY_REQUESTS or error in ("ratelimited", "rate_limited"):
-        return SlackTooFast(_read_retry_after(response.headers.get("Retry-After")))
+        try:
+            return SlackTooFast(max(float(response.headers.get("Retry-After") or _PATIENCE_SECONDS), 1.0))
+        except ValueError:
+            return SlackTooFast(_PATIENCE_SECONDS)
     if isinstance(error, str) and error in _TROUBLE:
         return SlackMaybeSent(f"Slack has trouble of its own ({error})")
     if isinstance(error, str) and status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        return SlackRefused(error, needed=str(told.get("needed") or ""), words=_read_explanation(told))
+        about = told.get("response_metadata")
+        words = about.get("messages") if isinstance(about, dict) else None
+        explained = str(words[0])[:200] if isinstance(words, list) and words else ""
+        return SlackRefused(error, needed=str(told.get("needed") or ""), words=explained)
     # A proxy may have passed the call on before it gave up.
     return SlackMaybeSent(f"the answer is not from Slack (status {status})")
-
-
-def _read_explanation(data: Wire) -> str:
-    about = data.get("response_metadata")
-    words = about.get("messages") if isinstance(about, dict) else None
-    return str(words[0])[:200] if isinstance(words, list) and words else ""
-
-
-def _read_retry_after(header: str | None) -> float:
-    try:
-        return max(float(header or _PATIENCE_SECONDS), 1.0)
-    except ValueError:
-        return _PATIENCE_SECONDS

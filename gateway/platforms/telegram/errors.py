@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Enum, auto
 
 from telegram.error import BadRequest, Conflict, Forbidden, InvalidToken, TelegramError
 
@@ -15,55 +14,31 @@ from gateway.errors import (
     PlatformAuthFailed,
     PlatformUnavailable,
 )
-from gateway.platforms.telegram.transport import TelegramMaybeSent, TelegramNotSent, TelegramTooFast, TelegramTooLarge
+from gateway.platforms.outgoing import Rejection
+from gateway.platforms.telegram.transport import TelegramNotSent, TelegramTooFast, TelegramTooLarge
 
 _CONFLICT_SECONDS = 15.0  # each try of ours takes updates from the other program
 
 
-class TelegramRejection(Enum):
-    """Why Telegram did not accept a message."""
-
-    UNCHANGED = auto()  # an edit that would change nothing
-    NOTHING_TO_EDIT = auto()
-    NOTHING_TO_DELETE = auto()
-    NO_THREAD = auto()
-    NOTHING_TO_QUOTE = auto()
-    TOO_LONG = auto()
-    FILE = auto()  # not as this kind, or not at all
-    CLOSED_TO_US = auto()
-    WORDING = auto()  # anything else, most likely the formatting
-
-
-# Matched in order and in lower case: python-telegram-bot turns ENTITY_INVALID into Entity_invalid.
+# Searched in order and in lower case: python-telegram-bot turns ENTITY_INVALID into Entity_invalid.
 _SIGNS = (
-    ("message is not modified", TelegramRejection.UNCHANGED),
-    ("message to edit not found", TelegramRejection.NOTHING_TO_EDIT),
-    ("message can't be edited", TelegramRejection.NOTHING_TO_EDIT),
-    ("message_id_invalid", TelegramRejection.NOTHING_TO_EDIT),
-    ("no text in the message to edit", TelegramRejection.NOTHING_TO_EDIT),
-    ("message to delete not found", TelegramRejection.NOTHING_TO_DELETE),
-    ("message thread not found", TelegramRejection.NO_THREAD),
-    ("topic_deleted", TelegramRejection.NO_THREAD),
-    ("replied not found", TelegramRejection.NOTHING_TO_QUOTE),
-    ("replied message not found", TelegramRejection.NOTHING_TO_QUOTE),
-    ("message is too long", TelegramRejection.TOO_LONG),
-    ("message_too_long", TelegramRejection.TOO_LONG),
-    ("text is too long", TelegramRejection.TOO_LONG),
-    ("photo_", TelegramRejection.FILE),  # invalid_dimensions, save_file_invalid, ext_invalid
-    ("image_process_failed", TelegramRejection.FILE),
-    ("too big for a photo", TelegramRejection.FILE),
-    ("file is too big", TelegramRejection.FILE),
-    ("file must be non-empty", TelegramRejection.FILE),
-    ("wrong file", TelegramRejection.FILE),
-    ("can't use file of type", TelegramRejection.FILE),
-    ("wrong type of", TelegramRejection.FILE),
-    ("media_invalid", TelegramRejection.FILE),
-    ("video_content_type_invalid", TelegramRejection.FILE),
-    ("voice_messages_forbidden", TelegramRejection.FILE),  # the user takes none
-    ("status 413", TelegramRejection.FILE),
+    (Rejection.UNCHANGED, "message is not modified"),
+    (
+        Rejection.NOTHING_TO_EDIT,
+        "message to edit not found|message can't be edited|message_id_invalid|no text in the message to edit",
+    ),
+    (Rejection.NOTHING_TO_DELETE, "message to delete not found"),
+    (Rejection.NO_THREAD, "message thread not found|topic_deleted"),
+    (Rejection.NOTHING_TO_QUOTE, "replied (message )?not found"),
+    (Rejection.TOO_LONG, "(message|text) is too long|message_too_long"),
+    (
+        Rejection.FILE,
+        "photo_|image_process_failed|too big for a photo|file is too big|file must be non-empty|wrong file"
+        "|wrong type of|can't use file of type|media_invalid|video_content_type_invalid|voice_messages_forbidden"
+        # A group may forbid one kind of file; "to send text messages" closes it to everything.
+        r"|status 413|rights to send (?!text|message)|chat_send_(?!plain)\w+_forbidden",
+    ),
 )
-# A group may forbid one kind of file; "to send text messages" closes it to everything.
-_FILES_FORBIDDEN = re.compile(r"rights to send (?!text|message)|chat_send_(?!plain)\w+_forbidden")
 _CLOSED = (
     ("blocked by the user", "the user has blocked the bot"),
     ("user is deactivated", "the user's account was deleted"),
@@ -71,51 +46,44 @@ _CLOSED = (
     ("can't send messages to bots", "bots cannot write to bots"),
     ("was kicked", "the bot was removed from the chat"),
     ("not a member", "the bot is not in the chat"),
-    ("group chat was deleted", "the group was deleted"),
-    ("group is deactivated", "the group was deleted"),
-    ("chat not found", "Telegram does not know the chat"),
+    ("group (chat was deleted|is deactivated)", "the group was deleted"),
+    ("chat not found|peer_id_invalid", "Telegram does not know the chat"),
     ("user not found", "Telegram does not know the user"),
-    ("peer_id_invalid", "Telegram does not know the chat"),
     ("topic_closed", "the topic is closed"),
-    ("rights", "the bot may not write in the chat"),
-    ("write_forbidden", "the bot may not write in the chat"),
-    ("send_plain_forbidden", "the bot may not write in the chat"),
-    ("chat_restricted", "the bot may not write in the chat"),
-    ("chat_admin_required", "the bot may not write in the chat"),
-    ("text is empty", "it has no text"),
-    ("text must be non-empty", "it has no text"),
+    (
+        "rights|write_forbidden|send_plain_forbidden|chat_restricted|chat_admin_required",
+        "the bot may not write in the chat",
+    ),
+    ("text (is|must be non-)empty", "it has no text"),
 )
 
 
-def classify_rejection(error: TelegramError) -> TelegramRejection:
+def classify_refusal(error: Exception) -> Rejection | None:
+    return classify_rejection(error) if isinstance(error, BadRequest) else None
+
+
+def classify_rejection(error: TelegramError) -> Rejection:
     words = error.message.lower()
-    found = next((meaning for sign, meaning in _SIGNS if sign in words), None)
-    if found is None and _FILES_FORBIDDEN.search(words):
-        found = TelegramRejection.FILE
+    found = next((meaning for meaning, signs in _SIGNS if re.search(signs, words)), None)
     if found is not None:
         return found
-    return (
-        TelegramRejection.CLOSED_TO_US
-        if isinstance(error, Forbidden) or _explain_closed(words)
-        else TelegramRejection.WORDING
-    )
+    is_closed = isinstance(error, Forbidden) or _explain_closed(words)
+    return Rejection.CLOSED_TO_US if is_closed else Rejection.WORDING
 
 
-def translate_send_error(error: TelegramError, *, repeatable: bool) -> GatewayError:
+def translate_send_error(error: Exception, *, repeatable: bool) -> GatewayError:
     """`repeatable` calls do no harm when done twice, such as an edit."""
     match error:
         case BadRequest() | Forbidden():
             return DeliveryRejected(_explain_closed(error.message.lower()) or f"Telegram refused it: {error.message}")
         case TelegramTooFast():
             return PlatformUnavailable(error.message, retry_after=error.seconds)
-        case TelegramNotSent() | Conflict():
-            return PlatformUnavailable(error.message)
         case InvalidToken():
             return PlatformUnavailable("Telegram does not accept the bot token")
-        case _ if repeatable:
-            return PlatformUnavailable(error.message)
-        case TelegramMaybeSent() | _:
-            return DeliveryInDoubt(error.message)
+        case _ if repeatable or isinstance(error, TelegramNotSent | Conflict):
+            return PlatformUnavailable(str(error))
+        case _:
+            return DeliveryInDoubt(str(error))
 
 
 def translate_fetch_error(error: TelegramError) -> MediaUnavailable:
@@ -127,27 +95,24 @@ def translate_fetch_error(error: TelegramError) -> MediaUnavailable:
     return MediaUnavailable(f"it could not be fetched from Telegram: {error.message}")
 
 
-@contextmanager
-def translate_listening_errors(variable: str) -> Iterator[None]:
-    """Turn errors while listening into those that the supervisor handles."""
-    try:
-        yield
-    except InvalidToken as error:
-        raise PlatformAuthFailed(
-            f"Telegram does not accept the bot token. Correct {variable} (@BotFather shows it) and restart Hermes"
-        ) from error
-    except TelegramTooFast as error:
-        raise PlatformUnavailable(error.message, retry_after=error.seconds) from error
-    except Conflict as error:
-        raise PlatformUnavailable(
-            "another program receives this bot's messages with the same token (409). Stop it, or get a new token from "
-            f"@BotFather and set {variable}",
-            retry_after=_CONFLICT_SECONDS,
-        ) from error
-    except (BadRequest, Forbidden) as error:
-        raise PlatformUnavailable(f"Telegram refuses: {error.message}") from error
-    except TelegramError as error:
-        raise PlatformUnavailable(error.message) from error
+def translate_listening_error(error: Exception, variable: str) -> GatewayError:
+    match error:
+        case InvalidToken():
+            return PlatformAuthFailed(
+                f"Telegram does not accept the bot token. Correct {variable} (@BotFather shows it) and restart Hermes"
+            )
+        case TelegramTooFast():
+            return PlatformUnavailable(error.message, retry_after=error.seconds)
+        case Conflict():
+            return PlatformUnavailable(
+                "another program receives this bot's messages with the same token (409). Stop it, or get a new token "
+                f"from @BotFather and set {variable}",
+                retry_after=_CONFLICT_SECONDS,
+            )
+        case BadRequest() | Forbidden():
+            return PlatformUnavailable(f"Telegram refuses: {error.message}")
+        case _:
+            return PlatformUnavailable(str(error))
 
 
 @contextmanager
@@ -160,4 +125,4 @@ def check_response() -> Iterator[None]:
 
 
 def _explain_closed(words: str) -> str:
-    return next((plain for sign, plain in _CLOSED if sign in words), "")
+    return next((plain for signs, plain in _CLOSED if re.search(signs, words)), "")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -15,6 +15,7 @@ from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Inlet
 from gateway.platforms.telegram.parsing import KINDS_WE_READ, ParsedUpdate, TelegramIdentity, parse_update
 from gateway.platforms.telegram.transport import ListeningBot
+from gateway.platforms.transport import BackgroundCalls
 from gateway.policies.backoff import backoff_seconds
 
 log = structlog.get_logger()
@@ -22,7 +23,6 @@ log = structlog.get_logger()
 _CHANNEL = "updates"
 _DEAD_AFTER_SECONDS = 10.0  # beyond the poll's own wait
 _STORE_PATIENCE_SECONDS = 10.0  # longer would look like a dead connection
-_MAX_UNANSWERED_PRESSES = 100
 _ANSWER_SECONDS = 5.0
 _MOVED = "replace the old id in access.allowed_chats and gateway.free_response_chats, if it is there"
 
@@ -64,8 +64,7 @@ class TelegramListener:
     inlet: Inlet
     commands: Collection[str]
     poll_seconds: int
-    background: asyncio.TaskGroup
-    _answers: set[asyncio.Task[None]] = field(default_factory=set)
+    answers: BackgroundCalls
     _first_bot: int = 0  # of this account, ever
     _webhook_removed: bool = False  # and no page received since
 
@@ -92,10 +91,6 @@ class TelegramListener:
                 log.warning("messages not accepted", account=self.me.account, problem=str(error))
                 await asyncio.sleep(min(backoff_seconds(failures), _STORE_PATIENCE_SECONDS))
 
-    def cancel_answers(self) -> None:
-        for task in self._answers:
-            task.cancel()
-
     async def _poll(self, position: Position | None, wait_seconds: int) -> list[dict[str, Any]] | None:
         """Return a page; None to poll again at once."""
         offset = position.offset_for(self.me.id, now_ms()) if position is not None else None
@@ -109,10 +104,14 @@ class TelegramListener:
                 raise
             self._webhook_removed = True
             await self.bot.delete_webhook(drop_pending_updates=False)
-            log.warning("webhook removed", account=self.me.account)
+            log.warning("webhook removed: it received the messages instead of us", account=self.me.account)
             return None
         self._webhook_removed = False
-        return _check_page(page)
+        if not isinstance(page, list) or not all(
+            isinstance(update, dict) and isinstance(update.get("update_id"), int) for update in page
+        ):
+            raise PlatformUnavailable("Telegram answered a poll with something other than updates")
+        return list({update["update_id"]: update for update in page}.values())
 
     async def _accept_page(self, page: list[dict[str, Any]]) -> Position:
         parsed = list(self._parse_page(page))
@@ -130,7 +129,7 @@ class TelegramListener:
             if update.reachable:
                 await self.inlet.chat_reachable(update.chat)
             if update.pressed:
-                self._start_answer(update.pressed)
+                self.answers.start(self._answer_press(update.pressed))
         return position
 
     def _parse_page(self, page: list[dict[str, Any]]) -> Iterator[ParsedUpdate]:
@@ -144,14 +143,8 @@ class TelegramListener:
                 problem = type(error).__name__
                 log.error("update skipped", account=self.me.account, update=raw["update_id"], problem=problem)
 
-    def _start_answer(self, press: str) -> None:
-        """Stop the spinner on the button, in the background."""
-        if len(self._answers) < _MAX_UNANSWERED_PRESSES:
-            task = self.background.create_task(self._answer_press(press), name="answer a button")
-            self._answers.add(task)
-            task.add_done_callback(self._answers.discard)
-
     async def _answer_press(self, press: str) -> None:
+        """Stop the spinner on the button."""
         try:
             await self.bot.answer_callback_query(press, read_timeout=_ANSWER_SECONDS, connect_timeout=_ANSWER_SECONDS)
         except TelegramError as error:
@@ -166,12 +159,3 @@ def _move_message(message: InboundMessage, moves: Mapping[str, str]) -> InboundM
     # Message ids start anew there: a mark keeps these from being mistaken for others.
     mark = int(old) if message.kind == "message" else message.edited_ms
     return replace(message, key=replace(message.key, chat=moves[old]), edited_ms=mark)
-
-
-def _check_page(page: object) -> list[dict[str, Any]]:
-    """Return each update once. Raises PlatformUnavailable for anything but a list of updates."""
-    if not isinstance(page, list) or not all(
-        isinstance(update, dict) and isinstance(update.get("update_id"), int) for update in page
-    ):
-        raise PlatformUnavailable("Telegram answered a poll with something other than updates")
-    return list({update["update_id"]: update for update in page}.values())

@@ -3,13 +3,10 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from gateway.platforms.markdown import Span, SpanKind, read
+from gateway.platforms.outgoing import Entity, EntityKind, Formatted
 from gateway.platforms.text import best_cut, find_reach, find_resumption, utf16_len, utf16_offsets
-
-EntityKind = Literal["bold", "italic", "strikethrough", "spoiler", "code", "pre", "text_link", "blockquote"]
 
 MAX_UNITS = 4096
 MAX_ENTITIES = 100  # the server silently drops what goes beyond
@@ -28,35 +25,20 @@ _LINK = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entity:
-    kind: EntityKind
-    offset: int  # in UTF-16 units, as is the length
-    length: int
-    url: str = ""
-    language: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Formatted:
-    text: str
-    entities: tuple[Entity, ...] = ()
-
-    @property
-    def plain(self) -> str:
-        """Return the text for when the server rejects the entities: addresses are written out while they fit."""
-        units = self.text.encode("utf-16-le")
-        spare = MAX_UNITS - len(units) // 2
-        parts, done = [], 0
-        for link in (entity for entity in self.entities if entity.kind == "text_link"):
-            start, end = link.offset * 2, (link.offset + link.length) * 2
-            parts.append(units[done:end].decode("utf-16-le"))
-            address = f" ({link.url})"
-            if units[start:end].decode("utf-16-le") != link.url and utf16_len(address) <= spare:
-                parts.append(address)
-                spare -= utf16_len(address)
-            done = end
-        return "".join(parts) + units[done:].decode("utf-16-le")
+def write_out(page: Formatted) -> Formatted:
+    """Return the text for when the server rejects the entities: addresses are written out while they fit."""
+    units = page.text.encode("utf-16-le")
+    spare = MAX_UNITS - len(units) // 2
+    parts, done = [], 0
+    for link in (entity for entity in page.entities if entity.kind == "text_link"):
+        start, end = link.offset * 2, (link.offset + link.length) * 2
+        parts.append(units[done:end].decode("utf-16-le"))
+        address = f" ({link.url})"
+        if units[start:end].decode("utf-16-le") != link.url and utf16_len(address) <= spare:
+            parts.append(address)
+            spare -= utf16_len(address)
+        done = end
+    return Formatted(text="".join(parts) + units[done:].decode("utf-16-le"))
 
 
 def render(markdown: str, limit: int = MAX_UNITS) -> list[Formatted]:

@@ -12,22 +12,15 @@ from telegram import (
     Message,
     MessageEntity,
     MessageOrigin,
-    MessageOriginChannel,
-    MessageOriginChat,
-    MessageOriginHiddenUser,
-    MessageOriginUser,
     MessageReactionUpdated,
     PhotoSize,
-    ReactionType,
-    ReactionTypeCustomEmoji,
     ReactionTypeEmoji,
-    Sticker,
     Update,
     User,
 )
 
 from gateway.messages import InboundMessage, Location, Media, MediaKind, Part, Quote, Sender, SessionKey, Text, text_of
-from gateway.platforms.text import one_line, utf16_len
+from gateway.platforms.text import media_kind, one_line, utf16_len
 from tools.content import encodable
 
 MAX_FILE_BYTES = 20 * 1024 * 1024  # Telegram gives larger files to no bot
@@ -41,17 +34,7 @@ _FILES: tuple[tuple[str, MediaKind, str, str], ...] = (
     ("voice", "audio", "voice.ogg", "audio/ogg"),
     ("document", "file", "document", "application/octet-stream"),
 )
-_FAMILIES: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
-# Content that we can only mention.
-_UNREAD = {
-    "story": "a story",
-    "game": "a game",
-    "invoice": "an invoice",
-    "paid_media": "paid media",
-    "giveaway": "a giveaway",
-    "gift": "a gift",
-    "unique_gift": "a gift",
-}
+_UNREAD = ("story", "game", "invoice", "paid_media", "giveaway", "gift", "unique_gift")  # we can only mention these
 # No deletions: Telegram reports those only in business chats, whose message ids are separate.
 KINDS_WE_READ = (
     Update.MESSAGE,
@@ -127,7 +110,10 @@ def _build_message(message: Message, me: TelegramIdentity, commands: Collection[
     return InboundMessage(
         key=_build_key(message.chat, me, _find_topic(message)),
         message_id=str(message.message_id),
-        sender=_find_sender(message),
+        # First: for anonymous administrators and for people writing as a channel, Telegram names a bot of its own.
+        sender=_build_sender(message.from_user)
+        if message.sender_chat is None and message.from_user is not None
+        else _chat_as_sender(message.sender_chat or message.chat),
         parts=parts,
         sent_ms=_to_ms(message.date),
         edited_ms=_choose_mark(message.chat, me),
@@ -163,12 +149,16 @@ def _parse_reaction(reaction: MessageReactionUpdated, me: TelegramIdentity, upda
         sender = _chat_as_sender(reaction.actor_chat)
     else:
         return ParsedUpdate()
+    marks = [
+        encodable(one.emoji) if isinstance(one, ReactionTypeEmoji) else "[custom emoji]"
+        for one in reaction.new_reaction
+    ]
     message = InboundMessage(
         key=_build_key(reaction.chat, me),  # Telegram does not say in which topic
         message_id=f"{reaction.message_id}:{sender.id}:{update_id}",
         kind="reaction",
         sender=sender,
-        parts=(Text(text=" ".join(map(_render_reaction, reaction.new_reaction)) or "removed"),),
+        parts=(Text(text=" ".join(marks) or "removed"),),
         sent_ms=_to_ms(reaction.date),
         about=str(reaction.message_id),
         addressed=reaction.chat.type == Chat.PRIVATE,
@@ -203,13 +193,6 @@ def _choose_mark(chat: Chat, me: TelegramIdentity) -> int:
 def _find_topic(message: Message) -> str:
     """Return the forum topic. A chain of replies in a group without topics has a thread id too, but is none."""
     return str(message.message_thread_id) if message.is_topic_message and message.message_thread_id else ""
-
-
-def _find_sender(message: Message) -> Sender:
-    # First: for anonymous administrators and for people writing as a channel, Telegram names a bot of its own.
-    if message.sender_chat is not None:
-        return _chat_as_sender(message.sender_chat)
-    return _build_sender(message.from_user) if message.from_user is not None else _chat_as_sender(message.chat)
 
 
 def _build_sender(user: User) -> Sender:
@@ -253,16 +236,6 @@ def _find_own_name(message: Message, me: TelegramIdentity) -> str:
     text, entities = get_text(message)
     ours = (entity for entity in entities if entity.offset == 0 and _names_us(text, entity, me))
     return next((cut_entity(text, entity) for entity in ours), "")
-
-
-def _render_reaction(reaction: ReactionType) -> str:
-    match reaction:
-        case ReactionTypeEmoji():
-            return encodable(reaction.emoji)
-        case ReactionTypeCustomEmoji():
-            return "[custom emoji]"
-        case _:
-            return "⭐"
 
 
 def _to_ms(moment: datetime) -> int:
@@ -330,17 +303,11 @@ def _parse_quotes(message: Message) -> tuple[Quote, ...]:
 
 
 def _origin_name(origin: MessageOrigin) -> str:
-    match origin:
-        case MessageOriginUser():
-            return one_line(origin.sender_user.full_name)
-        case MessageOriginHiddenUser():
-            return one_line(origin.sender_user_name)
-        case MessageOriginChat():
-            return one_line(origin.sender_chat.effective_name)
-        case MessageOriginChannel():
-            return one_line(origin.chat.effective_name)
-        case _:
-            return ""
+    """Return the name of a user, of a hidden one, or of a chat or channel."""
+    if (user := getattr(origin, "sender_user", None)) is not None:
+        return one_line(user.full_name)
+    chat = getattr(origin, "sender_chat", None) or getattr(origin, "chat", None)
+    return one_line(chat.effective_name if chat is not None else getattr(origin, "sender_user_name", ""))
 
 
 def _write_out_links(text: str, entities: Sequence[MessageEntity]) -> str:
@@ -372,13 +339,8 @@ def _parse_photo(message: Message) -> Media | None:
 
     small_enough = [size for size in sizes if (size.file_size or 0) <= MAX_FILE_BYTES]
     best = max(small_enough, key=area) if small_enough else min(sizes, key=area)
-    return Media(
-        kind="image",
-        name="photo.jpg",
-        mime="image/jpeg",
-        size_bytes=best.file_size or 0,
-        reference=best.file_id,
-    )
+    size_bytes = best.file_size or 0
+    return Media(kind="image", name="photo.jpg", mime="image/jpeg", size_bytes=size_bytes, reference=best.file_id)
 
 
 def _parse_sticker(message: Message) -> Part | None:
@@ -387,7 +349,8 @@ def _parse_sticker(message: Message) -> Part | None:
         return None
     from_set = f"from the set {one_line(sticker.set_name)}" if sticker.set_name else ""
     name = ", ".join(filter(None, (one_line(sticker.emoji), from_set)))
-    picture = _choose_picture(sticker)
+    # The sticker itself, or the still picture of an animated one, if there is any.
+    picture = sticker.thumbnail if sticker.is_animated or sticker.is_video else sticker
     if picture is None:
         return Text(text=f"[sticker {name}]".replace(" ]", "]"))
     return Media(
@@ -400,11 +363,6 @@ def _parse_sticker(message: Message) -> Part | None:
     )
 
 
-def _choose_picture(sticker: Sticker) -> Sticker | PhotoSize | None:
-    """Return the sticker itself, or the still picture of an animated one, if there is any."""
-    return sticker.thumbnail if sticker.is_animated or sticker.is_video else sticker
-
-
 def _parse_file(message: Message) -> Media | None:
     for attribute, kind, name, mime in _FILES:
         file = getattr(message, attribute)
@@ -412,11 +370,12 @@ def _parse_file(message: Message) -> Media | None:
             continue
         mime = one_line(getattr(file, "mime_type", None)) or mime
         return Media(
-            kind=_FAMILIES.get(mime.partition("/")[0], "file") if kind == "file" else kind,
+            kind=media_kind(mime) if kind == "file" else kind,
             name=one_line(getattr(file, "file_name", None)) or name,
             mime=mime,
             size_bytes=file.file_size or 0,
             reference=file.file_id,
+            is_voice=attribute == "voice" and message.forward_origin is None,
             duration_seconds=file.to_dict().get("duration", 0),  # reading the attribute raises a warning
         )
     return None
@@ -424,7 +383,6 @@ def _parse_file(message: Message) -> Media | None:
 
 def _describe_other(message: Message) -> Text | None:
     """Describe content that is neither text nor a file."""
-    what = ""
     if (contact := message.contact) is not None:
         name = " ".join(filter(None, (contact.first_name, contact.last_name)))
         what = f"contact {name}, {contact.phone_number}"
@@ -435,5 +393,5 @@ def _describe_other(message: Message) -> Text | None:
     elif (checklist := message.checklist) is not None:
         what = f"checklist {checklist.title}: {', '.join(task.text for task in checklist.tasks)}"
     else:
-        what = next((words for attribute, words in _UNREAD.items() if getattr(message, attribute)), "")
+        what = next((name.replace("_", " ") for name in _UNREAD if getattr(message, name)), "")
     return Text(text=f"[{' '.join(encodable(what).split())[:_MAX_QUOTE_CHARS]}]") if what else None

@@ -9,77 +9,63 @@ from telegram.error import BadRequest
 from gateway.errors import PlatformUnavailable
 from gateway.messages import OutboundMessage
 from gateway.platforms.base import DraftStyle, KnownMessages
-from gateway.platforms.outgoing import DOCUMENT_NAME, UPLOAD_SECONDS, Document, clean_file_name
+from gateway.platforms.outgoing import (
+    DOCUMENT_NAME,
+    UPLOAD_SECONDS,
+    Document,
+    FileStyle,
+    Formatted,
+    OutgoingPost,
+    Rejection,
+)
 from gateway.platforms.rate_limit import RateLimits
-from gateway.platforms.telegram.errors import TelegramRejection, classify_rejection
-from gateway.platforms.telegram.formatting import TelegramAttachment, TelegramPost, build_entities, parse_address
+from gateway.platforms.telegram.errors import classify_rejection
+from gateway.platforms.telegram.formatting import build_entities, build_keyboard, parse_address
 from gateway.platforms.telegram.markdown import render
 from gateway.platforms.telegram.transport import ListeningBot
 
 PREVIEW_STYLE = DraftStyle(interval_seconds=1.0, max_units=3_500, fades=True)
-MESSAGE_STYLE = DraftStyle(
-    interval_seconds=4.0, max_units=3_500
-)  # a group accepts twenty messages a minute, edits included
+# A group accepts twenty messages a minute, edits included.
+MESSAGE_STYLE = DraftStyle(interval_seconds=4.0, max_units=3_500)
 _MOST_PROBED = 50
 _KEPT_FOR_ANSWERS = 5  # of a group's rate limit
 _REMEMBERED_PROBES = 10_000
+_FIELDS: dict[FileStyle, dict[str, bool]] = {
+    "video": {"supports_streaming": True},
+    "document": {"disable_content_type_detection": True},  # else a refused picture would become a picture again
+}
 
 
-async def send_post(bot: ListeningBot, post: TelegramPost, content: bytes) -> int:
+async def send_post(bot: ListeningBot, post: OutgoingPost, content: bytes) -> str:
     """Return the message's id. `content` is that of the attached file, if there is one."""
-    page, keyboard = post.page, post.keyboard
+    page, chat, keyboard = post.page, int(post.chat), build_keyboard(post.choices)
     previews = LinkPreviewOptions(is_disabled=True)
-    if post.edits is not None and not isinstance(page, Document | TelegramAttachment):
+    if post.edits and isinstance(page, Formatted):
+        entities = build_entities(page)
         await bot.edit_message_text(
-            page.text,
-            post.chat,
-            post.edits,
-            entities=build_entities(page),
-            reply_markup=keyboard,
-            link_preview_options=previews,
+            page.text, chat, int(post.edits), entities=entities, reply_markup=keyboard, link_preview_options=previews
         )
         return post.edits
-    quote = None
-    if post.quotes is not None:
-        quote = ReplyParameters(post.quotes, allow_sending_without_reply=True)
-    common: dict[str, Any] = {
-        "message_thread_id": post.thread,
-        "reply_parameters": quote,
+    fields: dict[str, Any] = {
+        "message_thread_id": int(post.thread) if post.thread else None,
+        "reply_parameters": ReplyParameters(int(post.quotes), allow_sending_without_reply=True)
+        if post.quotes
+        else None,
         "reply_markup": keyboard,
         "disable_notification": post.silent,
     }
     sent: Message
-    if isinstance(page, Document):
-        sent = await bot.send_document(post.chat, page.content, filename=DOCUMENT_NAME, **common)
-    elif isinstance(page, TelegramAttachment):
-        sent = await _send_file(bot, post.chat, page, content, common)
+    if isinstance(page, Formatted):
+        fields |= {"entities": build_entities(page), "link_preview_options": previews}
+        sent = await bot.send_message(chat, page.text, **fields)
+    elif isinstance(page, Document):
+        sent = await bot.send_document(chat, page.content, filename=DOCUMENT_NAME, **fields)
     else:
-        sent = await bot.send_message(
-            post.chat, page.text, entities=build_entities(page), link_preview_options=previews, **common
-        )
-    return sent.message_id
-
-
-async def _send_file(
-    bot: ListeningBot, chat: int, page: TelegramAttachment, content: bytes, common: dict[str, Any]
-) -> Message:
-    fields: dict[str, Any] = {"filename": clean_file_name(page.media), "read_timeout": UPLOAD_SECONDS, **common}
-    if page.caption.text:
-        fields |= {"caption": page.caption.text, "caption_entities": build_entities(page.caption)}
-    match page.style:
-        case "photo":
-            return await bot.send_photo(chat, content, **fields)
-        case "voice":
-            return await bot.send_voice(chat, content, **fields)
-        case "audio":
-            return await bot.send_audio(chat, content, **fields)
-        case "video":
-            return await bot.send_video(chat, content, supports_streaming=True, **fields)
-        case "animation":
-            return await bot.send_animation(chat, content, **fields)
-        case "document":
-            # Unchanged: Telegram would turn a refused picture into a picture again.
-            return await bot.send_document(chat, content, disable_content_type_detection=True, **fields)
+        fields |= {"filename": page.name, "read_timeout": UPLOAD_SECONDS, **_FIELDS.get(page.style, {})}
+        if page.caption.text:
+            fields |= {"caption": page.caption.text, "caption_entities": build_entities(page.caption)}
+        sent = await getattr(bot, f"send_{page.style}")(chat, content, **fields)
+    return str(sent.message_id)
 
 
 async def show_preview(bot: ListeningBot, draft: OutboundMessage) -> None:
@@ -122,18 +108,13 @@ class DraftFinder:
             if self._rate_limits.remaining(str(chat)) <= _KEPT_FOR_ANSWERS:
                 raise PlatformUnavailable("the group's rate limit is used up")
             self._rate_limits.record_send(str(chat))
-            if await _is_ours(bot, chat, number):
-                return number
+            # One with buttons would lose them, but those are all known.
+            try:
+                await bot.edit_message_reply_markup(chat, number, reply_markup=None)
+            except BadRequest as error:
+                if classify_rejection(error) is Rejection.UNCHANGED:
+                    return number
             if len(self._not_ours) >= _REMEMBERED_PROBES:
                 self._not_ours.clear()
             self._not_ours.add((chat, number))
         return None
-
-
-async def _is_ours(bot: ListeningBot, chat: int, number: int) -> bool:
-    """Edit a message without changing it. One with buttons would lose them, but those are all known."""
-    try:
-        await bot.edit_message_reply_markup(chat, number, reply_markup=None)
-    except BadRequest as error:
-        return classify_rejection(error) is TelegramRejection.UNCHANGED
-    return False

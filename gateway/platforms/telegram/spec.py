@@ -20,8 +20,7 @@ def build(
     from gateway.platforms.telegram.platform import TelegramPlatform
 
     return TelegramPlatform(
-        *setup.tokens,
-        account=setup.account,
+        setup,
         api_url=api_url,
         poll_seconds=poll_seconds,
         rate_limits=RateLimits(
@@ -30,8 +29,6 @@ def build(
             overall=Rate(count=sends_per_second, seconds=1),
             is_group=lambda chat: chat.startswith("-"),
         ),
-        commands=setup.commands,
-        load=setup.load,
     )
 
 
@@ -49,5 +46,12 @@ TELEGRAM = PlatformSpec(
     ),
     build=build,
     sdk="telegram",
-    token_checks=(TokenCheck(path="/bot{token}/getMe", bot_name=("result", "username")),),
+    invites_by_link=True,
+    token_checks=(
+        TokenCheck(
+            path="/bot{token}/getMe",
+            bot_name=("result", "username"),
+            next_step="open the chat: https://t.me/{result[username]}",
+        ),
+    ),
 )

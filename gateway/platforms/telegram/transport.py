@@ -15,8 +15,7 @@ No error names the address of a request, which holds the token; so none has aioh
 import io
 import json
 import math
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -25,7 +24,7 @@ from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, NetworkError, TelegramError, TimedOut
 from telegram.request import BaseRequest, RequestData
 
-from gateway.platforms.transport import describe_network_error, read_at_most
+from gateway.platforms.transport import SharedTransport, network_errors, read_at_most
 
 _JSON = {"Content-Type": "application/json"}
 _MAX_ANSWER_BYTES = 16_000_000  # a hundred updates are far smaller
@@ -153,27 +152,15 @@ class AiohttpRequest(BaseRequest):
     ) -> tuple[int, bytes]:
         if self._session is None:
             raise TelegramNotSent("the connections to Telegram are closed")
-        try:
+        headers = _JSON if isinstance(body, bytes) else None
+        with network_errors("Telegram", TelegramNotSent, TelegramMaybeSent):
             async with self._session.request(
-                method,
-                url,
-                data=body,
-                headers=_JSON if isinstance(body, bytes) else None,
-                timeout=timeout,
-                allow_redirects=False,
+                method, url, data=body, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
                 content = await read_at_most(response, max_bytes)
                 if content is None:
                     raise TelegramTooLarge(f"the answer has more than {max_bytes} bytes")
                 return response.status, content
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-            raise TelegramNotSent(f"cannot connect to Telegram ({describe_network_error(error)})") from None
-        except TimeoutError:
-            raise TelegramMaybeSent("Telegram did not answer in time") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise TelegramMaybeSent(
-                f"the connection broke before Telegram answered ({describe_network_error(error)})"
-            ) from None
 
 
 def _raise_unless_plain_refusal(status: int, answer: dict[str, Any]) -> None:
@@ -230,8 +217,12 @@ class ListeningBot(Bot):
         page: object = await self._post("getUpdates", asked, read_timeout=wait_seconds + _TRANSPORT_GRACE_SECONDS)
         return page
 
+    async def download(self, address: str, max_bytes: int) -> bytes:
+        assert isinstance(self.request, AiohttpRequest)
+        return await self.request.download(address, max_bytes)
 
-class TelegramTransport:
+
+class TelegramTransport(SharedTransport[ListeningBot]):
     """A bot and its connections: one for polls, the others for everything else."""
 
     def __init__(self, token: str, api_url: str) -> None:
@@ -244,22 +235,12 @@ class TelegramTransport:
             get_updates_request=self._requests[0],
             request=self._requests[1],
         )
-        self._holders = 0
 
-    @asynccontextmanager
-    async def hold(self) -> AsyncIterator[ListeningBot]:
-        """Keep the connections open; the last user closes them, so a running send may outlive the listener."""
-        if not self._holders:
-            for request in self._requests:
-                await request.initialize()
-        self._holders += 1
-        try:
-            yield self.bot
-        finally:
-            self._holders -= 1
-            if not self._holders:
-                for request in self._requests:
-                    await request.shutdown()
+    async def open_client(self) -> ListeningBot:
+        for request in self._requests:
+            await request.initialize()
+        return self.bot
 
-    async def download(self, address: str, max_bytes: int) -> bytes:
-        return await self._requests[1].download(address, max_bytes)
+    async def close_client(self) -> None:
+        for request in self._requests:
+            await request.shutdown()

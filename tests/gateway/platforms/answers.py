@@ -8,7 +8,6 @@ class Answer:
     markdown: str
     telegram: str
     discord: str
-    mrkdwn: str
 
 
 FIX = Answer(
@@ -61,23 +60,6 @@ The call `load_config()` fails because **`path` is None**:
 > Note: the *second* wins.
 
 See [the docs](https://example.org/a_b) for more.""",
-    mrkdwn="""\
-*Fix*
-
-The call `load_config()` fails because *`path` is None*:
-
-1. *Check the path.*
-   Run:
-```
-ls -la ~/.hermes
-```
-2. Set it:
-   • in `config.yaml`, or
-   • with `HERMES_HOME=/srv/hermes`
-
-> Note: the _second_ wins.
-
-See <https://example.org/a_b|the docs> for more.""",
 )
 
 COMPARISON = Answer(
@@ -122,21 +104,6 @@ a|b        ✅          ❌
 ———
 
 Cost: 3\\*4\\*5 = 60, x**2, and f(*args, **kwargs); `__init__.py` vs __init__.py.""",
-    mrkdwn="""\
-Here's the comparison:
-
-```
-Feature  SQLite  Postgres
--------  ------  --------
-Setup     none     server
-a|b        ✅          ❌
-```
-
-*Verdict:* use SQLite.
-
-———
-
-Cost: 3*4*5 = 60, x**2, and f(*args, **kwargs); `__init__.py` vs __init__.py.""",
 )
 
 CHINESE = Answer(
@@ -165,16 +132,6 @@ $$""",
 
 - [ ] 未完成
 - [x] 完成 ✓
-
-$$
-E = mc^2
-+ a_1 * b_1
-$$""",
-    mrkdwn="""\
-*总结：*\u200b这个函数返回\u200b`None`。请注意\u200b*“空值”*\u200b的情况，价格是 $5~$10。
-
-• [ ] 未完成
-• [x] 完成 ✓
 
 $$
 E = mc^2
@@ -220,20 +177,6 @@ Sure! ~~Old~~ new: ||spoiler|| and a \\|\\| b \\|\\| c
   continued
 
 ```py
-def f(x):
-    return x ** 2  # **not bold**
-```""",
-    mrkdwn="""\
-Sure! ~Old~ new: spoiler and a || b || c
-
-• item one
-  • nested with four
-    1. deeper
-
-• star list
-  continued
-
-```
 def f(x):
     return x ** 2  # **not bold**
 ```""",

@@ -22,7 +22,7 @@ class Client:
         self.writer.write(raw)
         await self.writer.drain()
 
-    async def read(self, *, seconds: float = 10.0) -> Line | None:
+    async def read(self, *, seconds: float = 60.0) -> Line | None:
         """The next line; None when the other side has closed."""
         async with asyncio.timeout(seconds):
             raw = await self._reader.readline()
@@ -56,7 +56,7 @@ class Client:
 
 @asynccontextmanager
 async def connect(path: Path) -> AsyncIterator[Client]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             try:
                 client = Client(*await asyncio.open_unix_connection(path))

@@ -3,10 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gateway.messages import Cursor, InboundMessage
-from gateway.platforms.base import Inlet
+from gateway.platforms.all import find_spec
+from gateway.platforms.base import Inlet, MenuCommand
+from gateway.platforms.outgoing import Load
+from gateway.platforms.spec import AccountSetup
+from hermes_config.settings import Settings
 from tests.gateway.scene import soon
 
 
@@ -22,6 +27,7 @@ class Gate:
     refuse_with: list[Exception] = field(default_factory=list)
     refused: int = 0
     before_accept: Callable[[], Awaitable[None]] | None = None
+    on_reachable: Callable[[str], Awaitable[None]] | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def inlet(self) -> Inlet:
@@ -69,6 +75,8 @@ class Gate:
     async def _reachable(self, chat: str) -> None:
         self.reached.append(chat)
         self.changed.set()
+        if self.on_reachable is not None:
+            await self.on_reachable(chat)
 
     async def _serves(self, message: InboundMessage) -> bool:
         return message.sender.id not in self.strangers
@@ -80,3 +88,15 @@ class Gate:
     def _heard(self) -> None:
         self.heard += 1
         self.changed.set()
+
+
+def setup_of(
+    account: str, *tokens: str, commands: Sequence[MenuCommand] = (), load: Load | None = None
+) -> AccountSetup:
+    return AccountSetup(account=account, socket_path=Path(), tokens=tokens, commands=commands, load=load)
+
+
+def build(account: str, *tokens: str) -> Any:
+    """Build the platform of an account as the settings have it by default."""
+    spec = find_spec(account)
+    return spec.build(setup_of(account, *tokens), **dict(getattr(Settings().platforms, spec.name)))

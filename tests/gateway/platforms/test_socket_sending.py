@@ -16,7 +16,8 @@ from gateway.store import outbox
 from gateway.store.db.database import Database
 from hermes_config.redaction import Redactor
 from tests.gateway.platforms.client import Client, connect
-from tests.gateway.platforms.test_socket import Gate, serving
+from tests.gateway.platforms.gate import Gate
+from tests.gateway.platforms.test_socket import serving
 from tests.gateway.scene import rows, soon
 
 
@@ -151,7 +152,7 @@ async def test_what_was_not_acked_is_offered_again_to_the_next_listener(path: Pa
     """The whole way: an answer waits in the outbox until somebody takes it, and is taken once."""
     platform = SocketPlatform(path)
     delivery = Delivery(db, platform, lambda: True, DeliveryLimits(), redactor=Redactor())
-    gate = Gate(reachable=delivery.reachable)
+    gate = Gate(on_reachable=delivery.reachable)
     await db.write(lambda tx: outbox.add(tx, Address(account="socket", chat="main"), [Text(text="done")]))
     async with serving(platform, gate), asyncio.TaskGroup() as group:
         task = group.create_task(delivery.run())

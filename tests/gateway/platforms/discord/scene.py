@@ -1,19 +1,25 @@
 """A Discord of our own, a bot on it, and a gateway that writes down what it is handed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.messages import Address, Choice, InboundMessage, OutboundMessage, Receipt, Text
+from gateway.platforms.base import MenuCommand
 from gateway.platforms.discord.platform import DiscordPlatform
+from gateway.platforms.outgoing import Load
 from gateway.platforms.rate_limit import RateLimits
 from playground.discord.server import DiscordServer
-from tests.gateway.platforms.gate import Gate
+from tests.gateway.platforms.gate import Gate, setup_of
 from tests.gateway.scene import soon
 
-COMMANDS = (("help", "Show what I can do"), ("stop", "Stop what is going on"), ("reset", ""))
+COMMANDS = (
+    MenuCommand("help", "Show what I can do"),
+    MenuCommand("stop", "Stop what is going on"),
+    MenuCommand("reset", ""),
+)
 
 
 @dataclass
@@ -64,9 +70,19 @@ class Scene:
         return [call.params for call in self.server.called(method)]
 
 
-def bot_of(server: DiscordServer, **options: Any) -> DiscordPlatform:
-    given = {"api_url": server.api_url, "rate_limits": RateLimits(), "commands": COMMANDS, **options}
-    return DiscordPlatform(given.pop("token", server.token), **given)
+def bot_of(
+    server: DiscordServer,
+    *,
+    token: str | None = None,
+    account: str = "discord",
+    commands: Sequence[MenuCommand] = COMMANDS,
+    load: Load | None = None,
+    **options: Any,
+) -> DiscordPlatform:
+    setup = setup_of(account, server.token if token is None else token, commands=commands, load=load)
+    return DiscordPlatform(
+        setup, **{"api_url": server.api_url, "thread_per_conversation": False, "rate_limits": RateLimits(), **options}
+    )
 
 
 @asynccontextmanager

@@ -6,16 +6,14 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import DeliveryRejected, GatewayError, PlatformUnavailable
+from gateway.errors import GatewayError
 from gateway.messages import OutboundMessage, Receipt
-from gateway.platforms.base import KnownMessages, Reacts, ShowsDrafts
-from gateway.platforms.discord.platform import DiscordPlatform
+from gateway.platforms.base import KnownMessages
 from gateway.platforms.discord.sending import DRAFT_MARK
 from tests.gateway.platforms.discord.scene import Scene, a_scene, listening
 from tests.gateway.scene import soon
 
 _SUPPRESS_NOTIFICATIONS = 1 << 12
-NOTHING = KnownMessages(ids=frozenset(), is_all=False)
 
 
 @pytest.fixture
@@ -32,12 +30,6 @@ async def show(scene: Scene, text: str = "✍️ Writing…", **fields: Any) -> 
     return await soon(scene.platform.show_draft(draft(scene, text, **fields)))
 
 
-async def failure(scene: Scene, text: str = "✍️ Writing…", **fields: Any) -> GatewayError:
-    with pytest.raises(GatewayError) as caught:
-        await show(scene, text, **fields)
-    return caught.value
-
-
 async def find(scene: Scene, *known: str, **fields: Any) -> Receipt | None:
     ids = KnownMessages(ids=frozenset(known), is_all=False)
     return await soon(scene.platform.find_draft(draft(scene, "…", **fields), ids))
@@ -45,12 +37,6 @@ async def find(scene: Scene, *known: str, **fields: Any) -> Receipt | None:
 
 def shown(scene: Scene) -> list[str]:
     return [text.removeprefix(DRAFT_MARK) for text in scene.server.texts(scene.channel)]
-
-
-def test_it_can_show_drafts_and_react() -> None:
-    platform = DiscordPlatform("token")
-    assert isinstance(platform, ShowsDrafts)
-    assert isinstance(platform, Reacts)
 
 
 async def test_one_silent_message_grows_and_becomes_the_answer(scene: Scene) -> None:
@@ -62,35 +48,6 @@ async def test_one_silent_message_grows_and_becomes_the_answer(scene: Scene) -> 
     await scene.send("the answer", chat=scene.channel, edits=receipt.message_id)
     assert scene.server.texts(scene.channel) == ["the answer"]  # without the mark
     assert await find(scene) is None
-
-
-async def test_a_draft_that_somebody_deleted_does_not_come_back(scene: Scene) -> None:
-    receipt = await show(scene)
-    scene.people.delete(scene.channel, [receipt.message_id])
-    assert isinstance(await failure(scene, "more", edits=receipt.message_id), DeliveryRejected)
-    assert shown(scene) == []
-    assert len(scene.calls("createMessage")) == 1
-
-
-async def test_a_draft_does_not_become_a_file(scene: Scene) -> None:
-    errors = {"content": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 2000 or fewer in length."}]}}
-    extra = {"code": 50035, "errors": errors}
-    scene.server.faults.add("fail", "createMessage", status=400, description="Invalid Form Body", extra=extra)
-    assert isinstance(await failure(scene), DeliveryRejected)
-    assert shown(scene) == []
-
-
-async def test_without_the_right_to_write_it_is_refused(scene: Scene) -> None:
-    scene.people.deny(scene.channel, ["send"])
-    assert isinstance(await failure(scene), DeliveryRejected)
-
-
-async def test_told_to_wait_for_long_the_channel_rests(scene: Scene) -> None:
-    receipt = await show(scene)
-    scene.server.faults.add("fail", "editMessage", retry_after=44)
-    problem = await failure(scene, "more", edits=receipt.message_id)
-    assert isinstance(problem, PlatformUnavailable)
-    assert scene.platform.rate_limits.remaining(scene.channel) == 0
 
 
 async def test_a_draft_is_taken_away_and_gone_is_gone(scene: Scene) -> None:
@@ -126,26 +83,6 @@ async def test_where_the_history_is_closed_to_us_nothing_is_found_out(scene: Sce
         await find(scene)
 
 
-async def test_sent_again_under_its_key_it_does_not_come_twice(scene: Scene) -> None:
-    assert await show(scene) == await show(scene)
-    assert len(shown(scene)) == 1
-
-
-async def test_not_connected_nothing_can_be_done() -> None:
-    async with a_scene() as made:
-        address = draft(made, reply_to="5").address
-        platform = made.platform
-        calls = (
-            platform.show_draft(draft(made)),
-            platform.delete(address, "4"),
-            platform.react(address, "seen"),
-            platform.find_draft(draft(made), NOTHING),
-        )
-        for call in calls:
-            with pytest.raises(PlatformUnavailable):
-                await call
-
-
 def reactions(scene: Scene, message_id: str) -> list[str]:
     return list(scene.server.world.channels[int(scene.channel)].posts[int(message_id)].reactions)
 
@@ -169,18 +106,3 @@ async def test_a_failure_is_marked_where_nothing_was_seen(scene: Scene) -> None:
     scene.server.faults.add("fail", "deleteReaction", status=404, extra={"code": 10014})
     await soon(scene.platform.react(draft(scene, reply_to=question).address, "failed"))
     assert reactions(scene, question) == ["❌"]
-
-
-async def test_a_reaction_without_the_right_to_it_is_refused(scene: Scene) -> None:
-    question = scene.says("what?", where=scene.channel)
-    scene.people.deny(scene.channel, ["add_reactions"])
-    with pytest.raises(DeliveryRejected):
-        await soon(scene.platform.react(draft(scene, reply_to=question).address, "seen"))
-
-
-async def test_a_channel_that_rests_is_not_marked(scene: Scene) -> None:
-    scene.platform.rate_limits.pause(scene.channel, 60)
-    question = scene.says("what?", where=scene.channel)
-    await soon(scene.platform.react(draft(scene, reply_to=question).address, "seen"))
-    await soon(scene.platform.react(draft(scene, reply_to="slash:1").address, "seen"))
-    assert scene.calls("createReaction") == []

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.messages import Address, OutboundMessage, Text
-from gateway.platforms.discord.formatting import DiscordText, build_nonce, build_post, paginate
+from gateway.platforms.discord.formatting import PAGES, build_discord_post, build_nonce
 from gateway.platforms.discord.markdown import adapt, render
-from gateway.platforms.outgoing import Document
+from gateway.platforms.outgoing import Document, Formatted
 from gateway.platforms.text import utf16_len
 from tests.gateway.platforms.answers import ANSWERS, Answer
 
@@ -50,14 +50,14 @@ def test_pieces_fit_and_code_is_closed_and_opened_again() -> None:
     text = "Intro.\n\n```py\n" + "\n".join(f"line_{number} = '🎈'" for number in range(400)) + "\n```"
     found = render(text)
     assert len(found) > 1
-    assert all(utf16_len(piece) <= 2000 and piece.count("```") == 2 for piece in found)
+    assert all(utf16_len(piece.text) <= 2000 and piece.text.count("```") == 2 for piece in found)
     assert render(text) == found
 
 
 def test_a_very_long_text_is_a_beginning_and_a_file() -> None:
     text = "word " * 5000
-    head, file = paginate(text)
-    assert isinstance(head, DiscordText)
+    head, file = PAGES.paginate(text)
+    assert isinstance(head, Formatted)
     assert head.text.endswith("The whole text is attached as answer.md.")
     assert len(head.text) < 2000
     assert file == Document(text=text)
@@ -74,16 +74,16 @@ def test_a_piece_has_a_nonce_of_its_own_within_the_limit() -> None:
 def test_a_thread_does_not_quote_the_message_it_began_with() -> None:
     address = Address(account="discord", chat="77", reply_to="77")
     message = OutboundMessage(key="k", address=address, parts=(Text(text="hi"),))
-    assert build_post(message, paginate("hi"), in_guild=True).quotes is None
+    assert build_discord_post(message, PAGES.paginate("hi"), in_guild=True).quotes == ""
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_answers_of_models(answer: Answer) -> None:
-    assert render(answer.markdown) == [answer.discord]
+    assert render(answer.markdown) == [Formatted(text=answer.discord)]
 
 
 @given(st.text(st.sampled_from("*_|[]()!#>-+<\\ \na1é😀")), st.integers(20, 80))
 def test_any_text_keeps_its_letters_in_pieces_that_fit(text: str, limit: int) -> None:
     messages = render(text, limit)
-    assert all(0 < utf16_len(message) <= limit for message in messages)
-    assert re.findall("[a1é😀]", "".join(messages)) == re.findall("[a1é😀]", text)
+    assert all(0 < utf16_len(message.text) <= limit for message in messages)
+    assert re.findall("[a1é😀]", "".join(message.text for message in messages)) == re.findall("[a1é😀]", text)

@@ -9,12 +9,10 @@ import aiohttp
 import pytest
 
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, MediaUnavailable, PlatformUnavailable
-from gateway.messages import Media, Receipt
-from gateway.platforms import transport as shared_transport
+from gateway.messages import Media
 from gateway.platforms.base import ShowsTyping
 from gateway.platforms.discord import transport
 from gateway.platforms.discord.errors import translate_send_error
-from gateway.platforms.discord.platform import DiscordPlatform
 from gateway.platforms.rate_limit import Rate, RateLimits
 from tests.gateway.platforms.discord.scene import Scene, a_scene, listening
 from tests.gateway.scene import soon
@@ -51,27 +49,10 @@ async def test_markdown_is_sent_and_the_receipt_is_discords(scene: Scene) -> Non
     assert call["flags"] == 4
 
 
-async def test_nobody_is_pinged(scene: Scene) -> None:
-    said = scene.says("hello", where=scene.channel)
-    await scene.send(f"@everyone <@{scene.ada}>", chat=scene.channel, reply_to=said)
-    message = scene.last(scene.channel)
-    assert (message["mentions"], message["mention_everyone"]) == ([], False)
-
-
 async def test_only_what_shall_notify_rings_and_a_long_answer_rings_once(scene: Scene) -> None:
     for fields, silent in (({}, False), ({"notify": False}, True), ({"piece": 1}, True)):
         await scene.send("word " * 600, key=f"k{silent}{fields}"[:25], **fields)
         assert bool(scene.last()["flags"] & 1 << 12) is silent
-
-
-async def test_a_long_text_goes_out_piece_by_piece(scene: Scene) -> None:
-    text = "\n\n".join(f"Paragraph {number}. " + "word " * 100 for number in range(12))
-    receipts: list[Receipt] = []
-    while not receipts or receipts[-1].more:
-        receipts.append(await scene.send(text, piece=len(receipts)))
-    shown = scene.server.texts(scene.dm)
-    assert len(shown) == len(receipts) == 4
-    assert "".join("".join(shown).split()) == "".join(text.split())
 
 
 async def test_a_very_long_text_is_a_beginning_and_a_file(scene: Scene) -> None:
@@ -345,11 +326,6 @@ async def test_trouble_of_discords_own_is_tried_again_without_a_second_copy(
     assert scene.server.texts(scene.dm) == ["hello"]
 
 
-async def test_nothing_is_sent_while_we_are_not_connected() -> None:
-    async with a_scene() as scene:
-        assert isinstance(await failure(scene), PlatformUnavailable)
-
-
 async def test_a_send_under_way_when_listening_ends_still_gets_its_answer() -> None:
     async with a_scene() as scene:
         scene.server.faults.add("slow", "createMessage", seconds=0.3)
@@ -415,9 +391,3 @@ async def test_a_file_that_is_wanted_while_we_connect_is_waited_for() -> None:
         fetching = asyncio.create_task(scene.platform.fetch(media, 100))
         async with listening(scene):
             assert await soon(fetching) == b"content"
-
-
-async def test_a_file_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_transport, "_PATIENCE_SECONDS", 0.01)
-    with pytest.raises(MediaUnavailable, match="could not be reached"):
-        await DiscordPlatform("a.b").fetch(Media(kind="file", reference="x"), 10)

@@ -153,6 +153,13 @@ async def test_names_take_the_place_of_ids(desk: Desk) -> None:
     assert words == "@hermes ask @bob or @Hermes in #valves /help :ok: <@1> `<b>` @here"
 
 
+async def test_a_voice_message_is_what_its_sender_says(desk: Desk) -> None:
+    for flags, is_voice in ((1 << 13, True), (0, False)):
+        [note] = desk.said("", files=[{"name": "voice.ogg", "mime_type": "audio/ogg"}], extra={"flags": flags}).parts
+        assert isinstance(note, Media)
+        assert note.is_voice == is_voice
+
+
 async def test_files_are_referred_to(desk: Desk) -> None:
     files = [
         {"name": "a.png", "content": b"12345"},

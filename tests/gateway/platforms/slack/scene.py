@@ -6,12 +6,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway.messages import Address, Choice, OutboundMessage, Text
+from gateway.platforms.base import MenuCommand
+from gateway.platforms.outgoing import Load
 from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.slack.platform import SlackPlatform
 from playground.slack.server import SlackServer
 from tests.gateway.platforms.gate import Gate as AnyGate
+from tests.gateway.platforms.gate import setup_of
 
-COMMANDS = (("help", "Show what I can do"), ("stop", "Stop what is going on"))
+COMMANDS = (MenuCommand("help", "Show what I can do"), MenuCommand("stop", "Stop what is going on"))
 
 
 class Gate(AnyGate):
@@ -28,10 +31,17 @@ class Gate(AnyGate):
         raise AssertionError("channels of Slack keep their ids")
 
 
-def bot_of(server: SlackServer, **options: Any) -> SlackPlatform:
-    given = {"api_url": server.api_url, "rate_limits": RateLimits(), "commands": COMMANDS, **options}
-    bot_token, app_token = given.pop("bot_token", server.bot_token), given.pop("app_token", server.app_token)
-    return SlackPlatform(bot_token, app_token, **given)
+def bot_of(
+    server: SlackServer,
+    *,
+    bot_token: str | None = None,
+    app_token: str | None = None,
+    account: str = "slack",
+    load: Load | None = None,
+) -> SlackPlatform:
+    tokens = server.bot_token if bot_token is None else bot_token, server.app_token if app_token is None else app_token
+    setup = setup_of(account, *tokens, commands=COMMANDS, load=load)
+    return SlackPlatform(setup, api_url=server.api_url, rate_limits=RateLimits())
 
 
 @asynccontextmanager

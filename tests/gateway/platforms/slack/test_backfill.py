@@ -23,7 +23,7 @@ def _no_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def silence(server: SlackServer) -> Callable[[], None]:
     """From now on Slack tells us nothing by itself."""
-    return lambda: server.subscriptions.choose([])
+    return lambda: setattr(server.sockets, "subscribed", frozenset())
 
 
 async def test_messages_of_a_pause_are_read_in_order(
@@ -46,9 +46,9 @@ async def test_messages_of_a_pause_are_read_in_order(
 async def test_a_channel_that_was_never_heard_of_is_not_read_back(
     server: SlackServer, gate: Gate, ada: str, dm: str
 ) -> None:
-    server.subscriptions.choose([])
+    server.sockets.subscribed = frozenset()
     server.people.send_text(dm, ada, "long ago")
-    server.subscriptions.choose(["message.im"])
+    server.sockets.subscribed = frozenset(["message.im"])
     async with listening(bot_of(server), gate, server):
         said = server.people.send_text(dm, ada, "hello")
         assert await gate.next_texts(1) == ["hello"]
@@ -83,9 +83,9 @@ async def test_first_words_that_come_live_do_not_hide_those_that_were_missed(
     server: SlackServer, gate: Gate, ada: str, dm: str
 ) -> None:
     gate.cursors["listening since"] = f"{time.time() - 60:.6f}"
-    server.subscriptions.choose([])
+    server.sockets.subscribed = frozenset()
     server.people.send_text(dm, ada, "one")
-    server.subscriptions.choose(["message.im"])
+    server.sockets.subscribed = frozenset(["message.im"])
     server.faults.add("hang", "users.conversations")  # Slack has not told us yet that she is there
     async with listening(bot_of(server), gate, server):
         await server.wait_for(lambda: server.called("users.conversations"))
@@ -158,7 +158,7 @@ async def test_what_comes_live_does_not_overtake_what_was_missed(
         await gate.next_texts(1)
     silence()
     server.people.send_text(dm, ada, "two")
-    server.subscriptions.to = EVERYTHING
+    server.sockets.subscribed = EVERYTHING
     server.faults.add("slow", "conversations.history", seconds=0.5)
     async with listening(bot_of(server), gate, server):
         server.people.send_text(dm, ada, "three")
@@ -176,7 +176,7 @@ async def test_what_is_left_for_the_history_is_read_though_it_came_after_that_wa
         await gate.next_texts(1)
     silence()
     server.people.send_text(dm, ada, "two")
-    server.subscriptions.to = EVERYTHING
+    server.sockets.subscribed = EVERYTHING
     asked, go_on = asyncio.Event(), asyncio.Event()
 
     async def hold() -> None:
@@ -256,7 +256,7 @@ async def test_a_full_disk_is_outlived(server: SlackServer, gate: Gate, ada: str
 
 async def test_a_wish_to_wait_is_granted(server: SlackServer, gate: Gate, ada: str, dm: str) -> None:
     gate.cursors[f"seen:{dm}"] = f"{time.time() - 60:.6f}"
-    server.subscriptions.choose([])
+    server.sockets.subscribed = frozenset()
     server.people.send_text(dm, ada, "hello")
     server.faults.add("fail", "conversations.history", retry_after=1)
     async with listening(bot_of(server), gate, server):
@@ -270,7 +270,7 @@ async def test_a_channel_that_cannot_be_read_holds_up_nothing(
 ) -> None:
     began = f"{time.time() - 60:.6f}"
     gate.cursors |= {f"seen:{general}": began, f"seen:{dm}": f"{time.time() - 90:.6f}"}
-    server.subscriptions.choose(["message.channels"])
+    server.sockets.subscribed = frozenset(["message.channels"])
     server.people.send_text(dm, ada, "hello")
     if why == "left":
         server.people.remove_bot(general)
@@ -294,7 +294,7 @@ async def test_many_messages_come_in_pages(
     monkeypatch.setattr(backfill, "_PAGE", 3)
     monkeypatch.setattr(backfill, "_TAKEN_AT_ONCE", 4)
     gate.cursors[f"seen:{dm}"] = f"{time.time() - 60:.6f}"
-    server.subscriptions.choose([])
+    server.sockets.subscribed = frozenset()
     for number in range(20):
         server.people.send_text(dm, ada, f"{number}")
     async with listening(bot_of(server), gate, server):
@@ -304,7 +304,7 @@ async def test_many_messages_come_in_pages(
 
 async def test_yesterday_is_not_read(server: SlackServer, gate: Gate, ada: str, dm: str) -> None:
     gate.cursors[f"seen:{dm}"] = f"{time.time() - 40 * 3600:.6f}"
-    server.subscriptions.choose([])
+    server.sockets.subscribed = frozenset()
     now, server.world.now = server.world.now, lambda: time.time() - 30 * 3600
     server.people.send_text(dm, ada, "old")
     server.world.now = now

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import DeliveryRejected, GatewayError, PlatformUnavailable
+from gateway.errors import DeliveryRejected
 from gateway.messages import Address, OutboundMessage, Receipt
-from gateway.platforms.base import KnownMessages, Reacts, ShowsDrafts
+from gateway.platforms.base import KnownMessages
 from gateway.platforms.slack.platform import SlackPlatform
 from playground.slack.server import SlackServer
+from tests.gateway.platforms.gate import build
 from tests.gateway.platforms.slack.scene import Gate, bot_of, listening, outbound
 from tests.gateway.scene import soon
 
@@ -33,20 +34,12 @@ class Scene:
     async def show(self, text: str = "✍️ Writing…", **fields: Any) -> Receipt:
         return await soon(self.platform.show_draft(self.draft(text, **fields)))
 
-    async def failure(self, text: str = "✍️ Writing…", **fields: Any) -> GatewayError:
-        with pytest.raises(GatewayError) as caught:
-            await self.show(text, **fields)
-        return caught.value
-
     async def find(self, **fields: Any) -> Receipt | None:
         return await soon(self.platform.find_draft(self.draft("…", **fields), NOTHING))
 
     @property
     def texts(self) -> list[str]:
         return self.server.texts(self.channel)
-
-    def thread_texts(self, thread: str) -> list[str]:
-        return self.server.texts(self.channel, thread=thread)
 
     def calls(self, method: str) -> list[dict[str, Any]]:
         return [call.params for call in self.server.called(method)]
@@ -59,10 +52,8 @@ async def scene(server: SlackServer, gate: Gate, general: str, ada: str) -> Asyn
         yield Scene(server, platform, general, ada)
 
 
-def test_it_can_show_drafts_and_react_and_a_draft_rings() -> None:
-    platform = SlackPlatform("xoxb-1", "xapp-1")
-    assert isinstance(platform, ShowsDrafts)
-    assert isinstance(platform, Reacts)
+def test_a_draft_rings() -> None:
+    platform = build("slack", "xoxb-1", "xapp-1")
     style = platform.draft_style(Address(account="slack", chat="C1"))
     assert style is not None
     assert style.rings
@@ -76,35 +67,6 @@ async def test_one_message_grows_and_becomes_the_answer(scene: Scene) -> None:
     await soon(scene.platform.send(outbound("the answer", chat=scene.channel, edits=receipt.message_id)))
     assert scene.texts == ["the answer"]
     assert len(scene.calls("chat.postMessage")) == 1
-
-
-async def test_a_draft_that_somebody_deleted_does_not_come_back(scene: Scene) -> None:
-    receipt = await scene.show()
-    scene.server.people.delete(scene.channel, receipt.message_id)
-    assert isinstance(await scene.failure("more", edits=receipt.message_id), DeliveryRejected)
-    assert scene.texts == []
-    assert len(scene.calls("chat.postMessage")) == 1
-
-
-async def test_blocks_that_slack_cannot_read_are_written_otherwise(scene: Scene) -> None:
-    scene.server.faults.add("fail", "chat.postMessage", description="invalid_blocks")
-    await scene.show("a **bold** word")
-    assert len(scene.texts) == 1
-
-
-async def test_without_the_right_to_write_it_is_refused(scene: Scene) -> None:
-    scene.server.people.restrict(scene.channel)
-    assert isinstance(await scene.failure(), DeliveryRejected)
-
-
-@pytest.mark.parametrize("is_edit", [False, True])
-async def test_too_fast_the_channel_rests(scene: Scene, is_edit: bool) -> None:
-    edits = (await scene.show()).message_id if is_edit else ""
-    scene.server.faults.add("fail", "chat.update" if is_edit else "chat.postMessage", retry_after=12)
-    problem = await scene.failure("more", edits=edits)
-    assert isinstance(problem, PlatformUnavailable)
-    assert problem.retry_after == 12
-    assert scene.platform.rate_limits.remaining(scene.channel) == 0
 
 
 async def test_a_draft_is_taken_away_and_gone_is_gone(scene: Scene) -> None:
@@ -147,20 +109,6 @@ async def test_no_status_outlives_the_answer(scene: Scene) -> None:
     assert list(statuses) == [question]
 
 
-async def test_not_connected_nothing_can_be_done() -> None:
-    platform = SlackPlatform("xoxb-1", "xapp-1")
-    draft = outbound("…", chat="C1", reply_to="1700000000.000100")
-    calls = (
-        platform.show_draft(draft),
-        platform.delete(draft.address, "1700000000.000100"),
-        platform.react(draft.address, "seen"),
-        platform.find_draft(draft, NOTHING),
-    )
-    for call in calls:
-        with pytest.raises(PlatformUnavailable):
-            await call
-
-
 def reactions(scene: Scene, ts: str) -> list[str]:
     return [one["name"] for one in scene.server.world.channels[scene.channel].posts[ts].body.get("reactions", ())]
 
@@ -183,10 +131,3 @@ async def test_a_reaction_without_the_scope_is_refused_and_the_scope_is_named(sc
     scene.server.world.scopes = scene.server.world.scopes - {"reactions:write"}
     with pytest.raises(DeliveryRejected, match="reactions:write"):
         await soon(scene.platform.react(scene.draft(reply_to=scene.asks()).address, "seen"))
-
-
-async def test_a_channel_that_rests_is_not_marked(scene: Scene) -> None:
-    scene.platform.rate_limits.pause(scene.channel, 60)
-    await soon(scene.platform.react(scene.draft(reply_to=scene.asks()).address, "seen"))
-    await soon(scene.platform.react(scene.draft(reply_to="slash-1").address, "seen"))
-    assert scene.calls("reactions.add") == []

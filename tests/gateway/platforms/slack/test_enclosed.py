@@ -51,7 +51,7 @@ async def scene(server: SlackServer, gate: Gate, general: str) -> AsyncIterator[
 # What is sent.
 
 
-@pytest.mark.parametrize("name", ["plot.png", "cat.gif", "note.ogg", "song.mp3", "film.mp4", "notes.txt"])
+@pytest.mark.parametrize("name", ["plot.png", "notes.txt"])
 async def test_every_kind_of_file_is_uploaded(scene: Scene, name: str) -> None:
     [receipt] = await scene.send_all(scene.shelf.put(name))
     [message] = scene.shown()

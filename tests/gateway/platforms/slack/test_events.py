@@ -143,6 +143,20 @@ def test_files_are_named_not_fetched(file: dict[str, Any], part: Part) -> None:
     assert parts("see", subtype="file_share", files=[file]) == (Text(text="see"), part)
 
 
+@pytest.mark.parametrize(("user", "is_voice"), [("UADA", True), ("UBOB", False)])
+def test_a_clip_of_the_sender_is_what_they_say(user: str, is_voice: bool) -> None:
+    clip = {
+        "id": "F1",
+        "name": "c.mp4",
+        "mimetype": "audio/mp4",
+        "subtype": "slack_audio",
+        "url_private": "https://f/1",
+    }
+    [part] = parts("", subtype="file_share", files=[clip | {"user": user}])
+    assert isinstance(part, Media)
+    assert part.is_voice == is_voice
+
+
 @pytest.mark.parametrize("mark", ["is_share", "is_msg_unfurl"])
 def test_a_shared_message_is_a_quote(mark: str) -> None:
     shared = {mark: True, "author_name": "Bob", "text": "do &amp; die"}

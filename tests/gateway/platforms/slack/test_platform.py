@@ -129,7 +129,7 @@ async def test_everything_we_read(server: SlackServer, gate: Gate, ada: str, gen
         await gate.next_texts(2)
         server.people.react(general, ada, said["ts"], "eyes")
         await gate.next_texts(3)
-        server.people.unreact(general, ada, said["ts"], "eyes")
+        server.people.react(general, ada, said["ts"], "eyes", remove=True)
         await gate.next_texts(4)
         server.people.delete(general, said["ts"])
         await gate.next_texts(5)
@@ -171,9 +171,9 @@ async def test_an_answer_below_what_we_said_to_a_channel_is_told_what_that_was(
 async def test_a_thread_we_were_called_into_is_ours_even_after_a_restart(
     server: SlackServer, gate: Gate, ada: str, general: str, me: str
 ) -> None:
-    server.subscriptions.choose([])
+    server.sockets.subscribed = frozenset()
     opening = server.people.send_text(general, ada, "the pump is loud")["ts"]
-    server.subscriptions.choose(["message.channels", "app_mention"])
+    server.sockets.subscribed = frozenset(["message.channels", "app_mention"])
     async with listening(bot_of(server), gate, server):
         server.people.send_text(general, ada, "not to us", thread=opening)
         await gate.next_texts(1)
@@ -267,6 +267,18 @@ async def test_an_event_that_cannot_be_read_is_skipped_and_its_words_are_not_log
     assert "secret" not in repr(logs)
 
 
+async def test_a_message_from_the_far_future_does_not_hide_those_that_follow(
+    server: SlackServer, gate: Gate, ada: str, dm: str
+) -> None:
+    async with listening(bot_of(server), gate, server):
+        event = {"type": "message", "channel": dm, "channel_type": "im", "text": "far", "user": ada}
+        server.world.emit("message.im", {**event, "ts": f"{9 * 10**20}.000100"})
+        server.people.send_text(dm, ada, "hello")
+        assert sorted(await gate.next_texts(2)) == ["far", "hello"]
+        await server.wait_for(lambda: acked(server))
+    assert not any(value.startswith("9") for value in gate.cursors.values())
+
+
 @pytest.mark.parametrize("body", [{}, {"event": 1}, {"event": {"type": "message", "channel": [], "message": 3}}])
 async def test_an_envelope_without_sense_is_acknowledged(
     server: SlackServer, gate: Gate, ada: str, dm: str, body: dict[str, Any]
@@ -343,7 +355,7 @@ async def test_it_says_who_it_is_once(server: SlackServer, gate: Gate) -> None:
     ],
 )
 async def test_a_wrong_token_names_the_variable(
-    server: SlackServer, gate: Gate, tokens: dict[str, str], variable: str
+    server: SlackServer, gate: Gate, tokens: dict[str, Any], variable: str
 ) -> None:
     with capture_logs() as logs, pytest.raises(PlatformAuthFailed, match=rf"{variable}\b") as caught:
         await soon(bot_of(server, **tokens).run(gate.inlet()))

@@ -7,8 +7,6 @@ import pytest
 
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import Address, Receipt
-from gateway.platforms.base import Platform, ShowsTyping
-from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.slack import web_api as slack_api
 from gateway.platforms.slack.platform import SlackPlatform
 from playground.slack.server import SlackServer
@@ -69,15 +67,6 @@ async def test_a_thread_is_answered_in(scene: Scene, ada: str) -> None:
     assert scene.last()["thread_ts"] == asked
 
 
-async def test_a_long_text_goes_out_piece_by_piece(scene: Scene) -> None:
-    text = "\n\n".join(f"paragraph {number} " + "x" * 9_000 for number in range(3))
-    receipts = [await scene.send(text, piece=piece, choices=["Go on"]) for piece in range(3)]
-    assert [receipt.more for receipt in receipts] == [True, True, False]
-    shown = scene.server.show(scene.channel)
-    assert [one["text"][:11] for one in shown] == [f"paragraph {number}" for number in range(3)]
-    assert [one.get("buttons") for one in shown] == [None, None, ["Go on"]]
-
-
 async def test_a_very_long_text_is_a_beginning_with_buttons_and_a_file(scene: Scene, ada: str) -> None:
     asked = scene.server.people.send_text(scene.channel, ada, "all of it")["ts"]
     text = "It begins **here**.\n\n" + "\n\n".join("x" * 1000 for _ in range(100))
@@ -119,18 +108,18 @@ async def test_what_can_no_longer_be_edited_is_said_anew(scene: Scene, gone: str
     assert scene.texts()[-1] == "done"
 
 
-async def test_blocks_that_are_refused_become_mrkdwn_and_then_text(scene: Scene) -> None:
+async def test_blocks_that_are_refused_become_plain_text_with_and_then_without_buttons(scene: Scene) -> None:
     text = "**a** & [b](https://x.example)"
     scene.server.faults.add("fail", "chat.postMessage", description="invalid_blocks")
     await scene.send(text, choices=["Yes"])
     message = scene.last()
     assert [block["type"] for block in message["blocks"]] == ["section", "actions"]
-    assert message["blocks"][0]["text"] == {"type": "mrkdwn", "text": "*a* &amp; <https://x.example|b>"}
+    assert message["blocks"][0]["text"] == {"type": "plain_text", "text": "a & b (https://x.example)"}
     scene.server.faults.add("fail", "chat.postMessage", description="invalid_blocks", count=2)
     await scene.send(text, choices=["Yes"])
     message = scene.last()
     assert "blocks" not in message
-    assert message["text"] == "*a* &amp; <https://x.example|b>"
+    assert message["text"] == "a &amp; b (<https://x.example>)"  # Slack links the address
 
 
 async def test_a_thread_that_slack_does_not_know_is_left(scene: Scene) -> None:
@@ -225,19 +214,6 @@ async def test_without_a_connection_nothing_is_sent(scene: Scene) -> None:
     assert isinstance(problem, PlatformUnavailable)
     with pytest.raises(PlatformUnavailable, match="not connected"):
         await bot_of(scene.server).send(outbound(chat=scene.channel))
-
-
-@pytest.mark.parametrize(
-    ("method", "problem"),
-    [
-        ("files.getUploadURLExternal", PlatformUnavailable),
-        ("upload", PlatformUnavailable),
-        ("files.completeUploadExternal", DeliveryInDoubt),
-    ],
-)
-async def test_a_file_counts_only_once_it_is_shared(scene: Scene, method: str, problem: type[Exception]) -> None:
-    scene.server.faults.add("cut_after", method)
-    assert isinstance(await scene.failure("x" * 100_000, piece=1), problem)
 
 
 async def test_a_file_whose_message_is_not_told_is_its_own_receipt(scene: Scene) -> None:
@@ -336,11 +312,3 @@ async def test_where_typing_cannot_be_shown_nothing_is_asked_for_long(scene: Sce
     for thread in ("", asked, asked):
         await scene.platform.show_typing(Address(account="slack", chat=scene.channel, thread=thread))
     assert len(scene.server.called("assistant.threads.setStatus")) == 1
-
-
-def test_it_is_a_platform(server: SlackServer) -> None:
-    platform: Platform = SlackPlatform("xoxb-1", "xapp-1")
-    assert isinstance(platform, ShowsTyping)
-    assert (platform.account, platform.features.resend) == ("slack", "lookup")
-    assert isinstance(platform.rate_limits, RateLimits)
-    assert platform.rate_limits.per_chat.count == 3

@@ -1,22 +1,33 @@
 """A Telegram of our own, a bot on it, and a gateway that writes down what it is handed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway.messages import Address, Choice, OutboundMessage, Text
+from gateway.platforms.base import MenuCommand
+from gateway.platforms.outgoing import Load
 from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.telegram.platform import TelegramPlatform
 from playground.telegram.server import TelegramServer
 from tests.gateway.platforms.gate import Gate as Gate
+from tests.gateway.platforms.gate import setup_of
 
-COMMANDS = (("help", "Show what I can do"), ("stop", "Stop what is going on"))
+COMMANDS = (MenuCommand("help", "Show what I can do"), MenuCommand("stop", "Stop what is going on"))
 
 
-def bot_of(server: TelegramServer, **options: Any) -> TelegramPlatform:
-    given = {"api_url": server.url, "poll_seconds": 5, "rate_limits": RateLimits(), "commands": COMMANDS, **options}
-    return TelegramPlatform(given.pop("token", server.token), **given)
+def bot_of(
+    server: TelegramServer,
+    *,
+    token: str | None = None,
+    account: str = "telegram",
+    commands: Sequence[MenuCommand] = COMMANDS,
+    load: Load | None = None,
+    **options: Any,
+) -> TelegramPlatform:
+    setup = setup_of(account, server.token if token is None else token, commands=commands, load=load)
+    return TelegramPlatform(setup, **{"api_url": server.url, "poll_seconds": 5, "rate_limits": RateLimits(), **options})
 
 
 @asynccontextmanager

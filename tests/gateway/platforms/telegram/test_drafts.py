@@ -9,10 +9,11 @@ import pytest
 
 from gateway.errors import DeliveryRejected, GatewayError, PlatformUnavailable
 from gateway.messages import Address, Choice, OutboundMessage, Receipt, Text
-from gateway.platforms.base import KnownMessages, Reacts, ShowsDrafts
+from gateway.platforms.base import KnownMessages
 from gateway.platforms.rate_limit import Rate, RateLimits
 from gateway.platforms.telegram.platform import TelegramPlatform
 from playground.telegram.server import TelegramServer
+from tests.gateway.platforms.gate import build
 from tests.gateway.platforms.telegram.scene import Gate, bot_of, listening
 from tests.gateway.scene import soon
 
@@ -76,14 +77,8 @@ async def scene() -> AsyncIterator[Scene]:
             yield Scene(server, platform, gate, group)
 
 
-def test_it_can_show_drafts_and_react() -> None:
-    platform = TelegramPlatform("42:token", rate_limits=RateLimits())
-    assert isinstance(platform, ShowsDrafts)
-    assert isinstance(platform, Reacts)
-
-
 def test_private_chats_have_previews_and_groups_have_messages() -> None:
-    platform = TelegramPlatform("42:token", rate_limits=RateLimits())
+    platform = build("telegram", "42:token")
     styles = [platform.draft_style(Address(account="telegram", chat=chat)) for chat in ("7", "-5", "-1007")]
     assert [style.fades for style in styles if style] == [True, False, False]
 
@@ -116,11 +111,6 @@ async def test_a_preview_that_is_too_fast_rests(scene: Scene) -> None:
     assert scene.platform.rate_limits.remaining(str(ADA)) == 0
 
 
-async def test_a_preview_for_somebody_who_blocked_us_is_refused(scene: Scene) -> None:
-    scene.people.block(ADA)
-    assert isinstance(await scene.failure(chat=ADA), DeliveryRejected)
-
-
 # In groups.
 
 
@@ -134,11 +124,6 @@ async def test_in_a_group_one_silent_message_grows(scene: Scene) -> None:
     assert json.loads(sent.params["reply_parameters"])["message_id"] == question
 
 
-async def test_a_change_that_changes_nothing_is_no_problem(scene: Scene) -> None:
-    receipt = await scene.show()
-    assert await scene.show(edits=receipt.message_id) == receipt
-
-
 async def test_a_draft_that_somebody_deleted_does_not_come_back(scene: Scene) -> None:
     receipt = await scene.show()
     scene.people.delete(scene.group, [int(receipt.message_id)])
@@ -147,40 +132,10 @@ async def test_a_draft_that_somebody_deleted_does_not_come_back(scene: Scene) ->
     assert len(scene.server.called("sendMessage")) == 1
 
 
-async def test_an_answer_in_place_of_a_draft_that_is_gone_comes_as_a_message_that_rings(scene: Scene) -> None:
-    receipt = await scene.show()
-    scene.people.delete(scene.group, [int(receipt.message_id)])
-    await scene.says("the answer", edits=receipt.message_id, notify=True)
-    assert scene.texts == ["the answer"]
-    assert scene.server.called("sendMessage")[-1].params["disable_notification"] == "false"
-
-
-async def test_what_telegram_cannot_read_is_shown_plain(scene: Scene) -> None:
-    scene.server.faults.add("fail", "sendMessage", status=400, description="Bad Request: ENTITY_BOUNDS_INVALID")
-    await scene.show("a **bold** word")
-    assert scene.texts == ["a bold word"]
-
-
 async def test_a_draft_does_not_become_a_file(scene: Scene) -> None:
     scene.server.faults.add("fail", "sendMessage", status=400, description="Bad Request: message is too long")
     assert isinstance(await scene.failure(), DeliveryRejected)
     assert scene.server.called("sendDocument") == []
-
-
-async def test_without_the_right_to_write_it_is_refused(scene: Scene) -> None:
-    words = "Bad Request: not enough rights to send text messages to the chat"
-    scene.server.faults.add("fail", "sendMessage", status=400, description=words)
-    assert isinstance(await scene.failure(), DeliveryRejected)
-
-
-@pytest.mark.parametrize("is_edit", [False, True])
-async def test_too_fast_the_group_rests(scene: Scene, is_edit: bool) -> None:
-    edits = (await scene.show()).message_id if is_edit else ""
-    scene.server.faults.add("fail", "editMessageText" if is_edit else "sendMessage", retry_after=17)
-    problem = await scene.failure("more", edits=edits)
-    assert isinstance(problem, PlatformUnavailable)
-    assert problem.retry_after == 17
-    assert scene.platform.rate_limits.remaining(str(scene.group)) == 0
 
 
 async def test_a_group_that_moves_takes_no_draft_along(scene: Scene) -> None:
@@ -210,15 +165,6 @@ async def test_what_telegram_does_not_let_us_take_away_is_refused(scene: Scene) 
     scene.server.faults.add("fail", "deleteMessage", status=400, description=words)
     with pytest.raises(DeliveryRejected):
         await soon(scene.platform.delete(scene.draft().address, receipt.message_id))
-
-
-async def test_not_connected_nothing_can_be_done() -> None:
-    platform = TelegramPlatform("42:token", rate_limits=RateLimits())
-    address = Address(account="telegram", chat="-5", reply_to="3")
-    draft = OutboundMessage(key="k", address=address, parts=(Text(text="…"),))
-    for call in (platform.show_draft(draft), platform.delete(address, "4"), platform.react(address, "seen")):
-        with pytest.raises(PlatformUnavailable):
-            await call
 
 
 # Finding what a crash has left.
@@ -317,16 +263,6 @@ async def test_probing_keeps_room_for_answers_and_goes_on_where_it_was() -> None
             now[0] += 60
             assert await scene.find(question, answer) == left
             assert len(scene.probed()) == len(set(scene.probed())) == 7
-
-
-async def test_a_probe_that_is_too_fast_rests(scene: Scene) -> None:
-    question = scene.asks()
-    await scene.show(answers=question)
-    answer = await scene.says("the answer")
-    scene.server.faults.add("fail", "editMessageReplyMarkup", retry_after=9)
-    with pytest.raises(PlatformUnavailable):
-        await scene.find(question, answer)
-    assert scene.platform.rate_limits.wait_seconds(str(scene.group)) > 8
 
 
 # Reactions.

@@ -190,14 +190,14 @@ async def test_what_is_refused_as_a_document_too_is_told_in_words(scene: Scene, 
     scene.refuse("sendDocument", words)
     await scene.send_all(Text(text="A **plot**."), scene.shelf.put("plot.png"))
     [message] = scene.shown()
-    assert message["text"] == "A plot.\n\nplot.png could not be sent: Telegram does not accept it."
+    assert message["text"] == "A plot.\n\nplot.png could not be sent: Telegram does not accept it here."
     assert [entity["type"] for entity in message["entities"]] == ["bold", "url"][:1]
 
 
 async def test_a_server_that_takes_no_such_size_is_believed(scene: Scene) -> None:
     scene.server.faults.add("fail", "sendDocument", status=413, description="Request Entity Too Large")
     await scene.send(scene.shelf.put("notes.txt"))
-    assert scene.shown()[-1]["text"] == "notes.txt could not be sent: Telegram does not accept it."
+    assert scene.shown()[-1]["text"] == "notes.txt could not be sent: Telegram does not accept it here."
 
 
 async def test_more_than_telegram_takes_is_not_tried(scene: Scene) -> None:
@@ -213,18 +213,6 @@ async def test_markup_that_is_refused_is_left_out_of_the_caption(scene: Scene) -
     assert message["caption"] == "Look"
     assert "photo" in message
     assert "caption_entities" not in message
-
-
-async def test_a_file_that_is_no_longer_kept_is_told_of(scene: Scene) -> None:
-    await scene.send_all(Text(text="Here:"), Media(kind="file", name="a.txt", sha256="0" * 64), choices=["Again"])
-    words, told = scene.server.show(ADA)
-    assert words["text"] == "Here:"
-    assert (told["text"], told["buttons"]) == ("a.txt could not be sent: it is no longer kept here.", [["Again"]])
-
-
-async def test_a_file_that_never_came_is_described(scene: Scene) -> None:
-    await scene.send_all(Text(text="see"), Media(kind="image", name="plot.png", problem="it is gone"))
-    assert scene.shown()[-1]["text"] == "see\n[image plot.png could not be read: it is gone]"
 
 
 # What goes wrong on the way.

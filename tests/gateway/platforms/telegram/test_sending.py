@@ -81,11 +81,6 @@ async def test_a_long_text_goes_out_piece_by_piece(scene: Scene) -> None:
     assert [one.get("buttons") for one in shown] == [None, None, None, [["Go on"]]]
 
 
-async def test_a_piece_beyond_the_last_is_the_last(scene: Scene) -> None:
-    assert not (await scene.send("short", piece=3)).more
-    assert scene.last()["text"] == "short"
-
-
 async def test_a_very_long_text_is_a_beginning_and_a_file(scene: Scene) -> None:
     text = "It begins **here**.\n\n" + "\n\n".join("x" * 1000 for _ in range(40))
     head, pause = await scene.send(text), await scene.send(text, piece=1, choices=["Thanks"])
@@ -276,7 +271,7 @@ async def test_whether_it_may_have_arrived(scene: Scene, kind: Any, status: int,
 
 
 async def test_no_answer_in_time_leaves_us_in_doubt(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scene.platform._connection.transport._requests[1], "_read_seconds", 0.1)
+    monkeypatch.setattr((await scene.platform._connection.transport.open_client()).request, "_read_seconds", 0.1)
     scene.server.faults.add("hang_after", "sendMessage")
     assert isinstance(await scene.failure(), DeliveryInDoubt)
 
@@ -300,13 +295,6 @@ async def test_a_move_that_cannot_be_stored_is_met_again(scene: Scene, monkeypat
     async with listening(bot := bot_of(scene.server), scene.gate):
         with pytest.raises(PlatformUnavailable, match="the disk is full"):
             await bot.send(outbound())
-
-
-async def test_nothing_is_sent_while_we_are_not_connected() -> None:
-    platform = TelegramPlatform("42:token", rate_limits=RateLimits())
-    with pytest.raises(PlatformUnavailable, match="not connected"):
-        await platform.send(outbound())
-    assert await platform.find_sent(outbound()) is None
 
 
 async def test_a_send_under_way_when_listening_ends_still_gets_its_answer() -> None:

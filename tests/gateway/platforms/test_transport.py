@@ -1,4 +1,4 @@
-"""No more of an answer is read than is wanted, whatever the other side says of its size."""
+"""Connections: who gets one and when, how much of an answer is read, and which variable holds the token."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,42 @@ from contextlib import asynccontextmanager, suppress
 import aiohttp
 import pytest
 
-from gateway.platforms.transport import read_at_most
+from gateway.errors import MediaUnavailable, PlatformUnavailable
+from gateway.platforms import transport
+from gateway.platforms.transport import LiveConnection, read_at_most, token_variable
+from hermes_config.secrets import SECRETS
+from hermes_config.types import Secret
+from tests.gateway.scene import soon
+
+
+def test_whoever_wants_a_line_that_is_not_there_is_told_at_once() -> None:
+    made = LiveConnection[str]("Discord")
+    with pytest.raises(PlatformUnavailable, match="not connected to Discord"):
+        _ = made.transport
+    made.open("a line")
+    assert made.transport == "a line"
+    made.close()
+    with pytest.raises(PlatformUnavailable, match="not connected to Discord"):
+        _ = made.transport
+
+
+async def test_whoever_can_wait_gets_the_line_when_it_is_there() -> None:
+    made = LiveConnection[str]("Discord")
+    waiting = asyncio.create_task(made.wait_for_transport())
+    await asyncio.sleep(0)
+    made.open("the first")
+    made.close()  # before whoever waits had their turn: they are not given a line that is gone
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    made.open("the second")
+    assert await soon(waiting) == "the second"
+
+
+async def test_a_line_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_PATIENCE_SECONDS", 0.01)
+    with pytest.raises(MediaUnavailable, match="Discord could not be reached"):
+        await LiveConnection[str]("Discord").wait_for_transport()
+
 
 ENDLESS = b""
 
@@ -65,3 +100,10 @@ async def test_a_body_shorter_than_it_says_is_no_answer() -> None:
     async with answering(b"Content-Length: 900\r\n", b"hello") as response:
         with pytest.raises(aiohttp.ClientError):
             await read_at_most(response, 1000)
+
+
+@pytest.mark.parametrize("secret", [one for one in SECRETS if one.per_account], ids=lambda one: one.env)
+def test_a_wrong_token_is_told_by_the_variable_that_settings_read(secret: Secret) -> None:
+    (platform,) = secret.enables
+    assert token_variable(platform, secret.env) == secret.env
+    assert token_variable(f"{platform}@work", secret.env) == secret.env_of("work")
