@@ -30,7 +30,7 @@ class EventLog:
         newer = min(self.last - seq, len(self._events))
         return [self._events[index] for index in range(-newer, 0)]
 
-    async def wait_for(self, condition: Callable[[], T], *, seconds: float = 5.0) -> T:
+    async def wait_for(self, condition: Callable[[], T], *, seconds: float | None = 5.0) -> T:
         """Check the condition after every event and return its value once that is true. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
             while True:

@@ -7,8 +7,8 @@ import asyncio
 import hmac
 import json
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,6 +16,15 @@ from aiohttp import web
 
 from playground.model_rules import find_problem
 from playground.model_script import HangUp, ModelAnswer, ModelRefusal, Silence, Step
+
+Respond = Callable[[Mapping[str, Any]], Step]
+"""Returns the reply to a request."""
+
+
+def count_tokens(body: Mapping[str, Any]) -> int:
+    """Return the tokens of a request, at four bytes each: of its messages and tools as JSON."""
+    given = {name: body.get(name) for name in ("messages", "tools")}
+    return len(json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")) // 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +38,10 @@ class ModelRequest:
 
 
 class ModelServer:
-    """Serves at `url` while the `with` block runs. Replies come from the script in order, then `otherwise`."""
+    """Serves at `url` while the `with` block runs. Replies come from the script in order, then `otherwise`.
+
+    With `window_tokens` it refuses longer requests as OpenAI does, and reports the tokens that it counted.
+    """
 
     def __init__(
         self,
@@ -39,13 +51,15 @@ class ModelServer:
         strict_alternation: bool = True,
         extra_fields: Collection[str] = (),
         sees_images: bool = True,
-        otherwise: Step | None = None,
+        otherwise: Step | Respond | None = None,
+        window_tokens: int = 0,
         port: int = 0,
     ) -> None:
         self.api_key = api_key
         self.open_to_all = False  # accepts any key, as servers at home do
         self.models = tuple(models)
         self.requests: list[ModelRequest] = []
+        self.overflows = 0
         self._rules: dict[str, Any] = {
             "strict_alternation": strict_alternation,
             "extra_fields": extra_fields,
@@ -53,6 +67,7 @@ class ModelServer:
         }
         self._steps: deque[Step] = deque()
         self._otherwise = otherwise
+        self._window_tokens = window_tokens
         self._port = port
         self._runner: web.AppRunner | None = None
         self._closing = asyncio.Event()
@@ -116,15 +131,30 @@ class ModelServer:
         if body["model"] not in self.models:
             message = f"The model `{body['model']}` does not exist or you do not have access to it."
             return _refuse(ModelRefusal(status=404, message=message, code="model_not_found"))
-        return await self._play(self._next(), request, body)
+        tokens = count_tokens(body)
+        if self._window_tokens and tokens > self._window_tokens:
+            self.overflows += 1
+            words = (
+                f"This model's maximum context length is {self._window_tokens} tokens. However, your messages resulted "
+                f"in {tokens} tokens. Please reduce the length of the messages."
+            )
+            return _refuse(ModelRefusal(status=400, message=words, code="context_length_exceeded"))
+        step = self._next(body)
+        if self._window_tokens and isinstance(step, ModelAnswer):
+            written = len("".join(step.text)) // 4 + 1
+            counts = {"prompt_tokens": tokens, "completion_tokens": written, "total_tokens": tokens + written}
+            step = replace(step, usage=counts)
+        return await self._play(step, request, body)
 
     def _remember(self, request: web.Request, body: object, refused: str) -> None:
         port = request.transport.get_extra_info("peername")[1] if request.transport else 0
         self.requests.append(ModelRequest(body=body, headers=dict(request.headers), connection=port, refused=refused))
 
-    def _next(self) -> Step:
+    def _next(self, body: Mapping[str, Any]) -> Step:
         if self._steps:
             return self._steps.popleft()
+        if callable(self._otherwise):
+            return self._otherwise(body)
         return self._otherwise or ModelRefusal(
             status=400, message="The script has come to its end.", code="script_ended"
         )

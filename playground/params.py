@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.message import Message
 from typing import Any
 from urllib.parse import parse_qsl
 
-from aiohttp import web
-from aiohttp.web_request import FileField
+from aiohttp import content_disposition_filename, parse_content_disposition, web
 
 from playground.wire import Wire
 
@@ -81,16 +81,28 @@ async def read_params(request: web.Request) -> Params:
     return Params(values | dict(parse_qsl(body.decode("utf-8", "surrogateescape"), keep_blank_values=True)))
 
 
-async def read_form(request: web.Request) -> tuple[dict[str, str], dict[str, Upload]]:
-    """Return the text fields and the files of a multipart form."""
-    fields, files = {}, {}
-    for name, value in (await request.post()).items():
-        if isinstance(value, FileField):
-            content = value.file.read()
-            value.file.close()
-            files[name] = Upload(name=value.filename, mime_type=value.content_type, content=content)
-        elif isinstance(value, str):
-            fields[name] = value
+async def read_form(request: web.BaseRequest) -> tuple[dict[str, str], dict[str, Upload]]:
+    """Return the text fields and the files of a multipart form.
+
+    All of it is read first: aiohttp's own reader fails, or ends a file early, where a packet ends shortly before a
+    boundary.
+    """
+    form = Message()
+    form["Content-Type"] = request.headers["Content-Type"]
+    boundary = f"\r\n--{form.get_boundary()}".encode()
+    fields: dict[str, str] = {}
+    files: dict[str, Upload] = {}
+    for part in (b"\r\n" + await request.read()).split(boundary)[1:-1]:
+        head, _, content = part.partition(b"\r\n\r\n")
+        lines = (line.split(": ", 1) for line in head.decode().strip().splitlines())
+        headers = {key.lower(): value for key, value in lines}
+        _, parameters = parse_content_disposition(headers["content-disposition"])
+        name = content_disposition_filename(parameters, "name") or ""
+        if (filename := content_disposition_filename(parameters)) is None:
+            fields[name] = content.decode()
+        else:
+            kind = headers.get("content-type", "application/octet-stream")
+            files[name] = Upload(name=filename, mime_type=kind, content=content)
     return fields, files
 
 

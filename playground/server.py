@@ -62,7 +62,7 @@ class PlatformServer(ABC):
         self.calls: deque[ApiCall] = deque(maxlen=_CALLS_KEPT)
         self.link_dead = False
         self.closing = asyncio.Event()
-        self._port = port
+        self.port = port
         self._runner: web.AppRunner | None = None
         self._site: web.TCPSite | None = None
 
@@ -80,11 +80,7 @@ class PlatformServer(ABC):
     @property
     def url(self) -> str:
         """Root of the server."""
-        return f"http://127.0.0.1:{self._port}"
-
-    @property
-    def port(self) -> int:
-        return self._port
+        return f"http://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=64 * 1024 * 1024, middlewares=[self._ignore_when_dead])
@@ -118,9 +114,9 @@ class PlatformServer(ABC):
         self.link_dead = False
         if self._site is None and not self.closing.is_set():
             assert self._runner
-            self._site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
+            self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
             await self._site.start()
-            self._port = self._runner.addresses[0][1]
+            self.port = self._runner.addresses[0][1]
         self.events.note("server", state="up")
 
     def half_open(self) -> None:

@@ -56,8 +56,8 @@ class World(ABC):
 
     files: Mapping[str, StoredFile]
 
-    def __init__(self, events: EventLog) -> None:
-        self.events = events
+    def __init__(self) -> None:
+        self.events = EventLog()
         self.now: Callable[[], float] = time.time
 
     @abstractmethod

@@ -100,12 +100,9 @@ class DiscordPeople:
         """Return the direct messages of this user and the bot."""
         return channel_wire(self.world, self.world.dm(self._user(user_id)))
 
-    def close_dms(self, user_id: Id) -> None:
+    def close_dms(self, user_id: Id, *, undo: bool = False) -> None:
         """Forbid the bot to write to this user (50007)."""
-        self._user(user_id).dms_open = False
-
-    def open_dms(self, user_id: Id) -> None:
-        self._user(user_id).dms_open = True
+        self._user(user_id).dms_open = undo
 
     def deny(self, channel_id: Id, permissions: Sequence[str]) -> None:
         """Take these from the bot in this channel, and give it all others: `view`, `send`, `read_history`…"""
@@ -127,7 +124,7 @@ class DiscordPeople:
             stored.expired = True
 
     def age(self, seconds: float) -> None:
-        """Let time pass for nonces and interactions: 3 s, 3 min, 15 min are the ages that matter."""
+        """Let time pass for nonces and interactions: 3 s and 3 min are the ages that matter."""
         self.world.nonces = {nonce: (at - seconds, post) for nonce, (at, post) in self.world.nonces.items()}
         for interaction in self.world.interactions.values():
             interaction.born -= seconds

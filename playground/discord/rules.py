@@ -15,7 +15,6 @@ _WORDS: Mapping[int, tuple[int, str]] = {
     10003: (404, "Unknown Channel"),
     10008: (404, "Unknown Message"),
     10014: (400, "Unknown Emoji"),
-    10015: (404, "Unknown Webhook"),
     10062: (404, "Unknown interaction"),
     40005: (413, "Request entity too large"),
     40060: (400, "Interaction has already been acknowledged."),
@@ -26,9 +25,7 @@ _WORDS: Mapping[int, tuple[int, str]] = {
     50013: (403, "Missing Permissions"),
     50021: (403, "Cannot execute action on a system message"),
     50024: (400, "Cannot execute action on this channel type"),
-    50027: (401, "Invalid Webhook Token"),
     50109: (400, "The request body contains invalid JSON."),
-    160002: (400, "Cannot reply without permission to read message history"),
     160004: (400, "A thread has already been created for this message"),
 }
 

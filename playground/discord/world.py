@@ -8,7 +8,6 @@ from typing import Protocol
 
 from playground.discord import intents
 from playground.discord.rules import read_id, refusal
-from playground.events import EventLog
 from playground.wire import Wire
 from playground.world import ChatRoom, Post, StoredFile, World
 
@@ -95,7 +94,7 @@ class DiscordFile(StoredFile):
 
 @dataclass(slots=True, kw_only=True)
 class Interaction:
-    """A slash command or a pressed button. It can be answered for 3 seconds, and followed up for 15 minutes."""
+    """A slash command or a pressed button. It can be answered for 3 seconds."""
 
     id: int
     token: str
@@ -116,7 +115,7 @@ class Dispatcher(Protocol):
 
 class DiscordWorld(World):
     def __init__(self, *, bot: DiscordUser) -> None:
-        super().__init__(EventLog())
+        super().__init__()
         self.bot = bot
         self.dispatch: Dispatcher = lambda event, data, *, intents=0: None
         self.privileged = intents.PRIVILEGED  # those switched on for the application

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from playground.page.gateway_child import GatewayChild
 from playground.page.live import LivePage
-from playground.page.phone import Phone, file_kind, picture_type, sound_type
+from playground.page.phone import Phone, check_name, detect_type, file_kind
 from playground.page.terminal import OwnerTerminal
 from playground.wire import ApiRefusal, Wire
 
@@ -17,6 +17,7 @@ _MAX_TEXT_CHARS = 20_000
 _TO_A_MESSAGE = ("edit", "delete", "react", "press")
 _SANDBOXED = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 _STATIC_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_STATIC_TYPES |= {".ogg": "audio/ogg"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -28,7 +29,7 @@ class PageApi:
         self._terminal = terminal
 
     def add_routes(self, app: web.Application) -> None:
-        app.router.add_get("/", self.index)
+        app.router.add_get("/", self.static)
         app.router.add_get("/static/{name}", self.static)
         app.router.add_get("/api/about", self.about)
         app.router.add_get("/live", self.live)
@@ -39,16 +40,19 @@ class PageApi:
         app.router.add_post("/api/gateway/{action}", _explain_errors(self.gateway))
         app.router.add_post("/api/terminal", _explain_errors(self.run))
 
-    async def index(self, request: web.Request) -> web.Response:
-        return _static_file("index.html")
-
     async def static(self, request: web.Request) -> web.Response:
-        return _static_file(request.match_info["name"])
+        name = request.match_info.get("name", "index.html")
+        suffix = name[name.rfind(".") :]
+        file = resources.files("playground.page") / "static" / name
+        if "/" in name or suffix not in _STATIC_TYPES or not file.is_file():
+            raise web.HTTPNotFound(text="There is no such page.")
+        charset = "utf-8" if suffix != ".ogg" else None
+        return web.Response(body=file.read_bytes(), content_type=_STATIC_TYPES[suffix], charset=charset)
 
     async def about(self, request: web.Request) -> web.Response:
         home = self._gateway.home
-        about = {"home": str(home.root), "temporary": home.temporary, "prefix": self._terminal.prefix}
-        return web.json_response({**about, "max_file_bytes": MAX_FILE_BYTES})
+        about = {"home": str(home.root), "prefix": self._terminal.prefix, "max_file_bytes": MAX_FILE_BYTES}
+        return web.json_response(about)
 
     async def live(self, request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(heartbeat=25.0, max_msg_size=10_000, compress=False)
@@ -61,13 +65,12 @@ class PageApi:
         phone, body = self._phone(request), await _read_body(request)
         action, told = request.match_info["action"], {}
         if action == "person":
-            told["person"] = phone.add_person(_read_text(body, "text"))
+            told["person"] = phone.add_person(check_name(_read_text(body, "text")))
         else:
             _check_place(phone, _read_text(body, "person"), _read_text(body, "place"))
-            _check_message(phone, action, body)
             if opened := _do(phone, action, body):
                 told["place"] = opened
-        phone.note_change()
+        phone.stage.events.note("page")
         return web.json_response(told)
 
     async def send_file(self, request: web.Request) -> web.Response:
@@ -78,12 +81,12 @@ class PageApi:
         content = await request.read()
         if not content:
             raise ValueError("The file is empty.")
-        mime_type = picture_type(content) or sound_type(content) or request.content_type
+        mime_type = detect_type(content) or request.content_type
         kind = "voice" if about.get("voice") else file_kind(content, mime_type)
         name = "".join(one for one in about.get("name", "") if one.isprintable() and one not in "/\\")[:120] or "file"
-        caption = about.get("caption", "")[:_MAX_TEXT_CHARS]
+        caption = phone.put_mentions(about.get("caption", "")[:_MAX_TEXT_CHARS])
         phone.send_file(person, place, content, name=name, mime_type=mime_type, kind=kind, caption=caption)
-        phone.note_change()
+        phone.stage.events.note("page")
         return web.json_response({})
 
     async def line(self, request: web.Request) -> web.Response:
@@ -111,7 +114,7 @@ class PageApi:
         content = phone.file(request.match_info["file_id"]) if phone else None
         if content is None:
             raise web.HTTPNotFound(text="There is no such file.")
-        if known := picture_type(content) or sound_type(content):
+        if known := detect_type(content):
             return web.Response(body=content, content_type=known, headers=_SANDBOXED)
         headers = {**_SANDBOXED, "Content-Disposition": "attachment"}
         return web.Response(body=content, content_type="application/octet-stream", headers=headers)
@@ -124,30 +127,34 @@ class PageApi:
 
 
 def _check_place(phone: Phone, person: str, place: str) -> None:
-    if person not in [one.id for one in phone.people()]:
+    if person not in phone.people():
         raise ValueError("There is no such person.")
     if place not in [one.id for one in phone.places(person)]:
         raise ValueError("There is no such chat on this phone.")
 
 
-def _check_message(phone: Phone, action: str, body: Wire) -> None:
-    person, place, message, reply_to = (_read_text(body, name) for name in ("person", "place", "message", "reply_to"))
-    named = {one for one in (message, reply_to) if one} | ({message} if action in _TO_A_MESSAGE else set())
-    if named and not named <= {one.id for one in phone.messages(person, place)}:
-        raise ValueError("There is no such message in this chat.")
-
-
 def _do(phone: Phone, action: str, body: Wire) -> str:
     """Return the place that the action opens, if it opens one."""
-    person, place, message, text = (_read_text(body, name) for name in ("person", "place", "message", "text"))
+    person, place, message, text, reply_to = (
+        _read_text(body, name) for name in ("person", "place", "message", "text", "reply_to")
+    )
+    named = {one for one in (message, reply_to) if one} | ({message} if action in _TO_A_MESSAGE else set())
+    known = {one.id: one for one in phone.messages(person, place)} if named else {}
+    if not named <= known.keys():
+        raise ValueError("There is no such message in this chat.")
+    if action in ("edit", "delete") and not known[message].mine:
+        raise ValueError("Somebody else wrote this message.")
+    marks = known[message].reactions if message else ()
     actions: dict[str, Callable[[], str | None]] = {
-        "say": lambda: phone.say(person, place, text, _read_text(body, "reply_to")),
-        "edit": lambda: phone.edit(person, place, message, text),
+        "say": lambda: phone.say(person, place, phone.put_mentions(text), reply_to),
+        "edit": lambda: phone.edit(person, place, message, phone.put_mentions(text)),
         "delete": lambda: phone.delete(person, place, message),
-        "react": lambda: phone.react(person, place, message, text),
+        "react": lambda: phone.react(
+            person, place, message, text, remove=any(one["emoji"] == text and one["mine"] for one in marks)
+        ),
         "press": lambda: phone.press(person, place, message, _read_text(body, "button")),
         "join": lambda: phone.join(person, place),
-        "thread": lambda: phone.open_thread(person, place, message, text),
+        "thread": lambda: phone.open_thread(person, place, message, check_name(text)),
     }
     return actions[action]() or ""
 
@@ -180,13 +187,3 @@ def _read_text(body: Wire, name: str) -> str:
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
         raise ValueError(f"{name} must be a text of {_MAX_TEXT_CHARS:,} characters at most.")
     return value
-
-
-def _static_file(name: str) -> web.Response:
-    suffix = name[name.rfind(".") :]
-    file = resources.files("playground.page") / "static" / name
-    if "/" in name or suffix not in (*_STATIC_TYPES, ".ogg") or not file.is_file():
-        raise web.HTTPNotFound(text="There is no such page.")
-    if suffix == ".ogg":
-        return web.Response(body=file.read_bytes(), content_type="audio/ogg")
-    return web.Response(body=file.read_bytes(), content_type=_STATIC_TYPES[suffix], charset="utf-8")

@@ -4,11 +4,10 @@ from datetime import datetime
 
 from playground.discord.server import DiscordServer
 from playground.discord.world import DM, TEXT, DiscordChannel, DiscordMessage, DiscordUser, Guild
-from playground.page.phone import Phone, PhoneMessage, PhonePlace, PhoneUser, check_name, flatten, to_handle
+from playground.page.phone import Phone, PhoneMessage, PhonePlace, flatten, to_handle
 from playground.wire import Wire
 
 OWNER = 1_200_000_000_000_000_001
-_STYLES = {1: "primary", 3: "good", 4: "danger"}
 _VOICE_MESSAGE = 1 << 13
 _JOINED, _THREAD_START, _REPLY = 7, 21, 19
 _SERVICE = {
@@ -23,7 +22,7 @@ class DiscordPhone(Phone):
     typing_seconds = 10.0
 
     def __init__(self, server: DiscordServer) -> None:
-        super().__init__(server)
+        super().__init__(server, handle=server.world.bot.username, mention=f"<@{server.world.bot.id}>")
         self._people, self._world = server.people, server.world
         people = self._people
         self.owner = str(people.make_user("you", global_name="You (owner)", id=OWNER)["id"])
@@ -34,20 +33,11 @@ class DiscordPhone(Phone):
             people.make_channel(guild, name)
 
     @property
-    def handle(self) -> str:
-        return self._world.bot.username
-
-    @property
-    def mention(self) -> str:
-        return f"<@{self._world.bot.id}>"
-
-    @property
     def _guild(self) -> Guild:
         return next(iter(self._world.guilds.values()))
 
-    def people(self) -> list[PhoneUser]:
-        users = [user for user in self._world.users.values() if not user.bot]
-        return [PhoneUser(id=str(user.id), name=_name(user), owner=str(user.id) == self.owner) for user in users]
+    def people(self) -> dict[str, str]:
+        return {str(user.id): _name(user) for user in self._world.users.values() if not user.bot}
 
     def places(self, person: str) -> list[PhonePlace]:
         found = [PhonePlace(id="dm", title=self._world.bot.username, kind="dm")]
@@ -70,7 +60,10 @@ class DiscordPhone(Phone):
 
     def messages(self, person: str, place: str) -> list[PhoneMessage]:
         posts = self._channel(person, place).posts.values()
-        return [self._message(post, person) for post in posts if not post.deleted and _is_for(post, person)]
+        # An ephemeral message is for whoever asked for it.
+        asker = [(post, (post.body.get("interaction_metadata") or {}).get("user", {}).get("id")) for post in posts]
+        shown = [post for post, who in asker if not post.deleted and (not post.ephemeral or who == person)]
+        return [self._message(post, person) for post in shown]
 
     def _message(self, post: DiscordMessage, person: str) -> PhoneMessage:
         body, author, name = post.body, post.author, _name(post.author)
@@ -87,7 +80,10 @@ class DiscordPhone(Phone):
             service=_SERVICE.get(body["type"], "").format(name=name, content=body["content"]),
             private=post.ephemeral,
             quote=self._quote(body),
-            buttons=[[_button(one) for one in row["components"]] for row in body["components"]],
+            buttons=[
+                [{"label": one["label"], "key": one["custom_id"], "style": ""} for one in row["components"]]
+                for row in body["components"]
+            ],
             reactions=[{"emoji": one, "count": len(by), "mine": int(person) in by} for one, by in reactions],
             files=[self.show_file(one["id"], voice) for one in body["attachments"]],
             thread=self._thread(post),
@@ -124,7 +120,6 @@ class DiscordPhone(Phone):
         return False if event["kind"] == "message" and event["by_bot"] else None
 
     def add_person(self, name: str) -> str:
-        name = check_name(name)
         return str(self._people.make_user(to_handle(name), global_name=name)["id"])
 
     def say(self, person: str, place: str, text: str, reply_to: str = "") -> None:
@@ -133,7 +128,7 @@ class DiscordPhone(Phone):
             options = {"text": rest.strip()} if rest.strip() else None
             self._people.use_command(channel.id, person, name[1:], options)
         else:
-            self._people.send_text(channel.id, person, self.put_mentions(text), reply_to=reply_to or 0)
+            self._people.send_text(channel.id, person, text, reply_to=reply_to or 0)
 
     def send_file(
         self, person: str, place: str, content: bytes, *, name: str, mime_type: str, kind: str, caption: str = ""
@@ -143,18 +138,18 @@ class DiscordPhone(Phone):
         self._people.send_text(
             self._channel(person, place).id,
             person,
-            self.put_mentions(caption),
+            caption,
             files=[{"name": name, "content": content, "mime_type": mime_type, "extra": about}],
             extra={"flags": _VOICE_MESSAGE} if voice else None,
         )
 
-    def _edit(self, person: str, place: str, message: str, text: str) -> None:
+    def edit(self, person: str, place: str, message: str, text: str) -> None:
         self._people.edit_text(self._channel(person, place).id, message, text)
 
-    def _delete(self, person: str, place: str, message: str) -> None:
+    def delete(self, person: str, place: str, message: str) -> None:
         self._people.delete(self._channel(person, place).id, [message])
 
-    def _react(self, person: str, place: str, message: str, emoji: str, *, remove: bool) -> None:
+    def react(self, person: str, place: str, message: str, emoji: str, *, remove: bool) -> None:
         self._people.react(self._channel(person, place).id, person, message, emoji, remove=remove)
 
     def press(self, person: str, place: str, message: str, button: str) -> None:
@@ -167,18 +162,8 @@ class DiscordPhone(Phone):
 
     def open_thread(self, person: str, place: str, message: str, name: str) -> str:
         channel = self._channel(person, place)
-        return str(self._people.make_thread(channel.id, person, check_name(name), message_id=message or 0)["id"])
-
-
-def _is_for(post: DiscordMessage, person: str) -> bool:
-    """Tell whether this person sees the message; an ephemeral one names who asked for it."""
-    about = post.body.get("interaction_metadata") or {}
-    return not post.ephemeral or about.get("user", {}).get("id") == person
+        return str(self._people.make_thread(channel.id, person, name, message_id=message or 0)["id"])
 
 
 def _name(user: DiscordUser) -> str:
     return user.global_name or user.username
-
-
-def _button(one: Wire) -> Wire:
-    return {"label": one["label"], "key": one["custom_id"], "style": _STYLES.get(one.get("style", 2), "")}

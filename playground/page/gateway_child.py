@@ -31,13 +31,12 @@ def child_environment(given: Mapping[str, str], home: Path) -> dict[str, str]:
 
 
 class GatewayChild:
-    """`command` calls `hermes` by a full path; `version` grows with every change of state."""
+    """`command` calls `hermes` by a full path."""
 
     def __init__(
         self, home: PlaygroundHome, *, command: Sequence[str], environment: Mapping[str, str], cwd: Path
     ) -> None:
         self.home = home
-        self.version = 0
         self.state: State = "stopped"
         self._command, self._environment, self._cwd = tuple(command), dict(environment), cwd
         self._process: asyncio.subprocess.Process | None = None
@@ -46,8 +45,6 @@ class GatewayChild:
         self._wanted: State = "died"  # the state when it ends
         self._since = time.time()
         self._code: int | None = None
-        self._facts: Wire = {}
-        self._last_mtimes: tuple[int, int, int] | None = None
 
     @property
     def pid(self) -> int:
@@ -111,17 +108,13 @@ class GatewayChild:
 
     def _set(self, state: State) -> None:
         self.state, self._since = state, time.time()
-        self.version += 1
 
     def look(self) -> Wire:
-        """Return its state for the page. Blocks on two small files, which are read only when they were written."""
-        written = (self.version, _mtime_ns(self.home.lock_file), _mtime_ns(self.home.log_file))
-        if written != self._last_mtimes:
-            self._facts, self._last_mtimes = self._read(), written
-        return self._facts
-
-    def _read(self) -> Wire:
-        told = self._read_lock()
+        """Return its state for the page. Blocks on two small files."""
+        told: Wire = {}
+        with suppress(OSError, ValueError):
+            lock = json.loads(self.home.lock_file.read_bytes())
+            told = lock if isinstance(lock, dict) and lock.get("pid") == self.pid != 0 else {}
         is_serving = self.state == "starting" and told.get("state") == "serving"
         return {
             "state": "running" if is_serving else self.state,
@@ -135,14 +128,6 @@ class GatewayChild:
             "log": self.tail(),
         }
 
-    def _read_lock(self) -> Wire:
-        """Read its lock file, unless another process wrote it."""
-        try:
-            told = json.loads(self.home.lock_file.read_bytes())
-        except (OSError, ValueError):
-            return {}
-        return told if isinstance(told, dict) and told.get("pid") == self.pid != 0 else {}
-
     def tail(self) -> list[str]:
         """Return the last lines it printed."""
         try:
@@ -152,11 +137,3 @@ class GatewayChild:
         except OSError:
             return []
         return [_PADDING.sub(" ", line) for line in _COLOURS.sub("", text).splitlines()[-_TAIL_LINES:]]
-
-
-def _mtime_ns(file: Path) -> int:
-    """Return the time of the last write in nanoseconds."""
-    try:
-        return file.stat().st_mtime_ns
-    except OSError:
-        return 0

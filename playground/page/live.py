@@ -5,16 +5,15 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
 from playground.page.gateway_child import GatewayChild
-from playground.page.phone import Phone
+from playground.page.phone import QUIET, Phone
 from playground.page.rows import Rows
 from playground.wire import Wire
 
 LOOKS_A_SECOND = 5
 _TOGETHER_SECONDS = 0.02  # draw events together that come together
-_FOR_EVER_SECONDS = 86_400.0
 
 
 class LivePage:
@@ -30,27 +29,16 @@ class LivePage:
 
     async def run(self) -> None:
         """Serve the page until it is closed."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._follow(phone)) for phone in self._phones.values()]
-                tasks.append(group.create_task(self._watch_gateway()))
-                try:
-                    await self._read()
-                finally:
-                    for task in tasks:
-                        task.cancel()
-        finally:
-            await asyncio.to_thread(self._rows.close)  # a look may still go on in another thread
-
-    async def _read(self) -> None:
-        async for message in self._socket:
-            if message.type != WSMsgType.TEXT:
-                continue
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._follow(phone)) for phone in self._phones.values()]
+            tasks.append(group.create_task(self._watch_gateway()))
             try:
-                told = json.loads(message.data)
-            except ValueError:
-                continue  # a page of ours sends JSON; from any other there is nothing to expect
-            await self._change_view(told)
+                async for message in self._socket:
+                    with suppress(ValueError):  # a page of ours sends JSON
+                        await self._change_view(json.loads(message.data))
+            finally:
+                for task in tasks:
+                    task.cancel()
 
     async def _change_view(self, told: object) -> None:
         """Change to another person or chat: `{"look": "telegram", "person": …, "place": …}`."""
@@ -65,11 +53,7 @@ class LivePage:
         while True:
             await self._show(phone)
             seen = log.last
-            news = False
-            while not news:
-                with suppress(TimeoutError):
-                    await log.wait_for(lambda: log.last > seen, seconds=_FOR_EVER_SECONDS)  # noqa: B023
-                news, seen = phone.is_news(log.after(seen)), log.last
+            await log.wait_for(lambda: any(one["kind"] not in QUIET for one in log.after(seen)), seconds=None)  # noqa: B023
             await asyncio.sleep(_TOGETHER_SECONDS)
 
     async def _show(self, phone: Phone) -> None:

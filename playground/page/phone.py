@@ -12,18 +12,18 @@ from playground.wire import Wire
 
 PlaceKind = Literal["dm", "group", "topic", "channel", "thread"]
 # Events that come by themselves, again and again; the page is not redrawn for them.
-_QUIET = frozenset(("call", "poll", "heartbeat", "ack", "silence", "answer", "lost", "press"))
+QUIET = frozenset(("call", "poll", "heartbeat", "ack", "silence", "answer", "lost", "press"))
 _CODE = re.compile(r"pairing approve \w+ ([A-HJ-NP-Z2-9]{8})\b")
-_PICTURES = ((b"\x89PNG\r\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+_TYPES = (
+    (rb"\x89PNG\r\n", "image/png"),
+    (rb"\xff\xd8\xff", "image/jpeg"),
+    (rb"GIF8", "image/gif"),
+    (rb"RIFF.{4}WEBP", "image/webp"),
+    (rb"OggS", "audio/ogg"),
+    (rb"ID3", "audio/mpeg"),
+)
 SHOWN_MESSAGES = 200
 MAX_NAME_CHARS = 40
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhoneUser:
-    id: str
-    name: str
-    owner: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,23 +64,15 @@ class Phone(ABC):
     platform: ClassVar[str]
     typing_seconds: ClassVar[float]
 
-    def __init__(self, server: PlatformServer) -> None:
-        self.stage = server
+    def __init__(self, server: PlatformServer, *, handle: str, mention: str) -> None:
+        """`handle` is the bot's name without the @, `mention` the platform's own form of a mention of it."""
+        self.stage, self.handle, self.mention = server, handle, mention
         self.line = "up"
         self.owner = ""
 
-    @property
     @abstractmethod
-    def handle(self) -> str:
-        """The name that mentions the bot, without the @."""
-
-    @property
-    @abstractmethod
-    def mention(self) -> str:
-        """The platform's own form of a mention of the bot."""
-
-    @abstractmethod
-    def people(self) -> list[PhoneUser]: ...
+    def people(self) -> dict[str, str]:
+        """Return names by id."""
 
     @abstractmethod
     def places(self, person: str) -> list[PhonePlace]: ...
@@ -88,9 +80,9 @@ class Phone(ABC):
     @abstractmethod
     def messages(self, person: str, place: str) -> list[PhoneMessage]: ...
 
-    @abstractmethod
     def names(self) -> dict[str, str]:
         """Return the names behind ids that stand in texts as mentions."""
+        return {}
 
     @abstractmethod
     def commands(self) -> list[Wire]:
@@ -106,7 +98,7 @@ class Phone(ABC):
 
     @abstractmethod
     def add_person(self, name: str) -> str:
-        """Return their id."""
+        """Return their id; `name` was checked, and mentions in the texts below are the platform's own."""
 
     @abstractmethod
     def say(self, person: str, place: str, text: str, reply_to: str = "") -> None: ...
@@ -127,13 +119,13 @@ class Phone(ABC):
     def press(self, person: str, place: str, message: str, button: str) -> None: ...
 
     @abstractmethod
-    def _edit(self, person: str, place: str, message: str, text: str) -> None: ...
+    def edit(self, person: str, place: str, message: str, text: str) -> None: ...
 
     @abstractmethod
-    def _delete(self, person: str, place: str, message: str) -> None: ...
+    def delete(self, person: str, place: str, message: str) -> None: ...
 
     @abstractmethod
-    def _react(self, person: str, place: str, message: str, emoji: str, *, remove: bool) -> None: ...
+    def react(self, person: str, place: str, message: str, emoji: str, *, remove: bool) -> None: ...
 
     # The same on every platform
 
@@ -147,27 +139,6 @@ class Phone(ABC):
         about = {"name": stored.name or kind, "kind": kind, "size_bytes": stored.size}
         return {**about, "url": f"/media/{self.platform}/{file_id}"}
 
-    def edit(self, person: str, place: str, message: str, text: str) -> None:
-        self._check_author(person, place, message)
-        self._edit(person, place, message, self.put_mentions(text))
-
-    def delete(self, person: str, place: str, message: str) -> None:
-        self._check_author(person, place, message)
-        self._delete(person, place, message)
-
-    def react(self, person: str, place: str, message: str, emoji: str) -> None:
-        """Add the reaction, or remove it if it is there."""
-        marks = self._find_message(person, place, message).reactions
-        remove = any(one["emoji"] == emoji and one["mine"] for one in marks)
-        self._react(person, place, message, emoji, remove=remove)
-
-    def _find_message(self, person: str, place: str, message: str) -> PhoneMessage:
-        return next(one for one in self.messages(person, place) if one.id == message)
-
-    def _check_author(self, person: str, place: str, message: str) -> None:
-        if not self._find_message(person, place, message).mine:
-            raise ValueError("Somebody else wrote this message.")
-
     def put_mentions(self, text: str) -> str:
         """Replace `@handle` by the platform's own mention, as clients do while one types."""
         pattern = rf"(?<!\w)@(?:{re.escape(self.handle)}|hermes)\b"
@@ -176,7 +147,7 @@ class Phone(ABC):
     def view(self, person: str, place: str) -> Wire:
         """Return everything the page draws of this phone, as JSON."""
         people = self.people()
-        person = person if person in {one.id for one in people} else self.owner
+        person = person if person in people else self.owner
         places = self.places(person)
         here = next((one for one in places if one.id == place), places[0])
         joined = here.joined
@@ -184,7 +155,7 @@ class Phone(ABC):
             "platform": self.platform,
             "line": self.line,
             "handle": self.handle,
-            "people": [asdict(one) for one in people],
+            "people": [{"id": id_, "name": name, "owner": id_ == self.owner} for id_, name in people.items()],
             "person": person,
             "places": [asdict(one) for one in places],
             "place": here.id,
@@ -198,18 +169,14 @@ class Phone(ABC):
     def codes(self) -> list[Wire]:
         """Return the newest pairing code that each person was told, as it can be read on their phone."""
         found = []
-        for person in self.people():
-            for message in reversed(self.messages(person.id, "dm")):
+        for person, name in self.people().items():
+            for message in reversed(self.messages(person, "dm")):
                 code = _CODE.search(" ".join(words["text"] for words in message.words)) if message.by_bot else None
                 if code:
-                    about = {"platform": self.platform, "person": person.id, "name": person.name}
+                    about = {"platform": self.platform, "person": person, "name": name}
                     found.append({**about, "code": code[1], "at_ms": message.at_ms})
                     break
         return found
-
-    def note_change(self) -> None:
-        """Note a change that the platform itself does not, such as a new person."""
-        self.stage.events.note("page")
 
     async def cut(self) -> None:
         self.line = "down"
@@ -226,9 +193,6 @@ class Phone(ABC):
             await self.stage.pause()  # connections that were dead are reset as soon as anything comes through again
         self.line = "up"
         await self.stage.resume()
-
-    def is_news(self, events: Sequence[Wire]) -> bool:
-        return any(event["kind"] not in _QUIET for event in events)
 
     def _typing_until_ms(self, person: str, place: str) -> int:
         horizon = time.time() - self.typing_seconds
@@ -261,20 +225,12 @@ def flatten(text: str, names: Mapping[str, str]) -> str:
     return " ".join(text.split())
 
 
+def detect_type(content: bytes) -> str:
+    """Return the type of a picture or sound that a browser may show, known by its content; else an empty string."""
+    return next((name for magic, name in _TYPES if re.match(magic, content, re.DOTALL)), "")
+
+
 def file_kind(content: bytes, mime_type: str) -> str:
-    """Return how to show a file; pictures are known by their content, since a name can claim anything."""
-    if picture_type(content):
-        return "image"
-    family = mime_type.partition("/")[0]
-    return family if family in ("audio", "video") else "file"
-
-
-def picture_type(content: bytes) -> str:
-    """Return the type of a picture that a browser may show, else an empty string."""
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    return next((name for magic, name in _PICTURES if content.startswith(magic)), "")
-
-
-def sound_type(content: bytes) -> str:
-    return "audio/ogg" if content.startswith(b"OggS") else "audio/mpeg" if content.startswith(b"ID3") else ""
+    """Return how to show a file: as an image only what is one, since a name can claim anything."""
+    family = (detect_type(content) or mime_type.replace("image/", "file/")).partition("/")[0]
+    return family if family in ("image", "audio", "video") else "file"

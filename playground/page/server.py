@@ -1,7 +1,6 @@
 """The whole playground: three platforms, a gateway between them, and the page."""
 
 import errno
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ from playground.page.terminal import OwnerTerminal
 from playground.slack.server import SlackServer
 from playground.telegram.server import TelegramServer
 
-_EPOCH_SECONDS = 1_760_000_000  # ids continue by the clock from the last time, for a home that is kept
-
 
 class PortTaken(Exception):
     """Another process listens on the port."""
@@ -43,20 +40,19 @@ async def playground(
     command: Sequence[str],
     environment: Mapping[str, str],
     cwd: Path,
-    home: Path | None = None,
     port: int = 0,
 ) -> AsyncIterator[Playground]:
-    """Run the playground; `command` calls `hermes`. Raises PortTaken, and NotOurs for a foreign `home`."""
+    """Run the playground; `command` calls `hermes`. Raises PortTaken."""
     async with AsyncExitStack() as stack:
         door = PageDoor()
         app = web.Application(middlewares=[door.middleware], client_max_size=MAX_FILE_BYTES + 1_000_000)
         phones, variables = await _start_platforms(stack)
         owners = [f"{name}:{phone.owner}" for name, phone in phones.items()]
-        made = make_home(home, owners=owners, variables=variables)
+        made = make_home(owners=owners, variables=variables)
         stack.callback(made.remove)
         known = child_environment(environment, made.root)
         gateway = GatewayChild(made, command=command, environment=known, cwd=cwd)
-        terminal = OwnerTerminal(command=command, environment=known, cwd=cwd, platforms=tuple(phones))
+        terminal = OwnerTerminal(command=command, environment=known, cwd=cwd)
         PageApi(phones, gateway, terminal).add_routes(app)
         await _listen(stack, app, door, port)  # before the gateway, which need not start if the port is taken
         stack.push_async_callback(gateway.close)
@@ -71,8 +67,6 @@ async def _start_platforms(stack: AsyncExitStack) -> tuple[dict[str, Phone], dic
     )
     discord = await stack.enter_async_context(DiscordServer(username="hermes", heartbeat_seconds=10.0))
     slack = await stack.enter_async_context(SlackServer(bot_name="hermes"))
-    started = int((time.time() - _EPOCH_SECONDS) * 10)
-    telegram.world.updates.restart_ids(at=700_000_000 + started)
     variables = {
         "TELEGRAM_BOT_TOKEN": telegram.token,
         "TELEGRAM_API_URL": telegram.url,
@@ -82,7 +76,7 @@ async def _start_platforms(stack: AsyncExitStack) -> tuple[dict[str, Phone], dic
         "SLACK_APP_TOKEN": slack.app_token,
         "SLACK_API_URL": slack.api_url,
     }
-    phones = (TelegramPhone(telegram, first_message=started), DiscordPhone(discord), SlackPhone(slack))
+    phones = (TelegramPhone(telegram), DiscordPhone(discord), SlackPhone(slack))
     return {phone.platform: phone for phone in phones}, variables
 
 

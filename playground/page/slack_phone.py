@@ -1,6 +1,6 @@
 """A phone with Slack on it."""
 
-from playground.page.phone import Phone, PhoneMessage, PhonePlace, PhoneUser, check_name, flatten, to_handle
+from playground.page.phone import Phone, PhoneMessage, PhonePlace, flatten, to_handle
 from playground.slack.server import SlackServer
 from playground.slack.world import SLACKBOT, SlackMessage, WorkspaceChannel, find_buttons
 from playground.wire import Wire
@@ -8,18 +8,10 @@ from playground.wire import Wire
 OWNER = "U0OWNER001"
 COMMAND = "/hermes"
 _VOICE = "audio_message.ogg"
-_EMOJI = {
-    "thumbsup": "👍",
-    "+1": "👍",
-    "heart": "❤️",
-    "tada": "🎉",
-    "eyes": "👀",
-    "white_check_mark": "✅",
-    "x": "❌",
-    "warning": "⚠️",
-    "joy": "😂",
-    "thinking_face": "🤔",
-}
+_EMOJI = {"thumbsup": "👍", "+1": "👍", "heart": "❤️", "tada": "🎉", "eyes": "👀", "white_check_mark": "✅"}
+_EMOJI |= {"x": "❌", "warning": "⚠️", "joy": "😂", "thinking_face": "🤔"}
+_SERVICE = dict.fromkeys(("channel_join", "group_join"), "{name} joined the channel")
+_SERVICE |= {"tombstone": "This message was deleted."}
 _NAMES = {emoji: name for name, emoji in reversed(_EMOJI.items())}
 
 
@@ -28,7 +20,7 @@ class SlackPhone(Phone):
     typing_seconds = 120.0  # a status stands until the answer comes
 
     def __init__(self, server: SlackServer) -> None:
-        super().__init__(server)
+        super().__init__(server, handle=server.world.bot.name, mention=f"<@{server.world.bot.id}>")
         self._people, self._world = server.people, server.world
         self.owner = self._make_user("you", "You (owner)", id=OWNER)
         ada = self._make_user("ada", "Ada", id="U0ADA00001")
@@ -36,17 +28,9 @@ class SlackPhone(Phone):
         for name, number in (("general", "C0GENERAL1"), ("roses", "C0ROSES001")):
             self._people.make_channel(name, members=[self.owner, ada], id=number)
 
-    @property
-    def handle(self) -> str:
-        return self._world.bot.name
-
-    @property
-    def mention(self) -> str:
-        return f"<@{self._world.bot.id}>"
-
-    def people(self) -> list[PhoneUser]:
-        users = [user for user in self._world.users.values() if not user.is_bot and user.id != SLACKBOT]
-        return [PhoneUser(id=user.id, name=user.real_name, owner=user.id == self.owner) for user in users]
+    def people(self) -> dict[str, str]:
+        users = self._world.users.values()
+        return {user.id: user.real_name for user in users if not user.is_bot and user.id != SLACKBOT}
 
     def places(self, person: str) -> list[PhonePlace]:
         found = [PhonePlace(id="dm", title=self._world.bot.name, kind="dm")]
@@ -87,6 +71,13 @@ class SlackPhone(Phone):
     def _message(self, channel: WorkspaceChannel, post: SlackMessage, person: str, place: str) -> PhoneMessage:
         body, user = post.body, post.body.get("user", "")
         name = self.names().get(user) or str(body.get("username", "Somebody"))
+        words = [
+            {"text": block["text"], "format": "markdown"}
+            if block["type"] == "markdown"
+            else {"text": block["text"]["text"], "format": "mrkdwn"}
+            for block in body.get("blocks") or ()
+            if block["type"] in ("markdown", "section")
+        ]
         buttons = [
             {"label": one["text"]["text"], "key": one["action_id"], "style": one.get("style", "")}
             for one in find_buttons(post)
@@ -98,9 +89,9 @@ class SlackPhone(Phone):
             by_bot=post.by_bot,
             mine=user == person,
             at_ms=int(float(post.ts) * 1000),
-            words=_words(body),
+            words=words or ([{"text": body["text"], "format": "mrkdwn"}] if body.get("text") else []),
             edited="edited" in body,
-            service=_service(body, name),
+            service=_SERVICE.get(body.get("subtype", ""), "").format(name=name),
             private=bool(post.for_user),
             buttons=[buttons] if buttons else [],
             reactions=[
@@ -138,7 +129,6 @@ class SlackPhone(Phone):
         return False if spoke and (not thread or event["message"].get("thread_ts") == thread) else None
 
     def add_person(self, name: str) -> str:
-        name = check_name(name)
         return self._make_user(to_handle(name), name)
 
     def _make_user(self, handle: str, name: str, id: str = "") -> str:  # noqa: A002
@@ -153,24 +143,24 @@ class SlackPhone(Phone):
                 raise ValueError("Slack has no slash commands in threads. Write the command without the slash.")
             self._people.command(channel.id, person, COMMAND, rest.strip())
             return
-        self._people.send_text(channel.id, person, self.put_mentions(text), thread=thread)
+        self._people.send_text(channel.id, person, text, thread=thread)
 
     def send_file(
         self, person: str, place: str, content: bytes, *, name: str, mime_type: str, kind: str, caption: str = ""
     ) -> None:
         channel, thread = self._find(person, place)
-        name, text = _VOICE if kind == "voice" else name, self.put_mentions(caption)
-        self._people.send_file(channel.id, person, content, name=name, mime_type=mime_type, text=text, thread=thread)
+        name = _VOICE if kind == "voice" else name
+        self._people.send_file(channel.id, person, content, name=name, mime_type=mime_type, text=caption, thread=thread)
 
-    def _edit(self, person: str, place: str, message: str, text: str) -> None:
+    def edit(self, person: str, place: str, message: str, text: str) -> None:
         self._people.edit_text(self._find(person, place)[0].id, message, text)
 
-    def _delete(self, person: str, place: str, message: str) -> None:
+    def delete(self, person: str, place: str, message: str) -> None:
         self._people.delete(self._find(person, place)[0].id, message)
 
-    def _react(self, person: str, place: str, message: str, emoji: str, *, remove: bool) -> None:
-        act = self._people.unreact if remove else self._people.react
-        act(self._find(person, place)[0].id, person, message, _NAMES.get(emoji, "thumbsup"))
+    def react(self, person: str, place: str, message: str, emoji: str, *, remove: bool) -> None:
+        channel, name = self._find(person, place)[0].id, _NAMES.get(emoji, "thumbsup")
+        self._people.react(channel, person, message, name, remove=remove)
 
     def press(self, person: str, place: str, message: str, button: str) -> None:
         self._people.press(self._find(person, place)[0].id, person, message, action_id=button)
@@ -185,20 +175,3 @@ class SlackPhone(Phone):
             raise ValueError("A thread needs a message to begin at.")
         channel.threads.setdefault(message, [])
         return f"{place.partition('/')[0]}/{message}"
-
-
-def _words(body: Wire) -> list[Wire]:
-    """Return the texts of the blocks, each in its own markup; without any, the text."""
-    found = []
-    for block in body.get("blocks") or ():
-        if block["type"] == "markdown":
-            found.append({"text": block["text"], "format": "markdown"})
-        elif block["type"] == "section":
-            found.append({"text": block["text"]["text"], "format": "mrkdwn"})
-    return found or ([{"text": body["text"], "format": "mrkdwn"}] if body.get("text") else [])
-
-
-def _service(body: Wire, name: str) -> str:
-    if body.get("subtype") in ("channel_join", "group_join"):
-        return f"{name} joined the channel"
-    return "This message was deleted." if body.get("subtype") == "tombstone" else ""

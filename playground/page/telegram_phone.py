@@ -1,6 +1,8 @@
 """A phone with Telegram on it."""
 
-from playground.page.phone import Phone, PhoneMessage, PhonePlace, PhoneUser, check_name
+from functools import partial
+
+from playground.page.phone import Phone, PhoneMessage, PhonePlace
 from playground.telegram.people import SendOptions
 from playground.telegram.server import TelegramServer
 from playground.telegram.world import DRAFT_SECONDS, TelegramChat, TelegramMessage
@@ -17,30 +19,18 @@ class TelegramPhone(Phone):
     platform = "telegram"
     typing_seconds = 5.0
 
-    def __init__(self, server: TelegramServer, *, first_message: int = 0) -> None:
-        super().__init__(server)
+    def __init__(self, server: TelegramServer) -> None:
+        super().__init__(server, handle=server.world.bot.username, mention=f"@{server.world.bot.username}")
         self._people, self._world = server.people, server.world
         people = self._people
         self.owner = str(people.make_user("You (owner)", id=OWNER, username="you")["id"])
         ada = people.make_user("Ada", id=1002, username="ada")["id"]
         people.make_user("Ben", id=1003, username="ben")
         people.make_supergroup("Garden club", id=GROUP, members=[OWNER, ada], forum=True)
-        if first_message:
-            self._world.count_messages_from(first_message)
-            self._world.chats[GROUP].last_id = first_message
         people.make_topic(GROUP, OWNER, "Roses")
 
-    @property
-    def handle(self) -> str:
-        return self._world.bot.username
-
-    @property
-    def mention(self) -> str:
-        return f"@{self.handle}"
-
-    def people(self) -> list[PhoneUser]:
-        users = [user for user in self._world.users.values() if not user.is_bot]
-        return [PhoneUser(id=str(user.id), name=user.first_name, owner=str(user.id) == self.owner) for user in users]
+    def people(self) -> dict[str, str]:
+        return {str(user.id): user.first_name for user in self._world.users.values() if not user.is_bot}
 
     def places(self, person: str) -> list[PhonePlace]:
         found = [PhonePlace(id="dm", title=self._world.bot.first_name, kind="dm")]
@@ -72,6 +62,8 @@ class TelegramPhone(Phone):
         author = body.get("from") or {"id": 0, "first_name": "Somebody"}
         entities = body.get("entities") or body.get("caption_entities", ())
         rows = body.get("reply_markup", {}).get("inline_keyboard", ())
+        media = [(kind, body[kind][-1] if kind == "photo" else body[kind]) for kind in _MEDIA if kind in body]
+        files = [self.show_file(one["file_id"], _FILE_KINDS.get(kind, "")) for kind, one in media]
         return PhoneMessage(
             id=str(body["message_id"]),
             author=author["first_name"],
@@ -85,15 +77,11 @@ class TelegramPhone(Phone):
             quote=_quote(body),
             buttons=[[{"label": one["text"], "key": one.get("callback_data", "")} for one in row] for row in rows],
             reactions=_reactions(post, person),
-            files=[self.show_file(*_media(kind, body)) for kind in _MEDIA if kind in body][:1],
+            files=files[:1],
         )
 
-    def names(self) -> dict[str, str]:
-        return {}  # mentions are written by name here
-
     def commands(self) -> list[Wire]:
-        known = self._world.commands.get(("all_private_chats", "")) or self._world.commands.get(("default", ""), [])
-        return [{"name": one["command"], "description": one["description"]} for one in known]
+        return [{"name": one["command"], "description": one["description"]} for one in self._world.commands]
 
     def is_typing_event(self, event: Wire, person: str, place: str) -> bool | None:
         chat, thread = self._find(person, place)
@@ -115,43 +103,30 @@ class TelegramPhone(Phone):
         ]
 
     def add_person(self, name: str) -> str:
-        return str(self._people.make_user(check_name(name))["id"])
+        return str(self._people.make_user(name)["id"])
 
     def say(self, person: str, place: str, text: str, reply_to: str = "") -> None:
-        chat, options = self._options(person, place)
+        chat, thread = self._find(person, place)
+        options: SendOptions = {"thread": thread}
         if reply_to:
             options["reply_to"] = int(reply_to)
-        self._people.send_text(chat, int(person), self.put_mentions(text), **options)
-
-    def _options(self, person: str, place: str) -> tuple[int, SendOptions]:
-        chat, thread = self._find(person, place)
-        return chat.id, {"thread": thread} if thread else {}
+        self._people.send_text(chat.id, int(person), text, **options)
 
     def send_file(
         self, person: str, place: str, content: bytes, *, name: str, mime_type: str, kind: str, caption: str = ""
     ) -> None:
-        chat, options = self._options(person, place)
-        sent = _SENT_KINDS.get(kind, "document")
-        details = {"duration": 2} if kind == "voice" else None
-        self._people.send_media(
-            chat,
-            int(person),
-            sent,
-            content,
-            name=name,
-            mime_type=mime_type,
-            caption=self.put_mentions(caption),
-            details=details,
-            **options,
-        )
+        chat, thread = self._find(person, place)
+        sent, details = _SENT_KINDS.get(kind, "document"), {"duration": 2} if kind == "voice" else None
+        send = partial(self._people.send_media, chat.id, int(person), sent, content, caption=caption)
+        send(name=name, mime_type=mime_type, details=details, thread=thread)
 
-    def _edit(self, person: str, place: str, message: str, text: str) -> None:
+    def edit(self, person: str, place: str, message: str, text: str) -> None:
         self._people.edit_text(self._find(person, place)[0].id, int(message), text)
 
-    def _delete(self, person: str, place: str, message: str) -> None:
+    def delete(self, person: str, place: str, message: str) -> None:
         self._people.delete(self._find(person, place)[0].id, [int(message)])
 
-    def _react(self, person: str, place: str, message: str, emoji: str, *, remove: bool) -> None:
+    def react(self, person: str, place: str, message: str, emoji: str, *, remove: bool) -> None:
         self._people.react(self._find(person, place)[0].id, int(person), int(message), "" if remove else emoji)
 
     def press(self, person: str, place: str, message: str, button: str) -> None:
@@ -162,18 +137,12 @@ class TelegramPhone(Phone):
 
     def open_thread(self, person: str, place: str, message: str, name: str) -> str:
         chat, _ = self._find(person, place)
-        return f"{chat.id}:{self._people.make_topic(chat.id, int(person), check_name(name))}"
+        return f"{chat.id}:{self._people.make_topic(chat.id, int(person), name)}"
 
 
 def _topic(body: Wire) -> int:
     """Return the topic of a message; replies outside of topics carry the number of a thread too."""
     return int(body["message_thread_id"]) if body.get("is_topic_message") else 0
-
-
-def _media(kind: str, body: Wire) -> tuple[str, str]:
-    """Return the id of the file and how to show it."""
-    media = body[kind][-1] if kind == "photo" else body[kind]
-    return media["file_id"], _FILE_KINDS.get(kind, "")
 
 
 def _quote(body: Wire) -> Wire | None:

@@ -42,10 +42,14 @@ def add(
     if not quiet and world.hears(channel):
         event = {**without(body, "metadata", *_COUNTS), "channel": channel.id, "event_ts": post.ts}
         world.emit(_SUBSCRIPTIONS[channel.kind], {**event, "channel_type": channel.kind})
-        is_plain = post.body.get("subtype") in (None, "file_share")
-        if channel.kind != "im" and not by_bot and is_plain and world.bot.id in find_mentions(body.get("text", "")):
-            world.emit("app_mention", {**without(event, "subtype"), "type": "app_mention"})
+        _tell_mention(world, channel, post, event)
     return post
+
+
+def _tell_mention(world: SlackWorld, channel: WorkspaceChannel, post: SlackMessage, event: Wire) -> None:
+    is_plain = post.body.get("subtype") in (None, "file_share")
+    if channel.kind != "im" and not post.by_bot and is_plain and world.bot.id in find_mentions(post.body["text"]):
+        world.emit("app_mention", {**without(event, "subtype"), "type": "app_mention"})
 
 
 def _add_to_thread(channel: WorkspaceChannel, post: SlackMessage, thread: str) -> None:
@@ -72,7 +76,7 @@ def _count_replies(channel: WorkspaceChannel, parent: SlackMessage) -> None:
 
 
 def change(world: SlackWorld, channel: WorkspaceChannel, post: SlackMessage, fields: Wire, *, by: str) -> None:
-    """Edit a message; the bot hears both versions, of its own edits too."""
+    """Edit a message; the bot hears both versions, of its own edits too, and of a mention that was added."""
     before, words = dict(post.body), post.words
     post.body = {**post.body, **fields, "edited": {"user": by, "ts": f"{int(world.now())}.000000"}}
     if post.words != words:
@@ -80,6 +84,9 @@ def change(world: SlackWorld, channel: WorkspaceChannel, post: SlackMessage, fie
     post.body = {key: value for key, value in post.body.items() if value is not None}
     world.events.note("edit", channel=channel.id, ts=post.ts, by_bot=post.by_bot, message=post.body)
     _tell_changed(world, channel, post, before)
+    if world.hears(channel) and world.bot.id not in find_mentions(before.get("text", "")):
+        event = {**without(post.body, "metadata", *_COUNTS), "channel": channel.id, "event_ts": world.next_ts()}
+        _tell_mention(world, channel, post, event)
 
 
 def _tell_changed(world: SlackWorld, channel: WorkspaceChannel, post: SlackMessage, before: Wire) -> None:

@@ -248,14 +248,11 @@ def store_file(
 
 def _file_wire(world: SlackWorld, stored: SlackFile) -> Wire:
     address = f"{world.root()}/files-pri/{world.team_id}-{stored.id}"
-    kind = stored.name.rpartition(".")[2].lower() or "binary"
     wire: Wire = {"id": stored.id, "created": stored.created, "timestamp": stored.created, "name": stored.name}
-    wire |= {"title": stored.name, "mimetype": stored.mime_type, "filetype": kind, "pretty_type": kind.upper()}
-    wire |= {"user": stored.user_id, "user_team": world.team_id, "editable": False, "size": stored.size}
-    wire |= {"mode": "hosted", "is_external": False, "external_type": "", "is_public": stored.shared}
-    wire |= {"public_url_shared": False, "display_as_bot": False, "username": "", "file_access": "visible"}
-    wire |= {"url_private": f"{address}/{stored.name}", "url_private_download": f"{address}/download/{stored.name}"}
-    return {**wire, "permalink": f"{world.root()}/files/{stored.user_id}/{stored.id}/{stored.name}"}
+    wire |= {"title": stored.name, "mimetype": stored.mime_type, "user": stored.user_id, "size": stored.size}
+    wire |= {"mode": "hosted", "is_external": False, "is_public": stored.shared, "file_access": "visible"}
+    wire |= {"subtype": "slack_audio"} if stored.name.startswith("audio_message") else {}  # recorded in the app
+    return {**wire, "url_private": f"{address}/{stored.name}"}
 
 
 def get_upload_url(world: SlackWorld, params: Params) -> Wire:

@@ -152,11 +152,8 @@ class SlackPeople:
         """Delete as the author or an admin, so the bot's messages too."""
         remove(self.world, *self._post(channel, ts))
 
-    def react(self, channel: str, user: str, ts: str, name: str = "thumbsup") -> None:
-        react(self.world, *self._post(channel, ts), self._user(user).id, name, added=True)
-
-    def unreact(self, channel: str, user: str, ts: str, name: str = "thumbsup") -> None:
-        react(self.world, *self._post(channel, ts), self._user(user).id, name, added=False)
+    def react(self, channel: str, user: str, ts: str, name: str = "thumbsup", *, remove: bool = False) -> None:
+        react(self.world, *self._post(channel, ts), self._user(user).id, name, added=not remove)
 
     def command(self, channel: str, user: str, command: str, text: str = "") -> Wire:
         """Type a slash command and return the payload for the bot. There are none in threads."""
@@ -172,12 +169,9 @@ class SlackPeople:
         place, author = self._channel(channel), self._user(user)
         if not command.startswith("/"):
             raise ValueError("a command begins with /")
-        names = {"im": "directmessage", "group": "privategroup"}
-        payload: Wire = {"token": "playground-verification", "team_id": self.world.team_id}
-        payload |= {"team_domain": self.world.team_domain, "channel_id": place.id, "user_id": user}
-        payload |= {"channel_name": names.get(place.kind, place.name), "user_name": author.name, "command": command}
-        payload |= {"text": text, "api_app_id": self.world.app_id, "is_enterprise_install": "false"}
-        payload |= {"response_url": f"{self.world.root()}/commands", "trigger_id": self._new_trigger()}
+        payload: Wire = {"token": "playground-verification", "team_id": self.world.team_id, "channel_id": place.id}
+        payload |= {"user_id": user, "user_name": author.name, "command": command, "text": text}
+        payload |= {"api_app_id": self.world.app_id, "trigger_id": self._new_trigger()}
         self.world.events.note("command", channel=channel, user=user, command=command, text=text)
 
         def show_answer(given: Wire) -> None:
@@ -231,9 +225,7 @@ class SlackPeople:
         name = "directmessage" if channel.kind == "im" else channel.name
         payload: Wire = {"type": "block_actions", "user": who, "api_app_id": self.world.app_id}
         payload |= {"token": "playground-verification", "container": container, "trigger_id": self._new_trigger()}
-        payload |= {"team": {"id": self.world.team_id, "domain": self.world.team_domain}, "enterprise": None}
-        payload |= {"is_enterprise_install": False, "channel": {"id": channel.id, "name": name}}
-        payload |= {"state": {"values": {}}, "response_url": f"{self.world.root()}/actions"}
+        payload |= {"team": {"id": self.world.team_id}, "channel": {"id": channel.id, "name": name}}
         if not post.for_user:
             payload["message"] = dict(post.body)
         kept = ("action_id", "block_id", "text", "value", "style")

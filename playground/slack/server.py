@@ -16,7 +16,7 @@ from playground.server import ApiAnswer, ApiCall, PlatformServer
 from playground.slack.methods import METHODS
 from playground.slack.people import SlackPeople
 from playground.slack.rules import SlackRefusal, check_scope, rate_limited, scope_headers
-from playground.slack.sockets import ENVELOPE_FAULTS, SlackFault, SocketMode, Subscriptions
+from playground.slack.sockets import ENVELOPE_FAULTS, SlackFault, SocketMode
 from playground.slack.world import SlackWorld
 from playground.wire import Wire, to_json
 
@@ -46,7 +46,6 @@ class SlackServer(PlatformServer):
         self.world = SlackWorld(bot_name=bot_name, root=lambda: self.url)
         faults = Faults[SlackFault](ENVELOPE_FAULTS)
         self.sockets = SocketMode(self.world, faults)
-        self.subscriptions = Subscriptions(self.world, self.sockets)
         self.limits = ServerLimits(limits)
         self.token_state = ""  # or the error that the bot's token gets
         super().__init__(world=self.world, people=SlackPeople(self.world, self.sockets), faults=faults)

@@ -69,6 +69,7 @@ class SocketMode:
         self.ping_seconds = 10.0
         self.grace_seconds = 10.0  # between `refresh_requested` and the end of the socket
         self.most_open = 10
+        self.subscribed = EVERYTHING  # the events that the app asked for; others are never sent
         self.watch: Callable[[Envelope, str], None] = lambda envelope, what: None  # "sent", "acked", or a fault's kind
         self._world = world
         self._events = world.events
@@ -78,6 +79,7 @@ class SocketMode:
         self._held: list[Envelope] = []
         self._turns = itertools.count()
         self._numbers = itertools.count(1)
+        world.emit = self.emit
 
     def new_ticket(self) -> str:
         """Return a ticket that is good for one socket."""
@@ -136,6 +138,24 @@ class SocketMode:
             envelope.timer.cancel()
         for envelope_id in envelope.ids:
             self._waiting.pop(envelope_id, None)
+
+    def emit(self, subscription: str, event: Wire) -> None:
+        if subscription not in self.subscribed:
+            return
+        world = self._world
+        who = {"enterprise_id": None, "team_id": world.team_id, "user_id": world.bot.id}
+        payload = {
+            "token": "playground-verification",
+            "team_id": world.team_id,
+            "api_app_id": world.app_id,
+            "event": event,
+            "type": "event_callback",
+            "event_id": f"Ev{secrets.token_hex(5).upper()}",
+            "event_time": int(world.now()),
+            "authorizations": [{**who, "is_bot": True, "is_enterprise_install": False}],
+        }
+        place = event.get("channel") or event.get("item", {}).get("channel") or ""
+        self.push(Envelope(type="events_api", payload=payload, name=event["type"], place=place))
 
     def push(self, envelope: Envelope) -> Envelope:
         """Send an envelope, which waits for its retries while no socket is open."""
@@ -315,40 +335,3 @@ class SocketModeLink:
         if not self._flowing.is_set():
             self._flowing.set()
             self._transport.resume_reading()
-
-
-class Subscriptions:
-    """The events that the app asked for; others are never sent."""
-
-    def __init__(self, world: SlackWorld, sockets: SocketMode) -> None:
-        self.to: frozenset[str] = EVERYTHING
-        self._world = world
-        self._sockets = sockets
-        world.emit = self.emit
-
-    def choose(self, names: list[str]) -> None:
-        if unknown := sorted(set(names) - EVERYTHING):
-            raise ValueError(f"unknown subscriptions: {', '.join(unknown)}")
-        self.to = frozenset(names)
-
-    def emit(self, subscription: str, event: Wire) -> None:
-        if subscription not in self.to:
-            return
-        world = self._world
-        who = {"enterprise_id": None, "team_id": world.team_id, "user_id": world.bot.id}
-        payload = {
-            "token": "playground-verification",
-            "team_id": world.team_id,
-            "context_team_id": world.team_id,
-            "context_enterprise_id": None,
-            "api_app_id": world.app_id,
-            "event": event,
-            "type": "event_callback",
-            "event_id": f"Ev{secrets.token_hex(5).upper()}",
-            "event_time": int(world.now()),
-            "authorizations": [{**who, "is_bot": True, "is_enterprise_install": False}],
-            "is_ext_shared_channel": False,
-            "event_context": f"4-{secrets.token_hex(12)}",
-        }
-        place = event.get("channel") or event.get("item", {}).get("channel") or ""
-        self._sockets.push(Envelope(type="events_api", payload=payload, name=event["type"], place=place))

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from playground.events import EventLog
 from playground.slack.rules import USUAL_SCOPES, SlackRefusal
 from playground.slack.text import blocks_text, unescape
 from playground.wire import Wire
@@ -32,15 +31,11 @@ class SlackUser:
     @property
     def wire(self) -> Wire:
         real_name = self.real_name or self.name
-        profile: Wire = {"real_name": real_name, "display_name": self.display_name or self.name, "status_text": ""}
-        profile |= {"team": self.team_id}
+        profile: Wire = {"real_name": real_name, "display_name": self.display_name or self.name}
         if self.is_bot:
             profile |= {"bot_id": self.bot_id, "api_app_id": self.app_id}
         wire: Wire = {"id": self.id, "team_id": self.team_id, "name": self.name, "deleted": False}
-        wire |= {"real_name": real_name, "tz": "Europe/Amsterdam", "tz_label": "Local Time", "tz_offset": 3600}
-        wire |= {"profile": profile, "is_bot": self.is_bot, "is_app_user": False, "updated": _CREATED}
-        flags = ("is_admin", "is_owner", "is_primary_owner", "is_restricted", "is_ultra_restricted")
-        return wire | dict.fromkeys(flags, False)
+        return wire | {"real_name": real_name, "profile": profile, "is_bot": self.is_bot, "updated": _CREATED}
 
     @property
     def bot_profile(self) -> Wire:
@@ -92,15 +87,9 @@ class WorkspaceChannel(ChatRoom[str, SlackMessage]):
     def wire(self) -> Wire:
         wire: Wire = {"id": self.id, "created": self.created, "is_archived": self.archived, "is_im": False}
         if self.kind == "im":
-            wire |= {"is_im": True, "user": self.user_id, "is_user_deleted": False, "is_open": True}
-            return {**wire, "is_org_shared": False, "priority": 0}
-        private = self.kind != "channel"
-        wire |= {"name": self.name, "name_normalized": self.name, "is_channel": self.kind == "channel"}
-        wire |= {"is_group": self.kind == "group", "is_mpim": self.kind == "mpim", "is_private": private}
-        wire |= {"is_general": False, "is_shared": False, "is_ext_shared": False, "is_org_shared": False}
-        for name in ("topic", "purpose"):
-            wire[name] = {"value": "", "creator": "", "last_set": 0}
-        return {**wire, "creator": self.members[0] if self.members else "", "num_members": len(self.members)}
+            return {**wire, "is_im": True, "user": self.user_id}
+        wire |= {"name": self.name, "is_channel": self.kind == "channel", "is_private": self.kind != "channel"}
+        return {**wire, "is_group": self.kind == "group", "is_mpim": self.kind == "mpim"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,10 +102,10 @@ class SlackFile(StoredFile):
 
 class SlackWorld(World):
     def __init__(self, *, bot_name: str, root: Callable[[], str]) -> None:
-        super().__init__(EventLog())
+        super().__init__()
         self.root = root  # the address that links begin with, once it is known
         self.team_id, self.app_id = "T0PLAYGRND1", "A0PLAYGRND1"
-        self.team_name, self.team_domain = "Playground", "playground"
+        self.team_name = "Playground"
         self.bot = SlackUser(id="U0PLAYBOT01", name=bot_name, is_bot=True, bot_id="B0PLAYBOT01", app_id=self.app_id)
         self.bot.team_id = self.team_id
         self.users: dict[str, SlackUser] = {self.bot.id: self.bot}

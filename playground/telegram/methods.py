@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from playground.params import NotJson, Params
+from playground.params import Params
 from playground.telegram import rules
 from playground.telegram.messages import add, compose, media_fields, store_file
 from playground.telegram.text import MarkedText, finish, read_entities
@@ -38,11 +38,7 @@ def _read_text(params: Params, field: str) -> MarkedText:
         raise rules.bad_request("text is too long")
     if params.text("parse_mode"):
         raise rules.bad_request("unsupported parse_mode")  # Hermes sends entities; no parse mode is played here
-    try:
-        entities = params.data("entities" if field == "text" else "caption_entities")
-    except NotJson:
-        entities = None  # entities that are no JSON are ignored
-    return MarkedText(text, read_entities(entities))
+    return MarkedText(text, read_entities(params.data("entities" if field == "text" else "caption_entities")))
 
 
 def _check_text(marked: MarkedText) -> Wire:
@@ -81,8 +77,6 @@ def _find_replied(chat: TelegramChat, params: Params) -> TelegramMessage | None:
     given = params.data("reply_parameters")
     if given is None:
         return None
-    if not isinstance(given, dict):
-        raise rules.bad_request("object expected as reply parameters")
     post = chat.post(Params(given).integer("message_id"))
     if post is None and not given.get("allow_sending_without_reply"):
         raise rules.bad_request("message to be replied not found")
@@ -212,26 +206,15 @@ def answer_callback_query(world: TelegramWorld, params: Params) -> bool:
     query = world.queries.get(params.text("callback_query_id"))
     if query is None or query.answer is not None:
         raise rules.bad_request(_TOO_OLD)
-    if len(params.text("text")) > 200:
-        raise rules.bad_request("MESSAGE_TOO_LONG")
     query.answer = {"text": params.text("text"), "show_alert": params.boolean("show_alert")}
     world.events.note("answer", query_id=query.id, answer=query.answer)
     return True
 
 
-def _read_scope(params: Params) -> tuple[str, str]:
-    scope = params.data("scope") or {"type": "default"}
-    return ":".join(str(value) for value in scope.values()), params.text("language_code")
-
-
 def set_my_commands(world: TelegramWorld, params: Params) -> bool:
-    world.commands[_read_scope(params)] = rules.check_commands(params.data("commands"))
+    world.commands = rules.check_commands(params.data("commands"))
     world.events.note("commands")
     return True
-
-
-def get_my_commands(world: TelegramWorld, params: Params) -> list[Wire]:
-    return world.commands.get(_read_scope(params), [])
 
 
 def get_file(world: TelegramWorld, params: Params) -> Wire:
@@ -250,12 +233,6 @@ def delete_webhook(world: TelegramWorld, params: Params) -> bool:
     return True
 
 
-def get_webhook_info(world: TelegramWorld, params: Params) -> Wire:
-    updates = world.updates
-    info: Wire = {"url": updates.webhook_url, "has_custom_certificate": False, "pending_update_count": updates.count}
-    return info | ({"allowed_updates": updates.asked} if updates.asked else {})
-
-
 _SENDING: dict[str, Method] = {
     "sendmessage": send_message,
     **{f"send{kind}": partial(send_media, kind=kind) for kind in _KINDS},
@@ -271,10 +248,8 @@ METHODS: dict[str, Method] = {
     "setmessagereaction": set_message_reaction,
     "answercallbackquery": answer_callback_query,
     "setmycommands": set_my_commands,
-    "getmycommands": get_my_commands,
     "getfile": get_file,
     "deletewebhook": delete_webhook,
-    "getwebhookinfo": get_webhook_info,
 }
 # Methods that count against the limits on messages.
 LIMITED = frozenset((*_SENDING, "editmessagetext", "editmessagereplymarkup"))

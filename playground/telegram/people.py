@@ -102,16 +102,10 @@ class TelegramPeople:
         chat.members[user_id] = "member"
         add_service(self.world, chat, user, new_chat_members=[user.wire])
 
-    def block(self, user_id: int) -> None:
+    def block(self, user_id: int, *, undo: bool = False) -> None:
         """Block the bot in the user's private chat."""
-        self._set_blocked(user_id, True)
-
-    def unblock(self, user_id: int) -> None:
-        self._set_blocked(user_id, False)
-
-    def _set_blocked(self, user_id: int, blocked: bool) -> None:
-        user, (old, new) = self._user(user_id), ("member", "kicked") if blocked else ("kicked", "member")
-        user.blocked = blocked
+        user, (old, new) = self._user(user_id), ("kicked", "member") if undo else ("member", "kicked")
+        user.blocked = not undo
         change: Wire = {"chat": self._chat(user_id).wire, "from": user.wire, "date": int(self.world.now())}
         for name, status in (("old_chat_member", old), ("new_chat_member", new)):
             until = {"until_date": 0} if status == "kicked" else {}
@@ -132,7 +126,10 @@ class TelegramPeople:
         return new_id
 
     def send_text(self, chat_id: int, user_id: int, text: str, **options: Unpack[SendOptions]) -> Wire:
-        """Send a text with its commands, mentions and links marked. Raises ValueError where no client could."""
+        """Send a text with its commands, mentions and links marked; a channel's has no user.
+
+        Raises ValueError where no client could.
+        """
         marked = finish(MarkedText(text))
         if not 0 < utf16_length(marked.text) <= MAX_TEXT_UNITS:
             raise ValueError("a text has 1 to 4096 UTF-16 units")
@@ -169,20 +166,9 @@ class TelegramPeople:
         options = {**options, "extra": {"media_group_id": str(13_000_000_000_000_000 + self.world.number())}}
         return [self.send_media(chat_id, user_id, **item, **options) for item in items]
 
-    def send_location(self, chat_id: int, user_id: int, latitude: float, longitude: float) -> Wire:
-        return self._send(chat_id, user_id, {"location": {"latitude": latitude, "longitude": longitude}}, {})
-
-    def send_contact(self, chat_id: int, user_id: int, phone_number: str, first_name: str) -> Wire:
-        contact = {"phone_number": phone_number, "first_name": first_name}
-        return self._send(chat_id, user_id, {"contact": contact}, {})
-
     def send_fields(self, chat_id: int, user_id: int, fields: Wire) -> Wire:
         """Send a message of any other kind, in the terms of the Bot API (`dice`, `poll`, `story`…)."""
         return self._send(chat_id, user_id, fields, {})
-
-    def post_text(self, chat_id: int, text: str) -> Wire:
-        """Post in a channel."""
-        return self._send(chat_id, 0, finish(MarkedText(text)).fields("text"), {})
 
     def _send(self, chat_id: int, user_id: int, content: Wire, options: SendOptions) -> Wire:
         chat = self._chat(chat_id)

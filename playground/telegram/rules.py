@@ -2,7 +2,6 @@
 
 import re
 import struct
-from collections.abc import Mapping
 
 from playground.wire import ApiRefusal, Wire, to_json
 
@@ -66,46 +65,27 @@ def utf16_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def check_keyboard(markup: object) -> Wire | None:
+def check_keyboard(markup: Wire | None) -> Wire | None:
     """Return the inline keyboard as it is kept, or None; no other keyboard stays with a message."""
-    if not isinstance(markup, dict | None):
-        raise bad_request("object expected as reply markup")
-    if not markup or "inline_keyboard" not in markup:
-        return None
-    rows = markup["inline_keyboard"]
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise bad_request('field "inline_keyboard" of the InlineKeyboardMarkup must be an Array of Arrays')
-    kept = [[_check_button(button) for button in row] for row in rows if row]
-    return {"inline_keyboard": kept} if kept else None
-
-
-def _check_button(button: object) -> Wire:
-    if not isinstance(button, dict):
-        raise bad_request("can't parse inline keyboard button: InlineKeyboardButton must be an Object")
-    text = button.get("text")
-    if not isinstance(text, str) or not text:
-        raise bad_request('can\'t parse inline keyboard button: Field "text" must be non-empty')
-    if "callback_data" not in button and "url" not in button:
-        raise bad_request("can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard")
-    if "callback_data" in button:
-        data = button["callback_data"]
-        if not isinstance(data, str) or not 1 <= len(data.encode("utf-8", "surrogatepass")) <= MAX_DATA_BYTES:
+    rows = [row for row in (markup or {}).get("inline_keyboard", ()) if row]
+    for button in (button for row in rows for button in row):
+        if not button["text"]:
+            raise bad_request('can\'t parse inline keyboard button: Field "text" must be non-empty')
+        data = button.get("callback_data", "no data")
+        if not 1 <= len(data.encode("utf-8", "surrogatepass")) <= MAX_DATA_BYTES:
             raise bad_request("BUTTON_DATA_INVALID")
-    return dict(button)
+    return {"inline_keyboard": rows} if rows else None
 
 
-def check_commands(commands: object) -> list[Wire]:
-    if not isinstance(commands, list):
-        raise bad_request("expected an Array of BotCommand")
+def check_commands(commands: list[Wire]) -> list[Wire]:
     if len(commands) > MAX_COMMANDS:
         raise bad_request("BOT_COMMANDS_TOO_MUCH")
-    return [_check_command(command) for command in commands]
+    return [
+        _check_command(command["command"].removeprefix("/"), command["description"].strip()) for command in commands
+    ]
 
 
-def _check_command(command: object) -> Wire:
-    if not isinstance(command, dict) or not isinstance(command.get("command"), str):
-        raise bad_request("can't parse BotCommand: Can't find field \"command\"")
-    name, words = command["command"].strip().removeprefix("/"), str(command.get("description") or "").strip()
+def _check_command(name: str, words: str) -> Wire:
     if not _COMMAND.fullmatch(name):
         raise bad_request("BOT_COMMAND_INVALID")
     if not words:
@@ -115,16 +95,12 @@ def _check_command(command: object) -> Wire:
     return {"command": name, "description": words}
 
 
-def check_reactions(reactions: object) -> list[Wire]:
-    if not reactions:
-        return []
-    if not isinstance(reactions, list) or not all(isinstance(one, Mapping) for one in reactions):
-        raise bad_request("can't parse reaction types JSON object")
-    if len(reactions) > 1:
+def check_reactions(reactions: list[Wire] | None) -> list[Wire]:
+    if len(reactions or ()) > 1:
         raise bad_request("REACTIONS_TOO_MANY")  # one per bot and message
-    if any(one.get("type") != "emoji" or str(one.get("emoji")) not in REACTIONS for one in reactions):
+    if any(one["type"] != "emoji" or one["emoji"] not in REACTIONS for one in reactions or ()):
         raise bad_request("REACTION_INVALID")
-    return [dict(one) for one in reactions]
+    return reactions or []
 
 
 def check_photo(content: bytes) -> None:

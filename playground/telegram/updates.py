@@ -42,7 +42,6 @@ class UpdateQueue:
         self._repeat_later: dict[int, _Pending] = {}
         self._poll: asyncio.Future[None] | None = None
         self.kinds = DEFAULT_KINDS
-        self.asked: list[str] | None = None  # as the bot put it
         self.webhook_url = ""
         self.duplicate_as: Callable[[str], str] = lambda kind: ""  # the fault that repeats an update of this kind
         self.on_wait: Callable[[], None] = lambda: None  # a poll begins to wait
@@ -83,8 +82,7 @@ class UpdateQueue:
         if self.webhook_url:
             raise TelegramRefusal(409, _WEBHOOK)
         if allowed is not None:
-            self.asked = [str(kind).lower() for kind in allowed]
-            self.kinds = frozenset(self.asked) & (DEFAULT_KINDS | ASKED_FOR_KINDS) or DEFAULT_KINDS
+            self.kinds = frozenset(allowed) & (DEFAULT_KINDS | ASKED_FOR_KINDS) or DEFAULT_KINDS
         limit, timeout = min(max(limit, 1), 100), min(max(timeout, 0), MAX_TIMEOUT_SECONDS)
         deadline = time.monotonic() + timeout
         page = self._page(offset, limit)

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from playground.events import EventLog
 from playground.telegram.rules import bad_request, forbidden
 from playground.telegram.updates import UpdateQueue
 from playground.wire import Wire
@@ -95,7 +94,7 @@ class ButtonQuery:
 
 class TelegramWorld(World):
     def __init__(self, *, bot: TelegramUser, reads_all: bool = False) -> None:
-        super().__init__(EventLog())
+        super().__init__()
         self.bot = bot
         self.reads_all = reads_all  # privacy mode is off
         self.updates = UpdateQueue()
@@ -104,7 +103,7 @@ class TelegramWorld(World):
         self.chats: dict[int, TelegramChat] = {}
         self.files: dict[str, TelegramFile] = {}
         self.queries: dict[str, ButtonQuery] = {}
-        self.commands: dict[tuple[str, str], list[Wire]] = {}
+        self.commands: list[Wire] = []
         self._ids = itertools.count(1)
         self._last_private_id = 0
         self.add_user(TelegramUser(id=ANONYMOUS_ADMIN, first_name="Group", username="GroupAnonymousBot", is_bot=True))
@@ -130,10 +129,6 @@ class TelegramWorld(World):
             return self._last_private_id
         chat.last_id += 1
         return chat.last_id
-
-    def count_messages_from(self, number: int) -> None:
-        """Continue the count of the bot's mailbox from here: a bot with a past does not begin at 1."""
-        self._last_private_id = max(self._last_private_id, number)
 
     def writable_chat(self, chat_id: str) -> TelegramChat:
         """Return a chat the bot may write to now. Raises the server's refusal otherwise."""

@@ -32,15 +32,6 @@ class Buttons(discord.ui.View):
         self.add_item(discord.ui.Button(label="No", custom_id="no"))
 
 
-async def test_commands_are_set_and_kept_by_name(scene: Scene) -> None:
-    (before,) = await scene.bot.http.get_global_commands(scene.server.world.bot.id)
-    (after,) = await scene.bot.http.bulk_upsert_global_commands(scene.server.world.bot.id, [dict(before)])
-    assert (before["name"], before["id"]) == (after["name"], after["id"])
-    with pytest.raises(discord.HTTPException) as caught:
-        await scene.bot.http.bulk_upsert_global_commands(scene.server.world.bot.id, [{"name": "No Good"}])
-    assert caught.value.code == 50035
-
-
 @pytest.mark.parametrize("where", ["room", "dm"])
 async def test_a_slash_command_is_answered(scene: Scene, where: str) -> None:
     place = getattr(scene, where)
@@ -49,18 +40,6 @@ async def test_a_slash_command_is_answered(scene: Scene, where: str) -> None:
     assert scene.server.texts(place) == ["hello"]
     with pytest.raises(ValueError, match="no command /fly"):
         scene.people.use_command(place, scene.ada, "fly")
-
-
-async def test_a_button_is_pressed_and_answered_by_nothing_new(scene: Scene) -> None:
-    asked = await scene.channel.send("Sure?", view=Buttons())
-    assert scene.server.show(scene.room)[0]["buttons"] == [["Yes", "No"]]
-    scene.people.press(scene.room, scene.ada, asked.id, label="Yes")
-    interaction = await scene.bot.until("interaction")
-    assert (interaction.data["custom_id"], interaction.user.id, interaction.message.id) == ("yes", scene.ada, asked.id)
-    await interaction.response.defer()
-    assert scene.server.texts(scene.room) == ["Sure?"]
-    with pytest.raises(ValueError, match="no button"):
-        scene.people.press(scene.room, scene.ada, asked.id, custom_id="maybe")
 
 
 async def test_too_late_an_interaction_is_unknown(scene: Scene) -> None:

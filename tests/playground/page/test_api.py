@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 from typing import Any
 
 import pytest
@@ -25,44 +26,43 @@ async def say(on: Scene, platform: str, text: str, **more: str) -> Any:
     return await on.post(f"api/phones/{platform}/say", body)
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-async def test_somebody_speaks_edits_and_deletes(on: Scene, platform: str) -> None:
-    phone = on.on.phones[platform]
-    await say(on, platform, "hello")
-    await say(on, platform, "again")
-    first, second = (message.id for message in phone.messages(phone.owner, "dm"))
-    who = {"person": phone.owner, "place": "dm"}
-    await on.post(f"api/phones/{platform}/edit", {**who, "message": first, "text": "good morning"})
-    await on.post(f"api/phones/{platform}/delete", {**who, "message": second})
-    assert said(on, platform) == ["good morning"]
-    assert [message.edited for message in phone.messages(phone.owner, "dm")] == [True]
+async def test_somebody_speaks_edits_and_deletes(on: Scene) -> None:
+    for platform in PLATFORMS:
+        phone = on.on.phones[platform]
+        await say(on, platform, "hello")
+        await say(on, platform, "again")
+        first, second = (message.id for message in phone.messages(phone.owner, "dm"))
+        who = {"person": phone.owner, "place": "dm"}
+        await on.post(f"api/phones/{platform}/edit", {**who, "message": first, "text": "good morning"})
+        await on.post(f"api/phones/{platform}/delete", {**who, "message": second})
+        assert said(on, platform) == ["good morning"]
+        assert [message.edited for message in phone.messages(phone.owner, "dm")] == [True]
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-async def test_a_reaction_is_put_and_taken_away_again(on: Scene, platform: str) -> None:
-    phone = on.on.phones[platform]
-    await say(on, platform, "hello")
-    mark = {"person": phone.owner, "place": "dm", "message": phone.messages(phone.owner, "dm")[0].id, "text": "👍"}
-    await on.post(f"api/phones/{platform}/react", mark)
-    shown = phone.messages(phone.owner, "dm")[0].reactions
-    assert [dict(one) for one in shown] == [{"emoji": "👍", "count": 1, "mine": True}]
-    await on.post(f"api/phones/{platform}/react", mark)
-    assert phone.messages(phone.owner, "dm")[0].reactions == []
+async def test_a_reaction_is_put_and_taken_away_again(on: Scene) -> None:
+    for platform in PLATFORMS:
+        phone = on.on.phones[platform]
+        await say(on, platform, "hello")
+        mark = {"person": phone.owner, "place": "dm", "message": phone.messages(phone.owner, "dm")[0].id, "text": "👍"}
+        await on.post(f"api/phones/{platform}/react", mark)
+        shown = phone.messages(phone.owner, "dm")[0].reactions
+        assert [dict(one) for one in shown] == [{"emoji": "👍", "count": 1, "mine": True}]
+        await on.post(f"api/phones/{platform}/react", mark)
+        assert phone.messages(phone.owner, "dm")[0].reactions == []
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-async def test_a_new_person_is_a_stranger_who_can_join_a_group(on: Scene, platform: str) -> None:
-    phone = on.on.phones[platform]
-    person = (await on.post(f"api/phones/{platform}/person", {"text": " Cleo  Miller "}))["person"]
-    found = next(one for one in phone.people() if one.id == person)
-    assert (found.name, found.owner) == ("Cleo Miller", False)
-    group = next(place for place in phone.places(person) if place.kind in ("group", "channel"))
-    assert not group.joined
-    refused = {"person": person, "place": group.id, "text": "let me in"}
-    assert "not in this" in (await on.post(f"api/phones/{platform}/say", refused, status=400))["problem"]
-    await on.post(f"api/phones/{platform}/join", {"person": person, "place": group.id})
-    await on.post(f"api/phones/{platform}/say", {**refused, "text": "here I am"})
-    assert said(on, platform, person, group.id)[-1:] == ["here I am"]
+async def test_a_new_person_is_a_stranger_who_can_join_a_group(on: Scene) -> None:
+    for platform in PLATFORMS:
+        phone = on.on.phones[platform]
+        person = (await on.post(f"api/phones/{platform}/person", {"text": " Cleo  Miller "}))["person"]
+        assert phone.people()[person] == "Cleo Miller" != phone.people()[phone.owner]
+        group = next(place for place in phone.places(person) if place.kind in ("group", "channel"))
+        assert not group.joined
+        refused = {"person": person, "place": group.id, "text": "let me in"}
+        assert "not in this" in (await on.post(f"api/phones/{platform}/say", refused, status=400))["problem"]
+        await on.post(f"api/phones/{platform}/join", {"person": person, "place": group.id})
+        await on.post(f"api/phones/{platform}/say", {**refused, "text": "here I am"})
+        assert said(on, platform, person, group.id)[-1:] == ["here I am"]
 
 
 @pytest.mark.parametrize("name", ["", "   ", "\u0000\n", "x" * 41])
@@ -71,18 +71,18 @@ async def test_a_person_needs_a_name(on: Scene, name: str) -> None:
     assert "A name has 1 to 40 characters" in told["problem"]
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-async def test_a_thread_is_a_place_of_its_own(on: Scene, platform: str) -> None:
-    phone = on.on.phones[platform]
-    group = next(place for place in phone.places(phone.owner) if place.kind in ("group", "channel")).id
-    await say(on, platform, "about tulips", place=group)
-    about = {"person": phone.owner, "place": group, "text": "Tulips"}
-    about["message"] = phone.messages(phone.owner, group)[-1].id
-    thread = (await on.post(f"api/phones/{platform}/thread", about))["place"]
-    await say(on, platform, "in the thread", place=thread)
-    assert said(on, platform, place=thread)[-1] == "in the thread"
-    assert "in the thread" not in said(on, platform, place=group)
-    assert thread in [place.id for place in phone.places(phone.owner)]
+async def test_a_thread_is_a_place_of_its_own(on: Scene) -> None:
+    for platform in PLATFORMS:
+        phone = on.on.phones[platform]
+        group = next(place for place in phone.places(phone.owner) if place.kind in ("group", "channel")).id
+        await say(on, platform, "about tulips", place=group)
+        about = {"person": phone.owner, "place": group, "text": "Tulips"}
+        about["message"] = phone.messages(phone.owner, group)[-1].id
+        thread = (await on.post(f"api/phones/{platform}/thread", about))["place"]
+        await say(on, platform, "in the thread", place=thread)
+        assert said(on, platform, place=thread)[-1] == "in the thread"
+        assert "in the thread" not in said(on, platform, place=group)
+        assert thread in [place.id for place in phone.places(phone.owner)]
 
 
 async def test_a_mention_is_the_platforms_own(on: Scene) -> None:
@@ -107,16 +107,17 @@ async def test_nobody_edits_or_deletes_what_others_wrote(on: Scene) -> None:
         assert said(on, platform, place=group)[-1] == "mine"
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize(("content", "kind"), [(PICTURE, "image"), (SOUND, "voice"), (b"plain", "file")])
-async def test_files_are_sent_as_what_they_are(on: Scene, platform: str, content: bytes, kind: str) -> None:
-    phone = on.on.phones[platform]
-    about = {"person": phone.owner, "place": "dm", "name": "a.bin", "caption": "look"}
-    await on.upload(platform, content, **about, voice="1" if kind == "voice" else "")  # type: ignore[arg-type]
-    message = phone.messages(phone.owner, "dm")[-1]
-    assert [file["kind"] for file in message.files] == [kind]
-    async with on.session.get(on.origin + message.files[0]["url"]) as answer:
-        assert await answer.read() == content
+async def test_files_are_sent_as_what_they_are(on: Scene) -> None:
+    for platform, (content, kind) in itertools.product(
+        PLATFORMS, [(PICTURE, "image"), (SOUND, "voice"), (b"plain", "file")]
+    ):
+        phone = on.on.phones[platform]
+        about = {"person": phone.owner, "place": "dm", "name": "a.bin", "caption": "look"}
+        await on.upload(platform, content, **about, voice="1" if kind == "voice" else "")  # type: ignore[arg-type]
+        message = phone.messages(phone.owner, "dm")[-1]
+        assert [file["kind"] for file in message.files] == [kind]
+        async with on.session.get(on.origin + message.files[0]["url"]) as answer:
+            assert await answer.read() == content
 
 
 async def test_a_file_that_claims_to_be_a_page_can_only_be_saved(on: Scene) -> None:
@@ -153,25 +154,25 @@ async def test_what_cannot_be_done_is_a_sentence(on: Scene) -> None:
     assert said(on, "telegram") == []
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-async def test_a_place_and_a_message_that_are_not_there_are_told(on: Scene, platform: str) -> None:
-    somebody = {"person": on.on.phones[platform].owner, "text": "x"}
-    for action in ("say", "edit", "press", "join", "thread"):
-        told = await on.post(f"api/phones/{platform}/{action}", {**somebody, "place": "nowhere"}, status=400)
-        assert told["problem"] == "There is no such chat on this phone.", action
-    for action in ("edit", "delete", "react", "press", "thread"):
-        about = {**somebody, "place": "dm", "message": "none"}
-        told = await on.post(f"api/phones/{platform}/{action}", about, status=400)
-        assert told["problem"] == "There is no such message in this chat.", action
-    reply = {**somebody, "place": "dm", "reply_to": "none"}
-    assert "no such message" in (await on.post(f"api/phones/{platform}/say", reply, status=400))["problem"]
-    told = await on.upload(platform, b"x", person=somebody["person"], place="nowhere", status=400)
-    assert told["problem"] == "There is no such chat on this phone."
+async def test_a_place_and_a_message_that_are_not_there_are_told(on: Scene) -> None:
+    for platform in PLATFORMS:
+        somebody = {"person": on.on.phones[platform].owner, "text": "x"}
+        for action in ("say", "edit", "press", "join", "thread"):
+            told = await on.post(f"api/phones/{platform}/{action}", {**somebody, "place": "nowhere"}, status=400)
+            assert told["problem"] == "There is no such chat on this phone.", action
+        for action in ("edit", "delete", "react", "press", "thread"):
+            about = {**somebody, "place": "dm", "message": "none"}
+            told = await on.post(f"api/phones/{platform}/{action}", about, status=400)
+            assert told["problem"] == "There is no such message in this chat.", action
+        reply = {**somebody, "place": "dm", "reply_to": "none"}
+        assert "no such message" in (await on.post(f"api/phones/{platform}/say", reply, status=400))["problem"]
+        told = await on.upload(platform, b"x", person=somebody["person"], place="nowhere", status=400)
+        assert told["problem"] == "There is no such chat on this phone."
 
 
 async def test_people_have_the_same_names_on_each_phone(on: Scene) -> None:
     for phone in on.on.phones.values():
-        assert [one.name for one in phone.people()] == ["You (owner)", "Ada", "Ben"]
+        assert list(phone.people().values()) == ["You (owner)", "Ada", "Ben"]
     profile = on.slack.stage.world.users[on.slack.owner].wire["profile"]  # type: ignore[attr-defined]
     assert profile["display_name"] == "You (owner)"
 

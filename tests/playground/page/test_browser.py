@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from playground.discord.server import DiscordServer
 from playground.page.server import Playground, playground
 from tests.playground.page.scene import ROOT
 from tests.programs import needs
@@ -93,6 +94,10 @@ async def table(running: Playground, browser: Browser) -> AsyncIterator[Table]:
     await page.go(running.link)
     made = Table(on=running, page=page)
     await made.until_gateway("running")
+    discord = running.phones["discord"].stage
+    assert isinstance(discord, DiscordServer)
+    # Of a direct chat that is new to the bot, nothing is told that was said before.
+    await discord.wait_for(lambda: discord.gateway.connected, seconds=SECONDS)
     yield made
     problems, dialogs = page.problems, page.dialogs
     await page.close()
@@ -143,7 +148,7 @@ async def test_a_button_is_pressed(table: Table) -> None:
 
 @pytest.mark.parametrize("platform", ["telegram", "discord", "slack"])
 async def test_a_question_waits_and_is_no_answer_until_it_is_decided(table: Table, platform: str) -> None:
-    asked = f"run rm -rf {platform}-junk"
+    asked = f"run rm -rf {platform}-junk outside the sandbox"
     await table.speak_as(platform, table.on.phones[platform].owner)
     await table.ask(platform, asked, f"rm -rf {platform}-junk")
     line = f"[...document.querySelectorAll('#trails .{platform}')].find((one) => one.innerText.includes({asked!r}))"
@@ -252,7 +257,7 @@ async def test_what_people_type_is_never_markup(table: Table) -> None:
         phone = table.on.phones[platform]
         person = phone.add_person("<b onclick=alert(5)>Eve</b>")
         phone.say(person, "dm", hostile)
-        phone.note_change()
+        phone.stage.events.note("page")
         await table.page.wait_for(
             f"[...document.querySelectorAll('.{platform} .person option')].some((one) => one.value === '{person}')"
         )

@@ -93,12 +93,3 @@ async def test_a_port_in_use_is_one_clear_sentence() -> None:
     assert said.startswith("Error: Port")
     assert "--port" in said
     assert len(said.splitlines()) == 1
-
-
-async def test_a_directory_of_somebodys_own_is_not_taken(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("mine")
-    async with hermes("--no-open", "--home", str(tmp_path)) as process:
-        assert process.stdout
-        assert "was not made by a playground" in (await process.stdout.read()).decode()
-        assert await process.wait() == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]

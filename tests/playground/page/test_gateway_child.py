@@ -3,11 +3,9 @@
 import asyncio
 import os
 import socket
-from pathlib import Path
 
 import pytest
 
-from playground.page.home import NotOurs
 from playground.page.server import PortTaken
 from tests.playground.page.scene import Scene, scene, until
 
@@ -96,33 +94,3 @@ async def test_a_port_in_use_is_told_in_a_sentence() -> None:
         with pytest.raises(PortTaken, match=f"Port {port} is in use. Choose another with --port"):
             async with scene(port=port):
                 pass
-
-
-async def test_a_home_that_is_named_is_kept_and_used_again(tmp_path: Path) -> None:
-    home = tmp_path / "kept"
-    async with scene(home=home) as on:
-        first = (home / ".env").read_text()
-        await until(lambda: "about to serve" in on.on.gateway.tail())
-    async with scene(home=home) as on:
-        assert (home / ".env").read_text() != first  # the servers are elsewhere now
-        await until(lambda: on.on.gateway.tail().count("about to serve") == 2)
-    assert (home / "config.yaml").exists()
-
-
-async def test_a_home_in_which_another_playground_lives_is_left_alone(tmp_path: Path) -> None:
-    home = tmp_path / "kept"
-    async with scene(home=home):
-        written = (home / ".env").read_text()
-        with pytest.raises(NotOurs, match="in use by another playground"):
-            async with scene(home=home):
-                pass
-        assert (home / ".env").read_text() == written
-
-
-async def test_a_home_of_somebodys_own_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("model: {name: mine}\n")
-    with pytest.raises(NotOurs, match="left alone"):
-        async with scene(home=tmp_path):
-            pass
-    assert (tmp_path / "config.yaml").read_text() == "model: {name: mine}\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]

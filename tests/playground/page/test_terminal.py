@@ -8,7 +8,7 @@ import pytest
 from playground.page.terminal import OwnerTerminal
 from tests.playground.page.scene import Scene
 
-TERMINAL = OwnerTerminal(command=(), environment={}, cwd=Path(), platforms=("telegram", "discord", "slack"))
+TERMINAL = OwnerTerminal(command=(), environment={}, cwd=Path())
 
 
 @pytest.mark.parametrize(

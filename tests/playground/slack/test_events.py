@@ -1,10 +1,9 @@
 """What people do reaches the bot as the Events API tells it."""
 
 from collections.abc import Callable
-from typing import Any
 
+import aiohttp
 import pytest
-from slack_sdk.web.async_client import AsyncWebClient
 
 from playground.slack.server import SlackServer
 from tests.playground.slack.conftest import Listener
@@ -43,46 +42,12 @@ async def test_every_kind_of_channel_has_its_type(server: SlackServer, bot: List
     }  # fmt: skip
 
 
-async def test_a_mention_comes_twice(server: SlackServer, bot: Listener, ada: str, general: str, mention: str) -> None:
-    sent = server.people.send_text(general, ada, f"{mention} hi")
-    await bot.wait(2)
-    (plain,), (mentioned,) = bot.heard("message"), bot.heard("app_mention")
-    assert plain["ts"] == mentioned["ts"] == sent["ts"]
-    assert "channel_type" not in mentioned
-    assert len({body["event_id"] for body in bot.bodies}) == 2
-    assert mentioned["blocks"][0]["elements"][0]["elements"][0] == {"type": "user", "user_id": server.world.bot.id}
-
-
-async def test_only_what_is_subscribed_to_comes(
-    server: SlackServer, bot: Listener, ada: str, general: str, dm: str, mention: str
-) -> None:
-    server.subscriptions.choose(["app_mention", "message.im"])
-    server.people.send_text(general, ada, "unheard")
-    server.people.send_text(general, ada, f"{mention} hi")
-    server.people.send_text(dm, ada, f"{mention} hi")
-    await bot.wait(2)
-    assert sorted((event["type"], event["channel"]) for event in bot.events) == [
-        ("app_mention", general),
-        ("message", dm),
-    ]
-    with pytest.raises(ValueError, match="unknown subscriptions: messages"):
-        server.subscriptions.choose(["messages"])
-
-
 async def test_the_bot_hears_nothing_where_it_is_not(server: SlackServer, bot: Listener, ada: str, dm: str) -> None:
     outside = server.people.make_channel("outside", members=[ada], with_bot=False)["id"]
     server.people.send_text(outside, ada, f"<@{server.world.bot.id}> hi")
     server.people.send_text(dm, ada, "here")
     await bot.wait()
     assert [event["channel"] for event in bot.events] == [dm]
-
-
-async def test_threads(server: SlackServer, bot: Listener, ada: str, general: str) -> None:
-    parent = server.people.send_text(general, ada, "parent")["ts"]
-    server.people.send_text(general, ada, "reply", thread=parent)
-    await bot.wait(2)
-    (reply,) = [event for event in bot.events if event["text"] == "reply"]
-    assert (reply["thread_ts"], reply["parent_user_id"]) == (parent, ada)
 
 
 async def test_edits_and_deletions(server: SlackServer, bot: Listener, ada: str, general: str, mention: str) -> None:
@@ -101,16 +66,6 @@ async def test_edits_and_deletions(server: SlackServer, bot: Listener, ada: str,
     assert gone["earlier"] == ["hi"]
 
 
-async def test_reactions(server: SlackServer, bot: Listener, ada: str, general: str) -> None:
-    ts = server.people.send_text(general, ada, "hi")["ts"]
-    server.people.react(general, ada, ts, "eyes")
-    server.people.unreact(general, ada, ts, "eyes")
-    await bot.wait(3)
-    (added,), (removed,) = bot.heard("reaction_added"), bot.heard("reaction_removed")
-    assert added["item"] == removed["item"] == {"type": "message", "channel": general, "ts": ts}
-    assert (added["user"], added["reaction"], added["item_user"]) == (ada, "eyes", ada)
-
-
 async def test_other_bots(server: SlackServer, bot: Listener, general: str) -> None:
     helper = server.people.make_bot("helper")
     server.people.join(general, helper["id"])
@@ -120,16 +75,6 @@ async def test_other_bots(server: SlackServer, bot: Listener, general: str) -> N
     beep, boop = (next(e for e in bot.events if e.get("text") == text) for text in ("beep", "boop"))
     assert (beep["user"], beep["bot_id"]) == (helper["id"], helper["profile"]["bot_id"])
     assert (boop["subtype"], "user" in boop) == ("bot_message", False)
-
-
-async def test_what_became_of_its_own_messages_is_sent_and_kept_from_the_listeners_by_bolt(
-    server: SlackServer, bot: Listener, client: AsyncWebClient, ada: str, general: str
-) -> None:
-    sent = await client.chat_postMessage(channel=general, text="one")
-    await client.chat_update(channel=general, ts=sent["ts"], text="two")
-    server.people.delete(general, sent["ts"])  # by an admin; the author is who Bolt looks at
-    await server.wait_for(lambda: [e["kind"] for e in server.events.after(0)].count("ack") == 3)
-    assert bot.bodies == []
 
 
 async def test_joining_leaving_archiving(server: SlackServer, bot: Listener, ada: str) -> None:
@@ -148,57 +93,6 @@ async def test_joining_leaving_archiving(server: SlackServer, bot: Listener, ada
         server.people.send_text(place, ada, "hi")
 
 
-async def test_the_home_of_the_app(server: SlackServer, bot: Listener, ada: str, dm: str) -> None:
-    server.people.open_home(ada)
-    (event,) = await bot.wait()
-    assert (event["type"], event["channel"], event["tab"]) == ("app_home_opened", dm, "messages")
-
-
-async def test_a_command_is_answered_by_its_ack(server: SlackServer, bot: Listener, ada: str, general: str) -> None:
-    heard: list[dict[str, Any]] = []
-
-    @bot.app.command("/hermes")
-    async def answer(ack: Any, command: dict[str, Any]) -> None:
-        heard.append(command)
-        await ack("taken")
-
-    assert await server.people.command_and_wait(general, ada, "/hermes", "status now") == {"text": "taken"}
-    await server.wait_for_text(general, "taken")
-    assert {shown["text"]: shown.get("for_user") for shown in server.show(general)} == {"taken": ada}
-    assert (heard[0]["command"], heard[0]["text"], heard[0]["user_id"]) == ("/hermes", "status now", ada)
-    assert heard[0]["trigger_id"]
-
-
-@pytest.mark.usefixtures("hurried")
-async def test_a_command_nobody_answers_times_out(server: SlackServer, ada: str, general: str) -> None:
-    with pytest.raises(TimeoutError):
-        await server.people.command_and_wait(general, ada, "/hermes")
-
-
-async def test_a_button_is_pressed(
-    server: SlackServer, bot: Listener, client: AsyncWebClient, ada: str, general: str
-) -> None:
-    bodies: list[dict[str, Any]] = []
-
-    @bot.app.action("yes")
-    async def pressed(ack: Any, body: dict[str, Any]) -> None:
-        await ack()
-        bodies.append(body)
-
-    element = {"type": "button", "text": {"type": "plain_text", "text": "Yes"}, "action_id": "yes", "value": "42"}
-    blocks = [{"type": "actions", "block_id": "choice", "elements": [element]}]
-    ts = (await client.chat_postMessage(channel=general, text="Sure?", blocks=blocks))["ts"]
-    assert server.show(general)[0]["buttons"] == ["Yes"]
-    await server.people.press_and_wait(general, ada, ts, text="Yes")
-    (body,) = bodies
-    (action,) = body["actions"]
-    assert (action["action_id"], action["value"], action["block_id"]) == ("yes", "42", "choice")
-    assert body["container"] == {"type": "message", "message_ts": ts, "channel_id": general, "is_ephemeral": False}
-    assert (body["user"]["id"], body["message"]["text"]) == (ada, "Sure?")
-    with pytest.raises(ValueError, match="no button"):
-        server.people.press(general, ada, ts, text="No")
-
-
 def test_people_cannot_do_what_no_client_would(server: SlackServer, ada: str, general: str) -> None:
     bob = server.people.make_user("bob")["id"]
     attempts: list[Callable[[], object]] = [
@@ -211,3 +105,22 @@ def test_people_cannot_do_what_no_client_would(server: SlackServer, ada: str, ge
     for attempt in attempts:
         with pytest.raises(ValueError):
             attempt()
+
+
+async def test_a_persons_file_is_an_event_and_a_download(
+    server: SlackServer, bot: Listener, ada: str, general: str
+) -> None:
+    server.people.send_file(general, ada, b"hello", name="a.txt", text=f"<@{server.world.bot.id}> read this")
+    await bot.wait(2)
+    (event,), (mention,) = bot.heard("message"), bot.heard("app_mention")
+    assert event["subtype"] == "file_share"
+    assert mention["files"] == event["files"]
+    (file,) = event["files"]
+    assert (file["name"], file["mimetype"], file["size"]) == ("a.txt", "text/plain", 5)
+    async with aiohttp.ClientSession() as http:
+        headers = {"Authorization": f"Bearer {server.bot_token}"}
+        async with http.get(file["url_private"], headers=headers) as answer:
+            assert await answer.read() == b"hello"
+        async with http.get(file["url_private"]) as page:
+            assert (page.status, page.content_type) == (200, "text/html")
+            assert "Sign in" in await page.text()

@@ -2,25 +2,13 @@
 
 from typing import Any
 
+import aiohttp
 import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from playground.slack.server import SlackServer
 from tests.playground.slack.test_chat import refusal
-
-
-async def test_the_bot_learns_who_it_is(server: SlackServer, client: AsyncWebClient) -> None:
-    me = await client.auth_test()
-    assert (me["user_id"], me["bot_id"], me["team_id"]) == (
-        server.world.bot.id, server.world.bot.bot_id, server.world.team_id,
-    )  # fmt: skip
-    assert "chat:write" in me.headers["x-oauth-scopes"]
-
-
-@pytest.mark.parametrize(("token", "error"), [("", "not_authed"), ("xoxb-other", "invalid_auth")])
-async def test_wrong_tokens_are_refused(server: SlackServer, token: str, error: str) -> None:
-    assert await refusal(AsyncWebClient(token=token, base_url=server.api_url).auth_test()) == error
 
 
 async def test_each_token_has_its_methods(server: SlackServer, client: AsyncWebClient) -> None:
@@ -31,24 +19,6 @@ async def test_each_token_has_its_methods(server: SlackServer, client: AsyncWebC
     assert url.startswith(f"ws://127.0.0.1:{server.port}/link?ticket=")
 
 
-@pytest.mark.parametrize("state", ["account_inactive", "token_revoked", "token_expired"])
-async def test_a_token_can_go_bad(server: SlackServer, client: AsyncWebClient, state: str) -> None:
-    server.token_state = state
-    assert await refusal(client.auth_test()) == state
-
-
-async def test_a_missing_scope_is_named(server: SlackServer, client: AsyncWebClient, general: str) -> None:
-    server.world.scopes = frozenset({"users:read"})
-    with pytest.raises(SlackApiError) as caught:
-        await client.chat_postMessage(channel=general, text="x")
-    answer = caught.value.response
-    assert (answer["error"], answer["needed"], answer["provided"]) == (
-        "missing_scope", "chat:write", "users:read",
-    )  # fmt: skip
-    assert answer.headers["x-oauth-scopes"] == "users:read"
-    assert answer.headers["x-accepted-oauth-scopes"] == "chat:write"
-
-
 async def test_scopes_are_of_a_kind_of_channel(
     server: SlackServer, client: AsyncWebClient, dm: str, general: str
 ) -> None:
@@ -56,16 +26,6 @@ async def test_scopes_are_of_a_kind_of_channel(
     assert await refusal(client.conversations_history(channel=general)) == "missing_scope"
     assert await refusal(client.conversations_info(channel=dm)) == "missing_scope"
     await client.conversations_history(channel=dm)
-
-
-async def test_unknown_methods(client: AsyncWebClient) -> None:
-    assert await refusal(client.api_call("chat.shout")) == "unknown_method"
-
-
-async def test_users(server: SlackServer, client: AsyncWebClient, ada: str) -> None:
-    user = (await client.users_info(user=ada))["user"]
-    assert (user["name"], user["is_bot"], user["tz"]) == ("ada", False, "Europe/Amsterdam")
-    assert await refusal(client.users_info(user="U0")) == "user_not_found"
 
 
 async def test_channels_are_listed_by_kind(server: SlackServer, client: AsyncWebClient, general: str, dm: str) -> None:
@@ -103,17 +63,6 @@ async def test_history_is_newest_first_between_bounds(
     assert await texts(latest=ts[2], limit=1, inclusive=True) == ["2"]
 
 
-async def test_history_comes_in_pages(server: SlackServer, client: AsyncWebClient, ada: str, general: str) -> None:
-    for number in range(5):
-        server.people.send_text(general, ada, str(number))
-    pages = []
-    async for page in await client.conversations_history(channel=general, limit=2):
-        pages.append(([message["text"] for message in page["messages"]], page["has_more"]))
-        server.people.send_text(general, ada, "meanwhile")
-    assert pages == [(["4", "3"], True), (["2", "1"], True), (["0"], False)]
-    assert await refusal(client.conversations_history(channel=general, cursor="xx")) == "invalid_cursor"
-
-
 async def test_replies_are_oldest_first_with_the_parent(
     server: SlackServer, client: AsyncWebClient, ada: str, general: str
 ) -> None:
@@ -139,12 +88,6 @@ async def test_a_deleted_parent_leaves_a_tombstone(
     assert (message["subtype"], message["reply_count"]) == ("tombstone", 1)
 
 
-async def test_reading_needs_membership(server: SlackServer, client: AsyncWebClient) -> None:
-    outside = server.people.make_channel("outside", with_bot=False)["id"]
-    assert await refusal(client.conversations_history(channel=outside)) == "not_in_channel"
-    assert (await client.conversations_info(channel=outside))["channel"]["is_member"] is False
-
-
 async def test_limits_are_off_until_switched_on(server: SlackServer, client: AsyncWebClient, general: str) -> None:
     for _ in range(5):
         await client.chat_postMessage(channel=general, text="x")
@@ -156,3 +99,18 @@ async def test_limits_are_off_until_switched_on(server: SlackServer, client: Asy
     answer = caught.value.response
     assert (answer.status_code, answer["error"]) == (429, "ratelimited")
     assert 1 <= int(answer.headers["Retry-After"]) <= 3
+
+
+async def test_uploads_that_do_not_fit_are_refused(server: SlackServer, client: AsyncWebClient, general: str) -> None:
+    assert await refusal(client.files_getUploadURLExternal(filename="x", length=0)) == "invalid_arguments"
+    given = await client.files_getUploadURLExternal(filename="x", length=3)
+    unfinished: Any = [{"id": given["file_id"]}]
+    assert await refusal(client.files_completeUploadExternal(files=unfinished)) == "file_not_found"
+    async with aiohttp.ClientSession() as http:
+        async with http.put(given["upload_url"], data=b"toolong") as answer:
+            assert answer.status == 400
+        async with http.post(given["upload_url"], data=b"abc") as answer:
+            assert (answer.status, await answer.text()) == (200, "OK - 3")
+    assert await refusal(client.files_completeUploadExternal(files=unfinished, channel_id="C0")) == "channel_not_found"
+    await client.files_completeUploadExternal(files=unfinished, channel_id=general)
+    assert await refusal(client.files_completeUploadExternal(files=unfinished)) == "file_not_found"
