@@ -34,6 +34,14 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReported:
+    """A running tool says in a line how far it is."""
+
+    call: ToolCall
+    line: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolWaiting:
     """A tool begins or stops waiting for a person."""
 
@@ -71,7 +79,7 @@ class Done:
     finished_naturally: bool
 
 
-Event = TextDelta | ReasoningDelta | Restarted | ToolStarted | ToolFinished | ToolWaiting | Usage | Done
+Event = TextDelta | ReasoningDelta | Restarted | ToolStarted | ToolFinished | ToolReported | ToolWaiting | Usage | Done
 Emit = Callable[[Event], None]
 
 

@@ -151,7 +151,7 @@ def repair(messages: Sequence[Message]) -> list[Message]:
     """Return a conversation with results behind their calls, alternating roles, nothing empty, and the user or a tool
     last. Nothing else changes."""
     system, spoken = _split_system(arrange(messages))
-    merged = _merge(_fill(message) for message in spoken if not _is_silent(message))
+    merged = _merge(_fill(one) for one in spoken if one.role != "assistant" or one.tool_calls or one.text.strip())
     if not merged or merged[0].role != "user":
         merged.insert(0, LEFT_OUT)
     if merged[-1].role == "assistant":
@@ -167,10 +167,6 @@ def _split_system(messages: Sequence[Message]) -> tuple[list[Message], list[Mess
     instructions = "\n\n".join(message.text for message in messages[:lead] if message.text.strip())
     system = [Message(role="system", parts=(Text(text=instructions),))] if instructions else []
     return system, [replace(m, role="user") if m.role == "system" else m for m in messages[lead:]]
-
-
-def _is_silent(message: Message) -> bool:
-    return message.role == "assistant" and not message.tool_calls and not message.text.strip()
 
 
 def _fill(message: Message) -> Message:

@@ -4,9 +4,14 @@ It is built when a session begins and stored with it: within a session not a byt
 and files go in. Words of others (topics, quotes, file names) stay in user messages.
 """
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tools.content import Text
+from agent_core.openai_format import tool_to_openai
+from agent_core.tokens import estimate_text
+from tools.base import Tool
+from tools.content import Part, Text, text_of
 from tools.provenance import PROJECT
 
 MAX_LAYER_CHARS = 20_000
@@ -25,12 +30,21 @@ SENDING_FILES = (
 )
 TOOL_GUIDANCE = "You have these tools: {tools}. Call several at once when they do not depend on each other."
 
+# Chosen by /personality. The default is SOUL.md in the home, if there is one.
+PERSONALITIES = {
+    "concise": "Answer in as few words as the matter allows. No introductions, no summaries, no offers of more help.",
+    "thorough": "Explain your reasoning, name alternatives and their costs, and say how sure you are.",
+    "friendly": "Be warm and informal, like a colleague whom people enjoy asking. Stay accurate.",
+    "teacher": "Help the reader understand: begin with the idea, give one small example, and check that it was clear.",
+    "engineer": "Speak to an engineer: be precise, show commands and code, name versions, units and failure modes.",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layers:
     """The parts of a session's prompt; empty ones are left out."""
 
-    personality: str = ""  # SOUL.md
+    personality: str = ""  # SOUL.md, or one of PERSONALITIES
     tools: tuple[str, ...] = ()
     user_name: str = ""
     user_timezone: str = ""
@@ -38,6 +52,18 @@ class Layers:
     skills: str = ""
     platform_hint: str = ""
     project: str = ""  # AGENTS.md of the working directory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedCost:
+    """Tokens of the system prompt and of the tools' schemas."""
+
+    prompt: int
+    tools: int
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.tools
 
 
 def build_prompt(layers: Layers) -> tuple[Text, ...]:
@@ -59,6 +85,12 @@ def build_prompt(layers: Layers) -> tuple[Text, ...]:
     if not (project := _section("Project (AGENTS.md)", layers.project)):
         return (own,)
     return Text(text=f"{own.text}\n"), Text(text=project, origin=PROJECT)
+
+
+def measure_fixed_cost(prompt: Sequence[Part], tools: Sequence[Tool]) -> FixedCost:
+    """Estimate the tokens that every request of a session begins with."""
+    schemas = json.dumps([tool_to_openai(tool) for tool in tools], ensure_ascii=False, separators=(",", ":"))
+    return FixedCost(prompt=estimate_text(text_of(prompt)), tools=estimate_text(schemas) if tools else 0)
 
 
 def _section(title: str, text: str) -> str:

@@ -5,16 +5,18 @@ tools, files that were sent, words of others, a project's instructions, descript
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from agent_core.conversation import Message, ToolCall
 from tools.base import Tool
 from tools.content import Location, Media, Part, Quote, Text
-from tools.provenance import HERMES, UNKNOWN_TOOL, Passage, Provenance
+from tools.provenance import HERMES, MCP, SKILL, UNKNOWN_TOOL, Passage, Provenance
 
-_WRITING = ("file_write", "file_patch")
+_WRITING = dict.fromkeys(("file_write", "file_patch"), "path")
+_RUNNING = {"terminal": "command", "process": "data", "execute_code": "code"}
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\"": '"', r"\/": "/"}
 
 
@@ -22,17 +24,19 @@ def read_provenance(messages: Sequence[Message], tools: Sequence[Tool]) -> Prove
     own: list[str] = []
     outside = [*_descriptions(tools)]
     written: dict[str, None] = {}
+    ran: dict[str, None] = {}
     for message in messages:
         match message.role:
             case "assistant":
-                written |= dict.fromkeys(path for call in message.tool_calls if (path := _written_path(call)))
+                written |= dict.fromkeys(_arguments(message.tool_calls, _WRITING))
+                ran |= dict.fromkeys(_arguments(message.tool_calls, _RUNNING))
             case "tool":  # a result without an origin is from outside all the same
                 outside += _passages(message, unmarked=f"tool:{message.tool_name}")
             case "user" | "system":
                 outside += _passages(message, unmarked="")
         if message.role == "user":
-            own += [part.text for part in message.parts if not part.origin and isinstance(part, Text)]
-    return Provenance(own_words="\n".join(own), outside=tuple(outside), written=tuple(written))
+            own += [part.text for part in message.parts if not part.origin and isinstance(part, Text | Media)]
+    return Provenance(own_words="\n".join(own), outside=tuple(outside), written=tuple(written), ran=tuple(ran))
 
 
 def defer_provenance(messages: Sequence[Message], tools: Sequence[Tool]) -> Callable[[], Provenance]:
@@ -44,7 +48,7 @@ def _descriptions(tools: Sequence[Tool]) -> Iterator[Passage]:
     """Yield the descriptions of tools that do not say what they bring: they are not ours."""
     for tool in tools:
         text = "\n".join((tool.description, *_strings(dict(tool.schema))))
-        if tool.brings == UNKNOWN_TOOL and text:
+        if text and (tool.brings == UNKNOWN_TOOL or tool.brings.partition(":")[0] == MCP):
             yield Passage(origin=f"description:{tool.name}", text=text)
 
 
@@ -52,7 +56,7 @@ def _passages(message: Message, *, unmarked: str) -> Iterator[Passage]:
     """Yield the parts from outside; texts without an origin count as `unmarked`."""
     for part in message.parts:
         origin, text = part.origin or unmarked, _text(part)
-        if text and origin not in ("", HERMES):
+        if text and origin not in ("", HERMES, SKILL):
             # Results are JSON: its strings are compared, not the way they are written there.
             yield Passage(origin=origin, text=_unpack(text) if message.role == "tool" else text)
 
@@ -92,12 +96,11 @@ def _strings(node: Any) -> Iterator[str]:
                 waiting += reversed(items)
 
 
-def _written_path(call: ToolCall) -> str:
-    if call.name not in _WRITING:
-        return ""
-    try:
-        given = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return ""
-    path = given.get("path") if isinstance(given, dict) else None
-    return path if isinstance(path, str) else ""
+def _arguments(calls: Sequence[ToolCall], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield one argument of each call: the names of the arguments are given by tool."""
+    for call in calls:
+        if name := names.get(call.name):
+            with suppress(ValueError, RecursionError):
+                given = json.loads(call.arguments)
+                if isinstance(given, dict) and isinstance(given.get(name), str) and given[name]:
+                    yield given[name]

@@ -8,18 +8,20 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
+from itertools import count
 from typing import Any, TypeVar
 
 import structlog
 
 from agent_core.conversation import Journal, Message, ToolCall, tool_result
-from agent_core.events import Emit, ToolFinished, ToolStarted
+from agent_core.events import Emit, ToolFinished, ToolReported, ToolStarted
 from agent_core.history import interrupted_by_restart
-from agent_core.provenance import defer_provenance
+from agent_core.provenance import defer_provenance, read_provenance
 from tools.backends.base import BackendFailed
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
 from tools.content import Part, Text, cut_middle
-from tools.provenance import HERMES, UNKNOWN_TOOL, Provenance
+from tools.provenance import HERMES, UNKNOWN_TOOL, Provenance, nothing_heard
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -45,37 +47,53 @@ class Toolbox:
         """Return the results in the order of the calls; each is journalled as soon as it is there.
 
         `conversation` ends with the message that makes the calls. A call that an earlier process `started` is not run
-        again.
+        again, unless its tool continues where it was.
         """
-        heard = defer_provenance(conversation, tuple(self.tools.values()))
+        heard = self._read_provenance(conversation)
         own_slots = asyncio.Semaphore(self.max_runs)
+        going_on = {name for name, tool in self.tools.items() if tool.continues}
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(
-                    self._leave_interrupted(call) if call.id in started else self._run(call, heard, own_slots)
+                    self._leave_interrupted(call)
+                    if call.id in started and call.name not in going_on
+                    else self._run(call, heard, own_slots, is_begun=call.id in started)
                 )
                 for call in calls
             ]
         return [task.result() for task in tasks]
+
+    def _read_provenance(self, conversation: Sequence[Message]) -> Callable[[], Provenance]:
+        """Return what is heard here, and before that by the agent that has given this one a task."""
+        here, before = defer_provenance(conversation, tuple(self.tools.values())), self.context.heard
+        return here if before is nothing_heard else cache(lambda: before().plus(here()))
 
     async def _leave_interrupted(self, call: ToolCall) -> Message:
         result = interrupted_by_restart(call)
         await self.journal.append(result)
         return result
 
-    async def _run(self, call: ToolCall, heard: Callable[[], Provenance], own_slots: asyncio.Semaphore) -> Message:
+    async def _run(
+        self, call: ToolCall, heard: Callable[[], Provenance], own_slots: asyncio.Semaphore, *, is_begun: bool
+    ) -> Message:
         # Before the slot and the mark: a call that waits for a human has had no effect, and must not block others.
-        context = replace(self.context, call_id=call.id, heard=heard)
+        context = replace(
+            self.context,
+            call_id=call.id,
+            heard=heard,
+            tools=self.tools,
+            call=self._make_caller(call, heard),
+            report=lambda line: self.emit(ToolReported(call=call, line=line)),
+        )
         result = await self._admit(call, context)
         if result is not None:
             began = time.monotonic()
             self.emit(ToolStarted(call=call))
         else:
-            async with (
-                own_slots,
-                self._shared_slot(call),
-            ):  # in this order: a call that waits for the first holds no second
-                await self.journal.tool_started(call)
+            # In this order: a call that waits for the first holds no second.
+            async with own_slots, self._shared_slot(call):
+                if not is_begun:
+                    await self.journal.tool_started(call)
                 began = time.monotonic()
                 self.emit(ToolStarted(call=call))
                 result = await self._cap(await self._call(call, context))
@@ -83,6 +101,31 @@ class Toolbox:
         await self.journal.append(result)
         self.emit(ToolFinished(call=call, result=result, seconds=seconds))
         return result
+
+    def _make_caller(
+        self, outer: ToolCall, heard: Callable[[], Provenance]
+    ) -> Callable[[str, str], Awaitable[tuple[str, bool]]]:
+        """Return the function by which a call makes further ones, under the same rules. It holds their slot."""
+        results: list[Message] = []  # heard by those that follow
+        made = count(1)
+
+        async def call(name: str, arguments: str) -> tuple[str, bool]:
+            inner = ToolCall(id=f"{outer.id}/{next(made)}", name=name, arguments=arguments)
+            context = replace(
+                self.context,
+                call_id=inner.id,
+                heard=lambda: heard().plus(read_provenance(results, ())),
+                tools=self.tools,
+            )
+            began = time.monotonic()
+            result = await self._admit(inner, context)
+            self.emit(ToolStarted(call=inner))
+            result = result or await self._cap(await self._call(inner, context))
+            self.emit(ToolFinished(call=inner, result=result, seconds=time.monotonic() - began))
+            results.append(result)
+            return result.text, result.is_error
+
+        return call
 
     def _shared_slot(self, call: ToolCall) -> AbstractAsyncContextManager[object]:
         if self.slots is None or self.tools[call.name].only_waits(call.arguments):

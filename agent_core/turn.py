@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
-from agent_core.conversation import Journal, Message, assistant
-from agent_core.events import Done, Emit, ignore
+from agent_core.compactor import Asking, AskWhole
+from agent_core.conversation import Journal, Message, assistant, user
+from agent_core.events import Done, Emit, Restarted, ignore
 from agent_core.history import SUMMARY_REQUEST, arrange, iterations_used, open_calls, with_unique_ids
 from agent_core.model import Model
 from agent_core.result import TurnOutcome
@@ -19,6 +20,10 @@ Joining = Callable[[], Awaitable[Sequence[Message]]]
 async def nobody_joins() -> Sequence[Message]:
     """Return nothing, for turns that no message joins."""
     return ()
+
+
+Review = Callable[[Sequence[Message], Message], str]
+"""Returns what is wrong with a final answer, given the messages of the turn before it; empty when nothing is."""
 
 
 async def run_turn(
@@ -35,6 +40,8 @@ async def run_turn(
     max_tool_runs: int = 8,
     max_result_chars: int = 100_000,
     joining: Joining = nobody_joins,
+    asking: Asking | None = None,
+    review: Review | None = None,
 ) -> TurnOutcome:
     """Continue the conversation to the assistant's next answer; raises ModelError.
 
@@ -42,7 +49,8 @@ async def run_turn(
     it sends. When `messages` ends in calls without results, an earlier process was cut off there: calls in `started`
     are reported to the model as interrupted, the others run. Cancelling is safe anywhere; the caller settles calls
     that it leaves without a result. A result longer than `max_result_chars` loses its middle. `joining` is called
-    between the tools and the model.
+    between the tools and the model. `asking` asks the model, and may shorten the conversation for that. An answer to
+    which `review` objects is dropped, and the model tries once more.
     """
     toolbox = Toolbox(
         tools={tool.name: tool for tool in tools},
@@ -53,30 +61,43 @@ async def run_turn(
         max_runs=max_tool_runs,
         max_result_chars=max_result_chars,
     )
+    asking = asking or AskWhole()
     iterations = iterations_used(messages)
     new = await toolbox.run(open_calls(messages), messages, started=started)
+    shown: Sequence[Message] = [*messages, *new]
 
     while iterations < max_iterations:
         if iterations and (joined := await joining()):
-            new, iterations = [*new, *joined], 0  # steps count from the user's last message, as after a restart
-        conversation = arrange([*messages, *new])
-        reply = with_unique_ids(await model.reply(conversation, tools, emit), conversation)
+            # Steps count from the user's last message, as after a restart.
+            new, shown, iterations = [*new, *joined], [*shown, *joined], 0
+        shown, reply = await asking.ask(model, arrange(shown), tools, emit)
+        reply = with_unique_ids(reply, shown)
         if not reply.tool_calls:
-            break
+            objection = review(new, reply) if review else ""
+            if not objection:
+                break
+            review = None
+            emit(Restarted())
+            shown = [*shown, reply, user(objection)]
+            iterations += 1
+            continue
         await journal.append(reply)
-        new += [reply, *await toolbox.run(reply.tool_calls, [*conversation, reply])]
+        results = await toolbox.run(reply.tool_calls, [*shown, reply])
+        new, shown = [*new, reply, *results], [*shown, reply, *results]
         iterations += 1
     else:
-        reply = await _summarize(model, tools, arrange([*messages, *new]), emit)
+        reply = await _summarize(asking, model, tools, arrange(shown), emit)
 
     finished_naturally = iterations < max_iterations
     emit(Done(finished_naturally=finished_naturally))
     return TurnOutcome(history=tuple(messages), messages=(*new, reply), finished_naturally=finished_naturally)
 
 
-async def _summarize(model: Model, tools: Sequence[Tool], conversation: Sequence[Message], emit: Emit) -> Message:
+async def _summarize(
+    asking: Asking, model: Model, tools: Sequence[Tool], conversation: Sequence[Message], emit: Emit
+) -> Message:
     # The tools are passed all the same: some providers refuse a history with calls of tools that they do not know.
-    reply = await model.reply([*conversation, SUMMARY_REQUEST], tools, emit, may_call=False)
+    _, reply = await asking.ask(model, [*conversation, SUMMARY_REQUEST], tools, emit, may_call=False)
     if not reply.text:
         return assistant(
             "I stopped here: this needs more steps than one turn may use. Send a message to continue.",

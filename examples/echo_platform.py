@@ -45,6 +45,3 @@ class EchoPlatform:
 
     async def fetch(self, media: Media, max_bytes: int) -> bytes:
         raise MediaUnavailable("there are no files here")
-
-    async def find_sent(self, message: OutboundMessage) -> Receipt | None:
-        return None

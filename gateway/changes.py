@@ -14,6 +14,8 @@ Topic = Literal[
     "approvals",  # another set of approval requests is open
     "processes",  # somebody may have asked to end a background process
     "platform",  # a platform connected
+    "schedule",  # a job was made or changed, or the clock was set
+    "commands",  # a command was carried out, which may have asked for a restart
 ]
 
 

@@ -37,6 +37,21 @@ class ProcessClock:
             return self._now_ns // 1_000_000
 
 
+@dataclass(slots=True, kw_only=True)
+class ClockJumps:
+    """Notices that the wall clock was set, or that the machine slept: timers then end too late."""
+
+    wall_ns: Callable[[], int] = lambda: time.time_ns()
+    monotonic_ns: Callable[[], int] = lambda: time.monotonic_ns()
+    _apart_ns: int | None = None
+
+    def has_jumped(self) -> bool:
+        """Return whether the clocks moved apart by more than a second since the last call."""
+        apart_ns = self.wall_ns() - self.monotonic_ns()
+        before_ns, self._apart_ns = self._apart_ns, apart_ns
+        return before_ns is not None and abs(apart_ns - before_ns) > 1_000_000_000
+
+
 _process_clock = ProcessClock()
 
 

@@ -4,6 +4,7 @@ The file is one block, allocated once and written in place, so that the state ca
 full. Only the lock itself tells whether the writer is alive, never the pid alone.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -38,7 +39,7 @@ class HomeLock:
 def hold_home(path: Path) -> Iterator[HomeLock]:
     """Lock a home. Raises AlreadyRunning if another gateway uses it, StoreUnavailable if it cannot be written to."""
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = _open(path, os.O_CREAT)
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be written: {error.strerror}. Nothing was changed.") from error
     try:
@@ -58,7 +59,7 @@ def hold_home(path: Path) -> Iterator[HomeLock]:
 def read_state(path: Path) -> dict[str, Any] | None:
     """Return the last state of the running gateway; None when none is running."""
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        handle = _open(path)
     except FileNotFoundError:
         return None
     try:
@@ -66,6 +67,16 @@ def read_state(path: Path) -> dict[str, Any] | None:
         return None if _try_lock(handle, fcntl.LOCK_SH) else _read(handle)
     finally:
         os.close(handle)
+
+
+def _open(path: Path, flags: int = 0) -> int:
+    """Open the lock file. Raises OSError, or StoreUnavailable for a link: it would have us write anywhere."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise StoreUnavailable(f"{path} is a symbolic link, which Hermes did not create. Delete it.") from error
 
 
 def _lock_with_retries(handle: int) -> bool:

@@ -6,8 +6,10 @@ The gateway logs to stderr. Commands at a terminal log to a file, since their st
 import logging
 import os
 import sys
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, MutableMapping
 from pathlib import Path
+from time import monotonic
 from typing import Any, Literal, TextIO, cast
 
 import structlog
@@ -16,6 +18,15 @@ from hermes_config.places import make_private
 from hermes_config.redaction import Redactor
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+# Libraries repeat themselves fast: asyncio reports each connection for which there is no descriptor left.
+_REPEAT_SECONDS = 60.0
+_MAX_OF_A_KIND = 10
+_MAX_KINDS = 200
+_RECENT_LINES = 500
+
+RECENT: deque[str] = deque(maxlen=_RECENT_LINES)
+"""The newest lines of this process, without secrets, for the page."""
 
 
 class LogFile:
@@ -29,17 +40,15 @@ class LogFile:
             make_private(self._path.parent)
             if self._path.exists() and self._path.stat().st_size > self._max_bytes:
                 self._path.replace(self._path.with_suffix(".log.1"))
-            with open(self._path, "a", encoding="utf-8", opener=_open_private) as file:
+            with open(
+                self._path, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)
+            ) as file:
                 file.write(text)
         except OSError:  # full or read-only disk: print it rather than lose it
             sys.stderr.write(text)
 
     def flush(self) -> None:
         """Nothing to do: each write opens and closes the file."""
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def configure(
@@ -60,6 +69,7 @@ def configure(
             structlog.processors.TimeStamper(fmt="%H:%M:%S" if pretty else "iso", utc=not pretty),
             structlog.processors.format_exc_info,
             _hide(secrets),
+            _keep_recent,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
@@ -71,11 +81,34 @@ def configure(
 
 
 class _StructlogHandler(logging.Handler):
-    """Passes records of the standard library to structlog."""
+    """Passes records of the standard library to structlog: a few of each kind in a minute, so that no disk fills."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since = monotonic()
+        self._counts: Counter[str] = Counter()  # by logger and first line, since then
+        self._counts_before: Counter[str] = Counter()  # in the minute before
 
     def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        kind = f"{record.name}: {text.partition(chr(10))[0]}"
+        if monotonic() - self._since >= _REPEAT_SECONDS:
+            self._since, self._counts_before, self._counts = monotonic(), self._counts, Counter()
+        if kind not in self._counts and len(self._counts) >= _MAX_KINDS:
+            kind = "others"
+        self._counts[kind] += 1
+        if self._counts[kind] > _MAX_OF_A_KIND:
+            return
+        not_logged = max(0, self._counts_before.pop(kind, 0) - _MAX_OF_A_KIND)
+        fields = {"not_logged": not_logged} if not_logged else {}
         level = "error" if record.levelno >= logging.ERROR else "warning"
-        getattr(structlog.get_logger(), level)(record.getMessage(), logger=record.name, exc_info=record.exc_info)
+        getattr(structlog.get_logger(), level)(text, logger=record.name, exc_info=record.exc_info, **fields)
+
+
+def _keep_recent(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    rest = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("timestamp", "level", "event"))
+    RECENT.append(f"{event.get('timestamp', '')} {event.get('level', '')}: {event.get('event', '')} {rest}".rstrip())
+    return event
 
 
 def _hide(secrets: Iterable[str]) -> structlog.typing.Processor:

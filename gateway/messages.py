@@ -1,38 +1,24 @@
 """Types that the gateway and its platforms share: keys, messages in and out, addresses, receipts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from tools.content import Location, Media, MediaKind, Part, Quote, Text, text_of, words_of
-
-__all__ = [
-    "TOOL_PROGRESS_MODES",
-    "Address",
-    "Choice",
-    "Cursor",
-    "InboundMessage",
-    "Kind",
-    "Location",
-    "Media",
-    "MediaKind",
-    "OutboundMessage",
-    "Part",
-    "Progress",
-    "Quote",
-    "Receipt",
-    "Sender",
-    "SessionKey",
-    "Text",
-    "ToolProgress",
-    "ToolProgressMode",
-    "parse_tool_progress_mode",
-    "text_of",
-    "words_of",
-]
+from tools.content import Location as Location
+from tools.content import Media as Media
+from tools.content import MediaKind as MediaKind
+from tools.content import Part as Part
+from tools.content import Quote as Quote
+from tools.content import Text as Text
+from tools.content import text_of as text_of
+from tools.content import words_of as words_of
 
 Kind = Literal["message", "edit", "deletion", "reaction", "button", "command", "process", "wake"]
 """The kind of event. Only a message, or the end of a process that is to wake the agent, begins a turn; an edit, a
 deletion, a reaction and the end of any other process are noted for the next turn."""
+
+
+PROGRAMS = "api"  # the platform of programs that use the HTTP API
+WEBHOOK = "hook-"  # how the tasks of webhooks begin, before the name of the route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +31,7 @@ class SessionKey:
     chat: str
     thread: str = ""
     user: str = ""  # set where each member of a group has their own conversation
+    task: str = ""  # set for a prompt in the background, whose answer goes to the chat all the same
     # The channel of a thread, where threads have their own ids: what is allowed there is allowed here.
     within: str = field(default="", compare=False)
 
@@ -60,15 +47,31 @@ class SessionKey:
         return self.kind in ("dm", "")
 
     @property
+    def is_of_program(self) -> bool:
+        """Return whether a program asks here: each request is answered by itself, and no text of it is a command."""
+        return self.platform == PROGRAMS
+
+    @property
+    def webhook(self) -> str:
+        """Return the route of the webhook that asks here; empty when none does."""
+        return self.task.removeprefix(WEBHOOK).rpartition("-")[0] if self.task.startswith(WEBHOOK) else ""
+
+    @property
     def account_name(self) -> str:
         return f"{self.platform}@{self.account}" if self.account else self.platform
+
+    @property
+    def of_chat(self) -> "SessionKey":
+        """Return the conversation of the chat itself, for one that runs in the background."""
+        return replace(self, task="") if self.task else self
 
     def reply_address(self, message_id: str) -> "Address":
         return Address(account=self.account_name, chat=self.chat, thread=self.thread, reply_to=message_id)
 
     def __str__(self) -> str:
         user = f"u{self.user}" if self.user else ""
-        return ":".join(filter(None, (self.account_name, self.kind, self.chat, self.thread, user)))
+        task = f"b{self.task}" if self.task else ""
+        return ":".join(filter(None, (self.account_name, self.kind, self.chat, self.thread, user, task)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

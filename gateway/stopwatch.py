@@ -12,6 +12,7 @@ class ModelCall:
     ms: int
     input_tokens: int | None = None  # None where the model does not count
     output_tokens: int | None = None
+    context_tokens: int = 0  # of its last attempt: so long is the conversation now; 0: not counted
 
 
 class Stopwatch:
@@ -28,6 +29,7 @@ class Stopwatch:
         if isinstance(event, Usage):
             self._input_tokens += event.input_tokens
             self._output_tokens += event.output_tokens
+            self._context_tokens = event.total_tokens if event.input_tokens else 0
         self._emit(event)
         if isinstance(event, ToolFinished) and event.call.id in self._running:
             self._running.remove(event.call.id)
@@ -41,7 +43,12 @@ class Stopwatch:
     def model_replied(self) -> ModelCall:
         """Return the model call that has just ended."""
         used, made = self._input_tokens, self._output_tokens
-        call = ModelCall(ms=_ms_since(self._began), input_tokens=used or None, output_tokens=made or None)
+        call = ModelCall(
+            ms=_ms_since(self._began),
+            input_tokens=used or None,
+            output_tokens=made or None,
+            context_tokens=self._context_tokens,
+        )
         self._begin_call()
         return call
 
@@ -58,6 +65,7 @@ class Stopwatch:
     def _begin_call(self) -> None:
         self._began = time.monotonic()
         self._input_tokens = self._output_tokens = 0
+        self._context_tokens = 0
 
 
 def _ms_since(began: float) -> int:

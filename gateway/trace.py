@@ -8,9 +8,10 @@ from itertools import groupby
 
 from gateway.approvals.wording import WROTE_INSTEAD
 from gateway.clock import for_people, how_long
-from gateway.store import inbox
+from gateway.store.inbox import Outcome
 from gateway.store.trace import RefusedMessage, Reply, Step, Trace
 from gateway.store.trail import TrailEvent
+from gateway.wording import count
 
 MAX_CHAT_LINES = 15
 UNADDRESSED = (
@@ -21,16 +22,21 @@ UNKNOWN = "I have no record of that message."
 NOT_LET_IN = "Not answered because its sender may not talk to me here."
 
 _NOTED = {"edit": "An edit", "deletion": "A deletion", "reaction": "A reaction"}
-_NOT_TAKEN = {
-    inbox.FULL: "too many messages were waiting. Send it again later",
-    inbox.TOO_FAST: "the sender sent too many messages within a minute. Send it again later",
-    inbox.STOPPING: "another /stop was already waiting and did the work",
-    "an invite": "it was an invite code, which is not stored",
-    "deleted": "it was deleted before its turn began",
-    "revoked": "the sender's access was revoked while it waited",
-    "chat closed": "the chat was closed to guests while it waited",
-    "superseded": "a newer message took its place; what was asked here is answered there",
-    "restored": "the database was restored from a backup; it may have been answered before that. Ask again if not",
+_NOTED_AS: dict[str, str] = {
+    Outcome.REPLACED_TEXT: ": it came before the turn, so the new text is answered.",
+    Outcome.TOOK_BACK: ": it came before the turn, so nothing is answered.",
+    Outcome.FULL: ", dropped: too many notes were waiting for the next message.",
+}
+_NOT_TAKEN: dict[str, str] = {
+    Outcome.FULL: "too many messages were waiting. Send it again later",
+    Outcome.TOO_FAST: "the sender sent too many messages within a minute. Send it again later",
+    Outcome.STOPPING: "another /stop was already waiting and did the work",
+    Outcome.INVITE: "it was an invite code, which is not stored",
+    Outcome.DELETED: "it was deleted before its turn began",
+    Outcome.REVOKED: "the sender's access was revoked while it waited",
+    Outcome.CHAT_CLOSED: "the chat was closed to guests while it waited",
+    Outcome.SUPERSEDED: "a newer message took its place; what was asked here is answered there",
+    Outcome.RESTORED: "the database was restored from a backup; it may have been answered before. Ask again if not",
 }
 _MODEL_PROBLEMS = {
     "NoEndpoint": "no usable model is configured",
@@ -46,11 +52,17 @@ _MODEL_PROBLEMS = {
     "RequestRefused": "the model provider rejected the request",
     "BudgetSpent": "the budget is used up, or too little is left. /usage shows it",
 }
-_DESCRIPTIONS: dict[str, str] = {  # of events that need no details
+_DESCRIPTIONS: dict[str, str] = {
     TrailEvent.ACCEPTED: "accepted",
+    TrailEvent.REFUSED: "refused: {reason}",
+    TrailEvent.NOTED: "noted: {reason}",
+    TrailEvent.RESUMED: "resumed after a {after}",
+    TrailEvent.TOOL_STARTED: "{tool} started",
     TrailEvent.JOINED: "joined the running turn",
     TrailEvent.OPENED: "added to the conversation",
     TrailEvent.DRAFT_SHOWN: "draft shown",
+    TrailEvent.DELEGATED: "task {task} was delegated (hermes trace {child})",
+    TrailEvent.DELEGATION_ENDED: "task {task} ended: {outcome}{used}",
     TrailEvent.PAUSED: "paused, because the gateway was stopped",
     TrailEvent.ANSWERED: "answer saved",
     TrailEvent.STOPPED: "stopped",
@@ -60,6 +72,14 @@ _DESCRIPTIONS: dict[str, str] = {  # of events that need no details
     TrailEvent.DELETED: "deleted by its sender",
     TrailEvent.REVOKED: "the sender's access was revoked",
     TrailEvent.CHAT_CLOSED: "the chat was closed for guests",
+    TrailEvent.APPROVAL_ASKED: "{tool} waits for approval since {at} UTC (request {approval})",
+    TrailEvent.APPROVAL_APPROVED: "allowed {scope}{by}",
+    TrailEvent.APPROVAL_DENIED: "denied{by}",
+    TrailEvent.APPROVAL_EXPIRED: "no answer in time, so it was not done",
+    TrailEvent.APPROVAL_FORGED: "marked as approved by somebody who may not; it waits again",
+    TrailEvent.APPROVAL_WITHDRAWN: "the request is no longer needed",
+    TrailEvent.RULE_GRANTED: "rule granted {lasting}{by}: {rule}",
+    TrailEvent.RULE_REVOKED: "rule revoked{by}: {rule}",
 }
 _DELIVERED: dict[str, str] = {
     TrailEvent.SENDING: "sending {what}{again}",
@@ -87,16 +107,26 @@ class GatewayState:
 def verdict(trace: Trace, now: int, gateway: GatewayState) -> str:
     """Say in one sentence whether the message was answered, and if not why."""
     if trace.kind in _NOTED:
-        return _only_noted(trace)
+        read_in = (
+            f"the agent saw it in turn {trace.turn.id}." if trace.turn else "the agent sees it with the next message."
+        )
+        return _NOTED[trace.kind] + _NOTED_AS.get(trace.outcome, f", only noted: {read_in}")
     if trace.state == "ready":
         return f"Not answered yet because {_why_waiting(trace, now, gateway)}."
     if trace.state == "running":
         return _at_work(trace, now, gateway)
     if trace.at_terminal and not trace.outcome:
         return "Not answered yet: it is still running at the terminal, or was interrupted there."
-    if trace.outcome == "answered":
+    if trace.outcome == Outcome.ANSWERED:
         return _answered(trace, now, gateway)
-    return _not_answered(trace, now, gateway)
+    said = _last_said(trace)
+    if said is None:
+        told = ""
+    elif said.state == "sent":
+        told = f" The chat was told so: {_delivered(said)}."
+    else:
+        told = f" A notice was written, but {_not_delivered(said, now, gateway)}"
+    return f"Not answered because {_why_not(trace)}.{told}"
 
 
 def lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
@@ -104,12 +134,15 @@ def lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
     what = f"{trace.kind} {trace.message_id} in {trace.account}:{trace.chat}"
     place = f"inbox:{trace.id}, {what}, session {trace.session_key}, {for_people(trace.accepted_ms)}"
     steps = [f"{_clock(step.at_ms)}  {_after(trace, step):>11}  {_describe(trace, step)}" for step in trace.steps]
-    return [verdict(trace, now, gateway), place, *steps]
+    job = [f"run of the job {trace.run.job_name!r}, due {for_people(trace.run.due_ms)}"] if trace.run else []
+    task = [f"task {trace.task} that the turn of inbox:{trace.given_by} has delegated"] if trace.task else []
+    return [verdict(trace, now, gateway), place, *job, *task, *steps]
 
 
 def chat_lines(trace: Trace, now: int, gateway: GatewayState) -> list[str]:
     """Return the same for a chat: model and tool steps are summed up, and other chats are not named."""
-    trace = replace(trace, replies=tuple(_hide_place(reply) for reply in trace.replies))
+    hidden = (replace(reply, elsewhere="another chat") if reply.elsewhere else reply for reply in trace.replies)
+    trace = replace(trace, replies=tuple(hidden))
     steps = [f"{_after(trace, last)}  {words}" for last, words in _fold(trace)]
     room = MAX_CHAT_LINES - 1
     if len(steps) > room:  # how it began and how it ended
@@ -133,20 +166,6 @@ def refusal_line(refusal: RefusedMessage) -> str:
 def refused(refusal: RefusedMessage) -> str:
     """Return the verdict on a message of which only the refusal is stored."""
     return f"Not answered because it was refused: {refusal.reason}."
-
-
-def _only_noted(trace: Trace) -> str:
-    what = _NOTED[trace.kind]
-    match trace.outcome:
-        case "replaced the text":
-            return f"{what}: it came before the turn, so the new text is answered."
-        case "took it back":
-            return f"{what}: it came before the turn, so nothing is answered."
-        case inbox.FULL:
-            return f"{what}, dropped: too many notes were waiting for the next message."
-    if trace.turn is None:
-        return f"{what}, only noted: the agent sees it with the next message."
-    return f"{what}, only noted: the agent saw it in turn {trace.turn.id}."
 
 
 def _why_waiting(trace: Trace, now: int, gateway: GatewayState) -> str:
@@ -182,6 +201,10 @@ def _answered(trace: Trace, now: int, gateway: GatewayState) -> str:
         ended_ms = max((step.at_ms for step in trace.steps), default=trace.accepted_ms)
         return f"Answered in {_long(ended_ms - trace.accepted_ms)} at the terminal."
     answer = _last_said(trace)
+    if trace.task:
+        return f"Done: the summary went to the turn of inbox:{trace.given_by}."
+    if answer is None and trace.run is not None:
+        return f"Done. The answer is in {trace.run.file}." if trace.run.file else "Done. There was nothing to tell."
     if answer is None:
         return "Done. The reply, if any, is no longer stored."
     if answer.state != "sent":
@@ -190,29 +213,18 @@ def _answered(trace: Trace, now: int, gateway: GatewayState) -> str:
     return f"Answered in {took}; {_delivered(answer)}."
 
 
-def _not_answered(trace: Trace, now: int, gateway: GatewayState) -> str:
-    said = _last_said(trace)
-    if said is None:
-        told = ""
-    elif said.state == "sent":
-        told = f" The chat was told so: {_delivered(said)}."
-    else:
-        told = f" A notice was written, but {_not_delivered(said, now, gateway)}"
-    return f"Not answered because {_why_not(trace)}.{told}"
-
-
 def _why_not(trace: Trace) -> str:
     if trace.outcome in _NOT_TAKEN:
         return _NOT_TAKEN[trace.outcome]
     match trace.outcome:
-        case "stopped" if any(step.event == TrailEvent.REVOKED for step in trace.steps):
+        case Outcome.STOPPED if any(step.event == TrailEvent.REVOKED for step in trace.steps):
             return "the sender's access was revoked during the turn"
-        case "stopped":
+        case Outcome.STOPPED:
             return f"it was stopped {'at the terminal' if trace.at_terminal else 'from the chat'}"
-        case "given_up":
+        case Outcome.GIVEN_UP:
             times = _times(trace.turn.resumes) if trace.turn else "several times"
             return f"the gateway was restarted {times} while working on it, and gave up"
-        case "failed":
+        case Outcome.FAILED:
             return _what_failed(trace)
     return f"it ended as “{trace.outcome}”"
 
@@ -237,7 +249,9 @@ def _last_said(trace: Trace) -> Reply | None:
 
 def _delivered(reply: Reply) -> str:
     pieces = f"in {reply.pieces + 1} parts, the last " if reply.pieces else ""
-    return f"delivered {pieces}as {_platform(reply.account)} message {reply.receipt}"
+    platform, _, name = reply.account.partition("@")
+    bot = f" ({name})" if name else ""
+    return f"delivered {pieces}as {platform.capitalize()}{bot} message {reply.receipt}"
 
 
 def _not_delivered(reply: Reply, now: int, gateway: GatewayState) -> str:
@@ -266,62 +280,52 @@ def _why_unsent(reply: Reply, now: int, gateway: GatewayState) -> str:
 
 
 def _describe(trace: Trace, step: Step) -> str:
-    detail = step.detail
+    detail, others = step.detail, trace.turn.others if trace.turn else 0
     if step.reply is not None and step.event in _DELIVERED:
         return _describe_delivery(trace, step)
     match step.event:
-        case TrailEvent.REFUSED | TrailEvent.NOTED:
-            return f"{'refused' if step.event == TrailEvent.REFUSED else 'noted'}: {detail.get('reason')}"
         case TrailEvent.CLAIMED:
-            others = trace.turn.others if trace.turn else 0
-            return f"started in turn {trace.turn.id if trace.turn else '?'}" + _with_others(others)
-        case TrailEvent.RESUMED:
-            return f"resumed after a {detail.get('after')}"
+            along = f", with {count(others, 'other message')}" if others > 0 else ""
+            return f"started in turn {trace.turn.id if trace.turn else '?'}{along}"
         case TrailEvent.MODEL_REPLIED:
-            return f"the model replied{_took(detail)}{_tokens(detail)}" + _asked_for(detail)
-        case TrailEvent.TOOL_STARTED | TrailEvent.TOOL_FINISHED:
-            return _describe_tool(step)
+            wanted = f", asked for {detail['tools']}" if detail.get("tools") else ""
+            return f"the model replied{_took(detail)}{_tokens(detail)}{wanted}"
+        case TrailEvent.COMPACTED:
+            return _describe_compaction(step)
+        case TrailEvent.MEMORY_CHANGED:
+            return f"the memory {detail.get('key')} was {detail.get('action')}"
+        case TrailEvent.TOOL_FINISHED:
+            ended = f"{'failed' if detail.get('error') else 'finished'}{_took(detail)}"
+            return f"{detail.get('tool')} {ended if step.was_run else 'was not run'}"
         case TrailEvent.MESSAGE_QUEUED:
             return _describe_queued(trace, step)
         case TrailEvent.FAILED:
             return f"failed: {_what_failed(trace)}"
-    if step.event.startswith(("approval_", "rule_")):
-        return _describe_decision(step)
-    return _DESCRIPTIONS.get(step.event, step.event.replace("_", " "))
-
-
-def _describe_tool(step: Step) -> str:
-    tool = step.detail.get("tool")
-    if step.event == TrailEvent.TOOL_STARTED:
-        return f"{tool} started"
-    if not step.was_run:
-        return f"{tool} was not run"
-    return f"{tool} {'failed' if step.detail.get('error') else 'finished'}{_took(step.detail)}"
-
-
-def _describe_decision(step: Step) -> str:
-    """The trail stores names only; the action is in `hermes approvals list` while it waits."""
-    known = {"tool": "a call", "approval": "", "by": "", "scope": "", "rule": "", **step.detail}
-    by = f" by {known['by']}" if known["by"] else ""
-    match step.event:
-        case TrailEvent.APPROVAL_ASKED:
-            return f"{known['tool']} waits for approval since {_clock(step.at_ms)} UTC (request {known['approval']})"
-        case TrailEvent.APPROVAL_APPROVED:
-            return f"allowed {_SCOPES.get(known['scope'], 'once')}{by}"
-        case TrailEvent.APPROVAL_DENIED if known["by"] == WROTE_INSTEAD:
+        case TrailEvent.APPROVAL_DENIED if detail.get("by") == WROTE_INSTEAD:
             return "not approved: a different message came instead"
-        case TrailEvent.APPROVAL_DENIED:
-            return f"denied{by}"
-        case TrailEvent.APPROVAL_EXPIRED:
-            return "no answer in time, so it was not done"
-        case TrailEvent.APPROVAL_WITHDRAWN:
-            return "the request is no longer needed"
-        case TrailEvent.RULE_GRANTED:
-            lasting = "permanently" if step.detail.get("lasting") else "for this conversation"
-            return f"rule granted {lasting}{by}: {known['rule']}"
-        case TrailEvent.RULE_REVOKED:
-            return f"rule revoked{by}: {known['rule']}"
-    return step.event.replace("_", " ")
+    # The trail stores names only; the action is in `hermes approvals list` while it waits.
+    known = {
+        "tool": "a call",
+        "approval": "",
+        "rule": "",
+        "reason": "",
+        "after": "",
+        **detail,
+        "at": _clock(step.at_ms),
+    }
+    known["used"] = _tokens(detail)
+    known["by"] = f" by {detail['by']}" if detail.get("by") else ""
+    known["scope"] = _SCOPES.get(detail.get("scope", ""), "once")
+    known["lasting"] = "permanently" if detail.get("lasting") else "for this conversation"
+    return _DESCRIPTIONS.get(step.event, step.event.replace("_", " ")).format(**known)
+
+
+def _describe_compaction(step: Step) -> str:
+    before, after = step.detail.get("tokens_before", 0), step.detail.get("tokens_after", 0)
+    if after >= before:
+        return f"older messages could not be made shorter ({before:,} tokens)"
+    by = "" if step.detail.get("by_model", True) else ", by an extract, because the model wrote no summary"
+    return f"older messages were summarised ({before:,} → {after:,} tokens{by})"
 
 
 def _describe_queued(trace: Trace, step: Step) -> str:
@@ -329,15 +333,8 @@ def _describe_queued(trace: Trace, step: Step) -> str:
     reply = next((one for one in trace.replies if one.id == step.detail.get("row")), None)
     if reply is None:
         return "a message to another chat was queued; its details are no longer stored"
-    said = f"a message to {reply.elsewhere} was queued (outbox:{reply.id})"
-    if reply.state == "sent":
-        return said
-    return f"{said}, not delivered{f': {reply.problem}' if reply.problem else ' yet'}"
-
-
-def _hide_place(reply: Reply) -> Reply:
-    """Hide the name of another chat: only the operator at the machine sees it."""
-    return replace(reply, elsewhere="another chat") if reply.elsewhere else reply
+    unsent = f", not delivered{f': {reply.problem}' if reply.problem else ' yet'}"
+    return f"a message to {reply.elsewhere} was queued (outbox:{reply.id}){'' if reply.state == 'sent' else unsent}"
 
 
 def _describe_delivery(trace: Trace, step: Step) -> str:
@@ -381,14 +378,6 @@ def _counted(tools: Mapping[str, int]) -> str:
     return ", ".join(f"{tool} ×{count}" if count > 1 else tool for tool, count in tools.items())
 
 
-def _with_others(count: int) -> str:
-    return f", with {count} other {'message' if count == 1 else 'messages'}" if count > 0 else ""
-
-
-def _asked_for(detail: Mapping[str, object]) -> str:
-    return f", asked for {detail['tools']}" if detail.get("tools") else ""
-
-
 def _took(detail: Mapping[str, int]) -> str:
     return f" in {_long(detail['ms'])}" if "ms" in detail else ""
 
@@ -396,11 +385,6 @@ def _took(detail: Mapping[str, int]) -> str:
 def _tokens(detail: Mapping[str, int]) -> str:
     used, made = detail.get("input_tokens", 0), detail.get("output_tokens", 0)
     return f" ({used:,} tokens in, {made:,} out)" if used or made else ""
-
-
-def _platform(account: str) -> str:
-    platform, _, name = account.partition("@")
-    return platform.capitalize() + (f" ({name})" if name else "")
 
 
 def _times(count: int) -> str:

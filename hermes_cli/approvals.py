@@ -1,18 +1,21 @@
 """`hermes approvals`: list, answer and explain approval requests."""
 
-import json
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import click
 
+from gateway.approvals import decisions
+from gateway.approvals.wording import Verdict, escape_invisible
+from gateway.clock import for_people, now_ms, roughly
+from gateway.lock import read_state
+from gateway.store import approvals as store
+from gateway.store.approvals import Approval, GrantedRule
+from gateway.store.db.connection import Transaction
+from gateway.store.inspect import peek
 from hermes_cli.explaining import explain
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from gateway.approvals.wording import Verdict
-    from gateway.store.approvals import GrantedRule, Lists, WaitingApproval
-    from gateway.store.db.connection import Transaction
+from hermes_cli.opening import open_home, write_store
 
 _BY = "the hermes command"
 
@@ -29,18 +32,13 @@ approvals.add_command(explain)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_approvals(as_json: bool) -> None:
     """List the requests that wait for an answer, and the rules that were granted."""
-    from gateway.store import approvals
-    from gateway.store.inspect import peek
-    from gateway.wiring.basics import build_redactor
-    from hermes_cli.opening import open_home
-
     opened = open_home(make=False)  # a question changes nothing
-    found = peek(opened.home.database, approvals.read, approvals.Lists())
-    redactor = build_redactor(opened.settings)  # a command may hold a token
+    nothing: tuple[list[Approval], list[GrantedRule]] = ([], [])
+    found = peek(opened.home.database, lambda tx: (store.waiting(tx), store.rules(tx)), nothing)
     if as_json:
-        click.echo(json.dumps(redactor.clean_all(_facts(found)), ensure_ascii=False, indent=2))
+        opened.print_json(_facts(*found))
     else:
-        click.echo(redactor.clean("\n".join(_lines(found))))
+        click.echo(opened.redactor.clean("\n".join(_lines(*found))))  # a command may hold a token
 
 
 @approvals.command(short_help="Approve a request.")
@@ -66,60 +64,46 @@ def deny(approval_id: str) -> None:
 @click.option("--all", "everything", is_flag=True, help="Revoke all rules.")
 def revoke(rule_ids: tuple[str, ...], everything: bool) -> None:
     """Revoke rules by their numbers in `hermes approvals list`. What they covered needs approval again."""
-    from gateway.approvals.wording import escape_invisible
-    from gateway.store import approvals as store
-    from hermes_cli.opening import open_home, with_store
-
     if everything == bool(rule_ids):
         raise click.UsageError("Name the rules by their numbers, or give --all: hermes approvals revoke 3")
 
-    def unit(tx: "Transaction") -> list[str]:
+    def unit(tx: Transaction) -> list[str]:
         there = [one.id for one in store.rules(tx)]
         return store.revoke(tx, there if everything else _known(rule_ids, there), by=_BY)
 
-    gone = with_store(open_home(), lambda db: db.write(unit))
+    gone = write_store(open_home(), unit)
     for rule in gone:
         click.echo(f"Revoked: {escape_invisible(rule)}")
     if not gone:
         click.echo("There are no rules to revoke.")
 
 
-def _decide(approval_id: str, verdict: "Verdict") -> None:
-    from gateway.approvals import decisions
-    from gateway.approvals.wording import render_outcome
-    from gateway.clock import now_ms
-    from gateway.store import approvals as store
-    from gateway.wiring.basics import build_redactor
-    from hermes_cli.opening import open_home, with_store
+def _decide(approval_id: str, verdict: Verdict) -> None:
+    """Let the running gateway decide, which sees who asks. Without one it is decided here, for when it starts."""
+    from gateway.approvals.control import REFUSED, request_decision
+    from tools.backends.ancestry import is_our_command
 
     opened = open_home()
-
-    def unit(tx: "Transaction") -> tuple[bool, str]:
-        """Whether it was decided here, and what to say."""
-        approval = store.get(tx, approval_id.lower())
-        if approval is None:
-            return False, _unknown(approval_id, [one.id for one in store.waiting(tx)])
-        if approval.is_waiting and approval.expires_ms <= now_ms():  # no gateway was running to expire it
-            decisions.expire(tx, approval)
-            approval = store.get(tx, approval.id) or approval
-        if not approval.is_waiting:
-            return False, render_outcome(approval)
-        if verdict in ("session", "always") and not approval.question.rules:
-            return False, f"This can only be allowed once: hermes approvals approve {approval.id}"
-        person = decisions.DecidingPerson(account=_BY, id="", name=_BY, role="owner")
-        said = decisions.decide(tx, approval, verdict, person)
-        decisions.update_message(tx, approval)
-        return True, said
-
-    is_decided, said = with_store(opened, lambda db: db.write(unit))
-    said = build_redactor(opened.settings).clean(said)
+    state = read_state(opened.home.lock_file)
+    if is_our_command(os.getpid(), gateway_pid=(state or {}).get("pid", 0)):
+        raise click.ClickException(REFUSED)
+    if state is not None:
+        try:
+            is_decided, said = request_decision(opened.home.control_socket, approval_id, verdict)
+        except (OSError, ValueError) as error:
+            problem = f"The running gateway does not answer ({error}). Use the buttons in the chat, or restart it."
+            raise click.ClickException(problem) from error
+    else:
+        is_decided, said = write_store(opened, lambda tx: decisions.decide_for_owner(tx, approval_id, verdict))
+    said = opened.redactor.clean(said)
     if not is_decided:
         raise click.ClickException(said)
     click.echo(said)
-    _say_when_it_acts(opened.home.lock_file)
+    if state is None:
+        click.echo("The gateway is not running. The answer takes effect when it starts: hermes gateway run")
 
 
-def _known(given: "Sequence[str]", there: "Collection[int]") -> list[int]:
+def _known(given: Sequence[str], there: Collection[int]) -> list[int]:
     """Return the numbers of the given rules. Raises when one is unknown, so that nothing is revoked by half."""
     known = {str(one): one for one in there}
     for one in given:
@@ -129,26 +113,9 @@ def _known(given: "Sequence[str]", there: "Collection[int]") -> list[int]:
     return [known[one.lstrip("#")] for one in given]
 
 
-def _unknown(approval_id: str, waiting: "Sequence[str]") -> str:
-    from difflib import get_close_matches
-
-    if not waiting:
-        return f"There is no approval request {approval_id!r}; none is waiting."
-    near = get_close_matches(approval_id.lower(), waiting, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"Waiting: {', '.join(waiting)}."
-    return f"There is no approval request {approval_id!r}. {hint} `hermes approvals list` shows them."
-
-
-def _say_when_it_acts(lock_file: Any) -> None:
-    from gateway.lock import read_state
-
-    if read_state(lock_file) is None:
-        click.echo("The gateway is not running. The answer takes effect when it starts: hermes gateway run")
-
-
-def _lines(found: "Lists") -> list[str]:
-    waiting = [line for one in found.waiting for line in _waiting_lines(one)]
-    granted = [line for one in found.rules for line in _rule_lines(one)]
+def _lines(requests: Sequence[Approval], rules: Sequence[GrantedRule]) -> list[str]:
+    waiting = [line for one in requests for line in _waiting_lines(one)]
+    granted = [line for one in rules for line in _rule_lines(one)]
     return [
         *(["Waiting for an answer:", *waiting] if waiting else ["No approval request is waiting."]),
         "",
@@ -158,77 +125,72 @@ def _lines(found: "Lists") -> list[str]:
     ]
 
 
-def _waiting_lines(one: "WaitingApproval") -> list[str]:
-    from gateway.approvals.wording import escape_invisible
-    from gateway.clock import for_people, now_ms, roughly
-
-    question = one.approval.question
+def _waiting_lines(one: Approval) -> list[str]:
+    question = one.question
     first, *rest = escape_invisible(question.action).split("\n")
     where = f", {escape_invisible(question.where)}" if question.where else ""
     ago = f"{for_people(one.asked_ms)}, {roughly(now_ms() - one.asked_ms)} ago"
     return [
-        f"  {one.approval.id}  since {ago}, for {escape_invisible(_whom(one))}, asked in {_place(one)}",
+        f"  {one.id}  since {ago}, for {escape_invisible(_whom(one))}, asked in {_place(one)}",
         f"      {question.tool}{where}: {first}",
         *(f"      | {line}" for line in rest),
         *(f"      reason: {escape_invisible(reason)}" for reason in question.reasons),
     ]
 
 
-def _rule_lines(one: "GrantedRule") -> list[str]:
-    from gateway.approvals.wording import escape_invisible
-    from gateway.clock import for_people
-
-    rule = one.granted
-    how_long = "permanently" if one.is_lasting else f"in conversation {rule.session_id}"
-    when = for_people(rule.granted_ms)
+def _rule_lines(rule: GrantedRule) -> list[str]:
+    how_long = "permanently" if rule.is_lasting else f"in conversation {rule.session_id}"
+    by, when = escape_invisible(rule.granted_by), for_people(rule.granted_ms)
     return [
         f"  {rule.id}  {escape_invisible(rule.rule)}",
-        f"      for {escape_invisible(one.holder)}, {how_long}; granted by {escape_invisible(rule.granted_by)}, {when}",
+        f"      for {escape_invisible(rule.holder_name)}, {how_long}; granted by {by}, {when}",
+        *([] if rule.is_signed else ["      without effect: Hermes did not write it"]),
     ]
 
 
-def _whom(one: "WaitingApproval") -> str:
-    asker = one.approval.asker
+def _whom(one: Approval) -> str:
+    asker = one.asker
     if not asker.sender_id:
         return "several people"
     handle = f"{asker.account}:{asker.sender_id}"
     return f"{asker.sender_name} ({handle})" if asker.sender_name else handle
 
 
-def _place(one: "WaitingApproval") -> str:
-    at = one.approval.asked_at
+def _place(one: Approval) -> str:
+    at = one.asked_at
     return ":".join(filter(None, (at.account, at.chat, at.thread)))
 
 
-def _facts(found: "Lists") -> dict[str, list[dict[str, Any]]]:
+def _facts(requests: Sequence[Approval], rules: Sequence[GrantedRule]) -> dict[str, list[dict[str, Any]]]:
     return {
         "waiting": [
             {
-                "id": one.approval.id,
+                "id": one.id,
                 "asked_ms": one.asked_ms,
-                "expires_ms": one.approval.expires_ms,
+                "expires_ms": one.expires_ms,
                 "for": _whom(one),
                 "asked_in": _place(one),
-                "session_key": one.approval.asker.session_key,
-                "turn_id": one.approval.asker.turn_id,
-                "tool": one.approval.question.tool,
-                "action": one.approval.question.action,
-                "where": one.approval.question.where,
-                "reasons": one.approval.question.reasons,
-                "rules": one.approval.question.rules,
+                "session_key": one.asker.session_key,
+                "turn_id": one.asker.turn_id,
+                "tool": one.question.tool,
+                "action": one.question.action,
+                "where": one.question.where,
+                "reasons": one.question.reasons,
+                "rules": one.question.rules,
             }
-            for one in found.waiting
+            for one in requests
         ],
         "granted": [
             {
-                "id": one.granted.id,
-                "rule": one.granted.rule,
-                "for": one.holder,
+                "id": one.id,
+                "rule": one.rule,
+                "for": one.holder_name,
                 "scope": "always" if one.is_lasting else "session",
-                "session_id": one.granted.session_id,
-                "by": one.granted.granted_by,
-                "granted_ms": one.granted.granted_ms,
+                "session_id": one.session_id,
+                "by": one.granted_by,
+                "granted_ms": one.granted_ms,
+                "is_signed": one.is_signed,
             }
-            for one in found.rules
+            for one in rules
         ],
     }

@@ -1,22 +1,31 @@
 """`hermes config`: show, change and check the settings."""
 
-from __future__ import annotations
-
+import difflib
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterable
+from io import StringIO
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from hermes_config.keys import Key
-    from hermes_config.load import Loaded
-    from hermes_config.places import Home
-    from hermes_config.types import Secret
+from hermes_config import environment, keys, secrets
+from hermes_config.accounts import account_tokens, missing_tokens
+from hermes_config.config_file import VERSION_KEY
+from hermes_config.edit import replace_config, set_value, unset_value
+from hermes_config.errors import ConfigError
+from hermes_config.keys import Key, catalogue
+from hermes_config.load import Loaded, load
+from hermes_config.migration import find_missing, migrate_config, preview_migration
+from hermes_config.places import Home
+from hermes_config.secrets import SECRETS, find_of_account
+from hermes_config.settings import CONFIG_VERSION
+from hermes_config.sources import read_text
+from hermes_config.types import Secret
 
-TOOLSET_KEYS = ("agent.enabled_toolsets", "agent.disabled_toolsets")
+TOOLSET_KEYS = ("agent.enabled_toolsets", "agent.disabled_toolsets", "agent.platform_toolsets")
 
 
 @click.group()
@@ -28,10 +37,7 @@ def config() -> None:
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def show(as_json: bool) -> None:
     """Print every setting, its value and where that came from."""
-    from hermes_config.keys import catalogue
-
-    with _report_errors():
-        loaded = _load(_open_home())
+    loaded = load(_open_home())
     if as_json:
         values = {
             dotted: {
@@ -42,8 +48,7 @@ def show(as_json: bool) -> None:
         }
         click.echo(json.dumps({"settings": values, "warnings": loaded.warnings}, indent=2, ensure_ascii=False))
         return
-    shown = [key for key in catalogue().values() if not _is_hidden(key, loaded)]
-    for section, members in groupby(shown, key=lambda key: key.dotted.split(".")[0]):
+    for section, members in groupby(catalogue().values(), key=lambda key: key.dotted.split(".")[0]):
         click.echo(click.style(section, bold=True))
         for key in members:
             click.echo(f"  {key.dotted} = {_format(key, loaded)}  ({loaded.sources.get(key.dotted, 'default')})")
@@ -53,16 +58,16 @@ def show(as_json: bool) -> None:
 @config.command()
 @click.argument("key")
 def get(key: str) -> None:
-    """Print one setting, or a section as YAML; of a secret only its last characters."""
-    from hermes_config import environment, keys, secrets
+    """Print one setting or section.
 
-    with _report_errors():
-        token = secrets.find_of_account(key)
-        found = keys.find(key)
-        is_section = key in keys.sections()
-        if found is None and token is None and not is_section:
-            raise click.ClickException(keys.explain_unknown(key))
-        loaded = _load(_open_home())
+    A section is printed as YAML, a secret only with its last characters.
+    """
+    token = secrets.find_of_account(key)
+    found = keys.find(key)
+    is_section = key in keys.sections()
+    if found is None and token is None and not is_section:
+        raise click.ClickException(keys.explain_unknown(key))
+    loaded = load(_open_home())
     if is_section:
         click.echo(_render_section(key, loaded), nl=False)
     elif found is not None:
@@ -81,52 +86,98 @@ def set_(key: str, value: str | None) -> None:
 
     Without VALUE you are asked for a secret, so that it does not end up in the history of your shell.
     """
-    from hermes_config import secrets
-    from hermes_config.edit import set_value
-
     token = secrets.find_of_account(key)
     if value is None:
         if secrets.find(key) is None and token is None:
             raise click.UsageError(f"Give a value: hermes config set {key} VALUE")
         value = str(click.prompt(key, hide_input=True))
-    with _report_errors():
-        home = _open_home()
-        click.echo(set_value(home, key, value, verify=lambda dotted, given: _verify(home, dotted, given)))
+    home = _open_home()
+
+    def verify(dotted: str, given: tuple[str, ...]) -> None:
+        if dotted in TOOLSET_KEYS and (problem := _check_toolsets(home, given)):
+            raise ConfigError(f"{dotted}: {problem} Nothing was changed.")
+
+    click.echo(set_value(home, key, value, verify=verify))
     if token is not None:
         _hint_at_accounts(home, token)
-    _hint_at_restart(home)
+    hint_at_restart(home)
 
 
 @config.command()
 @click.argument("key")
 def unset(key: str) -> None:
-    """Restore the default of a setting, or remove a secret; comments stay."""
-    from hermes_config.edit import unset_value
+    """Restore the default of a setting, or remove a secret.
 
-    with _report_errors():
-        home = _open_home()
-        click.echo(unset_value(home, key))
-    _hint_at_restart(home)
+    Comments in config.yaml stay.
+    """
+    home = _open_home()
+    click.echo(unset_value(home, key))
+    hint_at_restart(home)
+
+
+@config.command()
+def edit() -> None:
+    """Open config.yaml in your editor ($VISUAL or $EDITOR).
+
+    It is checked before it is saved.
+    """
+    home = _open_home()
+    old = read_text(home.config_file) or ""
+    text = old or f"{VERSION_KEY}: {CONFIG_VERSION}\n"
+    while (edited := click.edit(text, extension=".yaml")) is not None and edited != old:
+        try:
+            replace_config(home, old, edited)
+        except ConfigError as error:
+            click.echo(f"Error: {error}", err=True)
+            if not click.confirm("Edit it again?", default=True):
+                break
+            text = edited
+        else:
+            click.echo(f"{home.config_file} is saved.")
+            hint_at_restart(home)
+            return
+    click.echo("Nothing was changed.")
+
+
+@config.command()
+@click.option("--dry-run", is_flag=True, help="Show the changes; make none.")
+def migrate(dry_run: bool) -> None:
+    """Bring config.yaml up to date, with a backup.
+
+    Asks for keys and tokens that are missing.
+
+    Without a terminal, what is missing is only listed.
+    """
+    home = _open_home()
+    old, new = preview_migration(home)
+    if dry_run:
+        lines = difflib.unified_diff(old.splitlines(True), new.splitlines(True), "now", "after")
+        click.echo("".join(lines), nl=False)
+    elif backup := migrate_config(home, old, new):
+        click.echo(f"{home.config_file} is up to date; the old one is {backup}.")
+    if old == new:
+        click.echo("config.yaml is up to date.")
+    for variable in find_missing(load(home).settings):
+        if dry_run or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            click.echo(f"Missing: {variable}. Set it: hermes config set {variable}")
+        elif value := str(click.prompt(f"{variable} (Enter: later)", default="", hide_input=True, show_default=False)):
+            click.echo(set_value(home, variable, value))
 
 
 @config.command()
 def path() -> None:
     """Print the path of config.yaml, whether or not it exists."""
-    from hermes_config.places import Home
-
-    with _report_errors():
-        click.echo(str(Home.locate().config_file))
+    click.echo(str(Home.locate().config_file))
 
 
 @config.command()
 def check() -> None:
-    """Check the files and the secrets; exit with 1 when something is wrong."""
-    from hermes_config.accounts import account_tokens, missing_tokens
-    from hermes_config.secrets import SECRETS
+    """Check the files and the secrets.
 
-    with _report_errors():
-        home = _open_home()
-        loaded = _load(home)
+    Exits with 1 when something is wrong.
+    """
+    home = _open_home()
+    loaded = load(home)
     problems = [*_check_all_toolsets(home, loaded), *missing_tokens(loaded.settings)]
     mistakes = _find_token_mistakes(loaded)
     for file in (home.config_file, home.env_file):
@@ -140,11 +191,8 @@ def check() -> None:
     click.echo("\nSecrets:")
     for secret in SECRETS:
         value = getattr(loaded.settings.secrets, secret.field)
-        if secret.unused and not value:
-            continue
         state = f"set, from {loaded.sources[f'secrets.{secret.field}']}" if value else "not set"
-        use = f"{secret.purpose} and enables {', '.join(secret.enables)}"
-        click.echo(f"  {secret.env}: {state}; {'nothing in this version uses it' if secret.unused else use}")
+        click.echo(f"  {secret.env}: {state}; enables {', '.join(secret.enables)}")
         if not value:
             click.echo(f"    get it: {secret.where_to_get}")
     for variable, token in account_tokens(loaded.settings).items():
@@ -153,18 +201,16 @@ def check() -> None:
         raise SystemExit(1)
 
 
-def _verify(home: Home, dotted: str, value: tuple[str, ...]) -> None:
-    from hermes_config.errors import ConfigError
-
-    if dotted in TOOLSET_KEYS and (problem := _check_toolsets(home, value)):
-        raise ConfigError(f"{dotted}: {problem} Nothing was changed.")
-
-
 def _check_all_toolsets(home: Home, loaded: Loaded) -> list[str]:
+    problems = []
     agent = loaded.settings.agent
-    given = dict(zip(TOOLSET_KEYS, (agent.enabled_toolsets, agent.disabled_toolsets), strict=True))
-    problems = {dotted: _check_toolsets(home, names) for dotted, names in given.items()}
-    return [f"{_locate(home, loaded, dotted)}: {dotted}: {problem}" for dotted, problem in problems.items() if problem]
+    given = (agent.enabled_toolsets, agent.disabled_toolsets, agent.platform_toolsets)
+    for dotted, names in zip(TOOLSET_KEYS, given, strict=True):
+        if problem := _check_toolsets(home, names):
+            source = loaded.sources.get(dotted, "default")  # shown with the full path of a file
+            in_file = source.startswith((home.config_file.name, home.env_file.name))
+            problems.append(f"{home.root / source if in_file else source}: {dotted}: {problem}")
+    return problems
 
 
 def _check_toolsets(home: Home, names: tuple[str, ...]) -> str:
@@ -175,8 +221,10 @@ def _check_toolsets(home: Home, names: tuple[str, ...]) -> str:
     from gateway import logs
     from gateway.doctor.facts import read_secrets
     from tools.loading import load_builtin, load_folder
-    from tools.toolsets import ToolsetError, check_names
+    from tools.toolsets import ToolsetError, check_names, split_by_platform
 
+    if any("=" in name for name in names):
+        names = tuple(name for of_platform in split_by_platform(names).values() for name in of_platform)
     registry = load_builtin()
     try:
         check_names(names, registry)
@@ -192,9 +240,6 @@ def _check_toolsets(home: Home, names: tuple[str, ...]) -> str:
 
 
 def _find_token_mistakes(loaded: Loaded) -> list[str]:
-    from hermes_config.accounts import account_tokens
-    from hermes_config.secrets import SECRETS, find_of_account
-
     given = loaded.settings.secrets.by_variable()
     plain = [
         f"{loaded.sources[f'secrets.{secret.field}']}: {mistake}"
@@ -205,18 +250,9 @@ def _find_token_mistakes(loaded: Loaded) -> list[str]:
     return [*plain, *(mistake for one, token in further.items() if one and (mistake := one.describe_mistake(token)))]
 
 
-def _locate(home: Home, loaded: Loaded, dotted: str) -> str:
-    """Return where a value came from, with the full path of a file."""
-    source = loaded.sources.get(dotted, "default")
-    return str(home.root / source) if source.startswith((home.config_file.name, home.env_file.name)) else source
-
-
 def _hint_at_accounts(home: Home, token: Secret) -> None:
-    from hermes_config.accounts import is_named
-    from hermes_config.errors import ConfigError
-
     try:
-        named = is_named(_load(home).settings, token.env)
+        named = token.env in account_tokens(load(home).settings)
     except ConfigError:  # about another setting; `config check` reports it
         return
     if not named:
@@ -224,37 +260,25 @@ def _hint_at_accounts(home: Home, token: Secret) -> None:
         click.echo(f"It takes effect once platforms.{platform}.accounts names that bot.")
 
 
-def _hint_at_restart(home: Home) -> None:
+def hint_at_restart(home: Home) -> None:
+    """Tell how a running gateway gets what was changed."""
     from gateway.lock import read_state
 
     if read_state(home.lock_file) is not None:
-        click.echo("A gateway is running; restart it to apply this.")
+        click.echo("A gateway is running: `hermes gateway reload` applies this, or says that you must restart it.")
 
 
 def _open_home() -> Home:
-    from hermes_config.places import Home
-
     home = Home.locate()
     home.check_ours()
     return home
 
 
-def _load(home: Home) -> Loaded:
-    from hermes_config.load import load
-
-    return load(home)
-
-
 def _get_value(key: Key, loaded: Loaded) -> object:
-    value: object = loaded.settings
-    for name in key.dotted.split("."):
-        value = getattr(value, name)
-    return value
+    return attrgetter(key.dotted)(loaded.settings)
 
 
 def _format(key: Key, loaded: Loaded) -> str:
-    from hermes_config import secrets
-
     value = _get_value(key, loaded)
     secret = secrets.find(key.dotted) if key.is_secret else None
     if secret is None:
@@ -265,23 +289,12 @@ def _format(key: Key, loaded: Loaded) -> str:
     return secrets.mask(revealed) if secret.masked else revealed
 
 
-def _is_hidden(key: Key, loaded: Loaded) -> bool:
-    from hermes_config import secrets
-
-    secret = secrets.find(key.dotted) if key.is_secret else None
-    return secret is not None and secret.unused and _get_value(key, loaded) is None
-
-
 def _render_section(name: str, loaded: Loaded) -> str:
-    from io import StringIO
-
     from ruamel.yaml import YAML
-
-    from hermes_config.keys import catalogue
 
     tree: dict[str, Any] = {}
     for key in catalogue().values():
-        if not key.dotted.startswith(f"{name}.") or _is_hidden(key, loaded):
+        if not key.dotted.startswith(f"{name}."):
             continue
         *above, leaf = key.dotted.split(".")
         section = tree
@@ -299,13 +312,3 @@ def _render_section(name: str, loaded: Loaded) -> str:
 def _warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
         click.echo(f"Warning: {warning}", err=True)
-
-
-@contextmanager
-def _report_errors() -> Iterator[None]:
-    from hermes_config.errors import ConfigError
-
-    try:
-        yield
-    except ConfigError as error:
-        raise click.ClickException(str(error)) from error

@@ -1,4 +1,4 @@
-"""`hermes doctor`: check each part of Hermes and say how to fix it."""
+"""`hermes doctor`: check each part of Hermes, and say how to fix it or fix it."""
 
 import json
 from dataclasses import asdict
@@ -19,16 +19,19 @@ _SIGNS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")
 @click.option("--security", is_flag=True, help="Check who can reach, read or change what, instead of general health.")
 @click.option("--live", is_flag=True, help="Also ask each server whether it accepts our token (uses the network).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(security: bool, live: bool, as_json: bool) -> None:
+@click.option("--fix", is_flag=True, help="Offer to run the commands that fix findings; asks before each.")
+def doctor(*, security: bool, live: bool, as_json: bool, fix: bool) -> None:
     """Check each part of Hermes and say how to fix it.
 
-    Changes nothing. Exits with 1 when a check fails (✗).
+    Changes nothing without --fix. Exits with 1 when a check fails (✗).
     """
     from gateway import logs
     from gateway.doctor.checks import HEALTH, SECURITY, run
     from gateway.doctor.facts import gather, read_secrets, worst
     from hermes_config.places import Home
 
+    if fix and as_json:
+        raise click.UsageError("--fix asks questions; leave --json out.")
     logs.configure(level="error", style="auto", secrets=read_secrets().values())
     checks = dict(SECURITY if security else HEALTH)
     if live:
@@ -36,6 +39,12 @@ def doctor(security: bool, live: bool, as_json: bool) -> None:
 
         checks["live"] = (check_tokens,)
     findings = run(checks, gather(Home.locate()))
+    if fix:
+        from hermes_cli.doctor_fix import fix_all
+
+        fix_all(findings)
+        click.echo()
+        findings = run(checks, gather(Home.locate()))
     level = worst(findings)
     if as_json:
         rows = [asdict(finding) for finding in findings]

@@ -1,20 +1,40 @@
 """`hermes forget`: erase a person from everything stored."""
 
+import asyncio
+import errno
 import re
-import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import click
 
-if TYPE_CHECKING:
-    from gateway.store.db.connection import Transaction
-    from gateway.store.erase import PersonalData, PersonToErase
-    from hermes_cli.opening import OpenedStore
+from gateway.lock import read_state
+from gateway.memory.files import MemoryFiles
+from gateway.policies.pairing import looks_like_id, nearest, platform_of
+from gateway.store.db.backup import backups
+from gateway.store.db.connection import Transaction
+from gateway.store.erase import (
+    PersonalData,
+    PersonToErase,
+    erase_person,
+    find_accounts,
+    find_person,
+    find_personal_data,
+    finish,
+    is_unfinished,
+)
+from gateway.turns.workplaces import delete_folders
+from gateway.wiring.tools import build_media_files
+from hermes_cli.opening import OpenedStore, confirm, open_home, read_store, with_store
+from hermes_config.ids import HOW_TO_FIND_AN_ID
+from tools.backends.base import BackendFailed
+from tools.backends.remote.places import remove_places_of
+from tools.workplaces import process_backends
 
 _NAMED = re.compile(r"([a-z][a-z0-9_]*(?:@[a-z0-9_]+)?):(\S+)", re.IGNORECASE)
 _LASTING = ("before-schema-*.db", "damaged-*", "replaced-*.db")  # copies that no newer one replaces
-_LOCAL = ("cli", "socket", "web")  # on these an id may be any word
+_LOCAL = ("api", "cli", "socket", "web")  # on these an id may be any word
+
+_NOBODY = (PersonToErase(ids=frozenset(), identities=frozenset()), PersonalData())
 
 
 @click.command()
@@ -26,27 +46,18 @@ def forget(user: str, yes: bool, owner: bool) -> None:
 
     In groups their own messages are blanked; what others and the agent said stays. Works while the gateway runs.
     """
-    from gateway.lock import read_state
-    from gateway.store.db.commit_counter import check_not_lost
-    from gateway.store.erase import erase_person, finish, is_unfinished
-    from gateway.turns.workplaces import delete_folders
-    from gateway.wiring.tools import build_media_files
-    from hermes_cli.opening import open_home, with_store
-    from tools.workplaces import process_backends
-
-    account, user_id = _read(user)
+    named = _NAMED.fullmatch(user)
+    if named is None:
+        raise click.UsageError(f"{user!r} names nobody; {HOW_TO_FIND_AN_ID}.")
+    account, user_id = named[1].lower(), named[2]
     user = f"{account}:{user_id}"
     opened = open_home(make=False)  # erasing an unknown person creates no home
-    check_not_lost(opened.home.database)
-    if not opened.home.database.exists():
-        _refuse_user_name(account, user_id)
-        click.echo(f"Nothing is known of {user}: nobody has talked to the agent of this home yet.")
-        return
-    person, data = with_store(opened, lambda db: db.read(lambda tx: _find_person(tx, opened, account, user_id)))
+    person, data = read_store(opened, lambda tx: _find_person(tx, opened, account, user_id)) or _NOBODY
     if not person.ids and data.is_empty:
-        _refuse_user_name(account, user_id)
-        click.echo(f"Nothing is known of {user}.")
-        if with_store(opened, lambda db: db.read(is_unfinished)):
+        if platform_of(account) not in _LOCAL and not looks_like_id(user_id):
+            raise click.ClickException(f"{user_id!r} is no id, and names change hands; {HOW_TO_FIND_AN_ID}.")
+        click.echo(f"Nothing is stored about {user}.")
+        if read_store(opened, is_unfinished):
             with_store(opened, finish)
             click.echo("The rows that an earlier run erased are now overwritten on disk.")
         return
@@ -54,50 +65,45 @@ def forget(user: str, yes: bool, owner: bool) -> None:
         raise click.ClickException(_explain_owner(user, person))
     for line in _summarise(user, person, data):
         click.echo(line)
-    if not yes:
-        _ask(user, owner)
+    command = f"hermes forget {user}{' --owner' if owner else ''} --yes"
+    confirm("Erase all this? It cannot be undone.", yes=yes, command=command)
 
     def gateway_runs() -> bool:
         return read_state(opened.home.lock_file) is not None
 
+    def delete_own_files() -> None:
+        remembered = MemoryFiles(root=opened.home.memories, redactor=opened.redactor)
+        read_store(opened, lambda tx: remembered.delete_of(tx, person.ids))
+        delete_folders(opened.home, person.ids)
+        _delete_places(opened, person.ids)
+
     files = build_media_files(opened.home)
     with_store(
-        opened, lambda db: erase_person(db, files, person, backends=process_backends(), gateway_runs=gateway_runs)
+        opened,
+        lambda db: erase_person(
+            db,
+            files,
+            person,
+            backends=process_backends(opened.settings.terminal),
+            gateway_runs=gateway_runs,
+            delete_folders=delete_own_files,
+        ),
     )
-    for left in delete_folders(opened.home, person.ids):
-        click.echo(f"{left} could not be deleted: delete it yourself.")
     click.echo(f"Erased: {user} is a stranger from now on.")
     for line in (*_describe_allowlists(opened, person), *_describe_backups(opened)):
         click.echo(line)
 
 
-def _ask(user: str, owner: bool) -> None:
-    if not _is_terminal():
-        raise click.UsageError(
-            "Nothing was erased: there is no terminal to confirm at. To erase without confirming: "
-            f"hermes forget {user}{' --owner' if owner else ''} --yes"
-        )
-    click.confirm("Erase all this? It cannot be undone.", abort=True)
+def _delete_places(opened: OpenedStore, person_ids: Iterable[str]) -> None:
+    """Delete their containers and sandboxes. Raises OSError."""
+    for person_id in person_ids:
+        try:
+            asyncio.run(remove_places_of(opened.settings.terminal, opened.home, person_id))
+        except BackendFailed as error:
+            raise OSError(errno.EBUSY, str(error).rstrip("."), "A container or sandbox") from error
 
 
-def _read(user: str) -> tuple[str, str]:
-    from hermes_config.ids import HOW_TO_FIND_AN_ID
-
-    named = _NAMED.fullmatch(user)
-    if named is None:
-        raise click.UsageError(f"{user!r} names nobody; {HOW_TO_FIND_AN_ID}.")
-    return named[1].lower(), named[2]
-
-
-def _refuse_user_name(account: str, user_id: str) -> None:
-    from gateway.policies.pairing import looks_like_id, platform_of
-    from hermes_config.ids import HOW_TO_FIND_AN_ID
-
-    if platform_of(account) not in _LOCAL and not looks_like_id(user_id):
-        raise click.ClickException(f"{user_id!r} is no id, and names change hands; {HOW_TO_FIND_AN_ID}.")
-
-
-def _explain_owner(user: str, person: "PersonToErase") -> str:
+def _explain_owner(user: str, person: PersonToErase) -> str:
     what = (
         "is you, the owner: all your conversations would go, those in the browser and the terminal too"
         if person.is_owner
@@ -106,16 +112,9 @@ def _explain_owner(user: str, person: "PersonToErase") -> str:
     return f"{user} {what}. If you mean that: hermes forget {user} --owner"
 
 
-def _is_terminal() -> bool:
-    return sys.stdin.isatty()
-
-
 def _find_person(
-    tx: "Transaction", opened: "OpenedStore", account: str, user_id: str
-) -> "tuple[PersonToErase, PersonalData]":
-    from gateway.policies.pairing import nearest, platform_of
-    from gateway.store.erase import find_accounts, find_person, find_personal_data
-
+    tx: Transaction, opened: OpenedStore, account: str, user_id: str
+) -> tuple[PersonToErase, PersonalData]:
     met = find_accounts(tx)
     known = met | {platform_of(one) for one in met} | set(_LOCAL)
     for platform, section in opened.settings.platforms:
@@ -126,7 +125,7 @@ def _find_person(
     return person, find_personal_data(tx, person)
 
 
-def _summarise(user: str, person: "PersonToErase", data: "PersonalData") -> Iterator[str]:
+def _summarise(user: str, person: PersonToErase, data: PersonalData) -> Iterator[str]:
     also = sorted({f"{account}:{user_id}" for account, user_id in person.identities} - {user} if person.ids else ())
     yield f"{', '.join(sorted(person.names)) or 'Somebody'} ({', '.join((user, *also))})"
     rows = {table: len(keys) for table, keys in data.rows.items()}
@@ -137,6 +136,7 @@ def _summarise(user: str, person: "PersonToErase", data: "PersonalData") -> Iter
         (rows["overheard"], "messages overheard in groups"),
         (rows["inbox"] + rows["outbox"], "messages received and sent"),
         (len(data.files), "files, except those that others have sent too"),
+        (rows["memories"], "memories"),
         (rows["pairing_requests"], "requests to be let in"),
         (rows["processes"], "background processes, which are ended if they still run"),
     ):
@@ -146,7 +146,7 @@ def _summarise(user: str, person: "PersonToErase", data: "PersonalData") -> Iter
         yield "  the record that their access was revoked; afterwards they may ask for a code again"
 
 
-def _describe_allowlists(opened: "OpenedStore", person: "PersonToErase") -> Iterator[str]:
+def _describe_allowlists(opened: OpenedStore, person: PersonToErase) -> Iterator[str]:
     settings = opened.settings
     lists = {
         "access.owner_users": settings.access.owner_users,
@@ -159,9 +159,7 @@ def _describe_allowlists(opened: "OpenedStore", person: "PersonToErase") -> Iter
             yield f"They are still listed in {key} and may write again. To change that: hermes config set {key} …"
 
 
-def _describe_backups(opened: "OpenedStore") -> Iterator[str]:
-    from gateway.store.db.backup import backups
-
+def _describe_backups(opened: OpenedStore) -> Iterator[str]:
     folder, store = opened.home.backups, opened.settings.store
     if copies := len(backups(folder)):
         days = store.backups_kept * store.backup_every_hours / 24

@@ -8,28 +8,22 @@ import click
 @click.command()
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the page.  [default: any free]")
 @click.option("--no-open", is_flag=True, help="Print the address without opening a browser.")
-@click.option(
-    "--home",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Keep the gateway's state in this directory.  [default: a temporary one]",
-)
-def playground(port: int, no_open: bool, home: Path | None) -> None:
+def playground(port: int, no_open: bool) -> None:
     """Open a page with three simulated chat apps, a real gateway and a demo model.
 
     Everything runs on this machine. Ctrl-C stops it.
     """
     import asyncio
 
-    from playground.page.home import NotOurs
     from playground.page.server import PortTaken
 
     try:
-        asyncio.run(_serve(port=port, open_page=not no_open, home=home))
-    except (NotOurs, PortTaken) as error:
+        asyncio.run(_serve(port=port, open_page=not no_open))
+    except PortTaken as error:
         raise click.ClickException(str(error)) from error
 
 
-async def _serve(*, port: int, open_page: bool, home: Path | None) -> None:
+async def _serve(*, port: int, open_page: bool) -> None:
     import asyncio
     import signal
     import sys
@@ -45,12 +39,10 @@ async def _serve(*, port: int, open_page: bool, home: Path | None) -> None:
         command=(sys.executable, "-m", "hermes_cli"),
         environment=environment.everything(),
         cwd=Path(hermes_cli.__file__).parents[1],
-        home=home,
         port=port,
     ) as running:
         click.echo(f"Playground: {running.link}")
-        kept = "deleted at the end" if running.home.temporary else "kept"
-        click.echo(f"Home of its gateway: {running.home.root} ({kept}). Ctrl-C stops everything.")
+        click.echo(f"Home of its gateway: {running.home.root} (deleted at the end). Ctrl-C stops everything.")
         if open_page and _has_browser():
             await asyncio.to_thread(click.launch, running.link)
         await ended.wait()

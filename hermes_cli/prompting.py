@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from textwrap import wrap
 from types import FrameType
 from typing import TextIO
 
@@ -13,7 +14,9 @@ import click
 
 from agent_core.events import Event, ToolStarted
 from gateway.approvals.terminal import Answer
-from gateway.approvals.wording import Verdict, escape_invisible, one_line, read_verdict
+from gateway.approvals.wording import MAX_SHOWN_CHARS, Verdict, escape_invisible, read_verdict
+from gateway.wording import shorten
+from hermes_config.environment import is_dumb_terminal
 from tools.approval.gate import Question
 
 _LETTERS: dict[str, Verdict] = {"o": "once", "s": "session", "a": "always", "d": "deny", "": "deny"}
@@ -37,9 +40,9 @@ class Screen:
             else:
                 self._held_back.append(line)
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question, call_id: str = "") -> Answer:
         if not (self.lines.isatty() and sys.stderr.isatty()):
-            what = f"{question.tool}: {one_line(escape_invisible(question.action))}"
+            what = f"{question.tool}: {shorten(escape_invisible(question.action), MAX_SHOWN_CHARS)}"
             click.echo(
                 f"Not done, because approval needs a terminal: {what} "
                 f"({'; '.join(map(escape_invisible, question.reasons))})",
@@ -48,7 +51,7 @@ class Screen:
             return "nobody"
         with self._alone(), self._interruptible():
             _drop_typed(self.lines)  # what was typed before the question was read is no answer to it
-            click.echo("\n".join(_wording(question)), err=True)
+            click.echo("\n".join(describe_question(question)), err=True)
             try:
                 async with asyncio.timeout(self.wait_seconds):
                     return await self._answer(question)
@@ -58,17 +61,14 @@ class Screen:
                 return "nobody"
 
     async def _answer(self, question: Question) -> Verdict:
-        offered = "[o]nce, [s]ession, [a]lways, [d]eny" if question.rules else "[o]nce, [d]eny"
         while True:
-            click.echo(f"{offered} (deny after {self.wait_seconds:g} s): ", nl=False, err=True)
+            click.echo(f"{offer(question)} (deny after {self.wait_seconds:g} s): ", nl=False, err=True)
             await wait_for_line(self.lines)
             line = self.lines.readline()
             if not line:  # Ctrl-D
                 click.echo(err=True)
                 return "deny"
-            said = line.strip().lower()
-            verdict = _LETTERS.get(said) or read_verdict(said)
-            if verdict in ("once", "deny") or (verdict and question.rules):
+            if verdict := read_answer(line, question):
                 return verdict
 
     @contextmanager
@@ -102,6 +102,11 @@ class Screen:
             signal.signal(signal.SIGINT, before)
 
 
+def can_draw(lines: TextIO) -> bool:
+    """Return whether both ends are a terminal that can move its cursor."""
+    return lines.isatty() and sys.stdout.isatty() and not is_dumb_terminal()
+
+
 async def wait_for_line(lines: TextIO) -> None:
     """Wait for a line. Not in a thread: asyncio.run waits for its threads, so Ctrl-C would wait for Enter."""
     there = asyncio.Event()
@@ -119,15 +124,27 @@ def _drop_typed(lines: TextIO) -> None:
     termios.tcflush(lines.fileno(), termios.TCIFLUSH)
 
 
-def _wording(question: Question) -> list[str]:
+def offer(question: Question) -> str:
+    """Return the answers that a question allows."""
+    return "[o]nce, [s]ession, [a]lways, [d]eny" if question.rules else "[o]nce, [d]eny"
+
+
+def read_answer(line: str, question: Question) -> Verdict | None:
+    """Return the answer that a line gives to the question; None when it gives none that is allowed."""
+    said = line.strip().lower()
+    verdict = _LETTERS.get(said) or read_verdict(said)
+    return verdict if verdict in ("once", "deny") or (verdict and question.rules) else None
+
+
+def describe_question(question: Question, *, width: int = 10_000) -> list[str]:
     """Return the lines of the question. The action is indented, so that it cannot imitate ours."""
-    words = ["", "May I do this?", *(f"    {line}" for line in escape_invisible(question.action).split("\n"))]
-    if question.where:
-        words.append(f"Where: {_flat(question.where)}")
-    words += [f"Reason: {_flat(reason)}." for reason in question.reasons]
+    action = [f"    {line}" for line in escape_invisible(question.action).split("\n")]
+    words = [f"Where: {_flat(question.where)}"] if question.where else []
+    words += [f"Reason: {_flat(reason).rstrip('.')}." for reason in question.reasons]
     if question.rules:
-        words.append(f"Session and always also allow: {', '.join(map(_flat, question.rules))}")
-    return words
+        words.append(f"After session or always, these need no question: {', '.join(map(_flat, question.rules))}")
+    wrapped = (line for one in words for line in wrap(one, max(width, 20), break_on_hyphens=False))
+    return ["", "May I do this?", *action, *wrapped]
 
 
 def _flat(text: str) -> str:

@@ -1,19 +1,24 @@
 """`hermes state`: check the database, undo an upgrade, list and restore backups."""
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from gateway.store.db.backup import BackupPolicy, Copy
-    from gateway.store.db.schema import Lost
-    from gateway.store.db.upgrade import UpgradePreview
-    from hermes_config.places import Home
+from gateway.clock import for_people
+from gateway.lock import hold_home
+from gateway.store.db.backup import BackupPolicy, Copy, list_copies
+from gateway.store.db.commit_counter import check_not_lost
+from gateway.store.db.restore import restore as put_back
+from gateway.store.db.restore import undo_upgrade
+from gateway.store.db.schema import Lost
+from gateway.store.db.upgrade import UpgradePreview, find_undo_target, preview_losses, preview_upgrade
+from gateway.wiring.basics import build_backup_policy
+from hermes_cli.opening import confirm, open_home
+from hermes_config.places import Home
+from tools.content import in_bytes
 
 
 @click.group()
@@ -28,8 +33,6 @@ def check(as_json: bool) -> None:
 
     Exits with 1 when the database is damaged or the upgrade would fail.
     """
-    from gateway.store.db.upgrade import preview_upgrade
-
     home, policy = _open()
     found = preview_upgrade(home.database, policy)
     click.echo(json.dumps(asdict(found), indent=2) if as_json else "\n".join(_check_lines(found)))
@@ -46,10 +49,6 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
 
     The gateway must be stopped. Lists first what the older version cannot hold, and keeps a copy of everything.
     """
-    from gateway.lock import hold_home
-    from gateway.store.db.restore import undo_upgrade
-    from gateway.store.db.upgrade import find_undo_target, preview_losses
-
     home, policy = _open()
     with hold_home(home.lock_file) as lock:
         lock.tell({"state": "undoing an upgrade"})
@@ -60,7 +59,7 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
         losses = preview_losses(home.database, policy, target)
         if not as_json:
             click.echo("\n".join(_undo_lines(reach.found, target, losses)))
-        _ask(yes, "Go back?", f"hermes state undo --to {target} --yes")
+        confirm("Go back?", yes=yes, command=f"hermes state undo --to {target} --yes")
         kept = undo_upgrade(home.database, policy, target)
     if as_json:
         lost = [asdict(one) for one in losses]
@@ -74,8 +73,6 @@ def undo(to: int | None, yes: bool, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def backups(as_json: bool) -> None:
     """Check the copies of the database and list them with age and schema."""
-    from gateway.store.db.backup import list_copies
-
     home, _ = _open(needs_database=False)
     copies = list_copies(home.backups)
     if as_json:
@@ -94,31 +91,20 @@ def restore(backup: str, yes: bool) -> None:
 
     The gateway must be stopped. The replaced database is kept in backups/.
     """
-    from gateway.clock import for_people
-    from gateway.lock import hold_home
-    from gateway.store.db.restore import restore as put_back
-
     home, policy = _open(needs_database=False)
     copy = _find(home, backup)
     with hold_home(home.lock_file) as lock:
         lock.tell({"state": "restoring a backup"})
         click.echo(f"{copy.name} is of {for_people(int(copy.stat().st_mtime * 1000))}.")
-        _ask(
-            yes,
-            "Restore it? What came in since then is not in it and is not answered again.",
-            f"hermes state restore {backup} --yes",
-        )
+        question = "Restore it? What came in since then is not in it and is not answered again."
+        confirm(question, yes=yes, command=f"hermes state restore {backup} --yes")
         aside = put_back(home.database, copy, policy)
     click.echo("Restored.")
     if aside is not None:
         click.echo(f"The replaced database is in backups/{aside.name}; it stays until you delete it.")
 
 
-def _open(*, needs_database: bool = True) -> "tuple[Home, BackupPolicy]":
-    from gateway.store.db.commit_counter import check_not_lost
-    from gateway.wiring.basics import build_backup_policy
-    from hermes_cli.opening import open_home
-
+def _open(*, needs_database: bool = True) -> tuple[Home, BackupPolicy]:
     opened = open_home(make=False)  # these commands never create a home
     if needs_database:
         check_not_lost(opened.home.database)
@@ -127,19 +113,7 @@ def _open(*, needs_database: bool = True) -> "tuple[Home, BackupPolicy]":
     return opened.home, build_backup_policy(opened.settings, opened.home.backups)
 
 
-def _ask(yes: bool, question: str, command: str) -> None:
-    if yes:
-        return
-    if not _is_terminal():
-        raise click.UsageError(f"Nothing was changed: there is no terminal to ask you at. If you mean it: {command}")
-    click.confirm(question, abort=True)
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty()
-
-
-def _find(home: "Home", backup: str) -> Path:
+def _find(home: Home, backup: str) -> Path:
     for copy in (home.backups / backup, Path(backup).expanduser()):
         if copy.is_file() and home.database.exists() and copy.samefile(home.database):
             raise click.UsageError("That is the database itself, not a copy of it.")
@@ -148,9 +122,7 @@ def _find(home: "Home", backup: str) -> Path:
     raise click.UsageError(f"There is no backup {backup!r}. `hermes state backups` lists them.")
 
 
-def _check_lines(found: "UpgradePreview") -> Iterator[str]:
-    from tools.content import in_bytes
-
+def _check_lines(found: UpgradePreview) -> Iterator[str]:
     if found.problem:
         yield found.problem
     elif found.schema == found.newest:
@@ -172,7 +144,7 @@ def _explain_unreachable(found: int, oldest: int, target: int) -> str:
     )
 
 
-def _undo_lines(found: int, target: int, losses: "list[Lost]") -> Iterator[str]:
+def _undo_lines(found: int, target: int, losses: list[Lost]) -> Iterator[str]:
     yield f"The database goes back from schema {found} to {target}. That was tried on a copy and works."
     if not losses:
         yield "Nothing will be lost."
@@ -183,9 +155,6 @@ def _undo_lines(found: int, target: int, losses: "list[Lost]") -> Iterator[str]:
         yield f"  {what}: {lost.count:,}"
 
 
-def _copy_line(copy: "Copy") -> str:
-    from gateway.clock import for_people
-    from tools.content import in_bytes
-
+def _copy_line(copy: Copy) -> str:
     what = f"CANNOT BE RESTORED: {copy.problem}" if copy.problem else f"schema {copy.schema}, sound"
     return f"{copy.name:<48}  {for_people(copy.taken_ms)}  {in_bytes(copy.size_bytes):>9}  {what}"

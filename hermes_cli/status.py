@@ -1,89 +1,82 @@
 """`hermes status`: whether the gateway runs, its connections, and the work in hand."""
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+import time
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from gateway.store.db.database import Database
-    from hermes_cli.opening import OpenedStore
+from gateway.clock import now_ms, roughly
+from gateway.errors import GatewayError
+from gateway.lock import read_state
+from gateway.store.inspect import NOTHING, read_counts
+from gateway.web.address import page_address
+from gateway.wiring.policies import build_rules
+from hermes_cli.opening import OpenedStore, open_home, read_store
 
+_WATCH_SECONDS = 2.0
 _STATES = {"needs operator": "stopped until you fix this"}  # as shown; scripts get the state as it is
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def status(as_json: bool) -> None:
+@click.option("--watch", is_flag=True, help="Show it anew every two seconds until Ctrl-C.")
+def status(as_json: bool, watch: bool = False) -> None:
     """Show whether the gateway runs, its connections, and what it is working on.
 
     Exits with 1 when the gateway is not running.
     """
-    from gateway.lock import read_state
-    from hermes_cli.opening import open_home
-
-    opened = open_home(make=False)  # a question changes nothing
-    running = read_state(opened.home.lock_file)
-    facts: dict[str, Any] = {"home": str(opened.home.root), "gateway": running, **_from_store(opened)}
-    facts |= _from_settings(opened)
-    if as_json:
-        click.echo(json.dumps(facts, ensure_ascii=False, indent=2))
-    else:
-        for line in _lines(facts, opened.settings.platforms.web.host):
-            click.echo(line)
+    if watch and as_json:
+        raise click.UsageError("--watch is for people: leave out --json.")
+    while True:
+        opened = open_home(make=False)  # a question changes nothing
+        running, rules = read_state(opened.home.lock_file), build_rules(opened.settings)
+        facts = {"home": str(opened.home.root), "gateway": running, **_from_store(opened)} | {
+            "model": opened.settings.model.name,
+            "listed": len(rules.owner_users | rules.allowed_users),
+            "allow_all_users": rules.allow_all_users,
+        }
+        if as_json:
+            text = json.dumps(facts, ensure_ascii=False, indent=2)
+        else:
+            text = "\n".join(_lines(facts, opened.settings.platforms.web.host))
+        if watch:
+            click.clear()  # only now: the screen is never empty while the facts are collected
+        click.echo(text)
+        if not watch:
+            break
+        time.sleep(_WATCH_SECONDS)
     if running is None:
         raise SystemExit(1)
 
 
-def _from_settings(opened: "OpenedStore") -> dict[str, Any]:
-    from gateway.wiring.policies import build_rules
-
-    rules = build_rules(opened.settings)
-    return {
-        "model": opened.settings.model.name,
-        "listed": len(rules.owner_users | rules.allowed_users),
-        "allow_all_users": rules.allow_all_users,
-    }
-
-
-def _from_store(opened: "OpenedStore") -> dict[str, Any]:
+def _from_store(opened: OpenedStore) -> dict[str, Any]:
     """Read the counts from the database, or say why it cannot be read."""
-    from gateway.errors import GatewayError
-    from gateway.store import approvals, inbox, outbox, pairing, processes, turns
-    from gateway.store.db.connection import Transaction
-    from hermes_cli.opening import with_store
-    from tools.workplaces import process_backends
-
-    if not opened.home.database.exists():
-        counts = ("waiting", "running", "undelivered", "processes", "questions", "people", "asking")
-        return {**dict.fromkeys(counts, 0), "notices": []}
-
-    def query(tx: Transaction) -> dict[str, Any]:
-        access = pairing.overview(tx, pairing.PairingLimits())
-        return {
-            "waiting": inbox.count_all_waiting(tx),
-            "running": turns.count_running(tx),
-            "undelivered": outbox.count_undelivered(tx),
-            "processes": [process.handle for process in processes.read_running(tx)],
-            "questions": len(approvals.waiting(tx)),
-            "people": len(access.people),
-            "asking": len(access.pending),
-            "notices": [asdict(notice) for notice in outbox.recent(tx)],
-        }
-
-    async def read(db: "Database") -> dict[str, Any]:
-        facts = await db.read(query)
-        handles, facts["processes"] = facts["processes"], 0
-        for name, backend in process_backends().items():
-            statuses = await backend.statuses([handle for handle in handles if handle.backend == name])
-            facts["processes"] += sum(status.is_running for status in statuses.values())
-        return facts
-
     try:
-        return with_store(opened, read)
+        facts = read_store(opened, read_counts) or NOTHING
+        return facts | ({"processes": _count_running(opened)} if facts["processes"] else {})
     except GatewayError as error:
         return {"store_problem": str(error)}
+
+
+def _count_running(opened: OpenedStore) -> int:
+    """Count the background processes that still run: where no gateway watches, some may have ended."""
+    import asyncio
+
+    from gateway.store import processes
+    from tools.workplaces import process_backends
+
+    opened.configure_logs()
+    handles = [process.handle for process in read_store(opened, processes.read_running) or ()]
+
+    async def count() -> int:
+        found = [
+            await backend.statuses([handle for handle in handles if handle.backend == name])
+            for name, backend in process_backends(opened.settings.terminal).items()
+        ]
+        return sum(status.is_running for statuses in found for status in statuses.values())
+
+    return asyncio.run(count())
 
 
 def _lines(facts: dict[str, Any], web_host: str) -> list[str]:
@@ -97,6 +90,9 @@ def _lines(facts: dict[str, Any], web_host: str) -> list[str]:
             lines.append(f"Processes {facts['processes']} running in the background")
         if number := facts["questions"]:
             lines.append(f"Approvals {number} waiting for an answer: hermes approvals list")
+        if facts["jobs"] or facts["failing_jobs"]:
+            failing = f", {facts['failing_jobs']} failing" if facts["failing_jobs"] else ""
+            lines.append(f"Jobs      {facts['jobs']} scheduled{failing}: hermes cron list")
         lines.append(f"Access    {_access(facts)}")
     lines += [f"Notice    {_when(notice['at_ms'])}: {notice['text']}" for notice in facts.get("notices", ())]
     return lines
@@ -110,8 +106,6 @@ def _access(facts: dict[str, Any]) -> str:
 
 
 def _gateway_lines(running: dict[str, Any] | None, configured_model: str, web_host: str) -> list[str]:
-    from gateway.web.address import page_address
-
     if running is None:
         return ["Gateway   not running (start it: hermes gateway run)", f"Model     {configured_model}"]
     lines = [f"Gateway   {running.get('state', 'unknown')}, pid {running.get('pid')}"]
@@ -120,16 +114,16 @@ def _gateway_lines(running: dict[str, Any] | None, configured_model: str, web_ho
     model = running.get("model", {})  # the running gateway may use another than the settings name
     trouble = f": {model['problem']}" if model.get("problem") else ""
     lines.append(f"Model     {model.get('name', configured_model)}{trouble}")
+    if problem := running.get("sandbox_problem"):
+        lines.append(f"Sandbox   none, so the owner's commands run on this machine: {problem}")
     if port := running.get("web_port"):
         lines.append(f"Page      {page_address(web_host, port)} (sign in: hermes web)")
     for account, platform in running.get("platforms", {}).items():
         heard = f", last contact {_when(platform['last_heard_ms'])}" if platform["last_heard_ms"] else ""
-        problem = f": {platform['problem']}" if platform["problem"] else ""
-        lines.append(f"{account:<9} {_STATES.get(platform['state'], platform['state'])}{heard}{problem}")
+        trouble = f": {platform['problem']}" if platform["problem"] else ""
+        lines.append(f"{account:<9} {_STATES.get(platform['state'], platform['state'])}{heard}{trouble}")
     return lines
 
 
 def _when(at_ms: int) -> str:
-    from gateway.clock import now_ms, roughly
-
     return f"{roughly(now_ms() - at_ms)} ago"

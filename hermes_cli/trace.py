@@ -1,19 +1,15 @@
 """`hermes trace`: show what happened to a message, step by step."""
 
-import json
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from gateway.store.db.connection import Transaction
-    from gateway.trace import GatewayState
-    from hermes_cli.opening import OpenedStore
-    from hermes_config.redaction import Redactor
-
-T = TypeVar("T")
+from gateway import trace as words
+from gateway.clock import now_ms
+from gateway.lock import read_state
+from gateway.store import trace as store
+from gateway.store.db.connection import Transaction
+from hermes_cli.opening import OpenedStore, open_home, read_store
 
 _REFUSALS_SHOWN = 50
 _FITTING_SHOWN = 10
@@ -31,30 +27,20 @@ def trace(message: str, as_json: bool) -> None:
     MESSAGE is `last`, inbox:NUMBER, the platform's id of a message or of our answer (alone or as telegram:CHAT:ID), a
     turn id or a session key. `refused` lists messages that were not accepted.
     """
-    from gateway.store.db.commit_counter import check_not_lost
-    from hermes_cli.opening import open_home
-
     opened = open_home(make=False)  # a question changes nothing
-    check_not_lost(opened.home.database)
-    if not opened.home.database.exists():
-        raise click.ClickException(_NOTHING_YET)
     if message == "refused":
         _show_refusals(opened, as_json)
     else:
         _show_message(opened, message, as_json)
 
 
-def _show_message(opened: "OpenedStore", name: str, as_json: bool) -> None:
-    from gateway import trace as words
-    from gateway.clock import now_ms
-    from gateway.store import trace
+def _show_message(opened: OpenedStore, name: str, as_json: bool) -> None:
+    def query(tx: Transaction) -> list[store.Trace] | str:
+        newest = store.newest(tx)
+        found = ([newest] if newest else []) if name == "last" else store.find(tx, name)
+        return [store.read(tx, one) for one in found[: _FITTING_SHOWN + 1]] or _why_unknown(tx, name)
 
-    def query(tx: "Transaction") -> list[trace.Trace] | str:
-        newest = trace.newest(tx)
-        found = ([newest] if newest else []) if name == "last" else trace.find(tx, name)
-        return [trace.read(tx, one) for one in found[: _FITTING_SHOWN + 1]] or _why_unknown(tx, name)
-
-    traces = _read(opened, query)
+    traces = read_store(opened, query) or _NOTHING_YET
     if isinstance(traces, str):
         raise click.ClickException(traces)
     if len(traces) > 1:
@@ -64,69 +50,39 @@ def _show_message(opened: "OpenedStore", name: str, as_json: bool) -> None:
     [found] = traces
     gateway, now = _gateway(opened), now_ms()
     if as_json:
-        facts = {"verdict": words.verdict(found, now, gateway), **asdict(found)}
-        _print_json(opened, facts)
-    else:
-        click.echo(_redactor(opened).clean("\n".join(words.lines(found, now, gateway))))
+        opened.print_json({"verdict": words.verdict(found, now, gateway), **asdict(found)})
+    else:  # problems quote error messages, and a URL in one may contain a token
+        click.echo(opened.redactor.clean("\n".join(words.lines(found, now, gateway))))
 
 
-def _show_refusals(opened: "OpenedStore", as_json: bool) -> None:
-    from gateway.store import trace
-    from gateway.trace import refusal_line
-
-    found = _read(opened, lambda tx: trace.refusals(tx, limit=_REFUSALS_SHOWN))
-    if as_json:
-        _print_json(opened, [asdict(refusal) for refusal in found])
-        return
-    if not found:
-        click.echo("No message was refused.")
-    for refusal in found:
-        click.echo(_redactor(opened).clean(refusal_line(refusal)))
+def _show_refusals(opened: OpenedStore, as_json: bool) -> None:
+    found = read_store(opened, lambda tx: store.refusals(tx, limit=_REFUSALS_SHOWN))
+    if found is None:
+        raise click.ClickException(_NOTHING_YET)
+    nothing = "No message was refused."
+    opened.print_list(found, as_json=as_json, data=asdict, line=words.refusal_line, nothing=nothing)
 
 
-def _why_unknown(tx: "Transaction", name: str) -> str:
+def _why_unknown(tx: Transaction, name: str) -> str:
     """Explain why no message was found: it may have been refused, or not addressed to the bot."""
-    from gateway.store import trace
-    from gateway.trace import UNADDRESSED, refused
-
     if name == "last":
         return _NOTHING_YET
     match name.split(":", 2):
         case [account, chat, message_id]:
-            if trace.was_overheard(tx, account, chat, message_id):
-                return UNADDRESSED
-            if (refusal := trace.refusal_of(tx, account, chat, message_id)) is not None:
-                return refused(refusal)
+            if store.was_overheard(tx, account, chat, message_id):
+                return words.UNADDRESSED
+            if (refusal := store.refusal_of(tx, account, chat, message_id)) is not None:
+                return words.refused(refusal)
     return (
         f"No message matches {name!r}. Try `hermes trace last`, a message as telegram:CHAT:ID, or "
         "`hermes trace refused` for messages that were not accepted."
     )
 
 
-def _gateway(opened: "OpenedStore") -> "GatewayState":
-    from gateway.lock import read_state
-    from gateway.trace import GatewayState
-
+def _gateway(opened: OpenedStore) -> words.GatewayState:
     state = read_state(opened.home.lock_file)
     if state is None:
-        return GatewayState(is_running=False)
+        return words.GatewayState(is_running=False)
     platforms = state.get("platforms", {}).items()
     unconnected = {account: one["problem"] for account, one in platforms if one["state"] != "connected"}
-    return GatewayState(is_stopping=state.get("state") == "stopping", unconnected=unconnected)
-
-
-def _redactor(opened: "OpenedStore") -> "Redactor":
-    """Problems quote error messages, and a URL in one may contain a token."""
-    from gateway.wiring.basics import build_redactor
-
-    return build_redactor(opened.settings)
-
-
-def _print_json(opened: "OpenedStore", facts: object) -> None:
-    click.echo(json.dumps(_redactor(opened).clean_all(facts), ensure_ascii=False, indent=2))
-
-
-def _read(opened: "OpenedStore", query: "Callable[[Transaction], T]") -> T:
-    from hermes_cli.opening import with_store
-
-    return with_store(opened, lambda db: db.read(query))
+    return words.GatewayState(is_stopping=state.get("state") == "stopping", unconnected=unconnected)

@@ -2,12 +2,16 @@
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from gateway.store.spending import By, Total
+from gateway.clock import now_ms
+from gateway.policies.budgets import Amount, against, dollars, how_to_price, no_price
+from gateway.store import spending
+from gateway.store.db.connection import Transaction
+from gateway.store.spending import By, Total
+from gateway.wiring.policies import build_budgets, unpriced_models
+from hermes_cli.opening import open_home, read_store
 
 
 @click.command()
@@ -22,20 +26,13 @@ if TYPE_CHECKING:
     help="How to group the rows.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def usage(days: int, by: "By", as_json: bool) -> None:
+def usage(days: int, by: By, as_json: bool) -> None:
     """Show tokens and cost of the last days, and today's total against the budget."""
-    from gateway.clock import now_ms
-    from gateway.policies.budgets import Amount, against, how_to_price, no_price
-    from gateway.store import spending
-    from gateway.store.db.connection import Transaction
-    from gateway.wiring.policies import build_budgets, unpriced_models
-    from hermes_cli.opening import open_home, read_store
-
     opened = open_home(make=False)
     budgets, now = build_budgets(opened.settings), now_ms()
     since = budgets.days_back(now, days - 1)
 
-    def query(tx: Transaction) -> tuple["list[Total]", "list[Total]", Amount]:
+    def query(tx: Transaction) -> tuple[list[Total], list[Total], Amount]:
         return spending.totals(tx, since, by), spending.totals(tx, since, "model"), spending.used(tx, budgets.day(now))
 
     rows, models, today = read_store(opened, query) or ([], [], Amount())
@@ -56,9 +53,7 @@ def usage(days: int, by: "By", as_json: bool) -> None:
         click.echo(sentence)
 
 
-def _line(row: "Total") -> str:
-    from gateway.policies.budgets import dollars
-
+def _line(row: Total) -> str:
     calls = f"{row.calls:>6,} {'call ' if row.calls == 1 else 'calls'}"
     cost = dollars(row.cost_micros)
     if row.unpriced_calls:

@@ -1,8 +1,10 @@
 """The bots of a platform and their tokens: `accounts: [work]` takes them from variables that end in _WORK."""
 
 from hermes_config import environment
-from hermes_config.secrets import find_tokens
+from hermes_config.secrets import WEBHOOK_SECRET, find_tokens
 from hermes_config.settings import Settings
+
+SHORTEST_WEBHOOK_SECRET = 16
 
 
 def bots(settings: Settings, platform: str) -> dict[str, list[str]]:
@@ -29,9 +31,22 @@ def account_tokens(settings: Settings) -> dict[str, str]:
     return {name: environment.lookup(name) for name in names}
 
 
+def webhook_secrets(settings: Settings) -> dict[str, str]:
+    """Return the secrets of all webhooks by name; empty when one is not set."""
+    names = [entry.partition("=")[0] for entry in settings.http.webhooks]
+    return {name: environment.lookup(WEBHOOK_SECRET + name.upper()) for name in names}
+
+
 def missing_tokens(settings: Settings) -> list[str]:
-    """Return a sentence for each token that an enabled bot lacks."""
-    return [
+    """Return a sentence for each token that an enabled bot lacks, and for each webhook without a secret."""
+    webhooks = [
+        f"http.webhooks names {name}, whose {WEBHOOK_SECRET}{name.upper()} is missing or shorter than "
+        f"{SHORTEST_WEBHOOK_SECRET} characters. Run `hermes config set {WEBHOOK_SECRET}{name.upper()}`, or "
+        f"`hermes webhooks remove {name}`."
+        for name, held in webhook_secrets(settings).items()
+        if len(held) < SHORTEST_WEBHOOK_SECRET
+    ]
+    return webhooks + [
         f"platforms.{platform}.accounts names a bot whose {variable} is not set. Run `hermes config set {variable}`, "
         f"or remove the name from platforms.{platform}.accounts."
         for platform, section in settings.platforms
@@ -39,11 +54,6 @@ def missing_tokens(settings: Settings) -> list[str]:
         for variable in _list_variables(settings, platform)
         if not environment.lookup(variable)
     ]
-
-
-def is_named(settings: Settings, variable: str) -> bool:
-    """Tell whether an account takes its token from this variable."""
-    return variable in account_tokens(settings)
 
 
 def _list_variables(settings: Settings, platform: str) -> list[str]:

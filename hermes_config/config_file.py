@@ -172,15 +172,16 @@ _RESERVED = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "
 
 def set_in_text(text: str, path: Path, dotted: str, value: object) -> str:
     """Return the text with a value changed or added; raise ConfigError where that cannot be done safely."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    text = _expand_model(text, path, newline)
+    if _is_windows(text):
+        return set_in_text(text.replace("\r\n", "\n"), path, dotted, value).replace("\n", "\r\n")
+    text = _expand_model(text, path)
     document = parse(text, path)
     names = dotted.split(".")
     if document:
-        after = _set(text, path, names, _render(value), newline)
+        after = _set(text, path, names, _render(value))
     else:
-        after = _append(text, f"{VERSION_KEY}: {CONFIG_VERSION}{newline}", newline)
-        after = _append(after, _build_block(names, _render(value), "", newline), newline)
+        after = _append(text, f"{VERSION_KEY}: {CONFIG_VERSION}\n")
+        after = _append(after, _build_block(names, _render(value), ""))
     expected = section = _to_plain(document)
     for name in names[:-1]:
         section[name] = section.get(name) or {}
@@ -195,7 +196,9 @@ def remove_from_text(text: str, path: Path, dotted: str) -> str:
 
     Returns the same text where the key is missing. Raises ConfigError as `set_in_text` does.
     """
-    expanded = _expand_model(text, path, "\r\n" if "\r\n" in text else "\n")
+    if _is_windows(text):
+        return remove_from_text(text.replace("\r\n", "\n"), path, dotted).replace("\n", "\r\n")
+    expanded = _expand_model(text, path)
     document = parse(expanded, path)
     names = dotted.split(".")
     chain = _find_chain(expanded, names) if document else []
@@ -210,7 +213,11 @@ def remove_from_text(text: str, path: Path, dotted: str) -> str:
     return after
 
 
-def _expand_model(text: str, path: Path, newline: str) -> str:
+def _is_windows(text: str) -> bool:
+    return 0 < text.count("\n") == text.count("\r\n")
+
+
+def _expand_model(text: str, path: Path) -> str:
     """Replace `model: demo` by a section, so that its keys can be changed like any others."""
     document = parse(text, path)
     check_version(document, path)
@@ -218,7 +225,7 @@ def _expand_model(text: str, path: Path, newline: str) -> str:
         return text
     [(root, key, child)] = _find_chain(text, [MODEL_SECTION])
     name = text[child.start_mark.index : child.end_mark.index]
-    section = f" {{name: {name}}}" if root.flow_style else f"{newline}  name: {name}"
+    section = f" {{name: {name}}}" if root.flow_style else f"\n  name: {name}"
     return text[: _find_colon(text, key)] + section + text[child.end_mark.index :]
 
 
@@ -242,33 +249,32 @@ def _find_chain(text: str, names: list[str]) -> list[tuple[Any, Any, Any]]:
     return chain
 
 
-def _set(text: str, path: Path, names: list[str], rendered: str, newline: str) -> str:
+def _set(text: str, path: Path, names: list[str], rendered: str) -> str:
     chain = _find_chain(text, names)
     missing = names[len(chain) :]
     if not chain:
-        return _insert(text, _compose(text), missing, rendered, newline)
+        return _insert(text, _compose(text), missing, rendered)
     _, key, child = chain[-1]
     colon = _find_colon(text, key)
     if not missing:
         return f"{text[:colon]} {rendered}{text[_find_end(text, key, child) :]}"
     if _is_empty(child):
-        block = _build_block(missing, rendered, " " * (key.start_mark.column + 2), newline)
-        return _insert_after_line(text, colon, block, newline)
+        return _insert_after_line(text, colon, _build_block(missing, rendered, " " * (key.start_mark.column + 2)))
     if not isinstance(child.value, list):
         name = names[len(chain) - 1]
         raise ConfigError(f"{path} line {key.start_mark.line + 1}: {name} must be a section; edit that line first.")
-    return _insert(text, child, missing, rendered, newline)
+    return _insert(text, child, missing, rendered)
 
 
-def _insert(text: str, mapping: Any, names: list[str], rendered: str, newline: str) -> str:
+def _insert(text: str, mapping: Any, names: list[str], rendered: str) -> str:
     if mapping.flow_style:
         inside = mapping.end_mark.index - 1
         entry = "".join(f"{name}: {{" for name in names[:-1]) + f"{names[-1]}: {rendered}" + "}" * (len(names) - 1)
         return text[:inside] + (", " if mapping.value else "") + entry + text[inside:]
-    block = _build_block(names, rendered, " " * mapping.start_mark.column, newline)
+    block = _build_block(names, rendered, " " * mapping.start_mark.column)
     if not mapping.start_mark.column:
-        return _append(text, block, newline)
-    return _insert_after_line(text, _find_end(text, *mapping.value[-1]), block, newline)
+        return _append(text, block)
+    return _insert_after_line(text, _find_end(text, *mapping.value[-1]), block)
 
 
 def _remove(text: str, chain: list[tuple[Any, Any, Any]]) -> str:
@@ -297,18 +303,17 @@ def _remove(text: str, chain: list[tuple[Any, Any, Any]]) -> str:
     return text
 
 
-def _build_block(names: list[str], rendered: str, indent: str, newline: str) -> str:
-    lines = [f"{indent}{'  ' * depth}{name}:" for depth, name in enumerate(names)]
-    return newline.join(lines) + f" {rendered}{newline}"
+def _build_block(names: list[str], rendered: str, indent: str) -> str:
+    return "\n".join(f"{indent}{'  ' * depth}{name}:" for depth, name in enumerate(names)) + f" {rendered}\n"
 
 
-def _insert_after_line(text: str, position: int, block: str, newline: str) -> str:
+def _insert_after_line(text: str, position: int, block: str) -> str:
     end = text.find("\n", position)
-    return _append(text, block, newline) if end < 0 else text[: end + 1] + block + text[end + 1 :]
+    return _append(text, block) if end < 0 else text[: end + 1] + block + text[end + 1 :]
 
 
-def _append(text: str, block: str, newline: str) -> str:
-    return text + (newline if text and not text.endswith("\n") else "") + block
+def _append(text: str, block: str) -> str:
+    return text + ("\n" if text and not text.endswith("\n") else "") + block
 
 
 def _find_end(text: str, key: Any, child: Any) -> int:

@@ -4,7 +4,7 @@ import fcntl
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,52 @@ def set_value(home: Home, key: str, text: str, *, verify: Verify = lambda dotted
     `verify` gets the dotted key of a setting and its value, and raises ConfigError for one that only other
     parts of the program know to be wrong.
     """
-    if secret := secrets.find(key) or secrets.find_of_account(key):
-        with _lock(home):
-            return _set_secret(home, secret, text)
-    setting = _find_setting(key)
+    return set_values(home, {key: text}, verify=verify)[0]
+
+
+def set_values(home: Home, texts: Mapping[str, str], *, verify: Verify = lambda dotted, value: None) -> list[str]:
+    """Set several keys, each file in a single write; otherwise like `set_value`.
+
+    The secrets are written first: a crash in between leaves a key that nothing uses yet, and no setting without its
+    key.
+    """
+    chosen = [_find(key) for key in texts]
+    values = [_check_value(one, text, verify) for one, text in zip(chosen, texts.values(), strict=True)]
     with _lock(home):
-        return _set_setting(home, setting, text, verify)
+        config, env = read_text(home.config_file) or "", read_text(home.env_file) or ""
+        new_config, new_env = config, env
+        for one, value in zip(chosen, values, strict=True):
+            if isinstance(one, Secret):
+                new_env = _set_variable(new_env, one.env, value)
+            else:
+                new_config = set_in_text(new_config, home.config_file, one.dotted, value)
+        if new_env != env:
+            replace_file(home.env_file, new_env)
+        if new_config != config:
+            replace_file(home.config_file, new_config)
+        return [_describe_change(home, one, value) for one, value in zip(chosen, values, strict=True)]
+
+
+def replace_config(home: Home, old: str, new: str) -> None:
+    """Write a new config.yaml; raise ConfigError when it is wrong, or no longer the one that was edited."""
+    check_config(home, new)
+    with _lock(home):
+        if (read_text(home.config_file) or "") != old:
+            raise ConfigError(f"{home.config_file} was changed by another program meanwhile. Nothing was changed.")
+        replace_file(home.config_file, new)
+
+
+def check_config(home: Home, text: str) -> None:
+    """Raise ConfigError with everything that is wrong with the text of a config.yaml; try it on a copy."""
+    from hermes_config.load import load  # imports much that `hermes config set` can do without
+
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Home(Path(folder))
+        copy.config_file.write_text(text)
+        try:
+            load(copy)
+        except ConfigError as error:
+            raise ConfigError(str(error).replace(str(copy.root), str(home.root))) from None
 
 
 def unset_value(home: Home, key: str) -> str:
@@ -57,11 +97,15 @@ def unset_value(home: Home, key: str) -> str:
         files = {home.config_file: (config, new_config), home.env_file: (env, new_env)}
         changed = [path for path, (old, new) in files.items() if new != old]
         for path in changed:
-            _replace_file(path, files[path][1])
+            replace_file(path, files[path][1])
         overridden = _explain_override(env_names, home)
     if not changed:
         return f"{name} is not set in your files; nothing was changed.{overridden}"
     return f"{name} is {state} (it was in {' and '.join(map(str, changed))}).{overridden}"
+
+
+def _find(key: str) -> Secret | Key:
+    return secrets.find(key) or secrets.find_of_account(key) or _find_setting(key)
 
 
 def _find_setting(name: str) -> Key:
@@ -76,21 +120,29 @@ def _find_variables(setting: Key) -> set[str]:
     return {name for name, dotted in variables().items() if dotted == setting.dotted}
 
 
-def _set_setting(home: Home, setting: Key, text: str, verify: Verify) -> str:
+def _check_value(chosen: Secret | Key, text: str, verify: Verify) -> Any:
+    """Return the value to write; raise ConfigError with the reason why it is refused."""
+    if isinstance(chosen, Secret):
+        return _check_secret(chosen, text.strip())
     try:
-        value = setting.check(_parse(setting, text), strict=False)
+        value = chosen.check(_parse(chosen, text), strict=False)
     except WrongValue as wrong:
-        lines = [f"{setting.dotted} {reason}; nothing was changed." for reason in wrong.reasons]
-        if setting.example:
-            lines[-1] += f" An example: hermes config set {setting.dotted} {setting.example}"
+        lines = [f"{chosen.dotted} {reason}; nothing was changed." for reason in wrong.reasons]
+        if chosen.example:
+            lines[-1] += f" An example: hermes config set {chosen.dotted} {chosen.example}"
         raise ConfigError("\n".join(lines)) from None
-    verify(setting.dotted, value)
-    old = read_text(home.config_file) or ""
-    _replace_file(home.config_file, set_in_text(old, home.config_file, setting.dotted, value))
-    shown = setting.format(value) or "empty"
-    return (
-        f"{setting.dotted} is now {shown} (in {home.config_file}).{_explain_override(_find_variables(setting), home)}"
-    )
+    verify(chosen.dotted, value)
+    return value
+
+
+def _describe_change(home: Home, chosen: Secret | Key, value: Any) -> str:
+    if isinstance(chosen, Key):
+        overridden = _explain_override(_find_variables(chosen), home)
+        return f"{chosen.dotted} is now {chosen.format(value) or 'empty'} (in {home.config_file}).{overridden}"
+    message = f"{chosen.env} is now {secrets.mask(value) if chosen.masked else value} (in {home.env_file})."
+    if environment.get(chosen.env) not in ("", value):
+        message += f" Note that the environment variable {chosen.env} overrides it."
+    return message
 
 
 def _parse(setting: Key, text: str) -> object:
@@ -115,19 +167,14 @@ def _explain_override(names: set[str], home: Home) -> str:
     return f" Note that {by[0]} overrides it." if by else ""
 
 
-def _set_secret(home: Home, secret: Secret, text: str) -> str:
-    value = text.strip()
+def _check_secret(secret: Secret, value: str) -> str:
     if not value:
         raise ConfigError(f"No value given for {secret.env}; to remove it: hermes config unset {secret.env}")
     if not value.isprintable():
         raise ConfigError(f"{secret.env} contains a line break or control character; copy it again, as one line.")
     if mistake := secret.describe_mistake(value):
         raise ConfigError(f"{mistake} Nothing was changed.")
-    _replace_file(home.env_file, _set_variable(read_text(home.env_file) or "", secret.env, value))
-    message = f"{secret.env} is now {secrets.mask(value) if secret.masked else value} (in {home.env_file})."
-    if environment.has(secret.env):
-        message += f" Note that the environment variable {secret.env} overrides it."
-    return message + (" Nothing in this version uses it." if secret.unused else "")
+    return value
 
 
 def _set_variable(text: str, name: str, value: str) -> str:
@@ -163,13 +210,14 @@ def _lock(home: Home) -> Iterator[None]:
         os.close(handle)
 
 
-def _replace_file(path: Path, text: str) -> None:
-    """Write a file readable by its owner alone. After a crash it is the old or the new one; a link stays a link."""
+def replace_file(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Write a file, by default for its owner alone. After a crash it is the old or the new one; a link stays one."""
     target = Path(os.path.realpath(path))
     try:
         handle, name = tempfile.mkstemp(prefix=f"{target.name}.tmp-", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
+                os.fchmod(file.fileno(), mode)
                 file.write(text.encode())
                 file.flush()
                 os.fsync(file.fileno())

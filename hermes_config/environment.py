@@ -64,3 +64,17 @@ def watchdog_seconds() -> float | None:
     except ValueError:
         return None
     return microseconds / 1_000_000 if microseconds > 0 else None
+
+
+def no_color() -> bool:
+    """Return whether the person wants no colours (no-color.org)."""
+    return has("NO_COLOR")
+
+
+def is_dumb_terminal() -> bool:
+    return get("TERM") in ("", "dumb")
+
+
+def set_default(name: str, value: str) -> None:
+    """Set a variable for this process and its children, unless it is set: some libraries take options only so."""
+    os.environ.setdefault(name, value)

@@ -26,6 +26,7 @@ ALIASES = {
     "provider": "model.name",
     **{f"platforms.{name}.token": tokens[0].env for name in PLATFORMS if (tokens := find_tokens(name))},
 }
+SANDBOX, OLD_SANDBOX = "terminal.sandbox", "terminal.bubblewrap"
 CLOSE = 0.7  # of 1, as difflib measures: finds typing mistakes, and no other words
 
 
@@ -101,7 +102,7 @@ def describe_expected(info: FieldInfo) -> str:
     kind = info.annotation
     if get_origin(kind) is Literal:
         *others, last = map(str, get_args(kind))
-        return f"{', '.join(others)} or {last}"
+        return f"{', '.join(others)} or {last}" if others else last
     if get_origin(kind) is tuple:
         return f"a list, such as [{info.examples[0] if info.examples else 'one, two'}]"
     if kind is bool:
@@ -154,11 +155,13 @@ def sections() -> frozenset[str]:
 @cache
 def variables() -> types.MappingProxyType[str, str]:
     """Return the dotted key for each variable: HERMES_SECTION__KEY, and the well-known names."""
-    general = {"HERMES_" + dotted.replace(".", "__").upper(): dotted for dotted in catalogue()}
+    older = {name: dotted for name, dotted in flat_names().items() if name.startswith(f"{OLD_SANDBOX}.")}
+    named_by = {dotted: dotted for dotted in catalogue()} | older
+    general = {"HERMES_" + name.replace(".", "__").upper(): dotted for name, dotted in named_by.items()}
     named = {
         str(key.info.json_schema_extra["env"]): dotted
         for dotted, key in catalogue().items()
-        if isinstance(key.info.json_schema_extra, dict)
+        if isinstance(key.info.json_schema_extra, dict) and "env" in key.info.json_schema_extra
     }
     secret = {secret.env: f"secrets.{secret.field}" for secret in SECRETS}
     return types.MappingProxyType(general | named | secret)
@@ -166,9 +169,12 @@ def variables() -> types.MappingProxyType[str, str]:
 
 @cache
 def flat_names() -> types.MappingProxyType[str, str]:
-    """Return the dotted key for each flat name, such as terminal.bubblewrap_network."""
+    """Return the dotted key for each flat name, such as terminal.sandbox_network, and for each older name."""
     parts = [dotted.split(".") for dotted in catalogue() if dotted.startswith("terminal.")]
-    return types.MappingProxyType({f"terminal.{'_'.join(path)}": ".".join(("terminal", *path)) for _, *path in parts})
+    flat = {f"terminal.{'_'.join(path)}": ".".join(("terminal", *path)) for _, *path in parts}
+    nested = {SANDBOX: SANDBOX} | {dotted: dotted for dotted in flat.values() if dotted.startswith(f"{SANDBOX}.")}
+    old = {name.replace(SANDBOX, OLD_SANDBOX, 1): dotted for name, dotted in (flat | nested).items() if SANDBOX in name}
+    return types.MappingProxyType(flat | old)
 
 
 def find(name: str) -> Key | None:

@@ -60,7 +60,11 @@ def _merge(given: list[Given], findings: Findings) -> tuple[Settings, dict[str, 
         try:
             value = None if one.value is None else catalogue()[one.key].check(one.value, strict=one.typed)
         except WrongValue as wrong:
-            _report(one, winner, wrong, findings)
+            for line in (f"{one.where}: {one.key} {reason}; {one.fix}." for reason in wrong.reasons):
+                if one is winner:
+                    findings.errors.append(line)
+                else:
+                    findings.warnings.append(f"{line} It has no effect now: {winner.source} overrides it.")
         else:
             if one is winner and value is not None:
                 *path, leaf = one.key.split(".")
@@ -69,15 +73,6 @@ def _merge(given: list[Given], findings: Findings) -> tuple[Settings, dict[str, 
                     section = section.setdefault(name, {})
                 section[leaf] = value
     return Settings(**tree), {key: one.source for key, one in winners.items()}
-
-
-def _report(one: Given, winner: Given, wrong: WrongValue, findings: Findings) -> None:
-    for reason in wrong.reasons:
-        line = f"{one.where}: {one.key} {reason}; {one.fix}."
-        if one is winner:
-            findings.errors.append(line)
-        else:
-            findings.warnings.append(f"{line} It has no effect now: {winner.source} overrides it.")
 
 
 def _scrub(lines: Iterable[str], secrets: list[str]) -> Iterable[str]:

@@ -18,49 +18,15 @@ APPLICATION_ID = 0x48524D53
 APPLICATION_ID_OFFSET = 68
 MARK = b"HERMES-GATEWAY"
 
-# The stars stand for files that may be left behind: SQLite's journals, an editor's swap file, an interrupted write.
-KNOWN_ENTRIES = frozenset(
-    {
-        ".DS_Store",
-        ".config.yaml*",
-        ".env*",
-        ".sticker_cache.json*",
-        "AGENTS.md",
-        "BOOT.md",
-        "SOUL.md",
-        "audio_cache",
-        "backups",
-        "config.yaml*",
-        "cron",
-        "document_cache",
-        "gateway.lock",
-        "hermes.sock",
-        "hooks",
-        "image_cache",
-        "logs",
-        "lost+found",
-        "memories",
-        "private",
-        "skills",
-        "state.db*",
-        "state.mark*",
-        "sticker_cache.json",
-        "tools",
-        "trajectories",
-        "video_cache",
-        "workspaces",
-    }
-)
-
 
 class _Entry:
     """A file or folder in the home."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
 
     def __get__(self, home: "Home", owner: type["Home"]) -> Path:
-        return home.root / self._name
+        return home.root / self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +42,19 @@ class Home:
     backups = _Entry("backups")
     lock_file = _Entry("gateway.lock")
     socket = _Entry("hermes.sock")
+    chat_history = _Entry("chat_history")  # what was typed at the terminal
+    control_socket = _Entry("control.sock")  # for commands to the running gateway
+    signing_key = _Entry("approvals.key")  # signs approvals and granted rules
     image_cache = _Entry("image_cache")
     audio_cache = _Entry("audio_cache")
     document_cache = _Entry("document_cache")
     workspaces = _Entry("workspaces")  # a folder for each person who works in a sandbox
     private = _Entry("private")  # for each person long outputs and the /tmp of the sandbox
+    memories = _Entry("memories")  # a folder for each person and group: a readable copy of what is remembered
+    cron = _Entry("cron")  # for each scheduled job the answers that go to no chat
+    webhooks = _Entry("webhooks")  # a template for each webhook that has its own
+    skills = _Entry("skills")  # a folder for each skill that was written, accepted or installed
+    mcp_logins = _Entry("mcp_logins")  # tokens of MCP servers
     logs = _Entry("logs")
     log_file = _Entry("logs/hermes.log")  # of commands at the terminal; the gateway logs to stderr
 
@@ -108,6 +82,7 @@ class Home:
         """Raise ForeignHome for another program's directory, ConfigError for one that cannot be read."""
         try:
             names = sorted(entry.name for entry in os.scandir(self.root))
+            owner = self.root.stat().st_uid
             database_bytes = self.database.stat().st_size if self.database.exists() else 0
             ours = not database_bytes or self._has_our_mark()
         except FileNotFoundError:
@@ -117,15 +92,21 @@ class Home:
                 f"Cannot read {self.root}, the home of Hermes: {_reason(error)}. Nothing was changed. "
                 "Fix that, or choose another directory with HERMES_HOME=…"
             ) from error
+        if owner != os.geteuid():  # who could put tools and settings there that run as us
+            raise ConfigError(
+                f"{self.root} belongs to another user (uid {owner}). Nothing was changed. Run Hermes as that user, or "
+                "choose another directory with HERMES_HOME=…"
+            )
         if not ours:
             raise ForeignHome(_describe_foreign(self.root, "a state.db that Hermes did not create"))
-        strange = [name for name in names if not _is_known(name)]
+        strange = [name for name in names if not any(fnmatchcase(name, pattern) for pattern in KNOWN_ENTRIES)]
         if strange and not database_bytes:
             more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
             found = f"{', '.join(strange[:3])}{more}, which Hermes did not create"
             raise ForeignHome(_describe_foreign(self.root, found))
 
     def _has_our_mark(self) -> bool:
+        """Never in a process that has the database open: closing the file drops all locks that SQLite has on it."""
         with self.database.open("rb") as file:
             header = file.read(APPLICATION_ID_OFFSET + 4)
         if header[APPLICATION_ID_OFFSET:] == APPLICATION_ID.to_bytes(4, "big"):
@@ -134,6 +115,23 @@ class Home:
             return False
         with self.mark_file.open("rb") as file:
             return file.read(len(MARK)) == MARK
+
+
+_OTHER_FILES = (
+    "AGENTS.md",
+    "BOOT.md",
+    "SOUL.md",
+    "hooks",
+    "sticker_cache.json",
+    "tools",
+    "trajectories",
+    "video_cache",
+)
+# Left behind by SQLite, an editor, an interrupted write or the system.
+_REMAINS = (".config.yaml*", "config.yaml*", ".env*", "state.db*", "state.mark*", ".sticker_cache.json*")
+_REMAINS_OF_SYSTEMS = (".DS_Store", "lost+found")
+_PLACES = {entry.name.partition("/")[0] for entry in vars(Home).values() if isinstance(entry, _Entry)}
+KNOWN_ENTRIES = frozenset((*_PLACES, *_OTHER_FILES, *_REMAINS, *_REMAINS_OF_SYSTEMS))
 
 
 def make_private(folder: Path) -> None:
@@ -152,14 +150,11 @@ def _close_to_others(root: Path) -> None:
         root.chmod(0o700)
 
 
-def _is_known(name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in KNOWN_ENTRIES)
-
-
 def _describe_foreign(root: Path, found: str) -> str:
     return (
         f"{root} belongs to another program: it contains {found}. Nothing in it was changed. "
-        "Give Hermes its own home: HERMES_HOME=~/.hermes-gateway hermes …"
+        "Give Hermes its own home: HERMES_HOME=~/.hermes-gateway hermes …\n"
+        "To take over settings of hermes-agent: HERMES_HOME=~/.hermes-gateway hermes import hermes-agent --dry-run"
     )
 
 

@@ -8,8 +8,9 @@ import base64
 import json
 import re
 import string
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -24,6 +25,7 @@ _ANYWHERE_CHARS = 8  # shorter ones are hidden as whole words: a password "test"
 _SAFE_IN_URLS = ("", "/", "!'()*", "!'()*~", "/:@!$&'()*+,;=")  # as several languages quote
 _VISIBLE = string.digits + string.ascii_letters + string.punctuation
 _LOOK_BACK_CHARS = 100
+_MARKS_PER_CHAR = 4  # a secret with more marks between its characters is not held back in a stream
 
 _SHAPES = (*GENERAL_SHAPES, *(shape for config in PLATFORMS.values() for shape in config.shapes))
 _OPENINGS = tuple(opening for shape in _SHAPES for opening in shape.openings)
@@ -34,6 +36,16 @@ _ANNOUNCED = re.compile(r"(?i:bearer|authorization\W{0,4}(?:\s+(?:basic|token))?
 _BEGINNING = re.compile(rf"(?:{'|'.join(shape.beginning for shape in _SHAPES if shape.beginning)})\Z")
 _NOT_VISIBLE = re.compile(r"[^!-~]")
 _DASH = re.compile("-")
+# Marks that split a secret without changing it for a reader: Markdown and characters without width inside of a word,
+# needless escapes in a URL (also escaped again) and, for known values, line breaks with the start of the next line.
+_MARK = r"[*`~|\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
+_BREAK = r"\\?\r?\n[ \t>]*+"
+_ESCAPE = r"%(?:25)*+(?!20)([2-7][0-9A-Fa-f])"
+_UNMARKED = r"[!-)+-_a-{}]"  # visible, and none of the marks
+_WITHIN_A_LINE = re.compile(rf"(?<={_UNMARKED}){_MARK}++(?={_UNMARKED})|{_ESCAPE}")
+_WITHIN_A_TEXT = re.compile(rf"(?<={_UNMARKED})(?:{_MARK}|{_BREAK})++(?={_UNMARKED})|{_ESCAPE}")
+_BEGUN_MARK = re.compile(rf"(?:(?<={_UNMARKED})(?:{_MARK}|{_BREAK})++(?:\\?\r?)|%(?:25)*+[2-7]?|\\\r?|\r)\Z")
+_SECRET_HALF = re.compile(r"(?:[:.]([A-Za-z0-9_-]{20,})|-([A-Za-z0-9]{20,}))\Z")
 
 
 class Redactor:
@@ -41,11 +53,16 @@ class Redactor:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         known = {value for value in values if len(value) >= SHORTEST_CHARS}
+        known |= {half[1] or half[2] for value in known if (half := _SECRET_HALF.search(value))}
         long = {value for value in known if len(value) >= _ANYWHERE_CHARS}
         self._forms = sorted({form for value in long for form in (*_spell(value), *_encode_base64(value))})
         self._words = sorted({form for value in known - long for form in _spell(value)})
-        self._beginnings = sorted((*self._forms, *self._words, *_OPENINGS))
-        self._longest_chars = max(map(len, self._beginnings))
+        bare = {_Bare.of(form, _WITHIN_A_TEXT).text for form in self._forms}
+        self._bare_forms = sorted(form for form in bare if len(form) >= _ANYWHERE_CHARS)
+        beginnings = (*self._forms, *self._words, *_OPENINGS)
+        self._longest_chars = max(map(len, beginnings))
+        self._begins_word, self._begins_anywhere = _Prefixes(beginnings), _Prefixes(self._forms)
+        self._begins_bare = _Prefixes(self._bare_forms)
 
     def clean(self, text: str) -> str:
         """Return the same object when there is nothing to hide. Cleaning twice changes nothing."""
@@ -90,6 +107,7 @@ class Redactor:
         patterns = [re.escape(form) for form in self._forms if form in text]
         patterns += [rf"(?<!\w){re.escape(word)}(?!\w)" for word in self._words if word in text]
         found += [match.span() for pattern in patterns for match in re.finditer(pattern, text)]
+        found += self._find_disguised(text)
         joined: list[Span] = []
         for start, end in sorted(span for span in found if not _is_hidden(text, span)):
             if joined and start < joined[-1][1]:
@@ -98,19 +116,84 @@ class Redactor:
                 joined.append((start, end))
         return joined
 
+    def _find_disguised(self, text: str) -> Iterator[Span]:
+        plain = _strip(text, _WITHIN_A_TEXT)
+        if plain is not text and (present := [form for form in self._bare_forms if form in plain]):
+            bare = _Bare.of(text, _WITHIN_A_TEXT)
+            for form in present:
+                yield from (bare.locate(match.span()) for match in re.finditer(re.escape(form), plain))
+        plain = _strip(text, _WITHIN_A_LINE)
+        if plain is not text and (spans := [span for shape in _SHAPES for span in shape.find(plain)]):
+            bare = _Bare.of(text, _WITHIN_A_LINE)
+            yield from (bare.locate(span) for span in spans)
+
     def find_beginning(self, text: str) -> int:
         """Return where a known value or an opening may begin at the end of the text; its length if nowhere.
 
         Inside of a word that takes four characters of a known value.
         """
+        at = self._find_prefix(text, self._begins_word, self._begins_anywhere)
+        tail = max(len(text) - _MARKS_PER_CHAR * self._longest_chars, 0)
+        begun = _BEGUN_MARK.search(text, tail)
+        if begun is None and not _WITHIN_A_TEXT.search(text, tail):
+            return at
+        bare = _Bare.of(text[tail : begun.start() if begun else len(text)], _WITHIN_A_TEXT)
+        begins = self._find_prefix(bare.text, self._begins_bare, self._begins_bare)
+        return min(at, tail + bare.locate((begins, begins + 1))[0]) if begins < len(bare.text) else at
+
+    def _find_prefix(self, text: str, of_words: "_Prefixes", anywhere: "_Prefixes") -> int:
         for at in range(max(len(text) - self._longest_chars, 0), len(text)):
-            rest = text[at:]
             if not (at and text[at - 1].isalnum()):
-                if _is_prefix(rest, self._beginnings):
+                if of_words.fit(text, at):
                     return at
-            elif len(rest) >= SHORTEST_CHARS and _is_prefix(rest, self._forms):
+            elif len(text) - at >= SHORTEST_CHARS and anywhere.fit(text, at):
                 return at
         return len(text)
+
+
+class _Prefixes:
+    """The beginnings of some strings."""
+
+    def __init__(self, strings: Iterable[str]) -> None:
+        self._in_order = sorted(strings)
+        self._starts = frozenset(one[:3] for one in self._in_order)
+
+    def fit(self, text: str, at: int) -> bool:
+        """Tell whether one of the strings begins with all of the text from here on."""
+        if at + 3 <= len(text) and text[at : at + 3] not in self._starts:  # mostly so, and much faster
+            return False
+        rest = text[at:]
+        found = bisect_left(self._in_order, rest)
+        return found < len(self._in_order) and self._in_order[found].startswith(rest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """A text without marks, and where each of its pieces comes from."""
+
+    text: str
+    pieces: list[tuple[int, int, int]]  # where it begins here, where it began, and for an escape where that ended
+
+    @classmethod
+    def of(cls, text: str, marks: re.Pattern[str]) -> "_Bare":
+        kept, pieces, chars, at = [], [], 0, 0
+        for mark in marks.finditer(text):
+            kept.append(text[at : mark.start()])
+            pieces.append((chars, at, 0))
+            chars += mark.start() - at
+            if mark[1]:
+                kept.append(_decode(mark))
+                pieces.append((chars, *mark.span()))
+                chars += 1
+            at = mark.end()
+        return cls("".join([*kept, text[at:]]), [*pieces, (chars, at, 0)])
+
+    def locate(self, span: Span) -> Span:
+        """Return the span in the original text."""
+        first, last = (
+            self.pieces[bisect_right(self.pieces, at, key=lambda piece: piece[0]) - 1] for at in (span[0], span[1] - 1)
+        )
+        return first[1] + span[0] - first[0], last[2] or last[1] + span[1] - last[0]
 
 
 class Stream:
@@ -225,7 +308,12 @@ def _overlap(text: str, form: str) -> int:
     return next((size for size in range(longest, 0, -1) if text.endswith(form[:size])), 0)
 
 
-def _is_prefix(text: str, in_order: Sequence[str]) -> bool:
-    """Tell whether one of the sorted strings begins with the text."""
-    at = bisect_left(in_order, text)
-    return at < len(in_order) and in_order[at].startswith(text)
+def _strip(text: str, marks: re.Pattern[str]) -> str:
+    """Return the text without marks; the same object if it has none."""
+    if marks.search(text) is None:
+        return text
+    return marks.sub(_decode, text) if "%" in text else marks.sub("", text)
+
+
+def _decode(mark: re.Match[str]) -> str:
+    return chr(int(mark[1], 16)) if mark[1] else ""

@@ -7,13 +7,19 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from hermes_config.ids import (
     EXAMPLE_CHAT,
     EXAMPLE_RESETS,
+    EXAMPLE_TOOLSETS,
     EXAMPLE_USER,
+    EXAMPLE_WEBHOOK,
     LOCAL_PLATFORMS,
     ChatIds,
     OwnBudgets,
+    PlatformToolsets,
     ResetExceptions,
     UserIds,
+    WebhookEntries,
 )
+from hermes_config.jobs import CronEntries
+from hermes_config.mcp import McpServers
 from hermes_config.platforms import PlatformsSettings
 from hermes_config.secrets import Secrets
 from hermes_config.types import (
@@ -22,17 +28,25 @@ from hermes_config.types import (
     Days,
     Dollars,
     Folders,
+    HookNames,
     Line,
     LongDays,
+    MembersBackend,
     Models,
+    NetworkAddresses,
     Number,
     Prices,
+    SandboxNetwork,
     Section,
     ServerAddress,
+    SkillNames,
+    TerminalBackend,
     TimezoneName,
     Tokens,
     Toolsets,
     VariableNames,
+    Volumes,
+    Words,
     setting,
 )
 
@@ -49,6 +63,23 @@ class ModelSettings(Section):
         max_length=2000,
         example="https://openrouter.ai/api/v1",
         env="OPENAI_BASE_URL",
+    )
+    auxiliary: Line = setting(
+        "",
+        "Model for summaries and other small tasks; empty: the main one.",
+        max_length=200,
+        example="openai/gpt-5-mini",
+        env="HERMES_AUXILIARY_MODEL",
+    )
+    vision: Line = setting(
+        "",
+        "Model that looks at pictures for a main model that cannot see, and for vision_analyze; empty: the main one.",
+        max_length=200,
+        example="openai/gpt-5-mini",
+        env="HERMES_VISION_MODEL",
+    )
+    context_tokens: int = setting(
+        0, "Context window of the model in tokens; 0: as known for its name.", ge=0, le=100_000_000
     )
     fallbacks: Models = setting((), "Models to try, in this order, when the first cannot answer.")
     fallback_cooldown_seconds: Number = setting(
@@ -69,8 +100,46 @@ class AgentSettings(Section):
     )
     enabled_toolsets: Toolsets = setting(("core",), "Toolsets offered to the agent.")
     disabled_toolsets: Toolsets = setting((), "Toolsets to leave out even when enabled.", example="clock")
+    platform_toolsets: PlatformToolsets = setting(
+        (),
+        "Toolsets offered on one platform, or in cli or cron, instead of enabled_toolsets.",
+        example=EXAMPLE_TOOLSETS,
+    )
     max_tool_result_chars: int = setting(100_000, "Longer tool results are cut in the middle.", ge=1_000, le=10_000_000)
-    history_messages: int = setting(400, "How many past messages of a session the model sees.", ge=10, le=100_000)
+    history_messages: int = setting(
+        400, "Messages of a session after which older ones are summarised.", ge=10, le=100_000
+    )
+    compression_threshold: Number = setting(
+        0.85, "Share of the context window at which a conversation is summarised.", gt=0.1, le=0.95
+    )
+    compression_target_tokens: int = setting(
+        50_000, "Length to which a conversation is summarised, at most half of the window.", ge=1_000, le=10_000_000
+    )
+    compression_keep_turns: int = setting(15, "Last turns that are never summarised, if they fit.", ge=1, le=1000)
+    compression_timeout_seconds: Number = setting(60, "How long one summary may take.", gt=0, le=3600)
+
+
+class DelegationSettings(Section):
+    """Tasks that the agent has done by agents of their own (toolset delegate)."""
+
+    at_once: int = setting(3, "Delegated tasks of one call that run at the same time.", ge=1, le=20)
+    max_iterations: int = setting(50, "Rounds of tool calls after which a delegated task must sum up.", ge=1, le=1000)
+    idle_timeout_seconds: Number = setting(
+        600, "Time without any progress after which a delegated task is ended.", gt=0, le=86_400
+    )
+
+
+class MoaSettings(Section):
+    """Several models that are asked the same question (toolset moa)."""
+
+    models: Models = setting(
+        (),
+        "Models that mixture_of_agents asks; empty: two of Nous, if NOUS_API_KEY is set.",
+        example="openai/gpt-5-mini",
+    )
+    aggregator: Line = setting(
+        "", "Model that makes one answer of theirs; empty: the main one.", max_length=200, example="openai/gpt-5"
+    )
 
 
 class GatewaySettings(Section):
@@ -132,7 +201,7 @@ class SessionsSettings(Section):
     reset_idle_minutes: int = setting(1440, "Silence after which a conversation ends.", ge=1, le=LONGEST_IDLE_MINUTES)
     reset_daily_hour: int = setting(4, "The hour of a daily reset, in the owner's time zone.", ge=0, le=23)
     reset_exceptions: ResetExceptions = setting(
-        tuple(f"{name}=none" for name in LOCAL_PLATFORMS),
+        tuple(f"{name}=none" for name in (*LOCAL_PLATFORMS, "api")),
         "Platforms and kinds of chats with another rule.",
         example=EXAMPLE_RESETS,
     )
@@ -148,6 +217,7 @@ class RetentionSettings(Section):
     overheard_days: Days = setting(7, "Messages in groups that were not addressed to the bot; 0: forever.")
     pairing_days: LongDays = setting(90, "Old pairing requests; 0: forever.")
     spending_days: Days = setting(400, "Usage of model calls; 0: forever.")
+    memories_days: LongDays = setting(90, "Memories that were replaced or forgotten, for undo; 0: forever.")
     media_days: Days = setting(0, "Files after their last use; 0: as long as something refers to them.")
 
 
@@ -192,6 +262,25 @@ class MediaSettings(Section):
     max_outgoing_bytes: int = setting(20_000_000, "The largest file sent to a chat.", ge=1024, le=100_000_000)
 
 
+class HttpSettings(Section):
+    """HTTP for programs, on the server of the web page."""
+
+    enabled: bool = setting(False, "Serve /v1 (OpenAI-compatible) and /hooks on the server of the web page.")
+    requests_per_minute: int = setting(
+        120, "Requests to /v1 accepted per person and minute; 0: no limit.", ge=0, le=1_000_000
+    )
+    wait_seconds: Number = setting(
+        600, "How long a request waits for its answer, for an approval too.", ge=1, le=86_400
+    )
+    max_body_bytes: int = setting(10_000_000, "The largest request to /v1.", ge=1024, le=100_000_000)
+    webhooks: WebhookEntries = setting(
+        (),
+        "Webhooks that are accepted: a name, how they are signed, and the chat for the answer.",
+        example=EXAMPLE_WEBHOOK,
+    )
+    max_webhook_bytes: int = setting(5_000_000, "The largest request to /hooks.", ge=1024, le=100_000_000)
+
+
 class StoreSettings(Section):
     busy_timeout_seconds: Number = setting(5, "How long to wait for another process's write.", gt=0, le=300)
     backup_every_hours: Number = setting(24, "Time between two backups of the database.", gt=0, le=8760)
@@ -200,20 +289,166 @@ class StoreSettings(Section):
     full_check_max_mb: int = setting(256, "Databases up to this size are fully checked at startup.", ge=0, le=1_000_000)
 
 
-class BubblewrapSettings(Section):
-    network: bool = setting(False, "Allow commands in the sandbox to use the network.")
-    memory_mb: int = setting(2048, "How much memory a command may use.", ge=64, le=1_000_000)
-    max_processes: int = setting(256, "How many processes a command may have.", ge=8, le=100_000)
-    workspace_mb: int = setting(2048, "How large a workspace may become.", ge=1, le=10_000_000)
+class SandboxSettings(Section):
+    readable: Folders = setting((), "More files and folders that the owner's sandbox can read.", example="~/.aws")
+    writable: Folders = setting((), "More folders that the owner's sandbox can change.", example="~/notes")
+    hidden: Folders = setting((), "More files and folders that no sandbox shows.", example="~/taxes")
+    network: SandboxNetwork = setting(
+        "on", "The owner's sandbox may reach public addresses, none, or those that the owner allows (ask)."
+    )
+    members_network: bool = setting(False, "Everybody else's sandboxes may reach public addresses.")
+    memory_mb: int = setting(2048, "How much memory everybody else's sandboxes may use.", ge=64, le=1_000_000)
+    max_processes: int = setting(256, "How many processes everybody else's sandboxes may have.", ge=8, le=100_000)
+    workspace_mb: int = setting(2048, "How large everybody else's workspaces may become.", ge=1, le=10_000_000)
+    owner_memory_mb: int = setting(8192, "How much memory the owner's sandbox may use.", ge=64, le=1_000_000)
+    owner_max_processes: int = setting(2048, "How many processes the owner's sandbox may have.", ge=8, le=100_000)
+    min_free_mb: int = setting(1024, "Disk space that the owner's sandbox leaves free.", ge=0, le=10_000_000)
+
+
+class NetworkSettings(Section):
+    """Connections that Hermes makes on somebody's behalf."""
+
+    allowed_addresses: NetworkAddresses = setting(
+        (),
+        "Names and private addresses that sandboxes and web tools may reach although they are not public.",
+        example="192.168.1.7:8123",
+    )
+
+
+class WebToolsSettings(Section):
+    """Searching the web and reading pages."""
+
+    searxng_url: ServerAddress = setting(
+        "",
+        "Address of a SearXNG server that searches the web, with its JSON format switched on.",
+        max_length=2000,
+        example="http://localhost:8888",
+    )
+    max_page_bytes: int = setting(5_000_000, "The largest page that is read.", ge=1024, le=100_000_000)
+    timeout_seconds: Number = setting(30, "How long fetching one page may take.", gt=0, le=600)
+
+
+class BrowserSettings(Section):
+    """Using web pages in a browser."""
+
+    executable: Line = setting(
+        "", "Chromium's program; empty: the one that is installed.", max_length=1000, example="/opt/chrome/chrome"
+    )
+    max_browsers: int = setting(3, "How many browsers may be open at once, one for each person.", ge=1, le=100)
+    idle_minutes: Number = setting(10, "A browser that nobody has used for so long is closed.", gt=0, le=1440)
+    timeout_seconds: Number = setting(30, "How long opening a page may take.", gt=0, le=600)
+    max_download_bytes: int = setting(50_000_000, "The largest file that is downloaded.", ge=1024, le=2_000_000_000)
+
+
+class ImagesSettings(Section):
+    """Making pictures."""
+
+    base_url: ServerAddress = setting(
+        "",
+        "Address of a server with OpenAI's images endpoint; empty: FAL or OpenAI, whichever has a key.",
+        max_length=2000,
+        example="http://localhost:8080/v1",
+    )
+    model: Line = setting("", "Model that makes pictures; empty: a usual one.", max_length=200)
+
+
+class VoiceSettings(Section):
+    """Voice messages in and out."""
+
+    transcription_url: ServerAddress = setting(
+        "",
+        "Address of a server with OpenAI's /audio/transcriptions; empty: OpenAI if its key is set.",
+        max_length=2000,
+        example="http://localhost:8000/v1",
+    )
+    transcription_model: Line = setting("whisper-1", "Model that transcribes.", min_length=1, max_length=200)
+    speech_url: ServerAddress = setting(
+        "",
+        "Address of a server with OpenAI's /audio/speech; empty: OpenAI if its key is set.",
+        max_length=2000,
+        example="http://localhost:8880/v1",
+    )
+    speech_model: Line = setting("tts-1", "Model that speaks.", min_length=1, max_length=200)
+    voice: Line = setting("", "Voice of the speech service in use; empty: its usual one.", max_length=200)
+    offline: bool = setting(False, "Use no service but those named by their addresses here: nothing else is sent away.")
+    grammar: Line = setting(
+        "", "JSGF grammar of all that the offline recogniser should understand.", max_length=1000, example="~/home.jsgf"
+    )
+
+
+class DockerSettings(Section):
+    image: Line = setting(
+        "python:3.13-bookworm", "The image of containers.", min_length=1, max_length=500, env="TERMINAL_DOCKER_IMAGE"
+    )
+    binary: Line = setting("", "The program: docker, podman or a path; found if empty.", max_length=1000)
+    network: bool = setting(False, "The owner's container can use the network.")
+    members_network: bool = setting(False, "Everybody else's containers can use the network.")
+    volumes: Volumes = setting((), "Mounts of the owner's container.", example="/srv/data:/data:ro")
+    cpus: Number = setting(2, "How many processors a container may use.", gt=0, le=1024)
+    memory_mb: int = setting(2048, "How much memory a container may use.", ge=64, le=1_000_000)
+    max_processes: int = setting(512, "How many processes a container may have.", ge=8, le=100_000)
+    read_only: bool = setting(False, "Only the workspace and /tmp of a container can be written.")
+    options: Words = setting((), "More options of `docker run`.", example="--gpus=all")
+
+
+class SshSettings(Section):
+    host: Line = setting(
+        "", "The machine to work on, or its name in ~/.ssh/config.", max_length=255, env="TERMINAL_SSH_HOST"
+    )
+    user: Line = setting("", "The user there; that of ~/.ssh/config if empty.", max_length=100, env="TERMINAL_SSH_USER")
+    port: int = setting(0, "The port; 0 for that of ~/.ssh/config, or 22.", ge=0, le=65535, env="TERMINAL_SSH_PORT")
+    key: Line = setting("", "The file of the private key; found if empty.", max_length=1000, env="TERMINAL_SSH_KEY")
+    jump: Line = setting("", "A machine to go through, such as me@gate.example.org.", max_length=500)
+    known_hosts: Line = setting("", "The file of known host keys; that of ~/.ssh if empty.", max_length=1000)
+    trust_new_host: bool = setting(False, "Accept the key of a host that is not known yet; a changed one never.")
+
+
+class SingularitySettings(Section):
+    image: Line = setting(
+        "docker://python:3.13-bookworm", "The image: a file, or an address such as docker://debian.",
+        min_length=1, max_length=1000, env="TERMINAL_SINGULARITY_IMAGE",
+    )  # fmt: skip
+    binary: Line = setting("", "The program: apptainer, singularity or a path; found if empty.", max_length=1000)
+    network: bool = setting(False, "The owner's instance can use the network.")
+    options: Words = setting((), "More options of `apptainer instance start`.", example="--nv")
+
+
+class ModalSettings(Section):
+    image: Line = setting(
+        "", "The image, from a registry; Modal's Debian if empty.", max_length=500, env="TERMINAL_MODAL_IMAGE"
+    )
+    app: Line = setting("hermes", "The app at Modal that sandboxes belong to.", min_length=1, max_length=60)
+    gpu: Line = setting("", "The GPU of the owner's sandbox.", max_length=60, example="A10G")
+    cpus: Number = setting(1, "How many processors a sandbox asks for.", gt=0, le=64)
+    memory_mb: int = setting(2048, "How much memory a sandbox asks for.", ge=128, le=1_000_000)
+    network: bool = setting(True, "The owner's sandbox can use the network.")
+    members_network: bool = setting(False, "Everybody else's sandboxes can use the network.")
+    max_hours: int = setting(24, "How long a sandbox lives at most.", ge=1, le=24)
+
+
+class DaytonaSettings(Section):
+    api_url: Line = setting(
+        "https://app.daytona.io/api", "The address of the service.", min_length=8, max_length=500, env="DAYTONA_API_URL"
+    )
+    image: Line = setting(
+        "", "The snapshot to start from; Daytona's own if empty.", max_length=500, env="TERMINAL_DAYTONA_IMAGE"
+    )
+    target: Line = setting("", "The region, such as us or eu.", max_length=60, env="DAYTONA_TARGET")
+    network: bool = setting(True, "The owner's sandbox can use the network.")
+    members_network: bool = setting(False, "Everybody else's sandboxes can use the network.")
 
 
 class TerminalSettings(Section):
-    backend: Literal["local", "bubblewrap"] = setting(
-        "local", "Where the owner's commands run; everybody else's always run in a sandbox.", env="TERMINAL_ENV"
+    backend: TerminalBackend = setting(
+        "auto",
+        "Where the owner's commands run: a sandbox, this machine (local), a sandbox where one works (auto), or docker, "
+        "ssh, singularity, modal, daytona.",
+        env="TERMINAL_ENV",
     )
+    members_backend: MembersBackend = setting("sandbox", "Where everybody else's commands run.")
     cwd: Line = setting(
         "~",
-        "The folder in which the agent works for chats; it reads AGENTS.md there.",
+        "The folder in which the agent works for chats, where its commands run; ~ is the usual one there.",
         min_length=1,
         max_length=1000,
         env="MESSAGING_CWD",
@@ -229,7 +464,20 @@ class TerminalSettings(Section):
     env_passthrough: VariableNames = setting(
         (), "Additional variables, also from .env, that the owner's commands receive.", example="GITHUB_TOKEN"
     )
-    bubblewrap: BubblewrapSettings = BubblewrapSettings()
+    idle_minutes: int = setting(
+        15, "How long after the last command or process a container or cloud sandbox ends.", ge=1, le=10_000
+    )
+    sandbox: SandboxSettings = SandboxSettings()
+    docker: DockerSettings = DockerSettings()
+    ssh: SshSettings = SshSettings()
+    singularity: SingularitySettings = SingularitySettings()
+    modal: ModalSettings = ModalSettings()
+    daytona: DaytonaSettings = DaytonaSettings()
+
+    @property
+    def works_here(self) -> bool:
+        """Return whether the owner's commands run on this machine, in a sandbox or not."""
+        return self.backend in ("auto", "sandbox", "local")
 
 
 class ApprovalsSettings(Section):
@@ -242,11 +490,12 @@ class ApprovalsSettings(Section):
     )
     wait_minutes: Number = setting(60, "Time after which a question in a chat counts as denied.", gt=0, le=10_080)
     terminal_wait_seconds: Number = setting(
-        60, "Time after which a question in `hermes chat` counts as denied.", gt=0, le=3600
+        60, "Time after which a question in `hermes chat` or an editor counts as denied.", gt=0, le=3600
     )
 
 
 class DisplaySettings(Section):
+    skin: Literal["auto", "dark", "light", "mono"] = setting("auto", "Colours of the terminal chat.")
     tool_progress: bool = setting(True, "Show in direct messages which tools a turn uses.", env="HERMES_TOOL_PROGRESS")
     tool_progress_mode: Literal["new", "all", "verbose"] = setting(
         "new",
@@ -279,11 +528,61 @@ class LogSettings(Section):
     )
 
 
+class HooksSettings(Section):
+    disabled: HookNames = setting(("audit_log",), "Hooks that are switched off; see `hermes hooks list`.")
+
+
+class MemorySettings(Section):
+    nudge_turns: int = setting(
+        10, "Messages of a person after which the auxiliary model looks for facts to remember; 0: never.", ge=0, le=1000
+    )
+
+
+class SkillsSettings(Section):
+    proposals: Literal["ask", "auto", "off"] = setting(
+        "ask",
+        "Changes of skills by the agent: ask before each; auto: ask only about skills that it did not write; or off.",
+    )
+    disabled: SkillNames = setting((), "Skills that are not offered; see `hermes skills list`.", example="token-usage")
+
+
+class UserDisplaySettings(Section):
+    skin: Literal["default", "auto", "dark", "light", "mono"] = setting(
+        "default", "Colours of the terminal chat; default: display.skin."
+    )
+    verbose: bool = setting(False, "Show the owner every tool call with its result.")
+
+
+class PreferencesSettings(Section):
+    model: Line = setting(
+        "", "The model in the owner's own conversations; empty: model.name.", max_length=200, example="openai/gpt-5"
+    )
+    personality: Literal["default", "concise", "thorough", "friendly", "teacher", "engineer"] = setting(
+        "default", "The personality in the owner's own conversations; default: SOUL.md."
+    )
+    display: UserDisplaySettings = UserDisplaySettings()
+
+
+class McpSettings(Section):
+    """Servers of tools that speak the Model Context Protocol."""
+
+    servers: McpServers = setting(
+        (),
+        "MCP servers by name, each with command (and args, env) or url (and headers), and if wanted timeout, allow, "
+        "deny, asks, members and enabled.",
+        example='{"time": {"command": "uvx mcp-server-time"}}',
+    )
+    wait_seconds: Number = setting(
+        15, "How long a conversation that begins waits for servers that are being started.", ge=0, le=600
+    )
+
+
 class UserSettings(Section):
     name: Line = setting("", "The owner's name, for the agent.", max_length=200, example="Ada")
     timezone: TimezoneName = setting(
         "", "The owner's time zone; empty: that of the machine.", max_length=100, example="Europe/Berlin"
     )
+    preferences: PreferencesSettings = PreferencesSettings()
 
 
 class Settings(BaseSettings):
@@ -291,6 +590,8 @@ class Settings(BaseSettings):
 
     model: ModelSettings = ModelSettings()
     agent: AgentSettings = AgentSettings()
+    delegation: DelegationSettings = DelegationSettings()
+    moa: MoaSettings = MoaSettings()
     gateway: GatewaySettings = GatewaySettings()
     access: AccessSettings = AccessSettings()
     sessions: SessionsSettings = SessionsSettings()
@@ -299,13 +600,29 @@ class Settings(BaseSettings):
     media: MediaSettings = MediaSettings()
     store: StoreSettings = StoreSettings()
     platforms: PlatformsSettings = PlatformsSettings()
+    http: HttpSettings = HttpSettings()
     terminal: TerminalSettings = TerminalSettings()
+    network: NetworkSettings = NetworkSettings()
+    web: WebToolsSettings = WebToolsSettings()
+    browser: BrowserSettings = BrowserSettings()
+    images: ImagesSettings = ImagesSettings()
+    voice: VoiceSettings = VoiceSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()
     command_allowlist: CommandPatterns = setting(
         (), "Commands that run without asking, as written; * stands for any words.", example="'git push origin *'"
     )
+    cron: CronEntries = setting(
+        (),
+        "Scheduled jobs: each with name, schedule and prompt, and if wanted skills, deliver, model, repeat, timezone, "
+        "toolsets and budget.",
+        example='{name: Daily, schedule: "0 9 * * *", prompt: "Summarise the news"}',
+    )
     display: DisplaySettings = DisplaySettings()
     logs: LogSettings = LogSettings()
+    hooks: HooksSettings = HooksSettings()
+    memory: MemorySettings = MemorySettings()
+    skills: SkillsSettings = SkillsSettings()
+    mcp: McpSettings = McpSettings()
     user: UserSettings = UserSettings()
     secrets: Secrets = Secrets()
 

@@ -13,14 +13,14 @@ from pathlib import Path
 from dotenv.parser import parse_stream
 
 from hermes_config.errors import ConfigError
-from hermes_config.keys import catalogue, describe_expected, explain_unknown, variables
+from hermes_config.keys import catalogue, explain_unknown, variables
 from hermes_config.secrets import find_of_account
 from hermes_config.types import VARIABLE
 
 MAX_FILE_BYTES = 1_000_000
 GUARDED = ("access", "approvals")  # sections in which an unknown key is an error, not a warning
 _GENERAL = re.compile(r"HERMES_[A-Z0-9]+__[A-Z0-9_]+")
-# Settings of backends that other versions of Hermes have.
+# Settings of backends, some of which other versions of Hermes have.
 _OTHER_BACKEND = re.compile(r"TERMINAL_(SSH|DOCKER|SINGULARITY|MODAL|DAYTONA)_[A-Z0-9_]+")
 
 
@@ -159,15 +159,15 @@ def _read_variable(name: str, value: str, *, source: str, where: str, fix: str, 
 
 
 def _warn_of_other_backends(names: Iterable[str], where: str, findings: Findings) -> None:
-    """Point out settings of backends that this version lacks: their owner believes that commands run elsewhere."""
+    """Point out settings of backends that this version lacks: their owner believes that they have an effect."""
     by_backend: dict[str, list[str]] = {}
     for name in names:
         if (found := _OTHER_BACKEND.fullmatch(name)) and name not in variables():
             by_backend.setdefault(found[1].lower(), []).append(name)
     for backend, members in by_backend.items():
         findings.warnings.append(
-            f"{where}: {', '.join(members)} {'has' if len(members) == 1 else 'have'} no effect: this version has no "
-            f"{backend} backend. terminal.backend is {describe_expected(catalogue()['terminal.backend'].info)}."
+            f"{where}: {', '.join(members)} {'has' if len(members) == 1 else 'have'} no effect; the settings of the "
+            f"{backend} backend are: {', '.join(sorted(key for key in catalogue() if f'.{backend}.' in key))}."
         )
 
 

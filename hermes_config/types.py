@@ -1,8 +1,10 @@
 """Building blocks of the settings: sections, secrets, and the kinds of values with their error messages."""
 
+import ipaddress
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -44,19 +46,19 @@ def setting(default: Any, description: str, *, env: str = "", example: str = "",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """A secret of the settings, as an annotation of its field: `hermes config check`, the doctor and the docs read it.
+    """A secret of the settings: `hermes config check`, the doctor and the docs read it.
 
-    `env` and `field` are filled in from the field's name by `hermes_config.secrets`.
+    `env` and `field` are filled in from the field's name by `hermes_config.secrets`, `enables` and `per_account` of a
+    bot's token by `hermes_config.platforms`.
     """
 
     purpose: str
     where_to_get: str
-    enables: tuple[str, ...]
+    enables: tuple[str, ...] = ()
     env: str = ""
     field: str = ""
     masked: bool = True
     per_account: bool = False  # each further bot has its own, in a variable with the account's name appended
-    unused: bool = False  # nothing in this version needs it, but it is hidden wherever it turns up
     form: re.Pattern[str] | None = None
     looks_like: str = ""
 
@@ -68,6 +70,11 @@ class Secret:
         if self.form is None or self.form.fullmatch(value):
             return ""
         return f"{self.env} does not look like {self.looks_like}. Get it: {self.where_to_get}."
+
+
+def secret(described: Secret) -> Any:
+    """Declare a secret in a model of secrets."""
+    return Field(default=None, json_schema_extra={"secret": described})  # type: ignore[dict-item]
 
 
 def _split_list(value: object) -> object:
@@ -84,16 +91,19 @@ def _split_commands(value: object) -> object:
     return (value,) if isinstance(value, str) and value.strip() else _split_list(value)
 
 
-def _matches(pattern: str | re.Pattern[str], expected: str) -> AfterValidator:
-    """Require that an entry of a list matches; `expected` ends the error message."""
-    compiled = re.compile(pattern)
+def require(is_right: Callable[[Any], object], problem: str) -> AfterValidator:
+    """Require that a value, or an entry of a list, is right; `{!r}` in the problem stands for it."""
 
-    def check(entry: str) -> str:
-        if not compiled.fullmatch(entry):
-            raise ValueError(f"{entry[:60]!r} is {expected}")
-        return entry
+    def check(value: Any) -> Any:
+        if not is_right(value):
+            raise ValueError(problem.format(value[:60] if isinstance(value, str) else value))
+        return value
 
     return AfterValidator(check)
+
+
+def _matches(pattern: str | re.Pattern[str], expected: str) -> AfterValidator:
+    return require(re.compile(pattern).fullmatch, f"{{!r}} is {expected}")
 
 
 def _reject_duplicate_targets(entries: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,32 +138,6 @@ def _check_timezone(value: str) -> str:
     return value
 
 
-def _check_line(value: str) -> str:
-    if not value.isprintable():
-        raise ValueError("must be a single line without control characters")
-    return value
-
-
-def _check_long_days(days: int) -> int:
-    if 0 < days < SHORTEST_KEPT_DAYS:
-        raise ValueError(
-            f"must be 0 (forever) or at least {SHORTEST_KEPT_DAYS}: until then a platform may deliver a message again"
-        )
-    return days
-
-
-def _check_host(value: str) -> str:
-    if not re.fullmatch(r"[0-9A-Za-z.:-]{1,255}", value):
-        raise ValueError("must be an address to listen on, such as 127.0.0.1")
-    return value
-
-
-def _check_folder(entry: str) -> str:
-    if not entry.isprintable() or len(entry) > 1000 or not entry.startswith(("/", "~/")) or not entry.strip("/"):
-        raise ValueError(f"{entry[:60]!r} is not a folder; write its full path, such as /srv/pictures or ~/pictures")
-    return entry
-
-
 def _check_command(entry: str) -> str:
     if not entry.strip() or len(entry) > 1000:
         raise ValueError("must contain commands of 1 to 1,000 characters, such as git push origin *")
@@ -162,19 +146,71 @@ def _check_command(entry: str) -> str:
     return entry
 
 
+def _check_network_address(entry: str) -> str:
+    try:
+        if "/" in entry or entry.count(":") > 1:
+            ipaddress.ip_network(re.sub(r"^\[([^]]+)\](:[0-9]{1,5})?$", r"\1", entry), strict=False)
+        elif not re.fullmatch(r"[0-9A-Za-z.-]{1,255}(:[0-9]{1,5})?", entry):
+            raise ValueError(entry)
+    except ValueError as error:
+        raise ValueError(
+            f"{entry[:60]!r} is not an address; write 192.168.1.7:8123, 10.0.0.0/8 or nas.local"
+        ) from error
+    return entry
+
+
+def _rename_backend(value: object) -> object:
+    return "sandbox" if value == "bubblewrap" else value
+
+
+def _name_network(value: object) -> object:
+    """Accept the yes and no of earlier versions, and YAML's on and off."""
+    said = str(value).lower() if isinstance(value, str | bool) else ""
+    return {"true": "on", "false": "off"}.get(said, value)
+
+
 SplitList = BeforeValidator(_split_list)
+TerminalBackend = Annotated[
+    Literal["auto", "sandbox", "local", "docker", "ssh", "singularity", "modal", "daytona"],
+    BeforeValidator(_rename_backend),
+]
+MembersBackend = Annotated[
+    Literal["sandbox", "docker", "singularity", "modal", "daytona"], BeforeValidator(_rename_backend)
+]
+SandboxNetwork = Annotated[Literal["on", "off", "ask"], BeforeValidator(_name_network)]
 UniqueTargets = AfterValidator(_reject_duplicate_targets)
-Line = Annotated[str, AfterValidator(_check_line)]
+Line = Annotated[str, require(str.isprintable, "must be a single line without control characters")]
 ServerAddress = Annotated[str, AfterValidator(_check_address)]
 TimezoneName = Annotated[str, AfterValidator(_check_timezone)]
-Host = Annotated[str, AfterValidator(_check_host)]
+Host = Annotated[
+    str,
+    require(re.compile(r"[0-9A-Za-z.:-]{1,255}").fullmatch, "must be an address to listen on, such as 127.0.0.1"),
+]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Tokens = Annotated[int, Field(ge=0, le=10**15)]
 Dollars = Annotated[float, Field(allow_inf_nan=False, ge=0, le=10**9)]
 Days = Annotated[int, Field(ge=0, le=36_500)]
-LongDays = Annotated[Days, AfterValidator(_check_long_days)]
+LongDays = Annotated[
+    Days,
+    require(
+        lambda days: not 0 < days < SHORTEST_KEPT_DAYS,
+        f"must be 0 (forever) or at least {SHORTEST_KEPT_DAYS}: until then a platform may deliver a message again",
+    ),
+]
 Models = Annotated[tuple[Line, ...], SplitList]
-Folders = Annotated[tuple[Annotated[str, AfterValidator(_check_folder)], ...], SplitList]
+Folder = Annotated[
+    str,
+    require(
+        lambda name: name.isprintable() and len(name) <= 1000 and name.startswith(("/", "~/")) and name.strip("/"),
+        "{!r} is not a folder; write its full path, such as /srv/pictures or ~/pictures",
+    ),
+]
+Folders = Annotated[tuple[Folder, ...], SplitList]
+Volume = Annotated[
+    str, _matches(r"[^,:\s][^,:]{0,999}:/[^,:]{0,999}(:[a-zA-Z,]+)?", "not a mount; write it as /srv/data:/data:ro")
+]
+Volumes = Annotated[tuple[Volume, ...], SplitList]
+Words = Annotated[tuple[Line, ...], SplitList]
 CommandPatterns = Annotated[
     tuple[Annotated[str, AfterValidator(_check_command)], ...], BeforeValidator(_split_commands)
 ]
@@ -184,6 +220,12 @@ AccountName = Annotated[
 AccountNames = Annotated[tuple[AccountName, ...], SplitList]
 Toolset = Annotated[str, _matches(TOOLSET, "not a toolset name; names look like todo or clock")]
 Toolsets = Annotated[tuple[Toolset, ...], SplitList]
+HookName = Annotated[str, _matches(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "not the name of a hook's folder")]
+HookNames = Annotated[tuple[HookName, ...], SplitList]
+SkillName = Annotated[
+    str, _matches(r"[a-z0-9]+(-[a-z0-9]+)*", "not the name of a skill; names look like backup-photos")
+]
+SkillNames = Annotated[tuple[SkillName, ...], SplitList]
 VariableName = Annotated[str, _matches(VARIABLE, "not a variable name; names look like GITHUB_TOKEN")]
 VariableNames = Annotated[tuple[VariableName, ...], SplitList]
 ProxyHost = Annotated[
@@ -194,6 +236,7 @@ ProxyHost = Annotated[
     ),
 ]
 ProxyHosts = Annotated[tuple[ProxyHost, ...], SplitList]
+NetworkAddresses = Annotated[tuple[Annotated[str, AfterValidator(_check_network_address)], ...], SplitList]
 Price = Annotated[
     str,
     _matches(

@@ -3,6 +3,7 @@
 import importlib
 import os
 import runpy
+import signal
 import sys
 import warnings
 from collections.abc import Generator, Iterator
@@ -24,6 +25,10 @@ runpy.run_path(str(_GUARD / "sitecustomize.py"))  # works from here on
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# A run that was started in the background or by nohup ignores these, and each process that a test starts would, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 _OURS = ("HERMES_", "NOTIFY_SOCKET", "WATCHDOG_")
 
 
@@ -35,6 +40,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
             monkeypatch.delenv(name)
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHONPATH", str(_GUARD))
+    monkeypatch.setattr("tools.backends.box.IDLE_SECONDS", 5.0)  # not ten minutes after each test
     yield
     structlog.reset_defaults()
 

@@ -86,8 +86,7 @@ def _format_default(key: Key) -> str:
 
 def _list_secrets() -> Iterator[str]:
     for secret in SECRETS:
-        if not secret.unused:
-            yield f"| `{secret.env}` | {secret.purpose} | {secret.where_to_get} |\n"
+        yield f"| `{secret.env}` | {secret.purpose} | {secret.where_to_get} |\n"
 
 
 FILES = {ROOT / "docs" / "settings.md": render_page, ROOT / "config.example.yaml": render_example}

@@ -2,13 +2,20 @@
 
 import asyncio
 import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import ANY
+
+import pytest
 
 from gateway.messages import Address, InboundMessage, OutboundMessage, Text
 from gateway.platforms.base import Inlet, Platform
+from hooks.events import make_example
+from hooks.loader import load_hook
+from hooks.running import open_runner
 from tools.base import ToolContext
 from tools.registry import Registry, registry
 
@@ -66,3 +73,25 @@ async def test_the_platform_takes_lines_and_sends_replies() -> None:
     reply = OutboundMessage(key="k", address=Address(account="echo", chat="main"), parts=(Text(text="hi"),))
     assert (await platform.send(reply)).message_id == "1"
     assert written == ["hi"]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("tell_me", None),
+        ("count_commands", None),
+        ("to_file", None),
+        ("no_deleting", {"decision": "block", "reason": ANY}),
+    ],
+)
+async def test_each_hook_handles_its_events(tmp_path: Path, name: str, answer: object) -> None:
+    shutil.copytree(EXAMPLES / "hooks" / name, tmp_path / name)
+    hook = load_hook(tmp_path / name)
+    assert hook.problem == ""
+    runner = open_runner(hook)
+    for pattern in hook.events:
+        event, context = make_example(pattern)
+        context |= {"arguments": '{"command": "rm -r x"}'} if "arguments" in context else {}
+        assert await runner.run(event, context) == answer
+    written = {path.name for path in (tmp_path / name).iterdir()} - {"HOOK.yaml", "handler.py", "__pycache__"}
+    assert bool(written) is (answer is None)

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("hermes_cli", "gateway", "agent_core", "tools", "hermes_config", "playground")
+PACKAGES = (
+    "hermes_cli",
+    "gateway",
+    "environments",
+    "agent_core",
+    "skills",
+    "tools",
+    "hooks",
+    "hermes_config",
+    "playground",
+)
 MAX_COLUMNS = 120
 
 Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module

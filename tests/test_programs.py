@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import programs
+from tests import mcp_servers, programs
 from tools.backends.sandbox import find_features
 
 ROOT = Path(__file__).parents[1]
@@ -60,6 +60,23 @@ def test_what_is_installed_but_does_not_work_is_not_to_be_installed(
     assert "Permission denied" in line
 
 
+def test_packages_for_research_are_installed_by_their_lock_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "RESEARCH_PACKAGES", ("pytest", "no_such_package"))
+    programs.why_not.cache_clear()
+    try:
+        count, how = programs.summarise(["research", "research", "research"])
+    finally:
+        programs.why_not.cache_clear()
+    assert count == "    3  no_such_package of requirements-research.lock: not installed"
+    assert "pip install --require-hashes -r requirements-research.lock (`make test-all` does that)" in how
+
+
+EVERYTHING = (
+    "bubblewrap busybox-static chromium curl docker.io espeak-ng git iproute2 nodejs npm openssh-client "
+    "openssh-server podman procps systemd"
+)
+
+
 def test_what_is_missing_is_installed_with_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "apt-get").write_text('#!/bin/sh\necho "$@" >> "$LOG"\n')
     (tmp_path / "rg").write_text("#!/bin/sh\n")
@@ -68,15 +85,18 @@ def test_what_is_missing_is_installed_with_apt(tmp_path: Path, monkeypatch: pyte
     log = tmp_path / "log"
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("LOG", str(log))
+    monkeypatch.setattr("tests.mcp_servers.is_installed", lambda: True)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert programs.install().endswith("sudo apt-get install bubblewrap chromium curl git procps systemd")
+    assert programs.install().endswith(f"sudo apt-get install {EVERYTHING}")
     assert not log.exists()
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert programs.install() == ""
-    assert log.read_text().splitlines()[1].endswith(" bubblewrap chromium curl git procps systemd")
+    assert log.read_text().splitlines()[1].endswith(f" {EVERYTHING}")
 
 
-@pytest.mark.skipif(bool(programs.missing()), reason="installs nothing only where nothing is missing")
+@pytest.mark.skipif(
+    bool(programs.missing()) or not mcp_servers.is_installed(), reason="installs nothing only where nothing is missing"
+)
 def test_where_nothing_is_missing_the_installer_succeeds() -> None:
     run = subprocess.run([sys.executable, "-m", "tests.programs"], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")

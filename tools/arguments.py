@@ -31,21 +31,36 @@ def parse_object(arguments: str) -> dict[str, Any]:
     return parsed
 
 
+class Arguments(BaseModel):
+    """All parameters of a tool as one value, for a tool that hands them on as they are."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 def from_signature(function: Callable[..., Awaitable[ToolOutput]], *, name: str) -> tuple[dict[str, Any], Run]:
-    """Return the JSON Schema of the function's parameters, and the function behind a check of them."""
+    """Return the JSON Schema of the function's parameters, and the function behind a check of them.
+
+    Besides the context it takes either the parameters themselves, or one `Arguments` with all of them.
+    """
     hints = get_type_hints(function, include_extras=True)
-    context_name = ""
+    context_name = whole_name = ""
+    model: type[BaseModel] | None = None
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name not in hints:
             raise TypeError(f"Tool {name!r}: parameter {parameter.name!r} needs a type.")
-        if hints[parameter.name] is ToolContext:
+        hint = hints[parameter.name]
+        if hint is ToolContext:
             context_name = parameter.name
-            continue
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[_PREFIX + parameter.name] = (hints[parameter.name], Field(default, alias=parameter.name))
-    model: type[BaseModel] = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
-    schema = _remove_titles(model.model_json_schema())
+        elif isinstance(hint, type) and issubclass(hint, Arguments):
+            whole_name, model = parameter.name, hint
+        else:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[_PREFIX + parameter.name] = (hint, Field(default, alias=parameter.name))
+    model = model or create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+    built = model.model_json_schema()
+    built.pop("description", None)  # of the class; models read the docstring of the function
+    schema = _remove_titles(_inline(built, built.pop("$defs", {})))
 
     async def run(arguments: str, context: ToolContext) -> ToolOutput:
         given = parse_object(arguments)
@@ -53,7 +68,9 @@ def from_signature(function: Callable[..., Awaitable[ToolOutput]], *, name: str)
             checked = model.model_validate(given)
         except ValidationError as error:
             raise BadArguments(_describe_errors(error, schema.get("properties", {}))) from error
-        values = {field.removeprefix(_PREFIX): getattr(checked, field) for field in fields}
+        values: dict[str, Any] = {field.removeprefix(_PREFIX): getattr(checked, field) for field in fields}
+        if whole_name:
+            values[whole_name] = checked
         if context_name:
             values[context_name] = context
         return await function(**values)
@@ -113,6 +130,15 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 
 def _sentence(problems: Iterable[str]) -> str:
     return "Invalid arguments: " + "; ".join(problems) + "."
+
+
+def _inline(node: Any, definitions: Mapping[str, Any]) -> Any:
+    """Put definitions where they are referred to: some providers know no references."""
+    if isinstance(node, dict):
+        if "$ref" in node:
+            node = definitions[node["$ref"].rpartition("/")[2]] | {k: v for k, v in node.items() if k != "$ref"}
+        return {key: _inline(value, definitions) for key, value in node.items()}
+    return [_inline(item, definitions) for item in node] if isinstance(node, list) else node
 
 
 def _remove_titles(node: Any) -> Any:

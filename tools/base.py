@@ -6,14 +6,17 @@ A tool raises `ToolFailed` for a failure it expects; its text goes to the model.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.approval.gate import Gate, NobodyToAsk
 from tools.backends.base import Workplace
-from tools.content import Part
+from tools.content import Media, Part
 from tools.errors import BadArguments as BadArguments
 from tools.errors import ToolFailed as ToolFailed
 from tools.provenance import UNKNOWN_TOOL, Provenance, nothing_heard
+
+if TYPE_CHECKING:
+    from tools.delegated import Delegate, Panel
 
 ToolOutput = str | Mapping[str, Any] | list[Any] | tuple[Part, ...]
 
@@ -29,6 +32,17 @@ class ToolContext:
     user_wrote: asyncio.Event | None = None  # set while a message waits: a call that only waits returns
     gate: Gate = field(default_factory=NobodyToAsk)  # asks a human before a risky call
     heard: Callable[[], Provenance] = nothing_heard  # reads the conversation up to the call
+    ask: Callable[[str], Awaitable[str]] | None = (
+        None  # asks a model a question of its own; whoever pays for the turn pays
+    )
+    see: Callable[[Media, str], Awaitable[str]] | None = None  # asks a model that sees about a stored picture
+    tools: "Mapping[str, Tool]" = field(default_factory=dict)  # all of the turn; filled in for each call
+    call: Callable[[str, str], Awaitable[tuple[str, bool]]] | None = None
+    """Calls another tool of the turn on behalf of this call, by its name and arguments; returns its result as the model
+    would read it, and whether it is a failure. Filled in for each call."""
+    report: Callable[[str], None] = lambda line: None  # shows a line about the call while it runs; filled in as well
+    delegate: "Delegate | None" = None  # has tasks done by agents of their own
+    panel: "Panel | None" = None  # several models to ask at once
 
 
 def workplace_of(context: ToolContext) -> Workplace:
@@ -36,6 +50,25 @@ def workplace_of(context: ToolContext) -> Workplace:
     if context.workplace is None:
         raise ToolFailed("There is no workplace here: this conversation has no files and no commands.")
     return context.workplace
+
+
+class _Absent:
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked for by copy and the like
+            raise AttributeError(name)
+
+        async def fail(*_: object, **__: object) -> None:
+            raise ToolFailed(self._problem)
+
+        return fail
+
+
+def absent(problem: str) -> Any:
+    """Return a stand-in for what only a gateway has: each method is a coroutine that raises ToolFailed."""
+    return _Absent(problem)
 
 
 async def _admit(arguments: str, context: ToolContext) -> None:
@@ -61,4 +94,5 @@ class Tool:
     for_guests: bool = True  # offered in turns of guests, too
     only_waits: Callable[[str], bool] = lambda arguments: False
     """Returns whether a call with these arguments only waits: then it takes no slot from others."""
+    continues: bool = False  # stores its own progress: a call that a restart interrupted is run again and goes on
     brings: str = UNKNOWN_TOOL  # the origin of its results (tools/provenance.py); empty when all in them is our own

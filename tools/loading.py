@@ -3,11 +3,13 @@
 import importlib.util
 import pkgutil
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import structlog
 
+from hermes_config.ownership import find_stranger
 from tools import builtin
 from tools.registry import Registry, registry
 
@@ -16,6 +18,7 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 _PREFIX = "hermes_user_tools."
 
 
+@cache
 def load_builtin() -> Registry:
     """Import every module of `tools.builtin`, by which its tools join the registry; a second time does nothing."""
     for module in pkgutil.iter_modules(builtin.__path__):
@@ -37,6 +40,10 @@ def _load(file: Path, into: Registry) -> str:
     loaded = sys.modules.get(name)
     if loaded is not None and getattr(loaded, "__file__", None) == str(file):
         return ""
+    if not file.is_file():  # a pipe would be waited for without end
+        return "it is no file"
+    if problem := find_stranger(file.parent) or find_stranger(file):
+        return problem
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None

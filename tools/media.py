@@ -9,8 +9,9 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,7 @@ from pydantic import Field
 
 from tools.base import ToolFailed
 from tools.content import in_bytes
-from tools.opening import FILE, folder_held
+from tools.opening import file_held
 
 MEDIA_PATH_FORMAT = "media-path"
 MediaPath = Annotated[str, Field(json_schema_extra={"format": MEDIA_PATH_FORMAT})]
@@ -30,7 +31,6 @@ SYSTEM_FOLDERS = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
 _MAX_PATH_BYTES = 4095
 _MAX_NAME_BYTES = 255
 _SHOWN_CHARS = 80
-_CHUNK_BYTES = 1 << 20
 
 _REASONS = {
     errno.ENOENT: "there is no such file",
@@ -89,35 +89,29 @@ class OpenedMedia:
 
     def read(self) -> bytes:
         """Return the content. Raises MediaRefused if the file has grown too large meanwhile."""
-        content = bytearray()
-        while len(content) <= self.max_bytes:
-            try:
-                chunk = os.read(self.descriptor, min(_CHUNK_BYTES, self.max_bytes + 1 - len(content)))
-            except OSError as error:
-                raise MediaRefused(self.path, _reason(error)) from error
-            if not chunk:
-                break
-            content += chunk
+        try:
+            with os.fdopen(os.dup(self.descriptor), "rb") as file:
+                content = file.read(self.max_bytes + 1)
+        except OSError as error:
+            raise MediaRefused(self.path, _reason(error)) from error
         _check_size(self.path, len(content), self.max_bytes)
-        return bytes(content)
+        return content
 
 
 @contextmanager
 def open_media(path: str, roots: MediaRoots, *, max_bytes: int) -> Iterator[OpenedMedia]:
     """Open a regular, visible file below one of the roots without following links. Raises MediaRefused. Blocks."""
     where = _locate(path, roots)
-    try:
-        descriptor = _open_file(path, where)
-    except OSError as error:
-        raise MediaRefused(path, _reason(error)) from error
-    try:
-        size = _check_kind(path, os.fstat(descriptor))
+    with ExitStack() as stack:
+        try:
+            descriptor = stack.enter_context(file_held(where, partial(_check_kind, path)))
+        except OSError as error:
+            raise MediaRefused(path, _reason(error)) from error
+        size = os.fstat(descriptor).st_size
         _check_size(path, size, max_bytes)
         yield OpenedMedia(
             name=_printable(where.name), size_bytes=size, max_bytes=max_bytes, path=path, descriptor=descriptor
         )
-    finally:
-        os.close(descriptor)
 
 
 def shown(path: str) -> str:
@@ -180,15 +174,8 @@ def _may_leave(where: Path, root: Path, roots: MediaRoots) -> bool:
     )
 
 
-def _open_file(path: str, where: Path) -> int:
-    with folder_held(where.parent) as folder:
-        # Check before opening, since opening some devices has effects; the check afterwards is the one that counts.
-        _check_kind(path, os.stat(where.name, dir_fd=folder, follow_symlinks=False))
-        return os.open(where.name, FILE, dir_fd=folder)
-
-
-def _check_kind(path: str, found: os.stat_result) -> int:
-    """Check that it is a regular file of ours; return its size."""
+def _check_kind(path: str, found: os.stat_result) -> None:
+    """Check that it is a regular file of ours."""
     if stat.S_ISLNK(found.st_mode):
         raise MediaRefused(path, _REASONS[errno.ELOOP])
     if stat.S_ISDIR(found.st_mode):
@@ -200,7 +187,6 @@ def _check_kind(path: str, found: os.stat_result) -> int:
     # copy them.
     if found.st_nlink > 1 and found.st_uid != os.geteuid():
         raise MediaRefused(path, "it is a hard link to a file of another user")
-    return found.st_size
 
 
 def _check_size(path: str, size: int, max_bytes: int) -> None:

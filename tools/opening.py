@@ -5,7 +5,7 @@ the next name is looked up in it, and only open descriptors are used.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,6 +21,20 @@ def folder_held(where: Path, *, make: bool = False) -> Iterator[int]:
     """Open a folder for `dir_fd`, for the length of the block; `make` creates missing folders. Raises OSError."""
     descriptor = _walk(where, make=make)
     try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def file_held(where: Path, check: Callable[[os.stat_result], object]) -> Iterator[int]:
+    """Open a file for reading, for the length of the block. `check` raises for what must not be opened."""
+    with folder_held(where.parent) as folder:
+        # Check before opening, since opening some devices has effects; the check afterwards is the one that counts.
+        check(os.stat(where.name, dir_fd=folder, follow_symlinks=False))
+        descriptor = os.open(where.name, FILE, dir_fd=folder)
+    try:
+        check(os.fstat(descriptor))
         yield descriptor
     finally:
         os.close(descriptor)

@@ -11,19 +11,31 @@ every call; `about` decides that call by call.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Required, TypedDict, TypeVar, Unpack
 
 import structlog
 
 from tools.approval.wrapper import About, asks_first, needs_approval
 from tools.arguments import checked_by_schema, from_signature
 from tools.base import Tool, ToolContext, ToolOutput
-from tools.provenance import UNKNOWN_TOOL
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 Function = TypeVar("Function", bound=Callable[..., Awaitable[ToolOutput]])
 Handler = Callable[[dict[str, Any], ToolContext], Awaitable[ToolOutput]]
+
+
+class ToolOptions(TypedDict, total=False):
+    """Fields of `Tool` that its function does not tell."""
+
+    toolset: Required[str]
+    unavailable: Callable[[], str]
+    requires_env: tuple[str, ...]
+    needs_workplace: bool
+    for_guests: bool
+    only_waits: Callable[[str], bool]
+    continues: bool
+    brings: str
 
 
 class DuplicateTool(ValueError):
@@ -42,31 +54,13 @@ class Registry:
         return iter([self._tools[name] for name in sorted(self._tools)])
 
     def tool(
-        self,
-        *,
-        toolset: str,
-        name: str = "",
-        unavailable: Callable[[], str] = lambda: "",
-        requires_env: tuple[str, ...] = (),
-        needs_workplace: bool = False,
-        brings: str = UNKNOWN_TOOL,
-        asks: str = "",
-        about: About | None = None,
+        self, *, name: str = "", asks: str = "", about: About | None = None, **options: Unpack[ToolOptions]
     ) -> Callable[[Function], Function]:
         """Register the decorated function, which stays callable as it is."""
 
         def register(function: Function) -> Function:
-            built = build_tool(
-                function,
-                toolset=toolset,
-                name=name,
-                unavailable=unavailable,
-                requires_env=requires_env,
-                needs_workplace=needs_workplace,
-                brings=brings,
-            )
-            asking = built if about is None else needs_approval(built, about)
-            self.add(asks_first(asking, asks) if asks else asking, module=function.__module__)
+            built = build_tool(function, name=name, asks=asks, about=about, **options)
+            self.add(built, module=function.__module__)
             return function
 
         return register
@@ -126,27 +120,17 @@ tool = registry.tool
 def build_tool(
     function: Callable[..., Awaitable[ToolOutput]],
     *,
-    toolset: str,
     name: str = "",
-    unavailable: Callable[[], str] = lambda: "",
-    requires_env: tuple[str, ...] = (),
-    needs_workplace: bool = False,
-    brings: str = UNKNOWN_TOOL,
+    asks: str = "",
+    about: About | None = None,
+    **options: Unpack[ToolOptions],
 ) -> Tool:
     """Build a tool from an async function with typed parameters, without registering it."""
     name = name or function.__name__
     schema, run = from_signature(function, name=name)
-    return Tool(
-        name=name,
-        toolset=toolset,
-        description=_unwrap(function.__doc__ or ""),
-        schema=schema,
-        run=run,
-        unavailable=unavailable,
-        requires_env=requires_env,
-        needs_workplace=needs_workplace,
-        brings=brings,
-    )
+    tool = Tool(name=name, description=_unwrap(function.__doc__ or ""), schema=schema, run=run, **options)
+    asking = tool if about is None else needs_approval(tool, about)
+    return asks_first(asking, asks) if asks else asking
 
 
 def why_unavailable(tool: Tool) -> str:

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 MAX_CHARS = 200
 MAX_BITS = 900  # of a numerator or denominator: some 270 digits, and still a float
+_TOO_LARGE = "That number is too large for me."
 
 
 class NoAnswer(Exception):
@@ -15,18 +16,14 @@ class NoAnswer(Exception):
 
 
 _QUESTION = re.compile(r"^(?:please\s+)?(?:what\s+is|what['’]?s|how\s+much\s+is|calculate|compute|evaluate)\s+", re.I)
-_WORDS = (
-    (re.compile(r"\bplus\b", re.I), "+"),
-    (re.compile(r"\bminus\b", re.I), "-"),
-    (re.compile(r"\b(?:times|multiplied\s+by)\b", re.I), "*"),
-    (re.compile(r"\b(?:divided\s+by|over)\b", re.I), "/"),
-    (re.compile(r"\b(?:to\s+the\s+power\s+of)\b", re.I), "**"),
-    (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),  # 1,000
-    (re.compile(r"(?<=[\d)\s])[xX×·](?=[\d(\s])"), "*"),
-    (re.compile(r"÷"), "/"),
-    (re.compile(r"−"), "-"),
-    (re.compile(r"\^"), "**"),
-)
+_WORDS = {
+    r"\bplus\b": "+",
+    r"\bminus\b|−": "-",
+    r"\b(?:times|multiplied\s+by)\b|(?<=[\d)\s])[x×·](?=[\d(\s])": "*",
+    r"\b(?:divided\s+by|over)\b|÷": "/",
+    r"\bto\s+the\s+power\s+of\b|\^": "**",
+    r"(?<=\d),(?=\d{3}(?!\d))": "",  # 1,000
+}
 _SUM = re.compile(r"[\d\s.+\-*/%()]+")
 _OPERATOR_BETWEEN = re.compile(r"[\d).]\s*[-+*/%]+\s*[\d(.+-]")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
@@ -46,8 +43,8 @@ def find_expression(text: str) -> str:
     if len(text) > 5 * MAX_CHARS:
         return ""
     found = _QUESTION.sub("", text.strip()).rstrip("?=.! \t\n")
-    for pattern, plain in _WORDS:
-        found = pattern.sub(plain, found)
+    for pattern, plain in _WORDS.items():
+        found = re.sub(pattern, plain, found, flags=re.I)
     found = " ".join(found.split())
     is_sum = _SUM.fullmatch(found) and _OPERATOR_BETWEEN.search(found) and not _DATE.fullmatch(found)
     return found if is_sum else ""
@@ -78,24 +75,21 @@ def _evaluate_node(node: ast.expr) -> Fraction:
         case ast.UnaryOp(op=ast.UAdd()):
             return _evaluate_node(node.operand)
         case ast.BinOp(op=ast.Pow()):
-            return _power(_evaluate_node(node.left), _evaluate_node(node.right))
+            base, exponent = _evaluate_node(node.left), _evaluate_node(node.right)
+            if exponent.denominator != 1:
+                raise NoAnswer("I can only raise to whole powers.")
+            # Checked before it is worked out: 9**9**9 would keep the process busy for good.
+            if _bits(base) * abs(exponent) > MAX_BITS and abs(base) not in (0, 1):
+                raise NoAnswer(_TOO_LARGE)
+            return _check_size(Fraction(base ** int(exponent)))
         case ast.BinOp() if type(node.op) in _OPERATORS:
             return _check_size(_OPERATORS[type(node.op)](_evaluate_node(node.left), _evaluate_node(node.right)))
     raise NoAnswer("I cannot read that expression.")
 
 
-def _power(base: Fraction, exponent: Fraction) -> Fraction:
-    if exponent.denominator != 1:
-        raise NoAnswer("I can only raise to whole powers.")
-    # Checked before it is worked out: 9**9**9 would keep the process busy for good.
-    if _bits(base) * abs(exponent) > MAX_BITS and abs(base) not in (0, 1):
-        raise NoAnswer("That number is too large for me.")
-    return _check_size(Fraction(base ** int(exponent)))
-
-
 def _check_size(value: Fraction) -> Fraction:
     if _bits(value) > MAX_BITS:
-        raise NoAnswer("That number is too large for me.")
+        raise NoAnswer(_TOO_LARGE)
     return value
 
 

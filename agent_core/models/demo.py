@@ -20,6 +20,7 @@ from agent_core.result import error_of
 from tools.base import Tool
 from tools.content import Media, text_of
 from tools.loading import load_builtin
+from tools.provenance import SKILL
 
 MAX_RESULT_CHARS = 1_500
 MAX_PHRASE_CHARS = 1_000  # longer texts are no plain requests, and slow to match
@@ -52,7 +53,8 @@ class DemoModel:
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
     ) -> Message:
         """Answer every user message since the last answer, in order, once the tools they need have run."""
-        unanswered = _since_last_answer(messages)
+        answered = (at for at, one in enumerate(messages, 1) if one.role == "assistant" and not one.tool_calls)
+        unanswered = messages[max(answered, default=0) :]
         done = [message for message in unanswered if message.role == "tool"]
         available = sorted(tool.name for tool in tools) if may_call else []
         answers: list[str] = []
@@ -64,7 +66,9 @@ class DemoModel:
             if files := [part for part in message.parts if isinstance(part, Media)]:
                 received += [replace(file, text="") for file in files if not file.problem]
                 answers.append(_acknowledge(files))
-            words = text_of(part for part in message.parts if not isinstance(part, Media))
+            # It cannot follow a skill, but answers what was said with it.
+            own = (part for part in message.parts if not isinstance(part, Media) and not part.origin.startswith(SKILL))
+            words = text_of(own)
             if files and not words.strip():
                 continue
             wish = understand(words, available)
@@ -79,7 +83,8 @@ class DemoModel:
         if calls:
             reply = assistant(tool_calls=tuple(calls))
         else:
-            reply = assistant(_join(answers, available))
+            answer = "\n\n".join(dict.fromkeys(answers)).strip()
+            reply = assistant(answer or ABOUT.format(tools=_offer(available)))
             reply = replace(reply, parts=(*reply.parts, *received))
         await self._emit(reply, messages, emit)
         return reply
@@ -104,14 +109,12 @@ def _acknowledge(files: Sequence[Media]) -> str:
 
 def understand(text: str, available: Sequence[str] = ()) -> str | Request:
     """Return an answer, or the tool call that the text asks for."""
-    bare = _without_author(text)  # and below without our own name: “Felix: @hermes hello”
-    barest = _without_author(bare)
-    for words in dict.fromkeys(
-        (text.strip(), bare, barest, _without_author(barest))
-    ):  # a mark of when it came may stand in front
-        for rule in (_tell_ended, _greet, _introduce, _calculate, _send_file, _request_tool):
+    words = text.strip()
+    for _ in range(4):  # who writes, our own name and a mark of when it came may stand in front
+        for rule in (_tell_ended, _chat, _calculate, _send_file, _request_tool):
             if found := rule(words, available):
                 return found
+        words = _without_author(words)
     return BEYOND_ME.format(tools=_offer(available))
 
 
@@ -121,17 +124,19 @@ def _tell_ended(text: str, available: Sequence[str]) -> str:
     return "\n".join(f"{process} {how}." for process, how in told)
 
 
-def _greet(text: str, available: Sequence[str]) -> str:
-    if re.fullmatch(
-        r"(hi|hello|hey|hallo|moin|servus|greetings|good (morning|afternoon|evening)|/start)\b.{0,20}", text, re.I
-    ):
-        return "Hello! " + ABOUT.format(tools=_offer(available))
+def _chat(text: str, available: Sequence[str]) -> str:
+    about = ABOUT.format(tools=_offer(available))
+    greeting = r"(hi|hello|hey|hallo|moin|servus|greetings|good (morning|afternoon|evening)|/start)\b.{0,20}"
+    question = r"(help|/help|who are you|what are you|what can you do|are you (a|the) (demo|bot|real).*)[?!. ]*"
+    if re.fullmatch(greeting, text, re.I):
+        return f"Hello! {about}"
+    if re.fullmatch(question, text, re.I):
+        return about
+    if said := re.fullmatch(r"say\s+(?P<words>[^\n]{1,500}?)", text, re.I):
+        return said["words"]
+    if remind := re.fullmatch(r"remind\s+(?:me|us)\s+to\s+(?P<words>[^\n]{1,500}?)", text, re.I):
+        return f"Reminder: {remind['words']}"
     return "You are welcome." if re.fullmatch(r"(thanks|thank you|thx|danke)\b.{0,20}", text, re.I) else ""
-
-
-def _introduce(text: str, available: Sequence[str]) -> str:
-    asked = r"(help|/help|who are you|what are you|what can you do|are you (a|the) (demo|bot|real).*)[?!. ]*"
-    return ABOUT.format(tools=_offer(available)) if re.fullmatch(asked, text, re.I) else ""
 
 
 def _calculate(text: str, available: Sequence[str]) -> str:
@@ -206,9 +211,28 @@ def _tell_processes(result: str) -> str:
     return _shorten("\n".join(lines))
 
 
-def _tell_killed(result: str) -> str:
-    told = json.loads(result)
-    return f"{told['session_id']} has ended (exit code {told['exit_code']})."
+def _tell_memories(result: str) -> str:
+    known = json.loads(result)["memories"]
+    lines = [f"- {one['key']}: {one['value']}" for one in known]
+    return _shorten("\n".join(["I remember:", *lines])) if lines else "I remember nothing about that yet."
+
+
+def _tell_job(result: str) -> str:
+    job = json.loads(result)["job"]
+    where = "" if job["deliver"] == "origin" else f" Answers go to {job['answers_go_to']}."
+    return f"Scheduled: {job['name']} ({job['meaning']}). Next: {'; '.join(job['next'])}.{where}"
+
+
+def _tell_jobs(result: str) -> str:
+    jobs = json.loads(result)["jobs"]
+    lines = [f"- {one['name']}: {one['meaning']}, {(one['next'] or [one['status']])[0]}" for one in jobs]
+    return _shorten("\n".join(["Scheduled:", *lines])) if lines else "Nothing is scheduled."
+
+
+def _name_fact(fact: str) -> str:
+    """Return a key for a fact: its first words, the same for "remember that …" and "forget that …"."""
+    words = re.findall(r"[^\W_]+", fact.lower())[:5]
+    return "_".join(words)[:40] or fact
 
 
 def _interval_seconds(how: str) -> int:
@@ -272,6 +296,12 @@ _PHRASES: tuple[tuple[re.Pattern[str], str, Arguments, Callable[[str], str]], ..
         _tell_command,
     ),
     (
+        _phrase(r"(?:run|execute)\s+(?P<fence>`?)(?P<command>.+?)(?P=fence)\s+outside(?:\s+the)?\s+sandbox"),
+        "terminal",
+        lambda found: {"command": found["command"], "outside": True, "reason": "You asked for that."},
+        _tell_command,
+    ),
+    (
         re.compile(r"(?:run|execute)\s+(?P<fence>`?)(?P<command>.+)(?P=fence)", re.I | re.S),  # to the last dot
         "terminal",
         lambda found: {"command": found["command"]},
@@ -287,28 +317,67 @@ _PHRASES: tuple[tuple[re.Pattern[str], str, Arguments, Callable[[str], str]], ..
         _phrase(r"(?:stop|kill|end)\s+(?:process\s+)?(?P<id>proc_\w{1,40})"),
         "process",
         lambda found: {"action": "kill", "session_id": found["id"]},
-        _tell_killed,
+        lambda result: "{session_id} has ended (exit code {exit_code}).".format_map(json.loads(result)),
     ),
     (
         _phrase(r"remember\s+(?:that\s+)?(?P<value>.+?)"),
         "memory",
-        lambda found: {"action": "set", "key": found["value"][:40], "value": found["value"]},
-        _tell("memory"),
+        lambda found: {"action": "set", "key": _name_fact(found["value"]), "value": found["value"]},
+        lambda result: "Saved as {saved} (visible: {visible}).".format_map(json.loads(result)),
     ),
     (
-        _phrase(r"(?P<schedule>every\s+(?:\d+\s+)?(?:minute|hour|day|week)s?),?\s+(?P<prompt>.+?)"),
+        _phrase(r"what\s+do\s+you\s+(?:know|remember)(?:\s+about\s+(?:me|us))?"),
+        "memory",
+        lambda found: {"action": "list"},
+        _tell_memories,
+    ),
+    (
+        _phrase(r"what\s+do\s+you\s+(?:know|remember)\s+about\s+(?P<query>.+?)"),
+        "memory",
+        lambda found: {"action": "search", "query": found["query"]},
+        _tell_memories,
+    ),
+    (
+        _phrase(r"forget\s+(?:that\s+)?(?P<value>.+?)"),
+        "memory",
+        lambda found: {"action": "delete", "key": _name_fact(found["value"])},
+        lambda result: "Forgotten: {deleted}.".format_map(json.loads(result)),
+    ),
+    (
+        _phrase(
+            r"(?P<schedule>every\s+(?:(?:\d+\s*)?(?:minute|min|hour|day|week)s?|weekday|(?:mon|tues|wednes|thurs|fri|satur|"
+            r"sun)day)(?:\s+at\s+\d{1,2}:\d{2})?),?\s+(?P<prompt>.+?)"
+        ),
         "cronjob",
         lambda found: {"action": "create", "schedule": found["schedule"], "prompt": found["prompt"]},
+        _tell_job,
+    ),
+    (
+        _phrase(
+            r"remind\s+(?P<whom>me|us)\s+(?P<schedule>(?:in\s+\d{1,5}\s*(?:second|sec|minute|min|hour|day|week)s?"
+            r"|at\s+\d{1,2}:\d{2}))\s+(?:to|that|about)\s+(?P<prompt>.+?)"
+        ),
+        "cronjob",
+        lambda found: {
+            "action": "create",
+            "schedule": found["schedule"],
+            "prompt": f"Remind {found['whom']} to {found['prompt']}",
+        },
+        _tell_job,
+    ),
+    (
+        _phrase(r"what(?:['’]?s|\s+is)\s+scheduled|(?:list|show)(?:\s+me)?\s+(?:my\s+|the\s+)?(?:cron\s+)?jobs"),
+        "cronjob",
+        lambda found: {"action": "list"},
+        _tell_jobs,
+    ),
+    (
+        _phrase(r"(?P<action>pause|resume|remove)\s+(?:the\s+)?job\s+[\"“]?(?P<name>[^\"”\n]{1,60}?)[\"”]?"),
+        "cronjob",
+        lambda found: {"action": found["action"].lower(), "name": found["name"]},
         _tell("cronjob"),
     ),
 )
-
-
-def _since_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
-    for position in range(len(messages) - 1, -1, -1):
-        if messages[position].role == "assistant" and not messages[position].tool_calls:
-            return messages[position + 1 :]
-    return messages
 
 
 def _take(done: list[Message], tool: str) -> Message | None:
@@ -338,11 +407,6 @@ def _explain_missing(tool: str, available: Sequence[str]) -> str:
 
 def _offer(available: Sequence[str], *, lead: str = ":") -> str:
     return f"{lead} {', '.join(available)}" if available else ""
-
-
-def _join(answers: Sequence[str], available: Sequence[str]) -> str:
-    answer = "\n\n".join(dict.fromkeys(answers)).strip()
-    return answer or ABOUT.format(tools=_offer(available))
 
 
 def _without_author(text: str) -> str:

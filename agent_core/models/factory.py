@@ -4,8 +4,8 @@ Nothing heavy is imported here: the client of real models is loaded by the first
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 
 from agent_core.conversation import Message
@@ -15,6 +15,7 @@ from agent_core.models.demo import DemoModel
 from agent_core.models.fallback import FallbackModel
 from agent_core.models.providers import Endpoint, choose
 from agent_core.models.retries import Patience, Retries
+from hermes_config.settings import ModelSettings
 from tools.base import Tool
 
 
@@ -27,6 +28,23 @@ class ModelOptions:
     retries: Retries = field(default_factory=Retries)
     cooldown_seconds: float = 60.0  # before a model that failed is preferred again
     load_media: LoadMedia | None = None
+    sees_images: bool = False  # whatever its name tells
+    effort: str = ""  # of reasoning; empty: as the model does by itself
+
+    @classmethod
+    def of(cls, settings: ModelSettings, *, load_media: LoadMedia | None = None) -> "ModelOptions":
+        return cls(
+            stream=settings.stream,
+            patience=Patience(
+                connect_seconds=settings.connect_timeout_seconds,
+                first_byte_seconds=settings.first_byte_timeout_seconds,
+                idle_seconds=settings.idle_timeout_seconds,
+                whole_seconds=settings.total_timeout_seconds,
+            ),
+            retries=Retries(attempts=settings.attempts),
+            cooldown_seconds=settings.fallback_cooldown_seconds,
+            load_media=load_media,
+        )
 
 
 def open_model(
@@ -53,7 +71,8 @@ def _open_one(name: str, base_url: str, keys: Mapping[str, str], options: ModelO
     if name == "demo":
         return DemoModel()
     try:
-        return RealModel(choose(name, base_url, keys), options)
+        endpoint = choose(name, base_url, keys)
+        return RealModel(replace(endpoint, sees_images=endpoint.sees_images or options.sees_images), options)
     except NoEndpoint as error:
         return NoModel(name, str(error))
 
@@ -80,29 +99,33 @@ class RealModel:
         self._options = options
         self._loading = asyncio.Lock()
         self._model: Model | None = None
+        self._variants: dict[str, RealModel] = {}  # by effort
 
     async def reply(
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
     ) -> Message:
-        return await (await self._load()).reply(messages, tools, emit, may_call=may_call)
-
-    async def aclose(self) -> None:
-        if close := getattr(self._model, "aclose", None):
-            await close()
-
-    async def _load(self) -> Model:
         async with self._loading:
             if self._model is None:
                 module = await asyncio.to_thread(import_module, "agent_core.models.openai")
-                self._model = self._open(module.OpenAIModel)
-            return self._model
+                options = self._options
+                self._model = module.OpenAIModel(
+                    self._endpoint,
+                    stream=options.stream,
+                    patience=options.patience,
+                    retries=options.retries,
+                    load_media=options.load_media,
+                    effort=options.effort,
+                )
+            model: Model = self._model
+        return await model.reply(messages, tools, emit, may_call=may_call)
 
-    def _open(self, build: Callable[..., Model]) -> Model:
-        options = self._options
-        return build(
-            self._endpoint,
-            stream=options.stream,
-            patience=options.patience,
-            retries=options.retries,
-            load_media=options.load_media,
-        )
+    def with_effort(self, effort: str) -> Model:
+        if effort not in self._variants:
+            self._variants[effort] = RealModel(self._endpoint, replace(self._options, effort=effort))
+        return self._variants[effort]
+
+    async def aclose(self) -> None:
+        for variant in self._variants.values():
+            await variant.aclose()
+        if close := getattr(self._model, "aclose", None):
+            await close()

@@ -8,6 +8,7 @@ import structlog
 from agent_core.conversation import Message
 from agent_core.events import Emit, RestartableEmit
 from agent_core.model import KeyRefused, Model, ModelUnknown, NoCredit, NoEndpoint, ProviderError
+from agent_core.models.effort import with_effort
 from tools.base import Tool
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -40,6 +41,7 @@ class FallbackModel:
         self._cooldown_seconds = cooldown_seconds
         self._clock = clock
         self._rests_until: dict[int, float] = {}  # by position in the chain
+        self._variants: dict[str, FallbackModel] = {}  # by effort
 
     async def reply(
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
@@ -61,6 +63,19 @@ class FallbackModel:
             return message
         assert first_error is not None
         raise first_error
+
+    def with_effort(self, effort: str) -> Model:
+        if effort not in self._variants:
+            models = [with_effort(model, effort) for model in self._models]
+            variant = FallbackModel(models, cooldown_seconds=self._cooldown_seconds, clock=self._clock)
+            variant._rests_until = self._rests_until
+            self._variants[effort] = variant
+        return self._variants[effort]
+
+    @property
+    def in_use(self) -> str:
+        """Return the name of the model that is asked next."""
+        return self._models[self._order()[0]].name
 
     async def aclose(self) -> None:
         for model in self._models:

@@ -1,18 +1,12 @@
 """Find model servers on this machine, to suggest one to the user."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from agent_core.models.providers import LOCAL_PRESETS, Preset
-
-if TYPE_CHECKING:
-    import aiohttp
-
-MAX_ANSWER_BYTES = 1_000_000
+from agent_core.models.catalog import ModelListUnavailable, fetch_names
+from agent_core.models.providers import LOCAL_PRESETS, Endpoint, Preset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +26,7 @@ async def find_local_servers(
     listening = [preset for preset, listens in zip(presets, answers, strict=True) if listens]
     if not listening:
         return ()
-    import aiohttp  # costs ten megabytes, so only where a server listens
-
-    limit = aiohttp.ClientTimeout(total=timeout_seconds)
-    # Without the proxies of the environment, which would answer for this machine.
-    async with aiohttp.ClientSession(timeout=limit, trust_env=False) as session:
-        found = await asyncio.gather(*(_list_models(session, preset) for preset in listening))
+    found = await asyncio.gather(*(_list_models(preset, timeout_seconds) for preset in listening))
     return tuple(server for server in found if server)
 
 
@@ -52,28 +41,11 @@ async def _is_listening(preset: Preset, timeout_seconds: float) -> bool:
     return True
 
 
-async def _list_models(session: "aiohttp.ClientSession", preset: Preset) -> LocalServer | None:
-    import aiohttp
-
+async def _list_models(preset: Preset, timeout_seconds: float) -> LocalServer | None:
+    endpoint = Endpoint(provider=preset.title, model="", base_url=preset.base_url)
     try:
-        async with session.get(f"{preset.base_url}/models", allow_redirects=False) as response:
-            if response.status != 200:
-                return None
-            listed = json.loads(await response.content.read(MAX_ANSWER_BYTES))
-    except (aiohttp.ClientError, TimeoutError, ValueError):
-        return None
-    names = _names(listed)
-    if names is None:
+        names = await fetch_names(endpoint, timeout_seconds)
+    except (ModelListUnavailable, TimeoutError):
         return None  # something else uses that port
     models = tuple(f"{preset.name}/{name}" for name in names)
     return LocalServer(title=preset.title, base_url=preset.base_url, models=models)
-
-
-def _names(listed: object) -> list[str] | None:
-    """Return the models' names in a response to `GET /models`; None for any other response."""
-    match listed:
-        case {"data": list(rows)}:
-            return [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
-        case {"object": "list", "data": None}:  # Ollama without any model
-            return []
-    return None

@@ -13,7 +13,7 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -44,33 +44,27 @@ _CONNECTION_ERRORS = (httpx2.HTTPError, aiohttp.ClientError, HttpProcessingError
 NO_KEY = "none"  # the package insists on one; local servers ignore it
 
 
+@dataclass(slots=True, eq=False)
 class OpenAIModel:
     """A model at an endpoint. Safe for many replies at once; `aclose` closes its connections."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        stream: bool = True,
-        patience: Patience | None = None,
-        retries: Retries | None = None,
-        load_media: LoadMedia | None = None,
-        max_images: int = 8,
-        max_image_bytes: int = 5_000_000,
-        sleep: Callable[[float], Any] = asyncio.sleep,
-    ) -> None:
-        self.name = endpoint.model
-        self.endpoint = endpoint
-        self._stream = stream
-        self._patience = patience or Patience()
-        self._retries = retries or Retries()
-        self._load_media = load_media
-        self._max_images = max_images
-        self._max_image_bytes = max_image_bytes
-        self._sleep = sleep
-        self._asks_usage = True  # until the server refuses
-        self._connecting = asyncio.Lock()
-        self._connection: _Connection | None = None
+    endpoint: Endpoint
+    _: KW_ONLY
+    stream: bool = True
+    patience: Patience = field(default_factory=Patience)
+    retries: Retries = field(default_factory=Retries)
+    load_media: LoadMedia | None = None
+    effort: str = ""
+    max_images: int = 8
+    max_image_bytes: int = 5_000_000
+    sleep: Callable[[float], Any] = asyncio.sleep
+    _refused: set[str] = field(default_factory=set)  # fields that the server does not know
+    _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _connection: "_Connection | None" = None
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.endpoint.model
 
     async def reply(
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
@@ -80,11 +74,13 @@ class OpenAIModel:
             messages,
             tools,
             images=await self._load_images(messages),
-            stream=self._stream,
+            stream=self.stream,
             may_call=may_call,
         )
-        if not self._asks_usage:
-            body.pop("stream_options", None)
+        if self.effort:
+            body["reasoning_effort"] = self.effort
+        for name in self._refused:
+            body.pop(name, None)
         await self._connect()  # before any timeout runs
         restartable = RestartableEmit(emit)
         began = time.monotonic()
@@ -96,14 +92,14 @@ class OpenAIModel:
                 return message
             except ProviderError as error:
                 failures += 1
-                wait = self._retries.wait_seconds(error, failures=failures, elapsed_seconds=time.monotonic() - began)
+                wait = self.retries.wait_seconds(error, failures=failures, elapsed_seconds=time.monotonic() - began)
                 failure = type(error).__name__
                 if wait is None:
                     log.warning("model_failed", model=self.name, error=failure, attempts=failures)
                     raise
                 log.info("model_asked_again", model=self.name, error=failure, attempts=failures, wait=round(wait, 1))
             restartable.restart()
-            await self._sleep(wait)
+            await self.sleep(wait)
 
     async def aclose(self) -> None:
         if self._connection:
@@ -113,7 +109,7 @@ class OpenAIModel:
     async def _attempt(self, body: dict[str, Any], emit: Emit) -> Message:
         assembly = Assembly(emit)
         try:
-            async with asyncio.timeout(self._patience.whole_seconds):
+            async with asyncio.timeout(self.patience.whole_seconds):
                 await self._ask(body, assembly)
         except TimeoutError as error:
             raise words.too_slow(self.endpoint) from error
@@ -130,7 +126,7 @@ class OpenAIModel:
                 else:  # also the answer of a server without streaming to a request for a stream
                     await self._read_whole(response, assembly)
         except _Refused as error:
-            if self._drop_stream_options(body, error):
+            if self._drop_refused(body, error):
                 return await self._ask(body, assembly)
             raise words.refusal(
                 self.endpoint, status=error.status, body=error.body, retry_after_seconds=error.retry_after_seconds
@@ -150,7 +146,7 @@ class OpenAIModel:
     @asynccontextmanager
     async def _response(self, body: dict[str, Any]) -> AsyncGenerator[httpx2.Response]:
         """Yield the response once its headers are there; close it with the block."""
-        first_byte = self._patience.first_byte_seconds if self._stream else self._patience.whole_seconds
+        first_byte = self.patience.first_byte_seconds if self.stream else self.patience.whole_seconds
         connection = await self._connect()
         request = connection.http.build_request(
             "POST", connection.address, content=encode(body), headers=connection.headers
@@ -173,7 +169,7 @@ class OpenAIModel:
     async def _read_stream(self, response: httpx2.Response, assembly: Assembly) -> None:
         reader = EventReader()
         clock = asyncio.get_running_loop().time
-        patience = self._patience.first_byte_seconds
+        patience = self.patience.first_byte_seconds
         done = False
         left = MAX_ANSWER_BYTES
         try:
@@ -184,7 +180,7 @@ class OpenAIModel:
                         raise words.broken(self.endpoint, TOO_LARGE)
                     if not done:
                         done = self._take(reader.feed(received), assembly)
-                        limit.reschedule(clock() + (AFTER_DONE_SECONDS if done else self._patience.idle_seconds))
+                        limit.reschedule(clock() + (AFTER_DONE_SECONDS if done else self.patience.idle_seconds))
         except TimeoutError:
             if not done and not assembly.finish_reason:
                 raise
@@ -212,8 +208,8 @@ class OpenAIModel:
     def _parse(self, text: bytes) -> Mapping[str, Any]:
         try:
             parsed = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise words.broken(self.endpoint, "sent an answer that cannot be parsed") from error
+        except (ValueError, RecursionError):
+            parsed = None
         if not isinstance(parsed, dict):
             raise words.broken(self.endpoint, "sent an answer that cannot be parsed")
         return parsed
@@ -234,21 +230,24 @@ class OpenAIModel:
         kept = provider_data(self.endpoint, assembly.reasoning_details, assembly.call_extras)
         return replace(assembly.message(), provider_data=kept)
 
-    def _drop_stream_options(self, body: dict[str, Any], error: "_Refused") -> bool:
-        """Stop asking for token counts where the server refuses that; return whether to ask again."""
-        if error.status not in (400, 422) or "stream_options" not in str(error.body):
+    def _drop_refused(self, body: dict[str, Any], error: "_Refused") -> bool:
+        """Leave out from now on what not every server knows and this one refuses; return whether to ask again."""
+        if error.status not in (400, 422):
             return False
-        self._asks_usage = False
-        return body.pop("stream_options", None) is not None
+        named = {name for name in ("stream_options", "reasoning_effort") if name in body and name in str(error.body)}
+        for name in named:
+            del body[name]
+        self._refused |= named
+        return bool(named)
 
     async def _load_images(self, messages: Sequence[Message]) -> dict[str, str]:
-        if not self._load_media or not self.endpoint.sees_images:
+        if not self.load_media or not self.endpoint.sees_images:
             return {}
         images: dict[str, str] = {}
-        for part in select_images(messages, self._max_images):
-            if part.size_bytes <= self._max_image_bytes:
-                content = await asyncio.to_thread(self._load_media, part)
-                if content and len(content) <= self._max_image_bytes:
+        for part in select_images(messages, self.max_images):
+            if part.size_bytes <= self.max_image_bytes:
+                content = await asyncio.to_thread(self.load_media, part)
+                if content and len(content) <= self.max_image_bytes:
                     images[part.sha256] = f"data:{part.mime};base64,{b64encode(content).decode()}"
         return images
 
@@ -260,7 +259,7 @@ class OpenAIModel:
             return self._connection
 
     def _open_connection(self) -> "_Connection":
-        connect = self._patience.connect_seconds
+        connect = self.patience.connect_seconds
         http = openai.DefaultAioHttpClient(
             # Our own timeouts bound reading; they differ from stage to stage.
             timeout=httpx2.Timeout(connect=connect, read=None, write=None, pool=None),

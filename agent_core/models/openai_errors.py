@@ -30,6 +30,9 @@ _TOO_LONG = re.compile(
     r"|reduce the length of|too many (input |total )?tokens|maximum number of tokens",
     re.I,
 )
+_WINDOW = re.compile(
+    r"(?:maximum|max|limit|context|window|length|size)[^\d]{0,40}?(\d{4,8})(?![.\d])|> (\d{4,8}) maximum", re.I
+)
 _NO_CREDIT = re.compile(
     r"insufficient[ _](quota|credits?|balance|funds)|credit balance is too low|(out of|more|no) credits?\b"
     r"|exceeded your current quota|billing (hard )?limit|key limit exceeded|payment required",
@@ -73,7 +76,8 @@ def refusal(
     if status == 413 or _TOO_LONG.search(said):
         return ContextTooLong(
             f"This conversation has grown too long for {endpoint.model}. "
-            "Start a new one with /new, or choose a model with a larger window."
+            "Start a new one with /new, or choose a model with a larger window.",
+            window_tokens=_read_window(said),
         )
     if status >= 500:
         return overloaded(endpoint, status, retry_after_seconds)
@@ -88,7 +92,11 @@ def _request_refusal(
     if _WRONG_KEY.search(said):
         return wrong_key(endpoint)
     if status == 403 and not _FILTERED.search(said):
-        return not_for_us(endpoint, words)
+        # The key is right, but the country or the plan is not.
+        return ModelUnknown(
+            f"{_subject(endpoint.provider)} does not let this account use {endpoint.model} (403)"
+            f"{_quoted(words, endpoint)} Request access there, or choose another model."
+        )
     if _UNKNOWN_MODEL.search(said) or (status == 404 and not _LACKS_SOMETHING.search(said)):
         return ModelUnknown(
             f"{_subject(_at_address(endpoint))} does not know the model “{endpoint.model}”. "
@@ -99,14 +107,6 @@ def _request_refusal(
     if _BUSY.search(said):
         return overloaded(endpoint, status, retry_after_seconds)
     return RequestRefused(f"{_subject(endpoint.provider)} refused the request ({status}){_quoted(words, endpoint)}")
-
-
-def not_for_us(endpoint: Endpoint, words: str) -> ModelUnknown:
-    """Return the error for an account whose key is right, but whose country or plan is not."""
-    return ModelUnknown(
-        f"{_subject(endpoint.provider)} does not let this account use {endpoint.model} (403){_quoted(words, endpoint)} "
-        "Request access there, or choose another model."
-    )
 
 
 def wrong_key(endpoint: Endpoint) -> KeyRefused:
@@ -136,7 +136,8 @@ def filtered(endpoint: Endpoint) -> Filtered:
 
 
 def unreachable(endpoint: Endpoint) -> Unreachable:
-    return Unreachable(f"The connection to {_at_address(endpoint)} failed. {_what_to_check(endpoint)}")
+    advice = "Is it running?" if endpoint.is_local else "Check the network, or try again in a minute."
+    return Unreachable(f"The connection to {_at_address(endpoint)} failed. {advice}")
 
 
 def too_slow(endpoint: Endpoint) -> Unreachable:
@@ -166,16 +167,18 @@ def _quoted(words: str, endpoint: Endpoint) -> str:
     return f": {quote(words, endpoint)}" if words else "."
 
 
+def _read_window(said: str) -> int:
+    """Return the window that the refusal names, such as "maximum context length is 32768 tokens"; 0 when none."""
+    found = _WINDOW.search(said.replace(",", ""))
+    return int(found[1] or found[2]) if found else 0
+
+
 def _in(seconds: float | None) -> str:
     if seconds is None:
         return "in a minute"
     if seconds < 90:
         return f"in {seconds:.0f} seconds" if seconds > 1 else "in a moment"
     return f"in {seconds / 60:.0f} minutes" if seconds < 5400 else f"in {seconds / 3600:.0f} hours"
-
-
-def _what_to_check(endpoint: Endpoint) -> str:
-    return "Is it running?" if endpoint.is_local else "Check the network, or try again in a minute."
 
 
 def _read(body: object) -> tuple[str, str]:

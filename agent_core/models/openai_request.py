@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from agent_core.conversation import Message
@@ -59,18 +58,13 @@ def encode(body: Mapping[str, Any]) -> bytes:
 
 def select_images(messages: Sequence[Message], limit: int) -> list[Media]:
     """Return the latest images whose bytes are ours, each once; older ones would cost more than they help."""
-    found = (part for message in reversed(messages) for part in reversed(message.parts) if _is_visible(message, part))
-    return list(islice({part.sha256: part for part in found if isinstance(part, Media)}.values(), limit))
-
-
-def _is_visible(message: Message, part: Part) -> bool:
-    return (
-        message.role in ("user", "tool")
-        and isinstance(part, Media)
-        and part.kind == "image"
-        and part.mime in SHOWN_MIMES
-        and bool(part.sha256)
-    )
+    shown = (part for one in reversed(messages) if one.role in ("user", "tool") for part in reversed(one.parts))
+    found = {
+        part.sha256: part
+        for part in shown
+        if isinstance(part, Media) and part.kind == "image" and part.mime in SHOWN_MIMES and part.sha256
+    }
+    return list(found.values())[:limit]
 
 
 def _move_tool_images(messages: Sequence[Message], images: Mapping[str, str]) -> list[Message]:

@@ -48,7 +48,7 @@ class EventReader:
 
 
 CUT_SHORT = "\n\n(The answer was cut off here: it reached the model's length limit.)"
-_MAX_TOKENS = 1_000_000_000  # a larger count is nonsense, and would spoil all sums
+_MAX_TOKENS, _MAX_DOLLARS = 1_000_000_000, 1_000_000  # a larger count is nonsense, and would spoil all sums
 
 
 class ErrorInStream(Exception):
@@ -148,7 +148,10 @@ class Assembly:
     def _add_words(self, delta: Mapping[str, Any]) -> None:
         if reasoning := self._reasoning.add(self._read_reasoning(delta)):
             self._emit(ReasoningDelta(text=reasoning))
-        if text := self._text.add(_content(delta.get("content")) + _text(delta.get("refusal"))):
+        content = delta.get("content")
+        if isinstance(content, list):  # parts, as Mistral sends them; thoughts among them are no text
+            content = "".join(_text(part.get("text")) for part in content if isinstance(part, Mapping))
+        if text := self._text.add(_text(content) + _text(delta.get("refusal"))):
             self._emit(TextDelta(text=text))
         calls = delta.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
@@ -196,18 +199,14 @@ class Assembly:
         if not usage:
             return
         cached = _number(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
+        cost = usage.get("cost")  # as OpenRouter tells it, in dollars
+        is_cost = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < _MAX_DOLLARS
         self.usage = Usage(
             input_tokens=_number(usage.get("prompt_tokens")),
             output_tokens=_number(usage.get("completion_tokens")),
             cached_tokens=cached or _number(usage.get("prompt_cache_hit_tokens")),
-            cost_micros=_micros(usage.get("cost")),  # as OpenRouter tells it, in dollars
+            cost_micros=round(float(cost or 0) * 1_000_000) if is_cost else None,
         )
-
-
-def _content(content: object) -> str:
-    if isinstance(content, list):  # parts, as Mistral sends them; thoughts among them are no text
-        return "".join(_text(part.get("text")) for part in content if isinstance(part, Mapping))
-    return _text(content)
 
 
 def _text(value: object) -> str:
@@ -220,9 +219,3 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) and 0 < value <= _MAX_TOKENS else 0
-
-
-def _micros(dollars: object) -> int | None:
-    if not isinstance(dollars, int | float) or isinstance(dollars, bool) or not 0 <= dollars < 1_000_000:
-        return None
-    return round(dollars * 1_000_000)

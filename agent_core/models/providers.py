@@ -24,6 +24,7 @@ class Preset:
     title: str
     base_url: str
     key_env: str = ""  # empty: no key is needed
+    suggestion: str = ""  # a model to begin with
     aliases: tuple[str, ...] = ()
     models: str = r"(?!)"  # names that belong to this provider without a prefix
     reasoning: ReasoningSpelling = ""  # the field in which earlier reasoning is passed back; empty: not at all
@@ -57,6 +58,7 @@ OPENROUTER = Preset(
     title="OpenRouter",
     base_url="https://openrouter.ai/api/v1",
     key_env="OPENROUTER_API_KEY",
+    suggestion="anthropic/claude-sonnet-4.5",
     models=r"^[\w.-]+/",
     reasoning="reasoning_details",
     cache_breakpoints=r"^anthropic/|claude",
@@ -67,6 +69,7 @@ OPENAI = Preset(
     title="OpenAI",
     base_url="https://api.openai.com/v1",
     key_env="OPENAI_API_KEY",
+    suggestion="gpt-5-mini",
     models=r"^(gpt-|chatgpt-|o\d|ft:|codex)",
 )
 NOUS = Preset(
@@ -74,13 +77,16 @@ NOUS = Preset(
     title="Nous Research",
     base_url="https://inference-api.nousresearch.com/v1",
     key_env="NOUS_API_KEY",
+    suggestion="Hermes-4-405B",
     models=r"^(deep)?hermes-",
 )
+NOUS_PANEL = ("nous/Hermes-4-405B", "nous/Hermes-4-70B")  # asked together when nothing else is configured
 ANTHROPIC = Preset(
     name="anthropic",
     title="Anthropic",
     base_url="https://api.anthropic.com/v1",
     key_env="ANTHROPIC_API_KEY",
+    suggestion="claude-sonnet-4-5",
     models=r"^claude-",
 )
 GEMINI = Preset(
@@ -88,6 +94,7 @@ GEMINI = Preset(
     title="Gemini",
     base_url="https://generativelanguage.googleapis.com/v1beta/openai",
     key_env="GEMINI_API_KEY",
+    suggestion="gemini-2.5-pro",
     aliases=("google",),
     models=r"^gemini-",
     signs_calls=True,
@@ -103,6 +110,18 @@ _SEES = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-4-turbo|gpt-5|chatgpt-4o|\bo[134](?!-mini)|o4-mini|claude|gemini|llava|vision|\bvl\b|[-\d.]vl\b|pixtral"
     r"|gemma-?3|llama-?4|grok-4|mistral-(small|medium)-3|moondream|minicpm-v",
     re.I,
+)
+DEFAULT_WINDOW_TOKENS = 128_000
+_WINDOWS = (  # the first pattern that is found in the name counts
+    (r"gpt-4\.1|gemini|claude.*\[1m\]|llama-?4", 1_000_000),
+    (r"gpt-5|codex", 272_000),
+    (r"grok-4", 256_000),
+    (r"claude|\bo[1345](-|$)|o4-mini|glm-4\.[6-9]|kimi", 200_000),
+    (r"qwen3-coder|qwen3-max", 256_000),
+    (r"gpt-3\.5", 16_000),
+    (r"gpt-4(-0|$)", 8_000),
+    (r"\b(8k|4k)\b", 8_000),
+    (r"mixtral|mistral-7b|hermes-[23](?!.*(llama-?3\.[1-9]))|qwen2\.5|\b32k\b", 32_000),
 )
 _WANTS_THOUGHTS_BACK = re.compile(r"deepseek|kimi|glm|qwen3", re.I)
 
@@ -144,6 +163,11 @@ def sees_images(model_name: str) -> bool:
     return bool(_SEES.search(model_name))
 
 
+def window_tokens(model_name: str) -> int:
+    """Return the context window of a model as far as its name tells."""
+    return next((size for name, size in _WINDOWS if re.search(name, model_name, re.I)), DEFAULT_WINDOW_TOKENS)
+
+
 def _endpoint_at(base_url: str, name: str, keys: Mapping[str, str]) -> Endpoint:
     address = base_url.rstrip("/")
     preset = next((preset for preset in PRESETS if _is_same_server(preset.base_url, address)), None)
@@ -156,8 +180,7 @@ def _endpoint_at(base_url: str, name: str, keys: Mapping[str, str]) -> Endpoint:
             key_env=OPENAI.key_env,
             reasoning="reasoning_content" if _WANTS_THOUGHTS_BACK.search(name) else "",
         )
-    own_prefix = f"{preset.name}/"
-    model = name.removeprefix(own_prefix) if preset.name else name
+    model = name.removeprefix(f"{preset.name}/") if preset.name else name
     return _endpoint(preset, model, keys, base_url=address)
 
 
@@ -181,14 +204,11 @@ def _endpoint(preset: Preset, model: str, keys: Mapping[str, str], *, base_url: 
 def _needs(preset: Preset, name: str) -> str:
     either = f"Put {preset.key_env} into .env"
     if preset is not OPENROUTER:
-        either += f" (or {OPENROUTER.key_env}, to ask for {_routed(preset, name)} at OpenRouter)"
+        routed = name if "/" in name else f"{preset.name}/{name}"
+        either += f" (or {OPENROUTER.key_env}, to ask for {routed} at OpenRouter)"
     return (
         f"The model “{name}” is served by {preset.title}, but no key for it is set. {either}, or choose another model."
     )
-
-
-def _routed(preset: Preset, name: str) -> str:
-    return name if "/" in name else f"{preset.name}/{name}"
 
 
 def _is_same_server(one: str, other: str) -> bool:
@@ -210,11 +230,11 @@ def endpoints(settings: Settings) -> dict[str, Endpoint | NoEndpoint]:
     """Return for each configured model its endpoint, or why it has none, in order. The demo model needs none."""
     model, keys = settings.model, settings.secrets.by_variable()
     wanted = {model.name: model.base_url} | {name: "" for name in model.fallbacks if name != model.name}
-    return {name: _choose(name, base_url, keys) for name, base_url in wanted.items() if name != "demo"}
-
-
-def _choose(name: str, base_url: str, keys: Mapping[str, str]) -> Endpoint | NoEndpoint:
-    try:
-        return choose(name, base_url, keys)
-    except NoEndpoint as problem:
-        return problem
+    found: dict[str, Endpoint | NoEndpoint] = {}
+    for name, base_url in wanted.items():
+        if name != "demo":
+            try:
+                found[name] = choose(name, base_url, keys)
+            except NoEndpoint as problem:
+                found[name] = problem
+    return found

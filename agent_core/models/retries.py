@@ -24,13 +24,13 @@ class Retries:
         if not error.retryable or failures >= self.attempts:
             return None
         asked = error.retry_after_seconds
-        wait = self._backoff(failures) if asked is None else asked + random.uniform(0, 0.1)  # noqa: S311 - spreads
+        if asked is None:
+            wait = min(self.first_wait_seconds * 2.0 ** (failures - 1), self.longest_wait_seconds)
+            wait *= random.uniform(0.75, 1.25)  # noqa: S311 - spreads retries, guards nothing
+        else:
+            wait = asked + random.uniform(0, 0.1)  # noqa: S311
         too_long = wait > self.longest_wait_seconds * 1.25 or elapsed_seconds + wait > self.give_up_after_seconds
         return None if too_long else wait
-
-    def _backoff(self, failures: int) -> float:
-        wait = min(self.first_wait_seconds * 2.0 ** (failures - 1), self.longest_wait_seconds)
-        return wait * random.uniform(0.75, 1.25)  # noqa: S311 - spreads retries, guards nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,9 @@ HEALTH: Checks = {
         service.check_clock,
         service.check_packages,
         service.check_sandbox,
+        service.check_backends,
         service.check_ripgrep,
+        service.check_browser,
     ),
     "settings": (
         settings.check_home,
@@ -34,11 +36,19 @@ HEALTH: Checks = {
         settings.check_prices,
         settings.check_tokens,
         settings.check_toolsets,
+        settings.check_fixed_cost,
     ),
     "permissions": (files.check_home,),
     "exposure": (exposure.check_allow_all, exposure.check_web_page),
     "store": (service.check_database, service.check_backups, service.list_notices),
-    "gateway": (service.check_gateway, service.check_platforms, service.check_model),
+    "gateway": (
+        service.check_gateway,
+        service.check_platforms,
+        service.check_model,
+        service.check_hooks,
+        service.check_mcp_servers,
+        service.check_jobs,
+    ),
     "service": (service.check_units,),
 }
 

@@ -3,6 +3,7 @@
 import ipaddress
 import stat
 from collections.abc import Iterator
+from shlex import quote
 from urllib.parse import urlsplit
 
 from agent_core.model import NoEndpoint
@@ -67,7 +68,8 @@ def check_socket(facts: Facts) -> Iterator[Finding]:
         return
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         yield bad(
-            "Other users of this machine can talk to the bot as its owner through hermes.sock", f"chmod 600 {path}"
+            "Other users of this machine can talk to the bot as its owner through hermes.sock",
+            f"chmod 600 {quote(str(path))}",
         )
     else:
         yield ok("Only you can use hermes.sock")

@@ -5,17 +5,25 @@ import pwd
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import structlog
 
 from gateway.clock import now_ms
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, StoreCorrupt
 from gateway.lock import read_state
-from gateway.store.db.backup import backups
-from gateway.store.inspect import StoreSummary, inspect_store
-from gateway.store.pairing import Overview, PairingLimits
+from gateway.policies.pairing import PairingLimits
+from gateway.store import approvals, cron, outbox, pairing
+from gateway.store.approvals import GrantedRule
+from gateway.store.cron import Job
+from gateway.store.db.backup import backups, find_damage
+from gateway.store.db.connection import Transaction, translate_errors
+from gateway.store.inspect import is_there, peek
+from gateway.store.outbox import Notice
+from gateway.store.pairing import Overview
+from gateway.wiring.network_tools import build_browsers
 from gateway.wiring.policies import build_pairing_limits
 from hermes_config import environment
 from hermes_config.accounts import account_tokens
@@ -24,7 +32,7 @@ from hermes_config.load import Loaded, load
 from hermes_config.places import Home
 from hermes_config.secrets import SECRETS
 from hermes_config.settings import Settings
-from tools.workplaces import sandbox_problem
+from tools.workplaces import sandbox_fix, sandbox_problem
 
 Level = Literal["ok", "warn", "bad"]
 LEVELS: tuple[Level, ...] = ("ok", "warn", "bad")
@@ -72,6 +80,16 @@ class Unknown(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSummary:
+    size_bytes: int
+    access: Overview | None  # None for an older schema, which the next start upgrades
+    open_chats: tuple[str, ...] = ()  # opened by an owner, as `account:chat`
+    notices: tuple[Notice, ...] = ()
+    failing_jobs: tuple[Job, ...] = ()
+    rules: tuple[GrantedRule, ...] = ()  # granted: calls they cover run without asking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     home: Home
     now_ms: int
@@ -88,7 +106,9 @@ class Facts:
     units: tuple[Path, ...] = ()  # systemd unit files of the gateway
     lingers: bool = False  # services of this user keep running after logout
     sandbox_problem: str = ""
+    sandbox_fix: str = ""
     has_ripgrep: bool = True
+    browser_problem: str = ""
     free_bytes: int | None = None  # on the disk of the home
     failures: tuple[Finding, ...] = ()  # facts that could not be gathered
 
@@ -122,17 +142,23 @@ def gather(home: Home) -> Facts:
             failures.append(Finding(level="bad", part=part, text=text))
             return otherwise
 
-    no_settings: tuple[Loaded | None, str] = (None, "")
-    no_store: tuple[StoreSummary | None, str] = (None, "")
-    home_problem = _find_home_problem(home)
-    loaded, config_problem = no_settings
-    store, store_problem = no_store
+    home_problem = _find_problem(home.check_ours, ConfigError)[1]
+    loaded: Loaded | None = None
+    store: StoreSummary | None = None
     gateway: dict[str, Any] | None = None
+    config_problem = store_problem = ""
+    nothing: tuple[Any, str] = (None, "")
     if not home_problem:  # files of another program are not opened, and its lock is not taken to read it
-        loaded, config_problem = attempt("settings", "the settings", lambda: _load(home), no_settings)
+        read_settings = partial(_find_problem, lambda: load(home), ConfigError)
+        loaded, config_problem = attempt("settings", "the settings", read_settings, nothing)
         limits = build_pairing_limits(loaded.settings) if loaded else PairingLimits()
-        store, store_problem = attempt("store", "state.db", lambda: _inspect(home, limits), no_store)
+        read_database = partial(_find_problem, lambda: inspect_store(home.database, limits), GatewayError)
+        store, store_problem = attempt("store", "state.db", read_database, nothing)
         gateway = attempt("gateway", "the lock file of the home", lambda: read_state(home.lock_file), None)
+    units = (find_user_units() / UNIT, SYSTEM_UNITS / UNIT)
+    user_name = attempt("service", "your user name", lambda: pwd.getpwuid(os.geteuid()).pw_name, "")
+    lingers = Path("/var/lib/systemd/linger", user_name)
+    existing = next(place for place in (home.root, *home.root.parents) if place.exists())
     return Facts(
         home=home,
         now_ms=now_ms(),
@@ -145,12 +171,14 @@ def gather(home: Home) -> Facts:
         gateway=gateway,
         store_problem=store_problem,
         store=store,
-        backup_ms=attempt("store", "the backup folder", lambda: _read_backup_times(home), ()),
-        units=attempt("service", "the systemd units", _find_units, ()),
-        lingers=attempt("service", "whether services keep running after logout", _lingers, False),
+        backup_ms=attempt("store", "the backup folder", lambda: _read_times(home.backups), ()),
+        units=attempt("service", "the systemd units", lambda: tuple(one for one in units if one.exists()), ()),
+        lingers=attempt("service", "whether services keep running after logout", lingers.exists, False),
         sandbox_problem=attempt("machine", "the state of the sandbox", sandbox_problem, "It could not be tested."),
+        sandbox_fix=attempt("machine", "how to fix the sandbox", sandbox_fix, ""),
+        browser_problem=build_browsers(loaded.settings).problem if loaded else "",
         has_ripgrep=shutil.which("rg") is not None,
-        free_bytes=attempt("machine", "the free disk space", lambda: _measure_free_bytes(home.root), None),
+        free_bytes=attempt("machine", "the free disk space", lambda: shutil.disk_usage(existing).free, None),
         failures=tuple(failures),
     )
 
@@ -162,42 +190,41 @@ def read_secrets(loaded: Loaded | None = None) -> dict[str, str]:
     return {name: value.strip() for name, value in (named | tokens).items() if value.strip()}
 
 
-def _find_home_problem(home: Home) -> str:
-    try:
-        home.check_ours()
-    except ConfigError as error:
-        return str(error)
-    return ""
+def inspect_store(path: Path, limits: PairingLimits) -> StoreSummary | None:
+    """Summarise a checked database, None if missing. Raises StoreCorrupt, StoreTooNew or StoreUnavailable. Blocks."""
+
+    def summarise(tx: Transaction) -> StoreSummary:
+        chats = tx.all("SELECT account, chat FROM chats WHERE allowed_ms IS NOT NULL ORDER BY account, chat")
+        return StoreSummary(
+            size_bytes=path.stat().st_size,
+            access=pairing.overview(tx, limits),
+            open_chats=tuple(f"{row['account']}:{row['chat']}" for row in chats),
+            notices=tuple(outbox.recent(tx)),
+            failing_jobs=tuple(cron.list_in_trouble(tx)),
+            rules=tuple(approvals.rules(tx)),
+        )
+
+    if not is_there(path):
+        return None
+    with translate_errors(path):
+        damage = find_damage(path)
+    if damage:
+        raise StoreCorrupt(f"{path.name} is damaged ({damage}). Restart the gateway: it restores the newest backup.")
+    return peek(path, summarise, StoreSummary(size_bytes=path.stat().st_size, access=None))
 
 
-def _load(home: Home) -> tuple[Loaded | None, str]:
+def _find_problem(read: Callable[[], T], known: type[Exception]) -> tuple[T | None, str]:
+    """Return what was read, or what the known error says."""
     try:
-        return load(home), ""
-    except ConfigError as error:
+        return read(), ""
+    except known as error:
         return None, str(error)
 
 
-def _inspect(home: Home, limits: PairingLimits) -> tuple[StoreSummary | None, str]:
-    try:
-        return inspect_store(home.database, limits), ""
-    except GatewayError as error:
-        return None, str(error)
+def _read_times(folder: Path) -> tuple[int, ...]:
+    return tuple(int(file.stat().st_mtime * 1000) for file in backups(folder))
 
 
-def _read_backup_times(home: Home) -> tuple[int, ...]:
-    return tuple(int(copy.stat().st_mtime * 1000) for copy in backups(home.backups))
-
-
-def _find_units() -> tuple[Path, ...]:
-    config = Path(environment.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
-    places = (config / "systemd" / "user" / UNIT, SYSTEM_UNITS / UNIT)
-    return tuple(place for place in places if place.exists())
-
-
-def _lingers() -> bool:
-    return Path("/var/lib/systemd/linger", pwd.getpwuid(os.geteuid()).pw_name).exists()
-
-
-def _measure_free_bytes(root: Path) -> int:
-    existing = next(place for place in (root, *root.parents) if place.exists())
-    return shutil.disk_usage(existing).free
+def find_user_units() -> Path:
+    """Return the folder of this user's own systemd units."""
+    return Path(environment.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "systemd" / "user"

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 from gateway.doctor.facts import Facts, Finding, bad, describe_error, ok, warn, worst
 from gateway.wording import count, list_some
@@ -55,7 +56,7 @@ def check_home(facts: Facts) -> Iterator[Finding]:
         yield bad(f"{root} belongs to another user", f"sudo chown -R {facts.user_id} {root}")
     if stat.S_IMODE(found.st_mode) & _OTHERS:
         mode = f"{stat.S_IMODE(found.st_mode):04o}"
-        yield bad(f"Other users of this machine can open {root} (mode {mode})", f"chmod 700 {root}")
+        yield bad(f"Other users of this machine can open {root} (mode {mode})", f"chmod 700 {quote(str(root))}")
     else:
         yield ok(f"Only you can open {root}")
 
@@ -64,7 +65,9 @@ def check_parent_folders(facts: Facts) -> Iterator[Finding]:
     for folder in facts.home.root.parents:
         found = folder.stat()
         if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-            yield bad(f"Everyone can write to {folder}, and so replace the home inside it", f"chmod o-w {folder}")
+            yield bad(
+                f"Everyone can write to {folder}, and so replace the home inside it", f"chmod o-w {quote(str(folder))}"
+            )
 
 
 def check_state_files(facts: Facts) -> Iterator[Finding]:
@@ -90,9 +93,9 @@ def check_state_files(facts: Facts) -> Iterator[Finding]:
         text = f"{count(len(foreign), 'file')} in the home with another owner: {list_some(foreign)}"
         yield bad(text, f"sudo chown -R {owner} {root}")
     if opened:
-        level = bad if any(name.startswith((".env", "state.db", "backups/")) for name in opened) else warn
+        level = bad if any(name.startswith((".env", "state.db", "backups/", "mcp_logins")) for name in opened) else warn
         text = f"Other users of this machine can open {count(len(opened), 'file')}: {list_some(opened)}"
-        yield level(text, f"chmod -R go-rwx {root}")
+        yield level(text, f"chmod -R go-rwx {quote(str(root))}")
     if not foreign and not opened:
         yield ok("Only you can open the files of state, including backups")
 
@@ -103,7 +106,7 @@ def check_instructions(facts: Facts) -> Iterator[Finding]:
     yield from found[:_MAX_NAMED]
     if len(found) > _MAX_NAMED:
         text = f"The same is true of {count(len(found) - _MAX_NAMED, 'more file', 'more files')}"
-        yield Finding(level=worst(found), text=text, fix=f"chmod -R go-w {facts.home.root}")
+        yield Finding(level=worst(found), text=text, fix=f"chmod -R go-w {quote(str(facts.home.root))}")
     if not found:
         yield ok("Nobody else can change the agent's instructions (SOUL.md, AGENTS.md, tools, hooks, skills)")
 
@@ -143,14 +146,16 @@ def find_secrets_in_process_list(facts: Facts) -> Iterator[Finding]:
 
 def find_env_copies(facts: Facts) -> Iterator[Finding]:
     for copy in sorted(facts.home.root.glob(".env?*")):
-        yield warn(f"{copy.name} in the home is a copy of your secrets", f"rm {copy}")
-    if not facts.loaded:
+        yield warn(f"{copy.name} in the home is a copy of your secrets", f"rm {quote(str(copy))}")
+    if not facts.loaded or not facts.settings.terminal.works_here:
         return
     other = Path(facts.settings.terminal.cwd).expanduser() / ".env"
     if not other.is_file() or other == facts.home.env_file or not other.stat().st_mode & 0o044:
         return
     if names := [what for what, _ in _find_secrets(_read_end(other).decode("utf-8", "replace"), facts)]:
-        yield bad(f"Other users of this machine can read {list_some(names)} in {other}", f"chmod 600 {other}")
+        yield bad(
+            f"Other users of this machine can read {list_some(names)} in {other}", f"chmod 600 {quote(str(other))}"
+        )
 
 
 def hide_secrets(text: str, redactor: Redactor) -> str:
@@ -162,7 +167,9 @@ def hide_secrets(text: str, redactor: Redactor) -> str:
 
 
 def list_own_code(facts: Facts) -> Iterator[Finding]:
-    if names := sorted(f"tools/{file.name}" for file in (facts.home.root / "tools").glob("*.py")):
+    root = facts.home.root
+    hooks = (f"hooks/{file.parent.name}" for file in root.glob("hooks/*/HOOK.yaml"))
+    if names := sorted((*(f"tools/{file.name}" for file in (root / "tools").glob("*.py")), *hooks)):
         yield ok(f"Your code that runs inside Hermes, with all its rights and secrets: {list_some(names)}")
     else:
         yield ok("No added code runs inside Hermes")
@@ -206,7 +213,7 @@ def _owner(facts: Facts) -> int:
 
 def _instructions(facts: Facts) -> list[Path]:
     places = [facts.home.root / name for name in _INSTRUCTIONS]
-    if facts.loaded:
+    if facts.loaded and facts.settings.terminal.works_here:
         places.append(Path(facts.settings.terminal.cwd).expanduser() / "AGENTS.md")
     return list(dict.fromkeys(places))
 
@@ -220,10 +227,11 @@ def _check_writers(path: Path, facts: Facts) -> Iterator[Finding]:
         yield bad(text, f"sudo chown {owner} {path}")
     elif found.st_mode & stat.S_IWOTH:
         yield bad(
-            f"Everyone on this machine can change {path}, which gives the agent instructions", f"chmod go-w {path}"
+            f"Everyone on this machine can change {path}, which gives the agent instructions",
+            f"chmod go-w {quote(str(path))}",
         )
     elif found.st_mode & stat.S_IWGRP:
-        yield warn(f"The group can change {path}, which gives the agent instructions", f"chmod go-w {path}")
+        yield warn(f"The group can change {path}, which gives the agent instructions", f"chmod go-w {quote(str(path))}")
 
 
 def _search_file(file: Path, facts: Facts) -> Iterator[Finding]:

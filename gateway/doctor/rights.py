@@ -10,6 +10,7 @@ from gateway.clock import for_people
 from gateway.doctor.facts import Facts, Finding, bad, ok, warn
 from gateway.store.approvals import GrantedRule
 from gateway.wording import count, list_some
+from tools.backends.remote.places import has_network
 from tools.shell_guard.granting import Rule
 
 _SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL", re.I)
@@ -55,10 +56,15 @@ def check_mode(facts: Facts) -> Iterator[Finding]:
 
 def list_rules(facts: Facts) -> Iterator[Finding]:
     """List rules that hold for good; those of one conversation end with it."""
-    lasting = [rule for rule in facts.store.rules if rule.is_lasting] if facts.store else []
+    rules = facts.store.rules if facts.store else ()
+    if forged := [rule for rule in rules if not rule.is_signed]:
+        ids = " ".join(str(rule.id) for rule in forged)
+        text = f"{count(len(forged), 'approval rule')} that Hermes did not write, without effect: {_list_rules(forged)}"
+        yield bad(text, f"hermes approvals revoke {ids}, and look for who wrote them")
+    lasting = [rule for rule in rules if rule.is_lasting and rule.is_signed]
     wide = [rule for rule in lasting if _is_wide(rule)]
     if wide:
-        ids = " ".join(str(rule.granted.id) for rule in wide)
+        ids = " ".join(str(rule.id) for rule in wide)
         text = f"{count(len(wide), 'permanent approval rule')} too broad to be granted today: {_list_rules(wide)}"
         yield warn(text, f"hermes approvals revoke {ids}")
     if narrow := [rule for rule in lasting if rule not in wide]:
@@ -92,20 +98,37 @@ def check_root(facts: Facts) -> Iterator[Finding]:
 
 
 def check_backend(facts: Facts) -> Iterator[Finding]:
-    if facts.settings.terminal.backend == "local":
+    chosen = facts.settings.terminal.backend
+    if chosen == "local":
         text = "The owner's commands run on this machine without a sandbox (terminal.backend is local)"
-        yield warn(text, "hermes config set terminal.backend bubblewrap")
+        yield warn(text, "hermes config set terminal.backend auto")
+    elif chosen == "ssh":
+        yield ok(f"The owner's commands run on {facts.settings.terminal.ssh.host} (ssh); risky ones are asked about")
+    elif not facts.settings.terminal.works_here:
+        yield ok(f"The owner's commands run isolated (terminal.backend is {chosen})")
+    elif chosen == "auto" and facts.sandbox_problem:
+        text = f"The owner's commands run on this machine without a sandbox. {facts.sandbox_problem}"
+        yield warn(text, facts.sandbox_fix)
+    elif facts.settings.terminal.sandbox.network == "on":
+        yield ok("The owner's commands run in a sandbox; it reaches public addresses (terminal.sandbox.network)")
     else:
         yield ok("The owner's commands run in a sandbox")
 
 
 def check_sandbox(facts: Facts) -> Iterator[Finding]:
-    if facts.sandbox_problem:
+    terminal = facts.settings.terminal
+    if terminal.members_backend != "sandbox":
+        if has_network(terminal, terminal.members_backend, is_owner=False):
+            text = "Everyone else's commands can use the network, and so send away any data they see"
+            yield warn(text, f"hermes config set terminal.{terminal.members_backend}.members_network false")
+        else:
+            yield ok(f"Everyone else's commands run isolated ({terminal.members_backend}), without network access")
+    elif facts.sandbox_problem:
         text = f"No sandbox, so only the owner gets tools that need one. {facts.sandbox_problem}"
-        yield warn(text, "apt install bubblewrap")
-    elif facts.settings.terminal.bubblewrap.network:
-        text = "Commands in the sandbox can use the network, and so send away any data they see"
-        yield warn(text, "hermes config set terminal.bubblewrap.network false")
+        yield warn(text, facts.sandbox_fix)
+    elif facts.settings.terminal.sandbox.members_network:
+        text = "Everyone else's commands can use the network, and so send away any data they see"
+        yield warn(text, "hermes config set terminal.sandbox.members_network false")
     else:
         yield ok("Everyone else's commands run in a sandbox without network access")
 
@@ -126,7 +149,7 @@ def check_passthrough(facts: Facts) -> Iterator[Finding]:
 def check_sudo(facts: Facts) -> Iterator[Finding]:
     if "SUDO_PASSWORD" in facts.secrets:
         text = "SUDO_PASSWORD is set: the agent's commands can become root on this machine"
-        yield warn(text, f"delete its line in {facts.home.env_file}")
+        yield warn(text, "hermes config unset SUDO_PASSWORD")
 
 
 def check_media_folders(facts: Facts) -> Iterator[Finding]:
@@ -150,12 +173,12 @@ def _read_user_of_process(pid: object) -> int | None:
 def _is_wide(rule: GrantedRule) -> bool:
     """Whether this version would not grant it; an older one may have."""
     try:
-        return not Rule.parse(rule.granted.rule).is_grantable
+        return not Rule.parse(rule.rule).is_grantable
     except ValueError:
         return True
 
 
 def _list_rules(rules: list[GrantedRule]) -> str:
     return list_some(
-        [f"{one.granted.id}: {escape_invisible(one.granted.rule)}, for {escape_invisible(one.holder)}" for one in rules]
+        [f"{one.id}: {escape_invisible(one.rule)}, for {escape_invisible(one.holder_name)}" for one in rules]
     )

@@ -1,10 +1,12 @@
-"""The machine, the database, the running gateway and its systemd unit."""
+"""The machine, the database, the running gateway with its servers, and its systemd unit."""
 
+import asyncio
 import os
 import platform
 import re
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,8 +15,16 @@ from gateway.doctor.facts import SYSTEM_UNITS, UNIT, Facts, Finding, bad, ok, wa
 from gateway.platforms.all import PLATFORMS
 from gateway.wording import count
 from hermes_config.accounts import bots
+from hermes_config.mcp import McpServer, read_servers
 from hermes_config.secrets import SECRETS
+from hooks.loader import find_hooks
+from tools.backends.base import BackendFailed
+from tools.backends.remote.places import check_backend, kinds_in_use
 from tools.content import in_bytes
+from tools.loading import load_builtin
+from tools.mcp.base import McpProblem, prepare
+from tools.mcp.logins import Logins
+from tools.toolsets import choose_tools
 
 _OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
 _LITTLE_BYTES, _TOO_LITTLE_BYTES = 1_000_000_000, 100_000_000
@@ -27,10 +37,12 @@ _NOTICE_AGE_MS = 7 * 86_400_000
 
 def check_versions(facts: Facts) -> Iterator[Finding]:
     found = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    with closing(sqlite3.connect(":memory:")) as connection:
+        [has_search] = connection.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone()
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         needed = ".".join(map(str, _OLDEST_SQLITE))
         yield bad(f"{found}: Hermes needs SQLite {needed} or newer", "use a Python with a newer SQLite")
-    elif not _has_full_text_search():
+    elif not has_search:
         yield bad(f"{found}: this SQLite was built without FTS5", "use a Python whose SQLite has FTS5")
     else:
         yield ok(found)
@@ -58,7 +70,7 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
         text = f"The newest backup is dated {roughly(ahead_ms)} in the future: the clock was changed"
         yield warn(text, "timedatectl status")
     else:
-        yield ok("The clock is plausible")
+        yield ok("The clock looks right")
 
 
 def check_packages(facts: Facts) -> Iterator[Finding]:
@@ -73,16 +85,32 @@ def check_packages(facts: Facts) -> Iterator[Finding]:
 
 
 def check_sandbox(facts: Facts) -> Iterator[Finding]:
+    terminal = facts.settings.terminal
+    if "sandbox" not in (terminal.backend, terminal.members_backend) and terminal.backend != "auto":
+        return
     if not facts.sandbox_problem:
         # Only a running gateway knows: its use of control groups depends on how it was started.
         limits = facts.gateway.get("sandbox_limits") if facts.gateway else ""
-        limited = f"commands are limited {limits}" if limits else "its limits are known while the gateway runs"
+        limited = f"commands are limited {limits}" if limits else "run this while the gateway runs to see its limits"
         yield ok(f"The sandbox works (bubblewrap); {limited}")
-    elif facts.loaded and facts.settings.terminal.backend == "bubblewrap":
-        yield bad(f"terminal.backend is bubblewrap. {facts.sandbox_problem}", "apt install bubblewrap")
+    elif facts.loaded and terminal.backend == "sandbox":
+        yield bad(f"terminal.backend is sandbox. {facts.sandbox_problem}", facts.sandbox_fix)
     else:
-        text = f"Only the owner gets tools that need a sandbox. {facts.sandbox_problem}"
-        yield warn(text, "apt install bubblewrap")
+        owners = "The owner's commands run on this machine, and nobody" if terminal.works_here else "Nobody"
+        text = f"{owners} else gets tools that need a sandbox"
+        yield warn(f"{text}. {facts.sandbox_problem}", facts.sandbox_fix)
+
+
+def check_backends(facts: Facts) -> Iterator[Finding]:
+    """Run a command in each remote backend that is chosen."""
+    terminal = facts.settings.terminal
+    for kind in kinds_in_use(terminal):
+        try:
+            asyncio.run(check_backend(terminal, kind, facts.home))
+        except BackendFailed as error:
+            yield bad(f"terminal backend {kind}: {error}", getattr(error, "fix", ""))
+        else:
+            yield ok(f"The {kind} backend works: a command was run in it")
 
 
 def check_ripgrep(facts: Facts) -> Iterator[Finding]:
@@ -90,6 +118,20 @@ def check_ripgrep(facts: Facts) -> Iterator[Finding]:
         yield ok("ripgrep is installed, so file searches are fast")
     else:
         yield warn("ripgrep is not installed, so file searches are slow", "apt install ripgrep")
+
+
+def check_browser(facts: Facts) -> Iterator[Finding]:
+    agent = facts.settings.agent
+    if "browser" not in choose_tools(load_builtin(), agent).leaves(agent.enabled_toolsets):
+        return
+    if facts.browser_problem:
+        missing, _, fix = facts.browser_problem.partition(": ")
+        yield warn(f"The agent has no browser: {missing}", fix.removeprefix("install it with: ").partition(",")[0])
+    elif facts.user_id == 0 and "BROWSERBASE_API_KEY" not in facts.secrets:
+        text = "Chromium runs without its own sandbox, because Hermes runs as root: a page that breaks it is root too"
+        yield warn(text, "run Hermes as an ordinary user")
+    else:
+        yield ok("The browser can be started")
 
 
 def check_database(facts: Facts) -> Iterator[Finding]:
@@ -109,7 +151,7 @@ def check_backups(facts: Facts) -> Iterator[Finding]:
         return
     fix = "hermes gateway run"
     if not facts.backup_ms:
-        yield warn("There is no backup of state.db; only a running gateway makes backups", fix)
+        yield warn("There is no backup of state.db yet. A running gateway makes them by itself", fix)
         return
     age_ms = facts.now_ms - facts.backup_ms[0]
     if age_ms > facts.settings.store.backup_every_hours * 3_600_000 + _BACKUP_GRACE_MS:
@@ -122,6 +164,13 @@ def list_notices(facts: Facts) -> Iterator[Finding]:
     for notice in facts.store.notices if facts.store else ():
         if facts.now_ms - notice.at_ms < _NOTICE_AGE_MS:
             yield warn(f"{for_people(notice.at_ms)}: {notice.text}")
+
+
+def check_jobs(facts: Facts) -> Iterator[Finding]:
+    for job in facts.store.failing_jobs if facts.store else ():
+        state = "is paused" if job.status == "paused" else "goes on"
+        text = f"The job {job.name!r} failed {count(job.failures, 'time')} in a row and {state}"
+        yield warn(text, f"hermes cron history {job.id}")
 
 
 def check_gateway(facts: Facts) -> Iterator[Finding]:
@@ -163,11 +212,50 @@ def check_model(facts: Facts) -> Iterator[Finding]:
         yield ok(f"The model {model.get('name', '')} answered {roughly(facts.now_ms - answered_ms)} ago")
 
 
+def check_hooks(facts: Facts) -> Iterator[Finding]:
+    """Find hooks that are broken, or that the running gateway has switched off."""
+    if not (facts.home.root / "hooks").is_dir():
+        return
+    found = find_hooks(facts.home.root, facts.settings.hooks.disabled)
+    running = dict((facts.gateway or {}).get("hooks", {}))
+    for hook in found:
+        if hook.enabled and hook.problem:
+            yield warn(f"The hook {hook.name} is not used: {hook.problem}", f"hermes hooks test {hook.name}")
+        elif running.get(hook.name, {}).get("off"):
+            problem = running[hook.name]["problem"]
+            yield warn(f"The hook {hook.name} was switched off after failures: {problem}", "hermes hooks list")
+    used = [hook.name for hook in found if hook.is_usable and not hook.bundled]
+    if used:
+        yield ok(f"{count(len(used), 'hook is', 'hooks are')} in use: {', '.join(used)}")
+
+
+def check_mcp_servers(facts: Facts) -> Iterator[Finding]:
+    """Find servers that cannot be started, or with which the running gateway fares badly."""
+    running = dict((facts.gateway or {}).get("mcp", {}))
+    sound = 0
+    for name, server in read_servers(facts.settings.mcp.servers).items():
+        problem = str(running.get(name, {}).get("problem", ""))
+        try:
+            prepare(server)
+        except McpProblem as error:
+            problem = str(error)
+        if problem:
+            command = "login" if running.get(name, {}).get("state") == "needs login" else "test"
+            yield warn(f"The MCP server {name} does not work: {problem}", f"hermes mcp {command} {name}")
+        sound += not problem
+        yield from (warn(f"The MCP server {name}: {note}") for note in running.get(name, {}).get("renamed", ()))
+    known = {McpServer.model_validate_json(entry).name for entry in facts.settings.mcp.servers}
+    for name in set(Logins(facts.home.mcp_logins).names()) - known:
+        yield warn(f"There are tokens of {name}, which is no MCP server in the settings", f"hermes mcp logout {name}")
+    if sound:
+        yield ok(f"{count(sound, 'MCP server')} configured without a known problem")
+
+
 def check_units(facts: Facts) -> Iterator[Finding]:
     for unit in facts.units:
         program = _read_program(unit)
         if program and not os.access(program, os.X_OK):
-            yield bad(f"{unit} starts {program}, which does not exist", f"correct ExecStart in {unit}")
+            yield bad(f"{unit} starts {program}, which does not exist", _install(unit))
         elif not any(unit.parent.glob(f"*.wants/{UNIT}")):
             yield warn(f"{unit} is not enabled", f"systemctl {_user_flag(unit)}enable --now {unit.stem}")
         else:
@@ -191,12 +279,9 @@ def _check_connection(facts: Facts, account: str, connection: dict[str, object])
     return bad(text, f"hermes config set {env}, then restart the gateway" if env else "hermes status")
 
 
-def _has_full_text_search() -> bool:
-    connection = sqlite3.connect(":memory:")
-    try:
-        return bool(connection.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone()[0])
-    finally:
-        connection.close()
+def _install(unit: Path) -> str:
+    """Return the command that writes the unit anew, with the program that runs now."""
+    return "hermes gateway install" if _user_flag(unit) else "hermes gateway install --system"
 
 
 def _user_flag(unit: Path) -> str:

@@ -1,8 +1,12 @@
 """Accepts messages: checks access, duplicates and limits, and stores them. Only then is the platform told."""
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
+
+import structlog
 
 from gateway.approvals import decisions
 from gateway.changes import Changes
@@ -10,15 +14,21 @@ from gateway.clock import now_ms
 from gateway.commands.registry import parse
 from gateway.errors import GatewayStopping, StoreUnavailable
 from gateway.inbound.rate_limit import SenderLimits
-from gateway.messages import Cursor, InboundMessage, Quote, Text
+from gateway.messages import PROGRAMS, Cursor, InboundMessage, Quote, Text
 from gateway.policies.access import UNKNOWN, Decision, Role, Rules, SenderStatus, decide
-from gateway.policies.pairing import holds_code, without_code
+from gateway.policies.pairing import PairingLimits, holds_code, without_code
 from gateway.store import chats, inbox, outbox, pairing, people, trail, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.inbox import BusyMode, is_rest
+from tools.content import encodable
+
+log = structlog.get_logger()
 
 _NOTED = ("edit", "deletion", "reaction")
+_DAY_MS = 24 * 3_600_000
+# A missing or wrong type, an integer beyond 64 bits, half a surrogate pair.
+_UNSTORABLE = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.DataError, OverflowError, UnicodeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +50,7 @@ class Intake:
     changes: Changes = field(default_factory=Changes)
     policy: IntakePolicy = field(default_factory=IntakePolicy)
     limits: SenderLimits = field(default_factory=lambda: SenderLimits(per_minute=0))
-    pairing_limits: pairing.PairingLimits = field(default_factory=pairing.PairingLimits)
+    pairing_limits: PairingLimits = field(default_factory=PairingLimits)
     handle_unkept: Callable[[Transaction, int, str], None] = lambda tx, inbox_id, said: None
     closed: bool = False
 
@@ -54,20 +64,26 @@ class Intake:
         if self.closed:
             raise GatewayStopping("Hermes is stopping and accepts no messages until it is restarted.")
         read = [self._normalise(message) for message in messages]
-        counted = [(True, "") if local else self._count(account, message) for message in read]
+        # Programs were counted at the door, before their request was read.
+        is_counted = not local and account != PROGRAMS
+        counted = [self._count(account, message) if is_counted else (True, "") for message in read]
 
-        def unit(tx: Transaction) -> bool:
-            spoke = [
-                self._take(tx, message, local=local, within_rate=within_rate)
-                for message, (within_rate, _) in zip(read, counted, strict=True)
-            ]
+        def unit(tx: Transaction, *, one_by_one: bool = False) -> bool:
+            spoke = []
+            for message, (within_rate, _) in zip(read, counted, strict=True):
+                take = partial(self._take, tx, message, local=local, within_rate=within_rate)
+                spoke.append(_take_or_skip(tx, message, take) if one_by_one else take())
             if cursor is not None:
                 chats.move_cursor(tx, account, cursor)
             return any(spoke)
 
         self.changes.notify("inbox")  # before the write: the turn then begins in the same commit
         try:
-            spoke = await self.db.write(unit)
+            try:
+                spoke = await self.db.write(unit)
+            except _UNSTORABLE:  # one message must not keep out the others, nor be offered again for ever
+                self.changes.notify("inbox")
+                spoke = await self.db.write(partial(unit, one_by_one=True))
         except StoreUnavailable:
             for message, (_, counted_as) in zip(read, counted, strict=True):
                 if counted_as:  # the platform offers them again, and they would count twice
@@ -91,7 +107,8 @@ class Intake:
         if self.policy.group_scope_per_user and key.kind in ("group", "channel") and not key.thread:
             message = replace(message, key=replace(key, user=message.sender.id))
         is_forwarded = any(isinstance(part, Quote) and part.how == "forwarded from" for part in message.parts)
-        is_command = message.kind == "message" and message.addressed and not is_forwarded and parse(message.said)
+        may_be_command = message.kind == "message" and message.addressed and not key.is_of_program
+        is_command = may_be_command and not is_forwarded and parse(message.said)
         return replace(message, kind="command") if is_command else message
 
     def _count(self, account: str, message: InboundMessage) -> tuple[bool, str]:
@@ -125,7 +142,8 @@ class Intake:
             if decision.role is not None:
                 self._overhear(tx, message, standing)
             return False
-        if within_rate and decision.role in (None, "guest") and self._redeem_invite(tx, message):
+        is_program = message.key.is_of_program
+        if within_rate and decision.role in (None, "guest") and not is_program and self._redeem_invite(tx, message):
             return True
         if decision.role is None:  # nothing is stored of what strangers say to each other
             return within_rate and message.addressed and self._refuse_stranger(tx, message, decision)
@@ -149,11 +167,13 @@ class Intake:
         if role is not None:
             # Stored without its text, which is a secret, so that a second copy is recognised.
             person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
-            inbox.insert(tx, replace(message, parts=()), person_id=person_id, role=role, refused="an invite")
+            inbox.insert(tx, replace(message, parts=()), person_id=person_id, role=role, refused=inbox.Outcome.INVITE)
         return role is not None
 
     def _return_invite(self, tx: Transaction, message: InboundMessage, person_id: str, role: Role) -> bool:
-        taken = inbox.insert(tx, replace(message, parts=()), person_id=person_id, role=role, refused="an invite")
+        taken = inbox.insert(
+            tx, replace(message, parts=()), person_id=person_id, role=role, refused=inbox.Outcome.INVITE
+        )
         if taken is not None:
             text = "That is an invite, but you already have access. I did not store it; somebody else can still use it."
             outbox.add_notice(tx, message.address, text, topic="invite")
@@ -176,11 +196,14 @@ class Intake:
             return False
         person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
         # A guest's invite was redeemed before.
-        if within_rate and role != "guest" and pairing.is_open_invite(tx, message, self.pairing_limits):
+        is_program = message.key.is_of_program
+        is_checked = within_rate and role != "guest" and not is_program
+        if is_checked and pairing.is_open_invite(tx, message, self.pairing_limits):
             return self._return_invite(tx, message, person_id, role)
-        heard = decisions.read_answer(tx, message, role) if within_rate and message.kind == "message" else ""
+        may_decide = within_rate and message.kind == "message" and not is_program
+        heard = decisions.read_answer(tx, message, role) if may_decide else ""
         if heard == "answer":
-            inbox.insert(tx, message, person_id=person_id, role=role, refused="a decision")
+            inbox.insert(tx, message, person_id=person_id, role=role, refused=inbox.Outcome.DECISION)
             return True
         refused = self._refusal(tx, message, within_rate=within_rate)
         wait_ms = self.policy.rest_of_message_ms if message.more_follows else 0
@@ -192,47 +215,47 @@ class Intake:
             return False
         if refused:
             return self._explain_refusal(tx, message, refused)
-        if busy == "interrupt" and message.kind == "message":
+        if busy == "interrupt" and message.kind == "message" and not is_program:
             turns.request_interrupt(tx, taken)
         if is_secret:
             self.handle_unkept(tx, taken, message.said)
         return is_secret or bool(heard)
 
-    def _refusal(self, tx: Transaction, message: InboundMessage, *, within_rate: bool) -> str:
-        """Return why a message of somebody with access is not taken; empty when it is."""
+    def _refusal(self, tx: Transaction, message: InboundMessage, *, within_rate: bool) -> inbox.Outcome | None:
+        """Return why a message of somebody with access is not taken; None when it is."""
         key, most = str(message.key), self.policy.max_waiting_per_session
         if not within_rate:
-            return inbox.TOO_FAST
+            return inbox.Outcome.TOO_FAST
         if message.kind == "message":
-            return inbox.FULL if inbox.count_waiting(tx, key) >= most else ""
+            return inbox.Outcome.FULL if inbox.count_waiting(tx, key) >= most else None
         ready = inbox.read_waiting_commands(tx, key)
         if _is_stop(message):
             wanted = _stops(message.said)
-            return inbox.STOPPING if any(_stops(words) in (wanted, "all") for words in ready) else ""
-        return inbox.FULL if len(ready) >= most else ""
+            return inbox.Outcome.STOPPING if any(_stops(words) in (wanted, "all") for words in ready) else None
+        return inbox.Outcome.FULL if len(ready) >= most else None
 
     def _note(self, tx: Transaction, message: InboundMessage, role: Role) -> None:
         """Apply an edit or a deletion to a message that still waits; note it for the next turn otherwise."""
         if inbox.is_outdated(tx, message) or (message.kind == "edit" and parse(message.said)):
             return  # a command has already run; its new text may be a secret
-        outcome = ""
+        outcome: inbox.Outcome | None = None
         if message.kind == "edit" and inbox.rewrite_waiting(tx, message):
-            outcome = "replaced the text"
+            outcome = inbox.Outcome.REPLACED_TEXT
         elif message.kind == "deletion" and inbox.delete_waiting(tx, message):
-            outcome = "took it back"
+            outcome = inbox.Outcome.TOOK_BACK
         elif not inbox.knows_subject(tx, message):
             return
         elif inbox.count_noted(tx, str(message.key)) >= self.policy.max_waiting_per_session:
-            outcome = inbox.FULL
+            outcome = inbox.Outcome.FULL
         person_id = people.recognise(tx, message.key.account_name, message.sender, role=role)
         inbox.insert(tx, message, person_id=person_id, role=role, refused=outcome)
 
-    def _explain_refusal(self, tx: Transaction, message: InboundMessage, why: str) -> bool:
-        if why == inbox.STOPPING:
+    def _explain_refusal(self, tx: Transaction, message: InboundMessage, why: inbox.Outcome) -> bool:
+        if why == inbox.Outcome.STOPPING:
             return False  # the first /stop gets the answer
         if inbox.was_refused_before(tx, message, why):
             return False
-        if why == inbox.FULL:
+        if why == inbox.Outcome.FULL:
             text = (
                 f"{self.policy.max_waiting_per_session} messages are already waiting, so I take no more until some are "
                 "answered. Send this one again later, or use /stop to end what is running."
@@ -246,13 +269,36 @@ class Intake:
         return True
 
 
+def _take_or_skip(tx: Transaction, message: InboundMessage, take: Callable[[], bool]) -> bool:
+    """Take a message; if it has a value that the store cannot hold, skip it, trail it and tell the operator."""
+    outcome = tx.attempt(take)
+    if not isinstance(outcome, Exception):
+        return outcome
+    if not isinstance(outcome, _UNSTORABLE):
+        raise outcome
+    account, problem = message.key.account_name, type(outcome).__name__
+    log.error("message skipped", account=account, problem=problem)
+    trail.record_refusal(
+        tx,
+        account=account,
+        chat=encodable(str(message.key.chat)),
+        message_id=encodable(str(message.message_id)),
+        sender_id=encodable(str(message.sender.id)),
+        reason=f"cannot be stored: {problem}",
+    )
+    outbox.notify_operator(
+        tx, f"I skipped a message on {account}, because it cannot be stored. Run `hermes trace refused` to see which."
+    )
+    return False
+
+
 def _read_status(tx: Transaction, message: InboundMessage) -> SenderStatus:
     key = message.key
     return people.read_status(tx, key.account_name, message.sender.id, key.chat, key.within)
 
 
 def _seconds_ago(message: InboundMessage) -> float:
-    return (now_ms() - message.sent_ms) / 1000
+    return max(-_DAY_MS, min(now_ms() - message.sent_ms, _DAY_MS)) / 1000
 
 
 def _is_stop(message: InboundMessage) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -12,7 +13,6 @@ from gateway.messages import Text
 from gateway.store import chats, outbox
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
-from gateway.store.outbox import Notice
 from gateway.supervisor import ConnectionStatus
 
 _CHECK_SECONDS = 5.0
@@ -36,36 +36,23 @@ class Alarm:
             await self.check()
 
     async def check(self) -> None:
-        for notice in await self._read_untold_notices():
-            if not await self._tell(notice.text, partial(outbox.mark_told, notice=notice)):
-                break
+        with suppress(StoreUnavailable):
+            for notice in await self.db.read(outbox.read_untold):
+                if not await self._tell(notice.text, partial(outbox.mark_told, notice=notice)):
+                    break
         for status in self.statuses:
-            if status.is_connected:
-                await self._check_connected(status)
-                continue
-            self._connected_since_ms.pop(status.account, None)
-            if status.account not in self._told and self._is_overdue(status):
-                text = f"I cannot reach {status.account}: {status.problem or 'it does not connect'}."
-                if await self._tell(f"{text} Run `hermes status` to see its state."):
-                    self._told.add(status.account)
-
-    async def _check_connected(self, status: ConnectionStatus) -> None:
-        since = self._connected_since_ms.setdefault(status.account, now_ms())
-        if now_ms() - since < self.steady_seconds * 1000:
-            return
-        self._lost_since_ms.pop(status.account, None)
-        if status.account in self._told and await self._tell(f"{status.account} is connected again."):
-            self._told.discard(status.account)
-
-    def _is_overdue(self, status: ConnectionStatus) -> bool:
-        since = self._lost_since_ms.setdefault(status.account, now_ms())
-        return status.state == "needs operator" or now_ms() - since >= self.after_seconds * 1000
-
-    async def _read_untold_notices(self) -> list[Notice]:
-        try:
-            return await self.db.read(outbox.read_untold)
-        except StoreUnavailable:
-            return []
+            account, now = status.account, now_ms()
+            if not status.is_connected:
+                self._connected_since_ms.pop(account, None)
+                is_late = now - self._lost_since_ms.setdefault(account, now) >= self.after_seconds * 1000
+                if account not in self._told and (is_late or status.state == "needs operator"):
+                    text = f"I cannot reach {account}: {status.problem or 'it does not connect'}."
+                    if await self._tell(f"{text} Run `hermes status` to see its state."):
+                        self._told.add(account)
+            elif now - self._connected_since_ms.setdefault(account, now) >= self.steady_seconds * 1000:
+                self._lost_since_ms.pop(account, None)
+                if account in self._told and await self._tell(f"{account} is connected again."):
+                    self._told.discard(account)
 
     async def _tell(self, text: str, then: Callable[[Transaction], None] = lambda tx: None) -> bool:
         """Send a notice to an owner; False when none can be reached now. `then` runs in the same transaction."""

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +12,7 @@ import structlog
 from gateway.clock import new_id, now_ms
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable, StoreUnavailable
 from gateway.messages import Choice, Location, Media, OutboundMessage, Part, Quote, Receipt, Text, text_of
-from gateway.platforms.base import Platform, ShowsDrafts
+from gateway.platforms.base import FindsSent, Platform, ShowsDrafts
 from gateway.policies.backoff import backoff_seconds, clamp_retry_after
 from gateway.store import outbox
 from gateway.store.db.connection import Transaction
@@ -83,29 +83,20 @@ class Unwanted:
 SendOutcome = Arrived | NotSent | MaybeArrived | Rejected | Unwanted
 
 
+@dataclass(slots=True, eq=False)
 class Delivery:
     """Sends what is due on one account."""
 
-    def __init__(
-        self,
-        db: Database,
-        platform: Platform,
-        is_connected: Callable[[], bool],
-        limits: DeliveryLimits,
-        *,
-        redactor: Redactor,  # hides secrets in all that is sent
-        compose: Mapping[str, Compose] = MappingProxyType({}),  # by topic
-    ) -> None:
-        self._db = db
-        self._redactor = redactor
-        self._platform = platform
-        self._compose = compose
-        self._is_connected = is_connected
-        self._limits = limits
-        self._wake = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._sending = 0
-        self._reached: set[str] = set()  # chats that came back while something was being sent to them
+    db: Database
+    platform: Platform
+    is_connected: Callable[[], bool]
+    limits: DeliveryLimits
+    redactor: Redactor  # hides secrets in all that is sent
+    compose: Mapping[str, Compose] = field(default_factory=lambda: MappingProxyType({}))  # by topic
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
+    _sending: int = 0
+    _reached: set[str] = field(default_factory=set)  # chats that came back while something was being sent to them
 
     def wake(self) -> None:
         self._idle.clear()
@@ -117,7 +108,9 @@ class Delivery:
             while True:
                 self._wake.clear()
                 wait_seconds = await self._send_what_is_due(group)
-                if not self._wake.is_set() and not self._sending and not self._waits_for_pace():
+                # A chat that must wait for long does not count; what goes within the second does.
+                is_paced = self.is_connected() and self.platform.rate_limits.overall_wait_seconds > 0
+                if not self._wake.is_set() and not self._sending and not is_paced:
                     self._idle.set()
                 try:
                     async with asyncio.timeout(wait_seconds):
@@ -139,7 +132,7 @@ class Delivery:
             self._reached.clear()
         self._reached.add(chat)
         try:
-            due = await self._db.write(lambda tx: outbox.make_due(tx, self._platform.account, chat))
+            due = await self.db.write(lambda tx: outbox.make_due(tx, self.platform.account, chat))
         except StoreUnavailable:
             return  # what waits for the chat goes out at its own time
         if due:
@@ -147,9 +140,9 @@ class Delivery:
 
     async def _send_what_is_due(self, group: asyncio.TaskGroup) -> float:
         """Start sending, and return the seconds until there may be more to do."""
-        account, rate_limits = self._platform.account, self._platform.rate_limits
-        free = self._limits.sends_at_once - self._sending
-        if not self._is_connected() or free <= 0:
+        account, rate_limits = self.platform.account, self.platform.rate_limits
+        free = self.limits.sends_at_once - self._sending
+        if not self.is_connected() or free <= 0:
             return _LOOK_AGAIN_SECONDS  # whatever changes that also wakes us
         if rate_limits.overall_wait_seconds:
             return rate_limits.overall_wait_seconds
@@ -161,7 +154,7 @@ class Delivery:
             claimed = outbox.claim(tx, account, min(free, rate_limits.remaining_overall), paused)
             return [self._without_secrets(tx, row) for row in claimed], due_ms
 
-        rows, due_ms = await self._db.write_when_possible(take)
+        rows, due_ms = await self.db.write_when_possible(take)
         for row in rows:
             self._sending += 1
             rate_limits.record_send(row.message.address.chat)
@@ -176,22 +169,18 @@ class Delivery:
 
         Done here and not where the row is added, since older versions and other processes add rows, too.
         """
-        parts = _without_secrets(row.message.parts, self._redactor)
-        choices = tuple(replace(one, label=self._redactor.clean(one.label)) for one in row.message.choices)
+        parts = _without_secrets(row.message.parts, self.redactor)
+        choices = tuple(replace(one, label=self.redactor.clean(one.label)) for one in row.message.choices)
         if parts is row.message.parts and choices == row.message.choices:
             return row
         outbox.reword(tx, row.id, parts, choices)
         return replace(row, message=replace(row.message, parts=parts, choices=choices))
 
-    def _waits_for_pace(self) -> bool:
-        """Return whether something due goes within the second. A chat that must wait for long does not count."""
-        return self._is_connected() and self._platform.rate_limits.overall_wait_seconds > 0
-
     async def _deliver(self, row: Outgoing) -> None:
         self._reached.discard(row.message.address.chat)
         try:
             outcome = await self._try(row)
-            await self._db.write_when_possible(lambda tx: self._record(tx, row, outcome))
+            await self.db.write_when_possible(lambda tx: self._record(tx, row, outcome))
         finally:
             self._sending -= 1
             self.wake()
@@ -205,8 +194,14 @@ class Delivery:
             if message is None:
                 return Unwanted()
             await self._delete_draft(row, message)
-            async with asyncio.timeout(self._limits.send_timeout_seconds + _upload_seconds(message)):
-                return Arrived(receipt=await self._send(row, message))
+            # The time its largest file may need on a slow line: given up too early, it would be in doubt.
+            sizes = [part.size_bytes for part in message.parts if isinstance(part, Media) and part.sha256]
+            upload_seconds = max(sizes, default=0) / _SLOW_UPLOAD_BYTES_PER_SECOND
+            async with asyncio.timeout(self.limits.send_timeout_seconds + upload_seconds):
+                found, may_look = None, self.platform.features.resend == "lookup" and message.key == row.message.key
+                if row.unsure and may_look and isinstance(self.platform, FindsSent):
+                    found = await self.platform.find_sent(message)
+                return Arrived(receipt=found or await self.platform.send(message))
         except PlatformUnavailable as error:
             return NotSent(problem=str(error), retry_after=error.retry_after)
         except (DeliveryInDoubt, TimeoutError) as error:
@@ -220,13 +215,13 @@ class Delivery:
                 raise
             return MaybeArrived(problem="the connection was closed meanwhile")
         except Exception:  # contained: one message that an adapter chokes on must not stop the others
-            log.exception("sending failed", outbox=row.id, account=self._platform.account)
+            log.exception("sending failed", outbox=row.id, account=self.platform.account)
             return Rejected(problem="an error inside Hermes, see its log")
 
     def _record(self, tx: Transaction, row: Outgoing, outcome: SendOutcome) -> None:
         match outcome:
             case Arrived(receipt=receipt) if receipt.more:
-                pause_ms = random.randint(*self._limits.pause_ms)  # noqa: S311 nothing to guess
+                pause_ms = random.randint(*self.limits.pause_ms)  # noqa: S311 nothing to guess
                 outbox.mark_piece_sent(tx, row, receipt, pause_ms=pause_ms)
             case Arrived(receipt=receipt):
                 outbox.mark_sent(tx, row, receipt)
@@ -250,39 +245,32 @@ class Delivery:
         An edit changes nothing the second time, and a notice does less harm twice than not at all.
         """
         is_edit = row.message.edits and not row.message.piece  # the other pieces are messages of their own
-        if self._platform.features.resend != "never" or is_edit:
+        if self.platform.features.resend != "never" or is_edit:
             return True
         return row.kind == "notice" and row.doubts < _NOTICE_DOUBTS
 
     async def _compose_message(self, row: Outgoing) -> OutboundMessage | None:
-        compose = self._compose.get(row.topic)
+        compose = self.compose.get(row.topic)
         if compose is None:
             return row.message
-        text = await self._db.write_when_possible(lambda tx: compose(tx, row))
+        text = await self.db.write_when_possible(lambda tx: compose(tx, row))
         # Under a key of its own: it is another message than the one that an earlier try may have brought.
         return replace(row.message, key=new_id(), parts=(Text(text=text),)) if text else None
-
-    async def _send(self, row: Outgoing, message: OutboundMessage) -> Receipt:
-        if row.unsure and message.key == row.message.key and self._platform.features.resend == "lookup":
-            found = await self._platform.find_sent(message)
-            if found is not None:
-                return found
-        return await self._platform.send(message)
 
     async def _delete_draft(self, row: Outgoing, message: OutboundMessage) -> None:
         """Delete the draft before its answer is sent: nobody shall see both."""
         if not message.replaces:
             return
-        if isinstance(self._platform, ShowsDrafts):
+        if isinstance(self.platform, ShowsDrafts):
             try:
-                async with asyncio.timeout(self._limits.send_timeout_seconds):
-                    await self._platform.delete(message.address, message.replaces)
+                async with asyncio.timeout(self.limits.send_timeout_seconds):
+                    await self.platform.delete(message.address, message.replaces)
             except DeliveryRejected as error:
-                log.info("draft stays", account=self._platform.account, problem=str(error))
+                log.info("draft stays", account=self.platform.account, problem=str(error))
             except (DeliveryInDoubt, TimeoutError) as error:  # it does no harm to do that again
                 raise PlatformUnavailable(str(error) or "no answer in time") from error
         # Recorded: what is cut off before this line was not sent, and leaves no doubt.
-        await self._db.write_when_possible(lambda tx: outbox.mark_draft_deleted(tx, row.id))
+        await self.db.write_when_possible(lambda tx: outbox.mark_draft_deleted(tx, row.id))
 
     def _next_try_ms(self, row: Outgoing, retry_after: float | None = None) -> int:
         if row.message.address.chat in self._reached:
@@ -321,9 +309,3 @@ def _without_secrets_in(part: Part, redactor: Redactor) -> Part:
     cleaned: dict[str, Any] = {name: redactor.clean(getattr(part, name)) for name in _READABLE_FIELDS[type(part)]}
     is_clean = all(text is getattr(part, name) for name, text in cleaned.items())
     return part if is_clean else replace(part, **cleaned)
-
-
-def _upload_seconds(message: OutboundMessage) -> float:
-    """Return the time its largest file may need on a slow line: given up too early, it would be in doubt."""
-    sizes = [part.size_bytes for part in message.parts if isinstance(part, Media) and part.sha256]
-    return max(sizes, default=0) / _SLOW_UPLOAD_BYTES_PER_SECOND

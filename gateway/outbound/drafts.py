@@ -65,7 +65,10 @@ class Drafts:
         state.is_begun = True
         self._shown_turns[state.turn_id] = state.address.account
         try:
-            draft = await self._begin(state)
+            draft = drafts.new(state.turn_id, state.address)
+            if not state.style.fades:
+                left = await self.db.read(lambda tx: drafts.find(tx, state.turn_id))
+                draft = await self._find(left) if left is not None else draft
             await self._keep_shown(state, draft)
         except GatewayError as error:
             log.info("draft given up", account=state.address.account, problem=str(error))
@@ -81,7 +84,12 @@ class Drafts:
 
     async def tidy(self) -> None:
         """Delete drafts that ended turns have left, also those of an earlier process; until cancelled."""
-        await self.db.write_when_possible(self._prepare_left_behind)
+
+        def prepare(tx: Transaction) -> None:
+            drafts.drop_old(tx, now_ms() - _MESSAGES_DELETABLE_MS)
+            drafts.settle(tx, self.began_ms)
+
+        await self.db.write_when_possible(prepare)
         wait = _TIDY_AGAIN_SECONDS
         while True:
             self._wake_tidy.clear()
@@ -93,43 +101,30 @@ class Drafts:
             except TimeoutError:
                 wait = min(2 * wait, _LONGEST_TIDY_SECONDS)
 
-    def _prepare_left_behind(self, tx: Transaction) -> None:
-        drafts.drop_old(tx, now_ms() - _MESSAGES_DELETABLE_MS)
-        drafts.settle(tx, self.began_ms)
-
-    async def _begin(self, state: DraftState) -> Draft:
-        draft = drafts.new(state.turn_id, state.address)
-        if state.style.fades:
-            return draft
-        left = await self.db.read(lambda tx: drafts.find(tx, state.turn_id))
-        return await self._find(left) if left is not None else draft
-
     async def _keep_shown(self, state: DraftState, draft: Draft) -> None:
         shown_version, shown_at = -1, 0.0
         clock = asyncio.get_running_loop().time
+        style, account, chat = state.style, state.address.account, state.address.chat
         while not state.ended.is_set():
             wait = self._interval(state)
-            is_fading = state.style.fades and clock() - shown_at > _REFRESH_SECONDS
+            has_room = self.platforms[account].rate_limits.remaining(chat) > _KEPT_FOR_ANSWERS
+            is_fading = style.fades and clock() - shown_at > _REFRESH_SECONDS
             is_due = state.content.version != shown_version or is_fading
-            if is_due and not state.content.is_waiting and self._has_room(state.address):
+            if is_due and not state.content.is_waiting and has_room:
                 version = state.content.version
                 try:
                     draft = await self._show(state, draft)
                     shown_version, shown_at = version, clock()
                 except PlatformUnavailable as error:
-                    log.debug("draft not shown", account=state.address.account, problem=str(error))
+                    log.debug("draft not shown", account=account, problem=str(error))
                     wait = max(2 * wait, error.retry_after or 0.0)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await state.ended.wait()
 
     def _interval(self, state: DraftState) -> float:
-        style, account = state.style, state.address.account
-        beside = sum(one == account for one in self._shown_turns.values())
-        return max(style.interval_seconds, beside * style.account_seconds)
-
-    def _has_room(self, address: Address) -> bool:
-        return self.platforms[address.account].rate_limits.remaining(address.chat) > _KEPT_FOR_ANSWERS
+        beside = sum(one == state.address.account for one in self._shown_turns.values())
+        return max(state.style.interval_seconds, beside * state.style.account_seconds)
 
     async def _show(self, state: DraftState, draft: Draft) -> Draft:
         platform, content = self.platforms[state.address.account], state.content
@@ -169,17 +164,19 @@ class Drafts:
         """Return the draft with its message id, if it was sent and we died before we knew."""
         if draft.message_id:
             return draft
-        known = await self.db.read(lambda tx: self._known_messages(tx, draft))
+
+        def read(tx: Transaction) -> KnownMessages:
+            said = drafts.read_sent_ids(tx, draft, draft.settled_ms or draft.begun_ms + int(_CALL_SECONDS * 1000))
+            ids = drafts.read_other_ids(tx, draft) | (said or set())
+            return KnownMessages(ids=frozenset(ids), is_all=said is not None)
+
+        known = await self.db.read(read)
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 receipt = await self.platforms[draft.address.account].find_draft(_message(draft, "…"), known)
         except TimeoutError:
             raise PlatformUnavailable("no answer in time") from None
         return await self._remember(draft, receipt.message_id) if receipt is not None else draft
-
-    def _known_messages(self, tx: Transaction, draft: Draft) -> KnownMessages:
-        said = drafts.read_sent_ids(tx, draft, draft.settled_ms or draft.begun_ms + int(_CALL_SECONDS * 1000))
-        return KnownMessages(ids=frozenset(drafts.read_other_ids(tx, draft) | (said or set())), is_all=said is not None)
 
     async def _delete_left_behind(self) -> bool:
         """Return whether there are drafts whose turn does not show them: they may be left behind next."""

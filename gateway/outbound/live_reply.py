@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 import structlog
 
-from agent_core.conversation import Message, ToolCall
+from agent_core.conversation import ToolCall
 from agent_core.events import (
     Done,
     Emit,
@@ -16,8 +16,10 @@ from agent_core.events import (
     Restarted,
     TextDelta,
     ToolFinished,
+    ToolReported,
     ToolStarted,
     ToolWaiting,
+    ignore,
 )
 from gateway.clock import now_ms
 from gateway.errors import GatewayError
@@ -80,7 +82,7 @@ class LiveReply:
         loop = asyncio.get_running_loop()
         watched = self._start(turn, verbosity)
         timers = [loop.call_later(after, self._jobs.put_nowait, job) for after, job in self._list_jobs(watched)]
-        show = self.shows.get(turn.address.account, _ignore_progress)
+        show: Show = self.shows.get(turn.address.account) or (lambda _address, _progress: None)
         show(turn.address, Progress(turn=turn.id, what="started"))
         failed = False
         try:
@@ -109,7 +111,7 @@ class LiveReply:
 
     def _start(self, turn: Turn, verbosity: str) -> ShownTurn:
         address = turn.address
-        watched = ShownTurn(turn, _ignore_event)
+        watched = ShownTurn(turn, ignore)
         show = self.shows.get(address.account)
         style = self.drafts.style(address) if self.drafts is not None else None
         if style is not None:
@@ -182,24 +184,19 @@ class LiveReply:
         try:
             async with asyncio.timeout(_LONGEST_TYPING_SECONDS):
                 while not watched.ended.is_set():
-                    if not watched.waits_for_human:
-                        await self._type_once(platform, address)
                     try:
+                        if not watched.waits_for_human:
+                            async with asyncio.timeout(self.showing.typing_seconds):
+                                await platform.show_typing(address)
+                    except (GatewayError, TimeoutError) as error:  # nobody relies on it
+                        log.debug("typing not shown", account=address.account, problem=str(error))
+                    except Exception:  # contained: the next call may do better
+                        log.exception("typing failed", account=address.account)
+                    with suppress(TimeoutError):
                         async with asyncio.timeout(self.showing.typing_seconds):
                             await watched.ended.wait()
-                    except TimeoutError:
-                        continue
         except TimeoutError:
             log.info("typing for too long", chat=address.chat)
-
-    async def _type_once(self, platform: ShowsTyping, address: Address) -> None:
-        try:
-            async with asyncio.timeout(self.showing.typing_seconds):
-                await platform.show_typing(address)
-        except (GatewayError, TimeoutError) as error:  # nobody relies on it
-            log.debug("typing not shown", account=address.account, problem=str(error))
-        except Exception:  # contained: the next call may do better
-            log.exception("typing failed", account=address.account)
 
 
 async def _run_contained(name: str, job: Job) -> None:
@@ -231,8 +228,12 @@ class RedactingEmitter:
                 self._flush()
                 self._emit(replace(event, call=_clean_call(self._redactor, call)))
             case ToolFinished(call=call, result=result):
-                cleaned = _clean_result(self._redactor, result)
+                text = self._redactor.clean_json(result.text)
+                cleaned = result if text == result.text else replace(result, parts=(Text(text=text),))
                 self._emit(replace(event, call=_clean_call(self._redactor, call), result=cleaned))
+            case ToolReported():
+                line = self._redactor.clean(event.line)
+                self._emit(replace(event, call=_clean_call(self._redactor, event.call), line=line))
             case Done():
                 self._flush()
                 self._emit(event)
@@ -251,19 +252,6 @@ class RedactingEmitter:
 
 def _clean_call(redactor: Redactor, call: ToolCall) -> ToolCall:
     return replace(call, name=redactor.clean(call.name), arguments=redactor.clean_json(call.arguments))
-
-
-def _clean_result(redactor: Redactor, result: Message) -> Message:
-    text = redactor.clean_json(result.text)
-    return result if text == result.text else replace(result, parts=(Text(text=text),))
-
-
-def _ignore_progress(address: Address, progress: Progress) -> None:
-    pass
-
-
-def _ignore_event(event: Event) -> None:
-    pass
 
 
 def _progress(turn: str, event: Event) -> Progress | None:

@@ -4,8 +4,9 @@ import json
 from collections import deque
 
 from agent_core.conversation import ToolCall
-from agent_core.events import Event, Restarted, TextDelta, ToolFinished, ToolStarted, ToolWaiting
+from agent_core.events import Event, Restarted, TextDelta, ToolFinished, ToolReported, ToolStarted, ToolWaiting
 from gateway.messages import ToolProgressMode
+from gateway.platforms.text import utf16_len
 
 _MAX_LINE_CHARS = 80
 _VERBOSE_LINES = 5
@@ -22,6 +23,9 @@ _SIGNS = {
     "todo": "☑️",
     "memory": "🧠",
     "delegate_task": "👥",
+    "delegate_batch": "👥",
+    "mixture_of_agents": "👥",
+    "execute_code": "💻",
     "image_generate": "🎨",
     "text_to_speech": "🔊",
 }
@@ -33,27 +37,17 @@ _THINKING, _WRITING = "💭 Thinking…", "✍️ Writing…"
 
 def draft_markdown(head: str, text: str, max_units: int) -> str:
     """Return the Markdown of a draft: what the turn is doing, then the end of the answer so far."""
-    room = max_units - _units(head) - _MARKS_UNITS
-    if _units(text) <= room:
+    room = max_units - utf16_len(head) - _MARKS_UNITS
+    if utf16_len(text) <= room:
         return f"{head}\n\n{text}".strip()
-    start = _find_tail_start(text, room)
+    start = max(len(text) - room, 0)
+    while (excess := utf16_len(text[start:]) - room) > 0:
+        start += max(excess // 2, 1)
     line_end = text.find("\n", start)
     start = line_end + 1 if 0 <= line_end < start + (len(text) - start) // 2 else start
     # Cut inside a code block, the rest would render as prose and the prose after it as code.
     fence = "```\n" if text.count("```", 0, start) % 2 else ""
     return f"{head}\n\n{_CUT}\n{fence}{text[start:]}"
-
-
-def _find_tail_start(text: str, max_units: int) -> int:
-    """Return where the last `max_units` units of a text begin."""
-    start = max(len(text) - max_units, 0)
-    while _units(text[start:]) > max_units:
-        start += max((_units(text[start:]) - max_units) // 2, 1)
-    return start
-
-
-def _units(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 class DraftContent:
@@ -80,9 +74,15 @@ class DraftContent:
                 # Text before a tool call is not part of the answer that follows it.
                 self._text.clear()
                 self._is_writing = False
-                self._add_line(call)
+                if self._mode != "off" and (self._mode != "new" or call.name != self._tool):
+                    self._tool = call.name
+                    self._lines.append(describe_call(call))
+            case ToolReported() if self._mode != "off":
+                self._lines.append(f"{describe_call(event.call, short=True)}: {_plain(event.line)}")
             case ToolFinished() if self._mode == "verbose":
-                self._lines.append(f"↳ {_describe_result(event)}")
+                text = _plain(event.result.text)
+                failed = "failed: " if event.result.is_error else ""
+                self._lines.append(f"↳ {failed}{f'`{text}`' if text else 'nothing'} ({event.seconds:.1f} s)")
             case ToolWaiting():
                 self.is_waiting = event.waits
                 return
@@ -105,35 +105,22 @@ class DraftContent:
             self._text = ["".join(self._text)]
         return self._text[0] if self._text else ""
 
-    def _add_line(self, call: ToolCall) -> None:
-        if self._mode == "off" or (self._mode == "new" and call.name == self._tool):
-            return
-        self._tool = call.name
-        self._lines.append(describe_call(call))
 
-
-def describe_call(call: ToolCall) -> str:
-    """Return a line such as `💻 ls -la` or `🔍 web_search: cheap flights`."""
-    sign, name, detail = _SIGNS.get(call.name, "🔧"), _plain(call.name), _plain(_find_detail(call.arguments))
+def describe_call(call: ToolCall, *, short: bool = False) -> str:
+    """Return a line such as `💻 ls -la` or `🔍 web_search: cheap flights`; if `short`, without its arguments."""
+    if short:
+        return f"{_SIGNS.get(call.name, '🔧')} {_plain(call.name)}"
+    try:
+        given = json.loads(call.arguments or "{}")
+    except ValueError:
+        given = None
+    values = given.values() if isinstance(given, dict) else ()
+    # The first text among the arguments mostly says what the call is about.
+    detail = _plain(next((value for value in values if isinstance(value, str) and value.strip()), ""))
+    sign, name = _SIGNS.get(call.name, "🔧"), _plain(call.name)
     if name in _SHOWN_ALONE and detail:
         return f"{sign} `{detail}`"
     return f"{sign} {name}: `{detail}`" if detail else f"{sign} {name}"
-
-
-def _find_detail(arguments: str) -> str:
-    """Return the first text among the arguments, which mostly says what the call is about."""
-    try:
-        given = json.loads(arguments or "{}")
-    except ValueError:
-        return ""
-    values = given.values() if isinstance(given, dict) else ()
-    return next((value for value in values if isinstance(value, str) and value.strip()), "")
-
-
-def _describe_result(event: ToolFinished) -> str:
-    text = _plain(event.result.text)
-    what = f"`{text}`" if text else "nothing"
-    return f"{'failed: ' if event.result.is_error else ''}{what} ({event.seconds:.1f} s)"
 
 
 def _plain(text: str) -> str:

@@ -10,9 +10,10 @@ from typing import cast
 
 from gateway.changes import Changes
 from gateway.clock import new_id
-from gateway.messages import Address, SessionKey, Text
+from gateway.messages import SessionKey, Text
 from gateway.policies.access import Role, Rules, lesser
-from gateway.store import chats, inbox, outbox, people, trail, turns
+from gateway.schedule.runs import RunStarter
+from gateway.store import chats, cron, inbox, outbox, people, trail, turns
 from gateway.store.chats import ChatPlace
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
@@ -39,7 +40,7 @@ class Sending:
     changes: Changes = field(default_factory=Changes)
 
     async def find(self, task_id: str, to: str) -> Target:
-        return await self.db.read(lambda tx: self._find(tx, task_id, to)[1])
+        return await self.db.read(lambda tx: self._look_up(tx, task_id, to)[1])
 
     async def send(self, task_id: str, target: Target, text: str) -> None:
         key = new_id()
@@ -51,8 +52,9 @@ class Sending:
                 raise ToolFailed("Not sent: the user stopped this turn.")
             if found.is_here:
                 raise ToolFailed("Not sent: the conversation has moved to that chat. Answer there directly.")
-            if _is_queued(tx, turn_id, key):  # a commit that was reported as failed may have been made
-                return place.account
+            queued = "SELECT 1 FROM trail WHERE turn_id = ? AND event = ? AND json_extract(detail, '$.key') = ?"
+            if tx.one(queued, turn_id, TrailEvent.MESSAGE_QUEUED, key):
+                return place.account  # a commit that was reported as failed may have been made
             # Without the turn: its readers must not learn what was asked elsewhere.
             row = outbox.add(tx, place.address, [Text(text=text)], topic=TOPIC, age_limit_ms=self.age_limit_ms)
             # Without the address: only the row has it, and is erased with its person.
@@ -61,22 +63,21 @@ class Sending:
 
         self.changes.notify("outbox", account=await self.db.write_when_possible(unit))
 
-    def _find(self, tx: Transaction, task_id: str, to: str) -> tuple[ChatPlace, Target]:
-        place, target, _ = self._look_up(tx, task_id, to)
-        return place, target
-
     def _look_up(self, tx: Transaction, task_id: str, to: str) -> tuple[ChatPlace, Target, str]:
         turn_id, asked = _read_turn(tx, task_id)
         here = asked[-1].address
         rights = _Rights(tx=tx, sending=self, asked=asked)
-        place = _find_place(tx, to, self.accounts, here, rights)
+        place = rights.find_place(to)
         if place is None or not rights.reach(place):
             raise ToolFailed(rights.describe_places(to))
         is_here = (place.account, place.chat, place.thread) == (here.account, here.chat, here.thread)
         return place, Target(id=place.id, name=in_words(place), is_here=is_here), turn_id
 
     def role_now(self, tx: Transaction, key: SessionKey, sender_id: str) -> Role | None:
-        """Implements `people.RoleOf`."""
+        """Implements `people.RoleOf`. A job has the role of whoever made it."""
+        if key.platform == cron.PLATFORM:
+            job = cron.get(tx, key.chat)
+            return RunStarter(role_of=self.role_now, accounts=self.accounts).find_role(tx, job) if job else None
         return people.find_role(tx, key, sender_id, self.rules, local=key.account_name in self.local_accounts)
 
 
@@ -91,6 +92,26 @@ class _Rights:
     @property
     def are_owners(self) -> bool:
         return all(self._role(message) == "owner" for message in self.asked)
+
+    def find_place(self, to: str) -> ChatPlace | None:
+        """Return the chat that is named; not necessarily one that they may reach."""
+        accounts = self.sending.accounts
+        name, _, rest = to.strip().partition(":")
+        name = name.strip().lower()
+        if not rest:
+            return self._find_home(name)
+        chat, _, thread = rest.partition(":")
+        return chats.find(self.tx, name, chat.strip(), thread.strip()) if name in accounts and chat.strip() else None
+
+    def _find_home(self, name: str) -> ChatPlace | None:
+        """Return the home of the bot or platform that is named; else of the bot we talk through, or the only one."""
+        found = [place for place in chats.list_homes(self.tx, self.sending.accounts) if self.reach(place)]
+        if name == "home":
+            found = [place for place in found if place.account == self.asked[-1].address.account] or found
+        else:
+            exact = [place for place in found if place.account == name]
+            found = exact or [place for place in found if place.account.partition("@")[0] == name]
+        return found[0] if len(found) == 1 else None
 
     def reach(self, place: ChatPlace) -> bool:
         return all(self._reaches(message, place) for message in self.asked)
@@ -115,8 +136,7 @@ class _Rights:
             found = [chats.find(tx, account, chat) for account, chat in sorted(own) if account in accounts]
             known = {place.id: place for place in found if place is not None}
         else:
-            listed = (*chats.list_homes(tx, accounts), *chats.list_recent(tx, accounts, limit=4 * MAX_LISTED))
-            known = {place.id: place for place in listed}
+            known = list_known(tx, accounts)
         # In a shared chat others would read about private ones.
         is_shared = any(not message.key.is_private for message in self.asked)
         return [place for place in known.values() if not is_shared or place.kind not in ("dm", "") or place.is_home]
@@ -144,6 +164,12 @@ class _Rights:
         return lesser(now, cast(Role, message.role)) if now is not None else None
 
 
+def list_known(tx: Transaction, accounts: Collection[str]) -> dict[str, ChatPlace]:
+    """Return homes and the chats that were last used, by the ids that people write."""
+    listed = (*chats.list_homes(tx, accounts), *chats.list_recent(tx, accounts, limit=4 * MAX_LISTED))
+    return {place.id: place for place in listed}
+
+
 def in_words(place: ChatPlace) -> str:
     what = _IN_WORDS.get(place.kind, "a chat")
     name = one_line(place.name)
@@ -162,32 +188,3 @@ def _read_turn(tx: Transaction, session_id: str) -> tuple[str, list[Accepted]]:
     if row is None or not asked:
         raise ToolFailed("Not sent: the turn that asked for it is over.")
     return row["id"], asked
-
-
-def _is_queued(tx: Transaction, turn_id: str, key: str) -> bool:
-    query = "SELECT 1 FROM trail WHERE turn_id = ? AND event = 'message_queued' AND json_extract(detail, '$.key') = ?"
-    return tx.one(query, turn_id, key) is not None
-
-
-def _find_place(
-    tx: Transaction, to: str, accounts: Collection[str], here: Address, rights: _Rights
-) -> ChatPlace | None:
-    name, _, rest = to.strip().partition(":")
-    name = name.strip().lower()
-    if not rest:
-        return _find_home(tx, name, accounts, here, rights)
-    chat, _, thread = rest.partition(":")
-    return chats.find(tx, name, chat.strip(), thread.strip()) if name in accounts and chat.strip() else None
-
-
-def _find_home(
-    tx: Transaction, name: str, accounts: Collection[str], here: Address, rights: _Rights
-) -> ChatPlace | None:
-    """Return the home of the bot or platform that is named; else of the bot we talk through, or the only one."""
-    found = [place for place in chats.list_homes(tx, accounts) if rights.reach(place)]
-    if name != "home":
-        exact = [place for place in found if place.account == name]
-        found = exact or [place for place in found if place.account.partition("@")[0] == name]
-    else:
-        found = [place for place in found if place.account == here.account] or found
-    return found[0] if len(found) == 1 else None

@@ -3,7 +3,7 @@
 The same check applies to messages, edits, reactions, buttons, commands, forwarded posts and other bots.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from gateway.messages import InboundMessage
@@ -12,7 +12,7 @@ Role = Literal["owner", "member", "guest"]
 Verdict = Literal["serve", "pair", "ignore"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Rules:
     """The settings about access. Users are immutable ids of a platform, alone or after its name (`123`,
     `telegram:123`); chats always have the name before them."""
@@ -22,6 +22,11 @@ class Rules:
     allowed_chats: frozenset[str] = frozenset()
     allow_all_users: bool = False
     pair_strangers: bool = True
+
+    def take(self, new: "Rules") -> None:
+        """Become the same as others: everybody who decides by these decides by the new ones from now on."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(new, one.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

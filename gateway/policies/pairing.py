@@ -1,6 +1,6 @@
 """Make, hash and read pairing codes, and write the messages about pairing. Pure.
 
-A code is 40 random bits. The limits in `store/pairing.py` make guessing hopeless, and the slow hash makes a stolen
+A code is 40 random bits. The limits make guessing hopeless, and the slow hash makes a stolen
 database useless within the hour for which a code is valid.
 """
 
@@ -9,20 +9,35 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 
 from gateway.policies.access import Role
+from gateway.wording import count
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # 32 characters without the ambiguous 0, O, 1, I
 CODE_CHARS = 8
 SALT_BYTES = 16
+_HOUR_MS = 3_600_000
 
 _SEPARATORS = re.compile(r"[\s`\-\u2010-\u2015_]+")
 _START = re.compile(r"/start(?:@\w+)?\s+(\S.*)", re.IGNORECASE | re.DOTALL)
 _ID = re.compile(r"[0-9]{1,32}|[UW](?=[A-Z]*[0-9])[A-Z0-9]{2,32}")
 _NAME_CHARS = 64
 _WITHOUT_CODES = {"list", "revoke", "clear", "invite"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairingLimits:
+    code_ms: int = _HOUR_MS  # lifetime of a code or an invite
+    request_ms: int = 600_000  # minimum time between two requests of one user
+    max_pending: int = 3  # per account
+    max_failures: int = 5  # wrong approvals within `lockout_ms` lock a platform for as long
+    lockout_ms: int = _HOUR_MS
+    max_guesses_per_sender: int = 5  # wrong invites within `guesses_ms`
+    max_guesses: int = 50  # the same for all senders of a platform together
+    guesses_ms: int = _HOUR_MS
 
 
 def new_code() -> str:
@@ -129,7 +144,7 @@ def revoked(name: str, user_id: str, platform: str, *, is_listed: bool, in_chat:
 
 def cleared(requests: int, invites: int) -> str:
     counts = ((requests, "request"), (invites, "invite"))
-    found = " and ".join(_count(count, what) for count, what in counts if count)
+    found = " and ".join(count(number, what) for number, what in counts if number)
     if not found:
         return "Nobody was waiting to be let in, and no invite was open."
     verb, codes = ("is", "its code is") if requests + invites == 1 else ("are", "their codes are")
@@ -142,15 +157,16 @@ def unknown_role(word: str, roles: Iterable[str]) -> str:
 
 
 def locked(platform: str, until_ms: int, failures: int) -> str:
+    until = f"{datetime.fromtimestamp(until_ms / 1000, UTC):%H:%M} UTC"
     return (
-        f"Approval on {platform} is locked until {_clock(until_ms)} after {failures} wrong codes. "
+        f"Approval on {platform} is locked until {until} after {failures} wrong codes. "
         f"To continue now, run this on the machine itself: hermes pairing unlock {platform}"
     )
 
 
 def wrong_code(platform: str, *, well_formed: bool, tries_left: int) -> str:
     happened = (
-        f"Nobody waits on {platform} with that code; it may be mistyped, used or expired"
+        f"Nobody on {platform} is waiting with that code; it may be mistyped, used or expired"
         if well_formed
         else f"That is not a pairing code: a code has {CODE_CHARS} letters and digits, without 0, O, 1 and I"
     )
@@ -171,13 +187,5 @@ def in_words(ms: int) -> str:
     """Return a duration in words: 1 hour, 59 minutes, 30 seconds."""
     minutes = round(ms / 60_000)
     if minutes < 1:
-        return _count(max(1, ms // 1000), "second")
-    return _count(minutes, "minute") if minutes % 60 else _count(minutes // 60, "hour")
-
-
-def _count(count: int, unit: str) -> str:
-    return f"{count} {unit}{'' if count == 1 else 's'}"
-
-
-def _clock(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M} UTC"
+        return count(max(1, ms // 1000), "second")
+    return count(minutes, "minute") if minutes % 60 else count(minutes // 60, "hour")

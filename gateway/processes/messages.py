@@ -1,10 +1,10 @@
 """Write the messages about background processes to the chat and to the agent. Pure."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.clock import how_long
+from gateway.wording import fence, shorten
 from tools.process_book import Process
 
 MAX_CHARS = 1_500  # of output in a message to the chat, or per process to the agent
@@ -94,8 +94,7 @@ def _name(process: Process) -> str:
 
 
 def _command(process: Process) -> str:
-    words = " ".join(process.command.split())
-    return words if len(words) <= _MAX_COMMAND_CHARS else words[: _MAX_COMMAND_CHARS - 1] + "…"
+    return shorten(process.command, _MAX_COMMAND_CHARS)
 
 
 def _end(one: ProcessReport) -> str:
@@ -110,11 +109,7 @@ def _duration(one: ProcessReport) -> str:
 
 
 def _render(fresh: Fresh, max_chars: int) -> str:
-    if not fresh.text.strip():
-        return ""
-    text = _tail(fresh, max_chars)
-    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
-    return f"{fence}\n{text}\n{fence}"
+    return fence(_tail(fresh, max_chars)) if fresh.text.strip() else ""
 
 
 def _tail(fresh: Fresh, max_chars: int) -> str:

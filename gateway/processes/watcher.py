@@ -74,21 +74,16 @@ class Watchers:
             pause_seconds = min(backend.poll_seconds for backend in self.backends.values())
             while True:
                 with contextlib.suppress(StoreUnavailable, sqlite3.Error):
-                    await self._end_requested(group)
+                    for one in await self.db.read(processes.read_to_end) if self._any else ():
+                        if one.process.id not in self._ending:
+                            self._ending.add(one.process.id)
+                            group.create_task(self._end(one.process.handle), name=f"end {one.process.id}")
                 await _wait(self._asked, pause_seconds)
 
     def wake(self) -> None:
         """Check soon: somebody may have asked for a process to end."""
         if self._any:
             self._asked.set()
-
-    async def _end_requested(self, group: asyncio.TaskGroup) -> None:
-        if not self._any:
-            return
-        for one in await self.db.read(processes.read_to_end):
-            if one.process.id not in self._ending:
-                self._ending.add(one.process.id)
-                group.create_task(self._end(one.process.handle), name=f"end {one.process.id}")
 
     async def _end(self, handle: ProcessHandle) -> None:
         """End a process. The next check reports its end like any other."""
@@ -105,8 +100,9 @@ class Watchers:
         looks = 0
         while True:
             try:
-                if not looks:
-                    await self._reattach(name)
+                if not looks and (handles := [one.process.handle for one in await self._read_watched(name)]):
+                    found = len(await backend.reattach(handles))
+                    log.info("processes found again", backend=name, running=found, ended=len(handles) - found)
                 await self.look(name)
                 if looks % _CHECKS_BETWEEN_PRUNINGS == 0:
                     await self._prune()
@@ -116,12 +112,6 @@ class Watchers:
             except (sqlite3.Error, OSError) as error:
                 log.warning("processes not looked at", problem=str(error))
             await _wait(self._has_ended[name], backend.poll_seconds)
-
-    async def _reattach(self, name: str) -> None:
-        handles = [one.process.handle for one in await self._read_watched(name)]
-        if handles:
-            running = await self.backends[name].reattach(handles)
-            log.info("processes found again", backend=name, running=len(running), ended=len(handles) - len(running))
 
     async def _read_watched(self, name: str) -> list[WatchedProcess]:
         watched = await self.db.read(processes.read_watched)
@@ -244,7 +234,12 @@ class Watchers:
         if stopped := [news for one, news, _ in told if one.end_requested]:
             outbox.add_notice(tx, told[-1][0].address, messages.stopped(stopped), topic=_TOPIC)
         if unseen := [(one, last) for one, _, last in told if not one.is_seen]:
-            self._write_for_agent(tx, unseen, waking)
+            # Wake the agent if a process asked for that, and report the others with it.
+            parts = tuple(Text(text=messages.for_agent(last, was_stopped=one.end_requested)) for one, last in unseen)
+            first = waking[0] if waking else unseen[0][0]
+            role = self.role_of(tx, first.message("process", ()))
+            assert role is not None  # checked in this transaction
+            processes.tell_agent(tx, first, "wake" if waking else "process", parts, role=role)
 
     def _choose_waking(self, tx: Transaction, ended: Sequence[WatchedProcess]) -> list[WatchedProcess]:
         """Choose the processes that wake the agent. When it was woken too often, choose none and tell the chat."""
@@ -253,16 +248,6 @@ class Watchers:
             outbox.add_notice(tx, asked[0].address, messages.not_woken(MAX_WAKES_IN_A_ROW), topic=_TOPIC)
             return []
         return asked
-
-    def _write_for_agent(
-        self, tx: Transaction, unseen: Sequence[tuple[WatchedProcess, ProcessReport]], waking: Sequence[WatchedProcess]
-    ) -> None:
-        """Wake the agent if a process asked for that, and report the others with it."""
-        parts = tuple(Text(text=messages.for_agent(last, was_stopped=one.end_requested)) for one, last in unseen)
-        one = waking[0] if waking else unseen[0][0]
-        role = self.role_of(tx, one.message("process", ()))
-        assert role is not None  # checked in this transaction
-        processes.tell_agent(tx, one, "wake" if waking else "process", parts, role=role)
 
     def _is_for_chat(self, one: WatchedProcess, news: ProcessReport, *, wakes: bool) -> bool:
         """Return whether the chat gets this end: not when the agent reports it, unless the chat follows the output."""

@@ -1,13 +1,14 @@
 """Drafts: messages that show an answer as it grows. Stored before they are sent, so that a crash leaves none behind."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from json import dumps
 
 from gateway.clock import new_id, now_ms
 from gateway.messages import Address
 from gateway.store import trail
-from gateway.store.db.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction, build
+from gateway.store.tables import TURN_OPEN
 from gateway.store.trail import TrailEvent
 
 _OLDEST_TOLD_MS = 20 * 3_600_000  # rows older than this may already be deleted
@@ -31,18 +32,9 @@ def new(turn_id: str, address: Address) -> Draft:
 
 def begin(tx: Transaction, draft: Draft) -> None:
     """Store a draft, just before it is sent for the first time."""
-    tx.execute(
-        """INSERT INTO drafts (turn_id, key, account, chat, thread, reply_to, begun_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?)
-           ON CONFLICT (turn_id) DO UPDATE SET begun_ms = excluded.begun_ms, settled_ms = 0""",
-        draft.turn_id,
-        draft.key,
-        draft.address.account,
-        draft.address.chat,
-        draft.address.thread,
-        draft.address.reply_to,
-        now_ms(),
-    )
+    update = "(turn_id) DO UPDATE SET begun_ms = excluded.begun_ms, settled_ms = 0"
+    place = asdict(draft.address)
+    tx.insert("drafts", update, turn_id=draft.turn_id, key=draft.key, begun_ms=now_ms(), **place)
 
 
 def find(tx: Transaction, turn_id: str) -> Draft | None:
@@ -71,16 +63,11 @@ def forget(tx: Transaction, turn_id: str) -> None:
 
 def read_other_ids(tx: Transaction, draft: Draft) -> set[str]:
     """Return the known message ids of its chat that are not this draft: other drafts, and answers."""
-    rows = tx.all(
-        """SELECT message_id AS id FROM drafts WHERE account = ? AND chat = ? AND turn_id <> ? AND message_id <> ''
-            UNION SELECT edits FROM outbox WHERE account = ? AND chat = ? AND edits <> ''
-            UNION SELECT receipt FROM outbox WHERE account = ? AND chat = ? AND receipt <> ''""",
-        draft.address.account,
-        draft.address.chat,
-        draft.turn_id,
-        *(draft.address.account, draft.address.chat) * 2,
-    )
-    return {str(row["id"]) for row in rows}
+    query = """SELECT message_id AS id FROM drafts
+                WHERE account = ?1 AND chat = ?2 AND turn_id <> ?3 AND message_id <> ''
+               UNION SELECT edits FROM outbox WHERE account = ?1 AND chat = ?2 AND edits <> ''
+               UNION SELECT receipt FROM outbox WHERE account = ?1 AND chat = ?2 AND receipt <> ''"""
+    return {str(row["id"]) for row in tx.all(query, draft.address.account, draft.address.chat, draft.turn_id)}
 
 
 def settle(tx: Transaction, at_ms: int) -> None:
@@ -94,29 +81,22 @@ def read_sent_ids(tx: Transaction, draft: Draft, settled_ms: int) -> set[str] | 
     None while that is unknown: something is being sent there, or was sent under an unknown id, or nothing was said
     since `settled_ms`, the time by which the draft was sent or never would be.
     """
-    row = tx.one(
-        "SELECT MIN(sent_ms, accepted_ms) AS asked FROM inbox WHERE turn_id = ? ORDER BY 1 LIMIT 1", draft.turn_id
-    )
+    query = "SELECT MIN(sent_ms, accepted_ms) AS asked FROM inbox WHERE turn_id = ? ORDER BY 1 LIMIT 1"
+    row = tx.one(query, draft.turn_id)
     if row is None or row["asked"] < now_ms() - _OLDEST_TOLD_MS:
         return None
     since_ms = row["asked"] - _CLOCKS_DIFFER_MS
     place = (draft.address.account, draft.address.chat)
-    unknown = tx.one(
-        """SELECT 1 FROM outbox WHERE account = ? AND chat = ? AND expires_ms > ?
-              AND (state IN ('sending', 'unsure', 'in_doubt') OR unsure > 0) LIMIT 1""",
-        *place,
-        since_ms,
-    )
+    query = """SELECT 1 FROM outbox WHERE account = ? AND chat = ? AND expires_ms > ?
+                  AND (state IN ('sending', 'unsure', 'in_doubt') OR unsure > 0) LIMIT 1"""
+    is_unsure = tx.exists(query, *place, since_ms)
     # Ids grow with time: reading stops at the first row that is too old.
-    rows = tx.all(
-        """SELECT t.event, t.at_ms, json_extract(t.detail, '$.receipt') AS id
-             FROM trail t JOIN outbox o ON o.id = t.outbox_id
-            WHERE t.id > COALESCE((SELECT id FROM trail WHERE at_ms < ? ORDER BY id DESC LIMIT 1), 0)
-              AND o.account = ? AND o.chat = ? AND t.event IN ('sent', 'piece_sent', 'in_doubt')""",
-        since_ms,
-        *place,
-    )
-    is_unsure = unknown is not None or any(row["event"] == TrailEvent.IN_DOUBT for row in rows)
+    query = """SELECT t.event, t.at_ms, json_extract(t.detail, '$.receipt') AS id
+                 FROM trail t JOIN outbox o ON o.id = t.outbox_id
+                WHERE t.id > COALESCE((SELECT id FROM trail WHERE at_ms < ? ORDER BY id DESC LIMIT 1), 0)
+                  AND o.account = ? AND o.chat = ? AND t.event IN ('sent', 'piece_sent', 'in_doubt')"""
+    rows = tx.all(query, since_ms, *place)
+    is_unsure = is_unsure or any(row["event"] == TrailEvent.IN_DOUBT for row in rows)
     if is_unsure or not any(row["at_ms"] >= settled_ms for row in rows):
         return None
     return {str(row["id"]) for row in rows}
@@ -124,25 +104,16 @@ def read_sent_ids(tx: Transaction, draft: Draft, settled_ms: int) -> set[str] | 
 
 def list_orphans(tx: Transaction, accounts: Collection[str]) -> list[Draft]:
     """Return the drafts whose turn is over."""
-    rows = tx.all(
-        """SELECT * FROM drafts d WHERE account IN (SELECT value FROM json_each(?))
-              AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = d.turn_id AND t.state <> 'done')""",
-        dumps(list(accounts)),
-    )
-    return [_draft(row) for row in rows]
+    query = f"""SELECT * FROM drafts d WHERE account IN (SELECT value FROM json_each(?))
+                   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = d.turn_id AND t.{TURN_OPEN})"""  # noqa: S608
+    return [_draft(row) for row in tx.all(query, dumps(list(accounts)))]
 
 
 def has_others(tx: Transaction, accounts: Collection[str], *, except_for: Collection[str]) -> bool:
     """Return whether there are drafts of turns other than those named."""
-    return (
-        tx.one(
-            """SELECT 1 FROM drafts WHERE account IN (SELECT value FROM json_each(?))
-                  AND turn_id NOT IN (SELECT value FROM json_each(?)) LIMIT 1""",
-            dumps(list(accounts)),
-            dumps(list(except_for)),
-        )
-        is not None
-    )
+    query = """SELECT 1 FROM drafts WHERE account IN (SELECT value FROM json_each(?))
+                  AND turn_id NOT IN (SELECT value FROM json_each(?)) LIMIT 1"""
+    return tx.exists(query, dumps(list(accounts)), dumps(list(except_for)))
 
 
 def drop_old(tx: Transaction, before_ms: int) -> int:
@@ -151,12 +122,4 @@ def drop_old(tx: Transaction, before_ms: int) -> int:
 
 
 def _draft(row: Row) -> Draft:
-    address = Address(account=row["account"], chat=row["chat"], thread=row["thread"], reply_to=row["reply_to"])
-    return Draft(
-        turn_id=row["turn_id"],
-        key=row["key"],
-        address=address,
-        message_id=row["message_id"],
-        begun_ms=row["begun_ms"],
-        settled_ms=row["settled_ms"],
-    )
+    return build(Draft, row, address=build(Address, row))

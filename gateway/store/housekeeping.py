@@ -12,7 +12,8 @@ from gateway.policies.resets import Resets
 from gateway.store import sessions
 from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
-from gateway.store.retention import Retention, batches, delete_old_rows, delete_unused_files
+from gateway.store.retention import batches, delete_old_rows, delete_unused_files
+from hermes_config.settings import RetentionSettings
 
 log = structlog.get_logger()
 
@@ -24,7 +25,7 @@ _SWEEPS_BETWEEN_CLEANINGS = 12 * 6  # every six hours
 class Housekeeping:
     db: Database
     resets: Resets
-    retention: Retention
+    retention: RetentionSettings
     files: MediaFiles
 
     async def run(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.clock import now_ms
+from gateway.store.db.backup import sync
 from gateway.store.db.connection import Transaction
 from tools.content import Media, MediaKind, Part, load_parts
 
@@ -49,7 +50,7 @@ class MediaFiles:
                 os.fsync(file.fileno())
             _touch(Path(partial))
             os.replace(partial, target)
-            _sync(target.parent)  # before the row that names it is committed
+            sync(target.parent)  # before the row that names it is committed
         except BaseException:
             Path(partial).unlink(missing_ok=True)
             raise
@@ -75,14 +76,6 @@ class MediaFiles:
         return len(strays)
 
 
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _touch(path: Path) -> None:
     seconds = now_ms() / 1000  # the clock by which its age is measured
     os.utime(path, (seconds, seconds))
@@ -96,17 +89,13 @@ class Kept:
 
 
 def find(tx: Transaction, sha256: str) -> Kept | None:
-    row = tx.one("SELECT kind, mime, size_bytes FROM media WHERE sha256 = ?", sha256)
-    return Kept(**dict(row)) if row is not None else None
+    return tx.read_one(Kept, "SELECT kind, mime, size_bytes FROM media WHERE sha256 = ?", sha256)
 
 
 def list_files(tx: Transaction, session_id: str, *, limit: int = 200) -> list[Media]:
     """Return the files of a conversation, newest first, from its last messages that have files."""
-    rows = tx.all(
-        """SELECT parts FROM messages WHERE session_id = ? AND parts LIKE '%"sha256"%' ORDER BY id DESC LIMIT ?""",
-        session_id,
-        limit,
-    )
+    query = """SELECT parts FROM messages WHERE session_id = ? AND parts LIKE '%"sha256"%' ORDER BY id DESC LIMIT ?"""
+    rows = tx.all(query, session_id, limit)
     return [
         part for row in rows for part in reversed(load_parts(row["parts"])) if isinstance(part, Media) and part.sha256
     ]
@@ -114,15 +103,8 @@ def list_files(tx: Transaction, session_id: str, *, limit: int = 200) -> list[Me
 
 def record(tx: Transaction, *, sha256: str, kind: MediaKind, mime: str, size_bytes: int) -> None:
     """Record a file. A known one gets a new time, so that it is not deleted before a row refers to it."""
-    tx.execute(
-        """INSERT INTO media (sha256, kind, mime, size_bytes, created_ms) VALUES (?, ?, ?, ?, ?)
-           ON CONFLICT (sha256) DO UPDATE SET created_ms = excluded.created_ms""",
-        sha256,
-        kind,
-        mime,
-        size_bytes,
-        now_ms(),
-    )
+    update = "(sha256) DO UPDATE SET created_ms = excluded.created_ms"
+    tx.insert("media", update, sha256=sha256, kind=kind, mime=mime, size_bytes=size_bytes, created_ms=now_ms())
 
 
 def record_parts(tx: Transaction, parts: Iterable[Part]) -> None:

@@ -1,15 +1,15 @@
 """Members: the people behind identities, their roles, and revoking their access."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import cast
 
 from gateway.clock import new_id, now_ms
+from gateway.messages import PROGRAMS
 from gateway.policies import pairing as words
 from gateway.policies.access import Role
 from gateway.policies.pairing import covers, platform_of
-from gateway.store import inbox, processes, trail, turns
-from gateway.store.db.connection import Row, Transaction
+from gateway.store import api_keys, inbox, people, processes, trail, turns
+from gateway.store.db.connection import Row, Transaction, build
 from gateway.store.people import OWNER
 from gateway.store.trail import TrailEvent
 
@@ -40,29 +40,14 @@ class Revoked:
 
 def admit(tx: Transaction, account: str, user_id: str, name: str, role: Role) -> None:
     """Pair an identity permanently. A known person stays the same person; nobody becomes the local owner."""
+    known = people.find(tx, account, user_id)
+    person_id = known if known not in (None, OWNER) else new_id()
     now = now_ms()
-    known = tx.one(
-        "SELECT person_id FROM identities WHERE account = ? AND user_id = ? AND person_id <> ?", account, user_id, OWNER
-    )
-    person_id = known["person_id"] if known is not None else new_id()
-    tx.execute(
-        """INSERT INTO people (id, name, role, created_ms) VALUES (?, ?, ?, ?)
-           ON CONFLICT (id) DO UPDATE SET role = excluded.role""",
-        person_id,
-        name,
-        role,
-        now,
-    )
-    tx.execute(
-        """INSERT INTO identities (account, user_id, person_id, name, paired_ms) VALUES (?, ?, ?, ?, ?)
-           ON CONFLICT (account, user_id) DO UPDATE
-               SET person_id = excluded.person_id, paired_ms = excluded.paired_ms, revoked_ms = NULL""",
-        account,
-        user_id,
-        person_id,
-        name,
-        now,
-    )
+    tx.insert("people", "(id) DO UPDATE SET role = excluded.role", id=person_id, name=name, role=role, created_ms=now)
+    identity = {"account": account, "user_id": user_id, "person_id": person_id, "name": name}
+    update = """(account, user_id) DO UPDATE
+                SET person_id = excluded.person_id, paired_ms = excluded.paired_ms, revoked_ms = NULL"""
+    tx.insert("identities", update, **identity, paired_ms=now)
 
 
 def revoke(
@@ -83,7 +68,8 @@ def revoke(
     if not ids and not words.looks_like_id(who):
         return Problem(text=f"Nobody on {platform} is called {who!r}. `hermes pairing list` shows names and ids.")
     user_id = ids[0] if ids else who
-    accounts = sorted({row["account"] for row in found} | _accounts(tx, platform))
+    in_use = {account for account in list_accounts(tx) if covers(platform, account)}
+    accounts = sorted({platform, *in_use, *(row["account"] for row in found)})
     names = {user_id, *(f"{prefix}:{user_id}" for account in accounts for prefix in (account, platform_of(account)))}
     if names & set(owner_users):
         return Problem(
@@ -91,7 +77,8 @@ def revoke(
             "hermes config set access.owner_users …, then restart the gateway."
         )
     name = words.plain_name(found[0]["name"] if found else "", user_id)
-    _revoke_on(tx, accounts, user_id, name)
+    for account in accounts:
+        _revoke_on(tx, account, user_id, name)
     trail.record(tx, TrailEvent.REVOKED, platform=platform, sender=user_id, by=by)
     is_listed = bool(names & set(allowed_users))
     return Revoked(accounts=tuple(accounts), user_id=user_id, name=name, is_listed=is_listed)
@@ -99,23 +86,20 @@ def revoke(
 
 def list_people(tx: Transaction) -> tuple[list[KnownPerson], list[KnownPerson]]:
     """Return the paired people, and those whose access was revoked."""
-    rows = tx.all(
-        "SELECT i.*, p.role FROM identities i JOIN people p ON p.id = i.person_id ORDER BY i.account, i.name, i.user_id"
-    )
-    return (
-        [_to_person(row, row["paired_ms"]) for row in rows if row["paired_ms"] is not None],
-        [_to_person(row, row["revoked_ms"]) for row in rows if row["revoked_ms"] is not None],
-    )
+    query = "SELECT i.*, p.role FROM identities i JOIN people p ON p.id = i.person_id ORDER BY account, i.name, user_id"
+    rows = [(row, words.plain_name(row["name"], row["user_id"])) for row in tx.all(query)]
+
+    def list_since(column: str) -> list[KnownPerson]:
+        return [build(KnownPerson, row, name=name, since_ms=row[column]) for row, name in rows if row[column]]
+
+    return list_since("paired_ms"), list_since("revoked_ms")
 
 
 def has_owner(tx: Transaction) -> bool:
     """Return whether somebody was paired as an owner; the person who runs this machine does not count."""
-    paired = tx.one(
-        """SELECT 1 FROM identities i JOIN people p ON p.id = i.person_id
-            WHERE i.paired_ms IS NOT NULL AND p.role = 'owner' AND p.id <> ?""",
-        OWNER,
-    )
-    return paired is not None
+    query = """SELECT 1 FROM identities i JOIN people p ON p.id = i.person_id
+                WHERE i.paired_ms IS NOT NULL AND p.role = 'owner' AND p.id <> ?"""
+    return tx.exists(query, OWNER)
 
 
 def list_accounts(tx: Transaction) -> set[str]:
@@ -133,51 +117,30 @@ def _find_identities(tx: Transaction, platform: str, who: str) -> list[Row]:
     return []
 
 
-def _accounts(tx: Transaction, platform: str) -> set[str]:
-    """Return the accounts that a name covers: itself, and those of the platform that are in use."""
-    return {platform} | {account for account in list_accounts(tx) if covers(platform, account)}
+def _revoke_on(tx: Transaction, account: str, user_id: str, name: str) -> None:
+    now, person_id = now_ms(), people.find(tx, account, user_id)
+    if person_id is None:
+        person_id = new_id()
+        tx.insert("people", id=person_id, name=name, role="guest", created_ms=now)
+    identity = {"account": account, "user_id": user_id, "person_id": person_id, "name": name}
+    update = "(account, user_id) DO UPDATE SET paired_ms = NULL, revoked_ms = excluded.revoked_ms"
+    tx.insert("identities", update, **identity, revoked_ms=now)
+    # A role must not outlive the pairing that gave it.
+    query = """UPDATE people SET role = 'guest' WHERE id = ? AND id <> ?
+                  AND NOT EXISTS (SELECT 1 FROM identities WHERE person_id = people.id AND paired_ms IS NOT NULL
+                                     AND account <> ?)"""
+    tx.execute(query, person_id, OWNER, PROGRAMS)
+    # Nor must the keys of somebody who has no access anywhere else.
+    elsewhere = "SELECT 1 FROM identities WHERE person_id = ? AND revoked_ms IS NULL AND account <> ?"
+    if person_id != OWNER and not tx.exists(elsewhere, person_id, PROGRAMS):
+        api_keys.revoke_all(tx, person_id)
+    clear_request(tx, account, user_id)
+    inbox.drop_waiting(tx, account, user_id, inbox.Outcome.REVOKED)
+    turns.stop_turns_of(tx, account, user_id)
+    processes.request_end_of(tx, account, user_id)
 
 
-def _revoke_on(tx: Transaction, accounts: Sequence[str], user_id: str, name: str) -> None:
-    now = now_ms()
-    for account in accounts:
-        known = tx.one("SELECT person_id FROM identities WHERE account = ? AND user_id = ?", account, user_id)
-        person_id = known["person_id"] if known is not None else new_id()
-        if known is None:
-            tx.execute(
-                "INSERT INTO people (id, name, role, created_ms) VALUES (?, ?, 'guest', ?)", person_id, name, now
-            )
-        tx.execute(
-            """INSERT INTO identities (account, user_id, person_id, name, revoked_ms) VALUES (?, ?, ?, ?, ?)
-               ON CONFLICT (account, user_id) DO UPDATE SET paired_ms = NULL, revoked_ms = excluded.revoked_ms""",
-            account,
-            user_id,
-            person_id,
-            name,
-            now,
-        )
-        # A role must not outlive the pairing that gave it.
-        tx.execute(
-            """UPDATE people SET role = 'guest' WHERE id = ? AND id <> ?
-                  AND NOT EXISTS (SELECT 1 FROM identities WHERE person_id = people.id AND paired_ms IS NOT NULL)""",
-            person_id,
-            OWNER,
-        )
-        tx.execute(
-            "UPDATE pairing_requests SET state = 'cleared' WHERE account = ? AND user_id = ? AND state = 'pending'",
-            account,
-            user_id,
-        )
-        inbox.drop_waiting(tx, account, user_id, TrailEvent.REVOKED)
-        turns.stop_turns_of(tx, account, user_id)
-        processes.request_end_of(tx, account, user_id)
-
-
-def _to_person(row: Row, since_ms: int) -> KnownPerson:
-    return KnownPerson(
-        account=row["account"],
-        user_id=row["user_id"],
-        name=words.plain_name(row["name"], row["user_id"]),
-        role=cast(Role, row["role"]),
-        since_ms=since_ms,
-    )
+def clear_request(tx: Transaction, account: str, user_id: str) -> None:
+    """Void a pairing request that has become pointless."""
+    query = "UPDATE pairing_requests SET state = 'cleared' WHERE account = ? AND user_id = ? AND state = 'pending'"
+    tx.execute(query, account, user_id)

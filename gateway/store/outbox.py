@@ -6,13 +6,13 @@ itself, SQLite may choose an index over everything ever sent.
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from gateway.clock import new_id, now_ms
 from gateway.messages import Address, Choice, OutboundMessage, Receipt
-from gateway.store import trail
-from gateway.store.db.connection import Row, Transaction
+from gateway.store import cron, trail
+from gateway.store.db.connection import Row, Transaction, build
 from gateway.store.tables import OUTBOX_OPEN, OUTBOX_WAITING
 from gateway.store.trail import TrailEvent
 from tools.content import Part, Text, dump_parts, load_parts, loads_list
@@ -57,29 +57,25 @@ def add(
     age_limit_ms: int = DEFAULT_AGE_LIMIT_MS,
 ) -> int:
     now = now_ms()
-    row = tx.one(
-        """INSERT INTO outbox (key, kind, account, chat, thread, reply_to, answers, parts, notify, topic, turn_id,
-                               choices, edits, replaces, state, expires_ms, created_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'ready', ?, ?) RETURNING id""",
-        new_id(),
-        kind,
-        address.account,
-        address.chat,
-        address.thread,
-        address.reply_to,
-        json.dumps(list(answers)),
-        dump_parts(parts),
-        notify,
-        topic,
-        turn_id,
-        _dump_choices(choices),
-        edits,
-        replaces,
-        now + age_limit_ms,
-        now,
+    row_id = tx.insert(
+        "outbox",
+        key=new_id(),
+        kind=kind,
+        **asdict(address),
+        answers=json.dumps(list(answers)),
+        parts=dump_parts(parts),
+        notify=notify,
+        topic=topic,
+        turn_id=turn_id,
+        choices=_dump_choices(choices),
+        edits=edits,
+        replaces=replaces,
+        state="ready",
+        expires_ms=now + age_limit_ms,
+        created_ms=now,
     )
-    assert row is not None
-    return int(row["id"])
+    assert row_id is not None
+    return row_id
 
 
 def add_notice(
@@ -98,44 +94,31 @@ def add_notice(
 
 def notice_waits(tx: Transaction, address: Address, topic: str) -> bool:
     """Return whether a notice on this topic is already on its way to the chat."""
-    return (
-        tx.one(
-            f"""SELECT 1 FROM outbox INDEXED BY outbox_open WHERE account = ? AND chat = ? AND topic = ?
-                  AND {OUTBOX_OPEN}""",  # noqa: S608
-            address.account,
-            address.chat,
-            topic,
-        )
-        is not None
-    )
+    query = f"""SELECT 1 FROM outbox INDEXED BY outbox_open
+                 WHERE account = ? AND chat = ? AND topic = ? AND {OUTBOX_OPEN}"""  # noqa: S608
+    return tx.exists(query, address.account, address.chat, topic)
 
 
 def cancel(tx: Transaction, row_id: int) -> str:
     """Cancel a row that is no longer needed; return the platform's message id if it was already sent."""
     tx.execute("UPDATE outbox SET state = 'expired' WHERE id = ? AND state = 'ready'", row_id)
-    row = tx.one("SELECT receipt FROM outbox WHERE id = ? AND state = 'sent'", row_id)
-    return str(row["receipt"]) if row is not None else ""
+    return tx.value("SELECT receipt FROM outbox WHERE id = ? AND state = 'sent'", row_id) or ""
 
 
 def is_receipt(tx: Transaction, row_id: int, message_id: str) -> bool:
     """Return whether this is the platform's message id of the row."""
-    query = "SELECT 1 FROM outbox WHERE id = ? AND receipt = ? AND receipt <> ''"
-    return tx.one(query, row_id, message_id) is not None
+    return tx.exists("SELECT 1 FROM outbox WHERE id = ? AND receipt = ? AND receipt <> ''", row_id, message_id)
 
 
 def was_tried(tx: Transaction, row_id: int) -> bool:
     """Return whether sending was at least begun, so that people may have seen it."""
-    return tx.one("SELECT 1 FROM outbox WHERE id = ? AND attempts = 0 AND piece = 0", row_id) is None
+    return not tx.exists("SELECT 1 FROM outbox WHERE id = ? AND attempts = 0 AND piece = 0", row_id)
 
 
 def after_crash(tx: Transaction) -> None:
     """Mark rows that were being sent when the last process died as unsure; shorten waits if the clock was set back."""
-    tx.execute(
-        f"""UPDATE outbox SET not_before_ms = MIN(not_before_ms - ?, ?)
-            WHERE {OUTBOX_OPEN} AND not_before_ms > 0""",  # noqa: S608
-        trail.clock_set_back_ms(tx),
-        now_ms() + LONGEST_WAIT_MS,
-    )
+    query = f"UPDATE outbox SET not_before_ms = MIN(not_before_ms - ?, ?) WHERE {OUTBOX_OPEN} AND not_before_ms > 0"  # noqa: S608
+    tx.execute(query, trail.clock_set_back_ms(tx), now_ms() + LONGEST_WAIT_MS)
     # A row whose draft is not known to be deleted was not sent yet.
     tx.execute(
         f"""UPDATE outbox INDEXED BY outbox_open SET state = CASE replaces WHEN '' THEN 'unsure' ELSE 'ready' END,
@@ -156,21 +139,17 @@ def claim(tx: Transaction, account: str, limit: int, resting: Collection[str] = 
     Rows with fewer attempts come first, so that unreachable chats do not delay the others.
     """
     # The cast: RETURNING columns have no type, so that SQLite would scan all turns for one.
-    rows = tx.all(
-        f"""UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure') * MAX(unsure, 1), state = 'sending'
-            WHERE id IN (
-               SELECT id FROM (SELECT COALESCE(MIN(id) FILTER (WHERE piece > 0), MIN(id)) AS id,
-                                      SUM(state = 'sending') AS busy FROM outbox INDEXED BY outbox_open
-                                WHERE account = ? AND {OUTBOX_OPEN} GROUP BY chat, thread)
-                JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ?
-                 AND chat NOT IN (SELECT value FROM json_each(?)) ORDER BY attempts, id LIMIT ?)
-           RETURNING *, EXISTS (SELECT 1 FROM turns WHERE id = CAST(outbox.turn_id AS TEXT)
-                                   AND outcome IN ('failed', 'given_up')) AS turn_failed""",  # noqa: S608
-        account,
-        now_ms(),
-        json.dumps(list(resting)),
-        limit,
-    )
+    query = f"""
+        UPDATE outbox SET attempts = attempts + 1, unsure = (state = 'unsure') * MAX(unsure, 1), state = 'sending'
+         WHERE id IN (
+            SELECT id FROM (SELECT COALESCE(MIN(id) FILTER (WHERE piece > 0), MIN(id)) AS id,
+                                   SUM(state = 'sending') AS busy FROM outbox INDEXED BY outbox_open
+                             WHERE account = ? AND {OUTBOX_OPEN} GROUP BY chat, thread)
+             JOIN outbox USING (id) WHERE busy = 0 AND not_before_ms <= ?
+              AND chat NOT IN (SELECT value FROM json_each(?)) ORDER BY attempts, id LIMIT ?)
+        RETURNING *, EXISTS (SELECT 1 FROM turns WHERE id = CAST(outbox.turn_id AS TEXT)
+                                AND outcome IN ('failed', 'given_up')) AS turn_failed"""  # noqa: S608
+    rows = tx.all(query, account, now_ms(), json.dumps(list(resting)), limit)
     for row in rows:
         if row["attempts"] == 1 or row["unsure"]:
             trail.record(tx, TrailEvent.SENDING, outbox_id=row["id"], turn_id=row["turn_id"], attempt=row["attempts"])
@@ -181,15 +160,9 @@ def _last_receipt(tx: Transaction, row: Row) -> str:
     """Return the last receipt in the row's chat: rows are sent in order, so this one can only have arrived after it."""
     if row["piece"]:
         return str(row["receipt"])
-    before = tx.all(
-        """SELECT receipt FROM outbox WHERE account = ? AND chat = ? AND id < ? AND thread = ?
-              AND receipt <> '' ORDER BY id DESC LIMIT ?""",
-        row["account"],
-        row["chat"],
-        row["id"],
-        row["thread"],
-        _RECEIPTS_LOOKED_AT,
-    )
+    query = """SELECT receipt FROM outbox WHERE account = ? AND chat = ? AND id < ? AND thread = ? AND receipt <> ''
+                ORDER BY id DESC LIMIT ?"""
+    before = tx.all(query, row["account"], row["chat"], row["id"], row["thread"], _RECEIPTS_LOOKED_AT)
     # Not simply the last one: a row that replaced an earlier message has that message's id.
     ids = [one["receipt"] for one in before if one["receipt"][0].isdigit()]
     return max(ids, key=lambda id_: (len(id_), id_), default="")
@@ -197,58 +170,41 @@ def _last_receipt(tx: Transaction, row: Row) -> str:
 
 def reword(tx: Transaction, row_id: int, parts: Sequence[Part], choices: Sequence[Choice]) -> None:
     """Replace the text of a row never sent. A row sent in part must continue as it began."""
-    tx.execute(
-        "UPDATE outbox SET parts = ?, choices = ? WHERE id = ?", dump_parts(parts), _dump_choices(choices), row_id
-    )
+    query = "UPDATE outbox SET parts = ?, choices = ? WHERE id = ?"
+    tx.execute(query, dump_parts(parts), _dump_choices(choices), row_id)
 
 
 def next_due_ms(tx: Transaction, account: str) -> int | None:
     """Return when the next delayed row is due."""
-    row = tx.one(
-        f"""SELECT MIN(not_before_ms) AS due FROM outbox INDEXED BY outbox_open
-            WHERE account = ? AND {OUTBOX_WAITING}
-              AND not_before_ms > ?""",  # noqa: S608
-        account,
-        now_ms(),
-    )
-    return row["due"] if row is not None else None
+    query = f"""SELECT MIN(not_before_ms) AS due FROM outbox INDEXED BY outbox_open
+                 WHERE account = ? AND {OUTBOX_WAITING} AND not_before_ms > ?"""  # noqa: S608
+    return tx.value(query, account, now_ms())
 
 
 def mark_sent(tx: Transaction, row: Outgoing, receipt: Receipt) -> None:
-    tx.execute(
-        "UPDATE outbox SET state = 'sent', receipt = ?, sent_ms = ?, problem = '' WHERE id = ?",
-        receipt.message_id,
-        now_ms(),
-        row.id,
-    )
+    query = "UPDATE outbox SET state = 'sent', receipt = ?, sent_ms = ?, problem = '' WHERE id = ?"
+    tx.execute(query, receipt.message_id, now_ms(), row.id)
+    if row.topic == cron.TOPIC:
+        cron.count_delivered(tx, row.id)
     trail.record(tx, TrailEvent.SENT, outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
 
 
 def mark_piece_sent(tx: Transaction, row: Outgoing, receipt: Receipt, *, pause_ms: int = 0) -> None:
     """Record that a piece of a long message arrived; the next one, even after a crash, waits for the pause."""
     # Not `piece + 1`: after a commit that succeeded but was reported as failed, this runs a second time.
-    tx.execute(
-        """UPDATE outbox SET piece = ?, state = 'ready', attempts = 0, unsure = 0, problem = '', receipt = ?,
-                  not_before_ms = ? WHERE id = ?""",
-        row.message.piece + 1,
-        receipt.message_id,
-        now_ms() + pause_ms if pause_ms else 0,
-        row.id,
-    )
+    query = """UPDATE outbox SET piece = ?, state = 'ready', attempts = 0, unsure = 0, problem = '', receipt = ?,
+                      not_before_ms = ? WHERE id = ?"""
+    not_before_ms = now_ms() + pause_ms if pause_ms else 0
+    tx.execute(query, row.message.piece + 1, receipt.message_id, not_before_ms, row.id)
     trail.record(tx, TrailEvent.PIECE_SENT, outbox_id=row.id, turn_id=row.turn_id, receipt=receipt.message_id)
 
 
 def send_again(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
     """Send an answer in doubt again because somebody says it did not arrive; return False if it is not in doubt."""
-    rows = tx.all(
-        """UPDATE outbox SET state = 'ready', attempts = 0, unsure = 0, not_before_ms = 0, problem = '',
-                  expires_ms = ? + (expires_ms - created_ms)
-            WHERE key = ? AND account = ? AND chat = ? AND state = 'in_doubt' RETURNING id, turn_id""",
-        now_ms(),
-        key,
-        account,
-        chat,
-    )
+    query = """UPDATE outbox SET state = 'ready', attempts = 0, unsure = 0, not_before_ms = 0, problem = '',
+                      expires_ms = ? + (expires_ms - created_ms)
+                WHERE key = ? AND account = ? AND chat = ? AND state = 'in_doubt' RETURNING id, turn_id"""
+    rows = tx.all(query, now_ms(), key, account, chat)
     for row in rows:
         trail.record(tx, TrailEvent.ASKED_AGAIN, outbox_id=row["id"], turn_id=row["turn_id"])
     return bool(rows)
@@ -256,19 +212,13 @@ def send_again(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
 
 def is_known(tx: Transaction, key: str, *, account: str, chat: str) -> bool:
     """Return whether the row belongs to this chat."""
-    return tx.one("SELECT 1 FROM outbox WHERE key = ? AND account = ? AND chat = ?", key, account, chat) is not None
+    return tx.exists("SELECT 1 FROM outbox WHERE key = ? AND account = ? AND chat = ?", key, account, chat)
 
 
 def retry_at(tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure: bool, in_doubt: bool = False) -> None:
     """Schedule a retry. `unsure`: some attempt may have arrived; `in_doubt`: the last one may have."""
-    tx.execute(
-        "UPDATE outbox SET state = ?, unsure = unsure + ?, not_before_ms = ?, problem = ? WHERE id = ?",
-        "unsure" if unsure else "ready",
-        in_doubt,
-        at_ms,
-        problem,
-        row.id,
-    )
+    query = "UPDATE outbox SET state = ?, unsure = unsure + ?, not_before_ms = ?, problem = ? WHERE id = ?"
+    tx.execute(query, "unsure" if unsure else "ready", in_doubt, at_ms, problem, row.id)
     if problem != row.problem:  # an unreachable chat would fill the trail with the same line
         trail.record(tx, TrailEvent.POSTPONED, outbox_id=row.id, turn_id=row.turn_id, problem=problem)
 
@@ -276,20 +226,20 @@ def retry_at(tx: Transaction, row: Outgoing, at_ms: int, problem: str, *, unsure
 def give_up(tx: Transaction, row: Outgoing, state: Literal["failed", "in_doubt"], problem: str) -> None:
     tx.execute("UPDATE outbox SET state = ?, problem = ? WHERE id = ?", state, problem, row.id)
     trail.record(tx, TrailEvent(state), outbox_id=row.id, turn_id=row.turn_id, problem=problem)
+    if state == "failed" and (news := cron.count_undelivered(tx, row.id, problem)):
+        notify_operator(tx, news)
 
 
 def expire(tx: Transaction, account: str) -> int:
     """Drop rows that are too old to be wanted; the chat is told once, when it can be reached again."""
-    rows = tx.all(
-        f"""UPDATE outbox INDEXED BY outbox_open SET state = 'expired'
-            WHERE account = ? AND {OUTBOX_WAITING} AND expires_ms <= ?
-           RETURNING *""",  # noqa: S608
-        account,
-        now_ms(),
-    )
+    query = f"""UPDATE outbox INDEXED BY outbox_open SET state = 'expired'
+                 WHERE account = ? AND {OUTBOX_WAITING} AND expires_ms <= ? RETURNING *"""  # noqa: S608
+    rows = tx.all(query, account, now_ms())
     for row in rows:
         trail.record(tx, TrailEvent.EXPIRED, outbox_id=row["id"], turn_id=row["turn_id"])
-        address = _address(row)
+        if news := cron.count_undelivered(tx, row["id"], row["problem"] or "its chat could not be reached"):
+            notify_operator(tx, news)
+        address = build(Address, row)
         if row["kind"] == "answer" and not notice_waits(tx, address, "expired"):
             text = "An answer could not be delivered for a day and was dropped. Ask again if you still need it."
             add_notice(tx, address, text, topic="expired")
@@ -298,42 +248,24 @@ def expire(tx: Transaction, account: str) -> int:
 
 def make_due(tx: Transaction, account: str, chat: str) -> int:
     """Make the waiting rows of a chat due now, because it can be reached again."""
-    return tx.execute(
-        f"""UPDATE outbox INDEXED BY outbox_open SET not_before_ms = 0
-            WHERE account = ? AND chat = ? AND {OUTBOX_WAITING}
-              AND not_before_ms > 0""",  # noqa: S608
-        account,
-        chat,
-    )
-
-
-def count_undelivered(tx: Transaction) -> int:
-    return tx.count(f"SELECT COUNT(*) FROM outbox INDEXED BY outbox_open WHERE {OUTBOX_OPEN}")  # noqa: S608
+    query = f"""UPDATE outbox INDEXED BY outbox_open SET not_before_ms = 0
+                 WHERE account = ? AND chat = ? AND {OUTBOX_WAITING} AND not_before_ms > 0"""  # noqa: S608
+    return tx.execute(query, account, chat)
 
 
 def _outgoing(row: Row, after: str) -> Outgoing:
-    return Outgoing(
-        id=row["id"],
-        kind=row["kind"],
-        topic=row["topic"],
-        attempts=row["attempts"],
-        doubts=row["unsure"],
-        problem=row["problem"],
-        turn_id=row["turn_id"],
-        message=OutboundMessage(
-            key=row["key"],
-            address=_address(row),
-            parts=load_parts(row["parts"]),
-            answers=loads_list(row["answers"]),
-            notify=bool(row["notify"]),
-            choices=load_choices(row["choices"]),
-            edits=row["edits"],
-            replaces=row["replaces"],
-            piece=row["piece"],
-            failed=row["kind"] == "answer" and bool(row["turn_failed"]),
-            after=after,
-        ),
+    message = build(
+        OutboundMessage,
+        row,
+        address=build(Address, row),
+        parts=load_parts(row["parts"]),
+        answers=loads_list(row["answers"]),
+        notify=bool(row["notify"]),
+        choices=load_choices(row["choices"]),
+        failed=row["kind"] == "answer" and bool(row["turn_failed"]),
+        after=after,
     )
+    return build(Outgoing, row, doubts=row["unsure"], message=message)
 
 
 def _dump_choices(choices: Sequence[Choice]) -> str:
@@ -344,10 +276,6 @@ def load_choices(stored: str) -> tuple[Choice, ...]:
     """Parse choices and skip damaged ones, which must not block other rows."""
     pairs = (pair for pair in loads_list(stored) if isinstance(pair, list) and len(pair) == 2)
     return tuple(Choice(label=str(label), action=str(action)) for label, action in pairs)
-
-
-def _address(row: Row) -> Address:
-    return Address(account=row["account"], chat=row["chat"], thread=row["thread"], reply_to=row["reply_to"])
 
 
 _TOLD = "notices_told"  # name in `meta`: the id of the newest notice that an owner was told in a chat
@@ -361,28 +289,22 @@ class Notice:
     text: str
 
 
+def notify_operator(tx: Transaction, text: str) -> None:
+    """Add a notice for the operator, unless the same was added within a day."""
+    if tx.one("SELECT 1 FROM notices WHERE text = ? AND at_ms > ?", text, now_ms() - _NEWS_MS) is None:
+        tx.execute("INSERT INTO notices (at_ms, text) VALUES (?, ?)", now_ms(), text)
+
+
 def recent(tx: Transaction, *, limit: int = 5) -> list[Notice]:
-    return [_notice(row) for row in tx.all("SELECT * FROM notices ORDER BY id DESC LIMIT ?", limit)]
+    return tx.read_all(Notice, "SELECT * FROM notices ORDER BY id DESC LIMIT ?", limit)
 
 
 def read_untold(tx: Transaction) -> list[Notice]:
     """Return the last day's notices that no owner was told in a chat, oldest first."""
-    rows = tx.all(
-        """SELECT * FROM notices WHERE at_ms > ? AND id > COALESCE((SELECT value FROM meta WHERE name = ?), 0)
-            ORDER BY id""",
-        now_ms() - _NEWS_MS,
-        _TOLD,
-    )
-    return [_notice(row) for row in rows]
+    query = """SELECT * FROM notices WHERE at_ms > ? AND id > COALESCE((SELECT value FROM meta WHERE name = ?), 0)
+                ORDER BY id"""
+    return tx.read_all(Notice, query, now_ms() - _NEWS_MS, _TOLD)
 
 
 def mark_told(tx: Transaction, notice: Notice) -> None:
-    tx.execute(
-        "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        _TOLD,
-        notice.id,
-    )
-
-
-def _notice(row: Row) -> Notice:
-    return Notice(id=row["id"], at_ms=row["at_ms"], text=row["text"])
+    tx.insert("meta", "(name) DO UPDATE SET value = excluded.value", name=_TOLD, value=notice.id)

@@ -16,24 +16,14 @@ RoleOf = Callable[[Transaction, SessionKey, str], Role | None]
 
 def read_status(tx: Transaction, account: str, user_id: str, chat: str, within: str = "") -> SenderStatus:
     """Return what is known of a sender, of their chat, and of the channel around it."""
-    known = tx.one(
-        """SELECT i.paired_ms, i.revoked_ms, p.role FROM identities i JOIN people p ON p.id = i.person_id
-            WHERE i.account = ? AND i.user_id = ?""",
-        account,
-        user_id,
-    )
-    allowed = tx.one(
-        "SELECT 1 FROM chats WHERE account = ? AND chat IN (?, ?) AND allowed_ms IS NOT NULL",
-        account,
-        chat,
-        within or chat,
-    )
-    if known is None:
-        return SenderStatus(chat_allowed=allowed is not None)
+    query = """SELECT i.paired_ms, i.revoked_ms, p.role FROM identities i JOIN people p ON p.id = i.person_id
+                WHERE i.account = ? AND i.user_id = ?"""
+    known = tx.one(query, account, user_id)
+    query = "SELECT 1 FROM chats WHERE account = ? AND chat IN (?, ?) AND allowed_ms IS NOT NULL"
     return SenderStatus(
-        paired_as=cast(Role, known["role"]) if known["paired_ms"] is not None else None,
-        revoked=known["revoked_ms"] is not None,
-        chat_allowed=allowed is not None,
+        paired_as=cast(Role, known["role"]) if known is not None and known["paired_ms"] is not None else None,
+        revoked=known is not None and known["revoked_ms"] is not None,
+        chat_allowed=tx.exists(query, account, chat, within or chat),
     )
 
 
@@ -46,8 +36,7 @@ def find_role(tx: Transaction, key: SessionKey, user_id: str, rules: Rules, *, l
 
 def find(tx: Transaction, account: str, user_id: str) -> str | None:
     """Return the person behind an identity, if there is one."""
-    row = tx.one("SELECT person_id FROM identities WHERE account = ? AND user_id = ?", account, user_id)
-    return str(row["person_id"]) if row is not None else None
+    return tx.value("SELECT person_id FROM identities WHERE account = ? AND user_id = ?", account, user_id)
 
 
 def recognise(tx: Transaction, account: str, sender: Sender, *, role: str) -> str:
@@ -57,18 +46,6 @@ def recognise(tx: Transaction, account: str, sender: Sender, *, role: str) -> st
         return known
     person_id = OWNER if role == "owner" else new_id()
     name = sender.name or sender.id
-    tx.execute(
-        "INSERT INTO people (id, name, role, created_ms) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-        person_id,
-        name,
-        role,
-        now_ms(),
-    )
-    tx.execute(
-        "INSERT INTO identities (account, user_id, person_id, name) VALUES (?, ?, ?, ?)",
-        account,
-        sender.id,
-        person_id,
-        name,
-    )
+    tx.insert("people", "(id) DO NOTHING", id=person_id, name=name, role=role, created_ms=now_ms())
+    tx.insert("identities", account=account, user_id=sender.id, person_id=person_id, name=name)
     return person_id

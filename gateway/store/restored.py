@@ -6,7 +6,7 @@ from agent_core.conversation import assistant
 from gateway.clock import now_ms
 from gateway.store import approvals, inbox, outbox, trail, transcripts, turns
 from gateway.store.db.connection import Transaction
-from gateway.store.tables import INBOX_WAITING, OUTBOX_OPEN
+from gateway.store.tables import INBOX_WAITING, OUTBOX_OPEN, TURN_OPEN
 from gateway.store.trail import TrailEvent
 
 # Names in the table `meta`.
@@ -42,30 +42,23 @@ def close_open_work(tx: Transaction) -> str:
         if approval.outbox_id is not None:
             outbox.cancel(tx, approval.outbox_id)
     messages = 0
-    for row in tx.all("SELECT id, session_id FROM turns WHERE state <> 'done'"):
+    for row in tx.all(f"SELECT id, session_id FROM turns WHERE {TURN_OPEN}"):  # noqa: S608
         claimed = inbox.read_turn(tx, row["id"])
         messages += sum(message.asks for message in claimed)
-        if tx.one("SELECT 1 FROM messages WHERE turn_id = ? LIMIT 1", row["id"]) is not None:
+        if tx.exists("SELECT 1 FROM messages WHERE turn_id = ?", row["id"]):
             # The model would take up an unanswered request again with the next message.
             transcripts.append(tx, row["session_id"], assistant(_NO_ANSWER), turn_id=row["id"])
-        turns.finish(tx, row["id"], claimed, "restored")
+        turns.finish(tx, row["id"], claimed, inbox.Outcome.RESTORED)
     for row in tx.all(f"SELECT id FROM inbox WHERE {INBOX_WAITING}"):  # noqa: S608
         waiting = inbox.get(tx, row["id"])
         messages += waiting.asks or waiting.kind in ("command", "button")
-        inbox.finish(tx, waiting.id, "restored")
+        inbox.finish(tx, waiting.id, inbox.Outcome.RESTORED)
         trail.record(tx, TrailEvent.RESTORED, inbox_id=waiting.id)
     replies = tx.execute(
         f"""UPDATE outbox SET state = 'unsure', unsure = MAX(unsure, 1), replaces = '', not_before_ms = 0,
                    expires_ms = ? + (expires_ms - created_ms) WHERE {OUTBOX_OPEN}""",  # noqa: S608
         now_ms(),
     )
-    notice = _describe(messages, replies)
-    if notice:
-        tx.execute("INSERT INTO notices (at_ms, text) VALUES (?, ?)", now_ms(), notice)
-    return notice
-
-
-def _describe(messages: int, replies: int) -> str:
     said = []
     if messages:
         said.append(
@@ -77,4 +70,6 @@ def _describe(messages: int, replies: int) -> str:
             f"Replies that were waiting to be sent: {replies}. They may have arrived since. Where the platform can be "
             "asked, each is looked up before it is sent; elsewhere its chat gets a button that sends it again."
         )
+    if said:
+        tx.insert("notices", at_ms=now_ms(), text=" ".join(said))
     return " ".join(said)

@@ -5,8 +5,7 @@ Rows are found on a snapshot and deleted in short transactions that check again:
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -14,7 +13,8 @@ from gateway.clock import now_ms
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
-from gateway.store.tables import TABLES, Table
+from gateway.store.tables import INBOX_OPEN, TABLES, Table
+from hermes_config.settings import RetentionSettings
 from tools.content import Media, load_parts
 
 T = TypeVar("T")
@@ -24,36 +24,23 @@ BATCH_ROWS = 500
 _DAY_MS = 86_400_000
 _READ_ROWS = 2_000
 _GRACE_MS = _DAY_MS  # a file is there before the row that refers to it
+_HAS_FILE = "instr(parts, '\"sha256\"')"
 _FILES_IN = {table.name: table.keep_days.time for table in TABLES if table.has_parts and table.keep_days}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
-    """Days for which rows and files are kept; 0 means for ever."""
-
-    messages_days: int = 0
-    inbox_days: int = 90
-    outbox_days: int = 90
-    trail_days: int = 90
-    overheard_days: int = 7
-    pairing_days: int = 90
-    spending_days: int = 400
-    media_days: int = 0
-    # Its chats are shown from inbox and outbox: there these rows are the conversation, and stay as long as it does.
-    timeline_account: str = "web"
-
-
-async def delete_old_rows(db: Database, keep: Retention) -> dict[str, int]:
+async def delete_old_rows(db: Database, keep: RetentionSettings) -> dict[str, int]:
     """Delete rows that are too old; return their number by table, without tables that lost none."""
     gone: Counter[str] = Counter()
-    for rule in _rules(keep):
-        gone[rule.table.name] += await _delete_all(db, partial(_find_old, rule=rule), partial(_delete_old, rule=rule))
-    turns, sessions = (table for name in ("turns", "sessions") for table in TABLES if table.name == name)
-    gone["turns"] = await _delete_all(db, partial(_find_unused, table=turns), partial(delete_row, table=turns))
+    for table in TABLES:
+        for find, condition in _find_rules(table, keep):
+            gone[table.name] += await _delete_all(db, table, find, condition)
+    unused = {"turns": "TRUE"}  # rows that go when nothing refers to them any more
     if keep.messages_days:
-        old = f"updated_ms < {_cutoff(keep.messages_days)}"
-        find = partial(_find_unused, table=sessions, condition=old)
-        gone["sessions"] = await _delete_all(db, find, partial(delete_row, table=sessions))
+        unused["sessions"] = f"updated_ms < {_cutoff(keep.messages_days)}"
+    for name, condition in unused.items():
+        [table] = [one for one in TABLES if one.name == name]
+        find = f"SELECT id FROM {name} WHERE {condition} AND {table.deletable} LIMIT {BATCH_ROWS}"  # noqa: S608
+        gone[name] = await _delete_all(db, table, find, condition)
     return {table: count for table, count in gone.items() if count}
 
 
@@ -79,11 +66,14 @@ async def references(db: Database) -> tuple[dict[str, int], dict[str, int]]:
     """Return how far each table was read, and when each file, by its hash, was last referred to."""
     seen = dict.fromkeys(_FILES_IN, 0)
     last_used_ms: dict[str, int] = {}
-    for table in _FILES_IN:
-        while rows := await db.read(partial(_page, table=table, after=seen[table])):
-            seen[table] = rows[-1][0]
-            for _, at_ms, parts in rows:
-                last_used_ms |= {sha256: max(at_ms, last_used_ms.get(sha256, 0)) for sha256 in hashes_in(parts)}
+    for table, time in _FILES_IN.items():
+        query = f"""SELECT id, {time} AS at_ms, CASE WHEN {_HAS_FILE} THEN parts ELSE '[]' END AS parts
+                      FROM {table} WHERE id > ? ORDER BY id LIMIT {_READ_ROWS}"""  # noqa: S608
+        while rows := await db.read(lambda tx, query=query, after=seen[table]: tx.all(query, after)):  # type: ignore[misc]
+            seen[table] = rows[-1]["id"]
+            for row in rows:
+                for sha256 in hashes_in(row["parts"]):
+                    last_used_ms[sha256] = max(row["at_ms"], last_used_ms.get(sha256, 0))
     return seen, last_used_ms
 
 
@@ -94,20 +84,29 @@ async def delete_files(
 
     The rows go first: an interruption between the two leaves stray files, never rows without a file.
     """
+
+    def remove_files() -> None:
+        for sha256 in gone:
+            files.remove(sha256, before_ms=before_ms)
+
     gone = await db.write(partial(_delete_media_rows, hashes=hashes, seen=seen, before_ms=before_ms))
-    await asyncio.to_thread(_remove_each, files, gone, before_ms)
+    await asyncio.to_thread(remove_files)
     return len(gone)
 
 
 def delete_row(tx: Transaction, table: Table, key: str | int, condition: str = "TRUE") -> int:
     """Delete a row unless others still refer to it; return how many were deleted."""
-    deletable = f"{table.key} = ? AND {table.deletable} AND ({condition})"
+    deletable = f"{table.name} WHERE {table.key} = ? AND {table.deletable} AND ({condition})"
     if table.before_delete:
-        if tx.one(f"SELECT 1 FROM {table.name} WHERE {deletable}", key) is None:  # noqa: S608
+        if not tx.exists(f"SELECT 1 FROM {deletable}", key):  # noqa: S608
             return 0
         for statement in table.before_delete:
             tx.execute(statement, key)
-    return tx.execute(f"DELETE FROM {table.name} WHERE {deletable}", key)  # noqa: S608
+    return tx.execute(f"DELETE FROM {deletable}", key)  # noqa: S608
+
+
+def delete_rows(tx: Transaction, table: Table, keys: Iterable[str | int], condition: str = "TRUE") -> int:
+    return sum(delete_row(tx, table, key, condition) for key in keys)
 
 
 def hashes_in(parts: str) -> set[str]:
@@ -118,98 +117,50 @@ def batches(ids: Sequence[T]) -> Iterator[Sequence[T]]:
     return (ids[start : start + BATCH_ROWS] for start in range(0, len(ids), BATCH_ROWS))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
-    table: Table
-    time: str
-    condition: str
-    before_ms: int
+def _find_rules(table: Table, keep: RetentionSettings) -> Iterator[tuple[str, str]]:
+    """Yield, for each rule of a table, a query for some old rows, and the condition that makes them old."""
+    if (kept := table.keep_days) is None:
+        return
+    # The page shows its chats from inbox and outbox: there these rows are the conversation, and stay as long as it.
+    is_page = "account = 'web'"
+    days = {kept.when: getattr(keep, kept.days)}
+    if kept.in_timeline:
+        days = {
+            f"{kept.when} AND NOT {is_page}": getattr(keep, kept.days),
+            f"{kept.when} AND {is_page}": keep.messages_days,
+        }
+    for condition, limit in days.items():
+        if limit:
+            cutoff_ms = _cutoff(limit)
+            old = f"{kept.time} < {cutoff_ms} AND ({condition})"
+            # Row ids grow with time: reading stops at the first young row, however long the table is.
+            young = f"SELECT rowid FROM {table.name} WHERE {kept.time} >= {cutoff_ms} ORDER BY rowid LIMIT 1"  # noqa: S608
+            find = f"""SELECT {table.key} AS id FROM {table.name} WHERE {old} AND rowid < COALESCE(({young}), 1 << 62)
+                        ORDER BY rowid LIMIT {BATCH_ROWS}"""  # noqa: S608
+            yield find, old
 
 
-def _rules(keep: Retention) -> Iterator[_Rule]:
-    is_page = f"account = '{keep.timeline_account}'"
-    for table in TABLES:
-        if (kept := table.keep_days) is None:
-            continue
-        days: int = getattr(keep, kept.days)
-        by_condition = {kept.when: days}
-        if kept.in_timeline:
-            by_condition = {f"{kept.when} AND NOT {is_page}": days, f"{kept.when} AND {is_page}": keep.messages_days}
-        for condition, limit in by_condition.items():
-            if limit:
-                before_ms = _cutoff(limit)
-                old = f"{kept.time} < {before_ms} AND ({condition})"
-                yield _Rule(table=table, time=kept.time, condition=old, before_ms=before_ms)
-
-
-async def _delete_all(db: Database, find: Callable[[Transaction], list[T]], delete: Callable[..., int]) -> int:
+async def _delete_all(db: Database, table: Table, find: str, condition: str) -> int:
     """Find and delete in batches until nothing is left, or nothing can be deleted."""
     deleted = 0
-    while keys := await db.read(find):
-        gone = await db.write(lambda tx, keys=keys: sum(delete(tx, key=key) for key in keys))  # type: ignore[misc]
+    while rows := await db.read(lambda tx: tx.all(find)):
+        keys = [row["id"] for row in rows]
+        gone = await db.write(partial(delete_rows, table=table, keys=keys, condition=condition))
         deleted += gone
         if not gone:
             break
     return deleted
 
 
-def _find_old(tx: Transaction, *, rule: _Rule) -> list[str | int]:
-    # Row ids grow with time: reading stops at the first young row, however long the table is.
-    name = rule.table.name
-    rows = tx.all(
-        f"""SELECT id FROM {name} WHERE {rule.condition}
-               AND rowid < COALESCE((SELECT rowid FROM {name} WHERE {rule.time} >= ? ORDER BY rowid LIMIT 1), 1 << 62)
-             ORDER BY rowid LIMIT ?""",  # noqa: S608
-        rule.before_ms,
-        BATCH_ROWS,
-    )
-    return [row["id"] for row in rows]
-
-
-def _delete_old(tx: Transaction, *, rule: _Rule, key: str | int) -> int:
-    return delete_row(tx, rule.table, key, rule.condition)
-
-
-def _find_unused(tx: Transaction, *, table: Table, condition: str = "TRUE") -> list[str]:
-    query = f"SELECT id FROM {table.name} WHERE {condition} AND {table.deletable} LIMIT ?"  # noqa: S608
-    return [row["id"] for row in tx.all(query, BATCH_ROWS)]
-
-
-def _page(tx: Transaction, *, table: str, after: int) -> list[tuple[int, int, str]]:
-    rows = tx.all(
-        f"""SELECT id, {_FILES_IN[table]} AS at_ms,
-                   CASE WHEN instr(parts, '"sha256"') THEN parts ELSE '[]' END AS parts
-              FROM {table} WHERE id > ? ORDER BY id LIMIT ?""",  # noqa: S608
-        after,
-        _READ_ROWS,
-    )
-    return [(row["id"], row["at_ms"], row["parts"]) for row in rows]
-
-
 def _delete_media_rows(tx: Transaction, *, hashes: Iterable[str], seen: dict[str, int], before_ms: int) -> list[str]:
-    in_use = _used_since(tx, seen)
-    return [
-        sha256
-        for sha256 in hashes
-        if sha256 not in in_use
-        and tx.execute("DELETE FROM media WHERE sha256 = ? AND created_ms < ?", sha256, before_ms)
-    ]
-
-
-def _remove_each(files: MediaFiles, hashes: Iterable[str], before_ms: int) -> None:
-    for sha256 in hashes:
-        files.remove(sha256, before_ms=before_ms)
-
-
-def _used_since(tx: Transaction, seen: dict[str, int]) -> set[str]:
-    used: set[str] = set()
+    in_use: set[str] = set()
     for table, last in seen.items():
         # Waiting messages get their files only when their turn begins.
-        waiting = "OR state <> 'done'" if table == "inbox" else ""
-        query = f"SELECT parts FROM {table} WHERE (id > ? {waiting}) AND instr(parts, '\"sha256\"')"  # noqa: S608
-        for row in tx.all(query, last):
-            used |= hashes_in(row["parts"])
-    return used
+        waiting = f"OR {INBOX_OPEN}" if table == "inbox" else ""
+        query = f"SELECT parts FROM {table} WHERE (id > ? {waiting}) AND {_HAS_FILE}"  # noqa: S608
+        in_use.update(*(hashes_in(row["parts"]) for row in tx.all(query, last)))
+    query = "DELETE FROM media WHERE sha256 = ? AND created_ms < ?"
+    return [sha256 for sha256 in hashes if sha256 not in in_use and tx.execute(query, sha256, before_ms)]
 
 
 def _cutoff(days: int) -> int:

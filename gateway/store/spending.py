@@ -7,7 +7,7 @@ from agent_core.events import Usage
 from gateway.clock import now_ms
 from gateway.policies.budgets import Amount, Budgets, Pot
 from gateway.store import sessions
-from gateway.store.db.connection import Row, Transaction
+from gateway.store.db.connection import Transaction, Value, build
 from gateway.store.people import OWNER
 from hermes_config.types import LOCAL_OWNER
 
@@ -70,11 +70,11 @@ class Total:
 
 def payer_of_turn(tx: Transaction, turn_id: str, session_id: str) -> Payer:
     """Return the payer from the stored rows: others may have joined, and a group may have a new id."""
-    asked = tx.all(
-        """SELECT account, chat, person_id FROM inbox WHERE turn_id = ? AND kind IN ('message', 'wake')
-            GROUP BY account, chat, person_id ORDER BY MAX(id)""",
-        turn_id,
-    )
+    query = """SELECT account, chat, person_id FROM inbox WHERE turn_id = ? AND kind IN ('message', 'wake')
+                GROUP BY account, chat, person_id ORDER BY MAX(id)"""
+    asked = tx.all(query, turn_id)
+    if asked and asked[-1]["account"] == TERMINAL:
+        return Payer(chat=TERMINAL, people=(OWNER,), session_id=session_id)
     chat = f"{asked[-1]['account']}:{asked[-1]['chat']}" if asked else ""
     people = dict.fromkeys(row["person_id"] for row in asked if row["person_id"])
     return Payer(chat=chat, people=tuple(people), session_id=session_id)
@@ -108,14 +108,10 @@ def limit_of_person(tx: Transaction, budgets: Budgets, person_id: str) -> Amount
 
 def micros_per_token(tx: Transaction, model: str) -> float:
     """Return the recent price of a model whose price only its provider knows; 0 when unknown."""
-    row = tx.one(
-        """SELECT cost_micros * 1.0 / (input_tokens + output_tokens) AS rate FROM spending
-            WHERE model = ? AND priced AND settled AND input_tokens + output_tokens > 0
-              AND id > (SELECT MAX(id) FROM spending) - ? ORDER BY id DESC LIMIT 1""",
-        model,
-        _LOOKED_BACK_ROWS,
-    )
-    return float(row["rate"]) if row is not None else 0.0
+    query = """SELECT cost_micros * 1.0 / (input_tokens + output_tokens) AS rate FROM spending
+                WHERE model = ? AND priced AND settled AND input_tokens + output_tokens > 0
+                  AND id > (SELECT MAX(id) FROM spending) - ? ORDER BY id DESC LIMIT 1"""
+    return float(tx.value(query, model, _LOOKED_BACK_ROWS) or 0)
 
 
 def reserve(tx: Transaction, call: Call, payer: Payer) -> None:
@@ -137,75 +133,45 @@ def after_crash(tx: Transaction) -> None:
     """Settle the calls that were running when the last gateway died: presumably they have been paid for."""
     # Somebody may be waiting for an answer at the terminal right now: once settled at its estimate, that call could not
     # be corrected. Reservations count against budgets too, so one that was left there can wait.
-    left = tx.all(
-        "SELECT * FROM spending WHERE settled = 0 AND (chat <> ? OR at_ms < ?)", TERMINAL, now_ms() - _LONGEST_CALL_MS
-    )
-    for row in left:
-        sessions.add_usage(tx, row["session_id"], _usage(row))
+    query = "SELECT * FROM spending WHERE settled = 0 AND (chat <> ? OR at_ms < ?)"
+    for row in tx.all(query, TERMINAL, now_ms() - _LONGEST_CALL_MS):
+        sessions.add_usage(tx, row["session_id"], build(Usage, row))
         tx.execute("UPDATE spending SET settled = 1 WHERE id = ?", row["id"])
 
 
 def used(tx: Transaction, since_day: str, *, person_id: str = "", chat: str = "", reserved: bool = True) -> Amount:
     """Return the usage of a person, of a chat, or of all, with or without reserved amounts."""
-    narrowed = {"person_id": person_id, "chat": chat}
-    values = [value for value in narrowed.values() if value]
-    where = "".join(f" AND {column} = ?" for column, value in narrowed.items() if value)
-    row = tx.one(
-        f"""SELECT COALESCE(SUM(input_tokens + output_tokens), 0) AS tokens, COALESCE(SUM(cost_micros), 0) AS cost
-              FROM spending WHERE day >= ? AND settled >= ?{where}""",  # noqa: S608
-        since_day,
-        not reserved,
-        *values,
-    )
-    assert row is not None
-    return Amount(tokens=row["tokens"], cost_micros=row["cost"])
+    narrowed = {column: value for column, value in (("person_id", person_id), ("chat", chat)) if value}
+    where = "".join(f" AND {column} = ?" for column in narrowed)
+    query = f"""SELECT COALESCE(SUM(input_tokens + output_tokens), 0) AS tokens,
+                       COALESCE(SUM(cost_micros), 0) AS cost_micros
+                  FROM spending WHERE day >= ? AND settled >= ?{where}"""  # noqa: S608
+    [row] = tx.all(query, since_day, not reserved, *narrowed.values())
+    return build(Amount, row)
 
 
 def totals(tx: Transaction, since_day: str, by: By) -> list[Total]:
     """Return totals, largest first; days in their order."""
-    rows = tx.all(
-        f"""SELECT {_NAMED[by]} AS name, COUNT(*) AS calls, SUM(s.input_tokens) AS input_tokens,
-                   SUM(s.output_tokens) AS output_tokens, SUM(s.cached_tokens) AS cached_tokens,
-                   SUM(s.cost_micros) AS cost_micros, SUM(1 - s.priced) AS unpriced_calls
-              FROM spending s LEFT JOIN people p ON p.id = s.person_id
-             WHERE s.day >= ? GROUP BY s.{"person_id" if by == "person" else by}
-             ORDER BY {"1" if by == "day" else "6 DESC, 3 DESC, 1"}""",  # noqa: S608
-        since_day,
-    )
-    return [Total(**dict(row)) for row in rows]
+    query = f"""SELECT {_NAMED[by]} AS name, COUNT(*) AS calls, SUM(s.input_tokens) AS input_tokens,
+                       SUM(s.output_tokens) AS output_tokens, SUM(s.cached_tokens) AS cached_tokens,
+                       SUM(s.cost_micros) AS cost_micros, SUM(1 - s.priced) AS unpriced_calls
+                  FROM spending s LEFT JOIN people p ON p.id = s.person_id
+                 WHERE s.day >= ? GROUP BY s.{"person_id" if by == "person" else by}
+                 ORDER BY {"1" if by == "day" else "6 DESC, 3 DESC, 1"}"""  # noqa: S608
+    return tx.read_all(Total, query, since_day)
 
 
 def _write(tx: Transaction, call: Call, payer: Payer, *, settled: bool) -> bool:
-    changed = tx.execute(
-        """INSERT INTO spending (key, at_ms, day, person_id, chat, session_id, model, input_tokens, output_tokens,
-                                 cached_tokens, cost_micros, priced, settled)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-           ON CONFLICT (key) DO UPDATE SET
-                  model = excluded.model, input_tokens = excluded.input_tokens,
-                  output_tokens = excluded.output_tokens, cached_tokens = excluded.cached_tokens,
-                  cost_micros = excluded.cost_micros, priced = excluded.priced, settled = excluded.settled
-            WHERE spending.settled = 0""",
-        call.key,
-        call.at_ms,
-        call.day,
-        payer.person,
-        payer.chat,
-        payer.session_id,
-        call.model,
-        call.usage.input_tokens,
-        call.usage.output_tokens,
-        call.usage.cached_tokens,
-        call.usage.cost_micros or 0,
-        call.priced,
-        settled,
-    )
-    return changed > 0
-
-
-def _usage(row: Row) -> Usage:
-    return Usage(
-        input_tokens=row["input_tokens"],
-        output_tokens=row["output_tokens"],
-        cached_tokens=row["cached_tokens"],
-        cost_micros=row["cost_micros"],
-    )
+    known: dict[str, Value] = {
+        "model": call.model,
+        "input_tokens": call.usage.input_tokens,
+        "output_tokens": call.usage.output_tokens,
+        "cached_tokens": call.usage.cached_tokens,
+        "cost_micros": call.usage.cost_micros or 0,
+        "priced": call.priced,
+        "settled": settled,
+    }
+    changes = ", ".join(f"{name} = excluded.{name}" for name in known)
+    update = f"(key) DO UPDATE SET {changes} WHERE spending.settled = 0"
+    whose = {"person_id": payer.person, "chat": payer.chat, "session_id": payer.session_id}
+    return tx.insert("spending", update, key=call.key, at_ms=call.at_ms, day=call.day, **whose, **known) is not None

@@ -18,17 +18,12 @@ class StoredTodos:
 
     async def change(self, task_id: str, edit: Callable[[Todos], Todos]) -> Todos:
         def unit(tx: Transaction) -> Todos:
-            row = tx.one("SELECT todos FROM todos WHERE task_id = ?", task_id)
-            stored = json.loads(row["todos"]) if row is not None else ()
-            before: Todos = tuple(from_stored(Todo, todo) for todo in stored)
+            stored = tx.value("SELECT todos FROM todos WHERE task_id = ?", task_id) or "[]"
+            before: Todos = tuple(from_stored(Todo, todo) for todo in json.loads(stored))
             after = edit(before)
             if after != before:
-                tx.execute(
-                    """INSERT INTO todos (task_id, todos) VALUES (?, ?)
-                       ON CONFLICT (task_id) DO UPDATE SET todos = excluded.todos""",
-                    task_id,
-                    json.dumps([asdict(todo) for todo in after], ensure_ascii=False),
-                )
+                stored = json.dumps([asdict(todo) for todo in after], ensure_ascii=False)
+                tx.insert("todos", "(task_id) DO UPDATE SET todos = excluded.todos", task_id=task_id, todos=stored)
             return after
 
         return await self.db.write_when_possible(unit)

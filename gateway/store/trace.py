@@ -9,12 +9,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.store.db.connection import Row, Transaction
+from gateway.store import cron, delegations
+from gateway.store.cron import JobRun
+from gateway.store.db.connection import Row, Transaction, build
+from gateway.store.inbox import key_of
 from gateway.store.processes import AT_TERMINAL
-from gateway.store.tables import OUTBOX_OPEN
+from gateway.store.tables import APPROVAL_WAITING, ASKING, OUTBOX_OPEN
 from gateway.store.trail import TrailEvent
+from gateway.store.turns import is_running
 
-_ASKING = "'message', 'wake', 'command', 'button'"
+_SENT_AS = """(receipt = ?1 OR piece > 0 AND EXISTS (SELECT 1 FROM trail t WHERE t.turn_id = o.turn_id
+               AND t.outbox_id = o.id AND t.event = 'piece_sent' AND json_extract(t.detail, '$.receipt') = ?1))"""
+_SENT_ELSEWHERE_AS = "turn_id IS NULL AND " + _SENT_AS.replace("t.turn_id = o.turn_id", "t.turn_id IS NULL")
+_REFUSALS = """SELECT t.at_ms, COALESCE(i.account, json_extract(t.detail, '$.account'), '') AS account,
+                      COALESCE(i.chat, json_extract(t.detail, '$.chat'), '') AS chat,
+                      COALESCE(i.message_id, json_extract(t.detail, '$.message'), '') AS message_id,
+                      COALESCE(i.sender_id, json_extract(t.detail, '$.sender'), '') AS sender_id,
+                      COALESCE(json_extract(t.detail, '$.reason'), '') AS reason
+                 FROM trail t LEFT JOIN inbox i ON i.id = t.inbox_id WHERE t.event = 'refused'"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +87,9 @@ class Trace:
     accepted_ms: int
     not_before_ms: int
     at_terminal: bool  # typed and answered there
+    run: JobRun | None = None  # of a scheduled job
+    task: int = 0  # its number, for a delegated task
+    given_by: int = 0  # the message whose turn has delegated it
     session_busy: bool  # a turn runs in it
     turn: Work | None
     replies: tuple[Reply, ...]
@@ -94,76 +109,77 @@ class RefusedMessage:
 
 
 def read(tx: Transaction, inbox_id: int) -> Trace:
-    row = tx.one("SELECT * FROM inbox WHERE id = ?", inbox_id)
-    assert row is not None
-    trail = tx.all(
-        """SELECT * FROM trail WHERE inbox_id = ?
-            UNION SELECT * FROM trail WHERE turn_id = ? AND COALESCE(inbox_id, ?) = ? ORDER BY id""",
-        inbox_id,
-        row["turn_id"],
-        inbox_id,
-        inbox_id,
-    )
-    sent_elsewhere = {json.loads(one["detail"])["row"] for one in trail if one["event"] == TrailEvent.MESSAGE_QUEUED}
-    said_here = {one["outbox_id"] for one in trail if one["outbox_id"] is not None}
-    replies = _replies(tx, row, said_here | sent_elsewhere)
-    first = next((one["id"] for one in trail if one["inbox_id"] is not None), 0)  # a message may join a running turn
-    not_run = _find_not_run(trail)
-    steps = [_step(one, was_run=one["id"] not in not_run) for one in trail if one["id"] >= first]
-    steps = sorted((*steps, *_deliveries_without_turn(replies)), key=lambda step: step.at_ms)
-    return Trace(
-        id=row["id"],
-        account=row["account"],
-        chat=row["chat"],
-        message_id=row["message_id"],
-        kind=row["kind"],
-        session_key=row["session_key"],
+    [row] = tx.all("SELECT * FROM inbox WHERE id = ?", inbox_id)
+    query = """SELECT * FROM trail WHERE inbox_id = ?1
+               UNION SELECT * FROM trail WHERE turn_id = ?2 AND COALESCE(inbox_id, ?1) = ?1 ORDER BY id"""
+    trail = tx.all(query, inbox_id, row["turn_id"])
+    elsewhere = {json.loads(one["detail"])["row"] for one in trail if one["event"] == TrailEvent.MESSAGE_QUEUED}
+    # The replies that the trail names, and those not yet in it because they wait for their first attempt. With the
+    # account in the condition, SQLite would choose the index over everything ever sent there.
+    waiting = tx.all(f"SELECT id FROM outbox WHERE {OUTBOX_OPEN} AND turn_id = ?", row["turn_id"])  # noqa: S608
+    named = {one["outbox_id"] for one in trail if one["outbox_id"] is not None} | {one["id"] for one in waiting}
+    query = "SELECT *, piece AS pieces FROM outbox WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+    replies = tx.all(query, json.dumps(sorted(named | elsewhere)))
+    # Deliveries of replies without a turn (to commands, to other chats): no turn leads to their trail.
+    delivered = [
+        Step(at_ms=one["sent_ms"], event=TrailEvent.SENT, reply=one["id"], detail={"receipt": one["receipt"]})
+        for one in replies
+        if not one["turn_id"] and one["state"] == "sent"
+    ]
+    steps, running = _read_steps(trail)
+    parent = delegations.find_parent(tx, row["turn_id"])
+    return build(
+        Trace,
+        row,
         user=row["user_id"],
-        state=row["state"],
-        outcome=row["outcome"],
-        sent_ms=row["sent_ms"],
-        accepted_ms=row["accepted_ms"],
-        not_before_ms=row["not_before_ms"],
+        run=cron.find_run(tx, key_of(row)),
+        task=parent["position"] if parent is not None else 0,
+        given_by=parent["inbox_id"] or 0 if parent is not None else 0,
         at_terminal=row["account"] == AT_TERMINAL,
-        session_busy=_is_busy(tx, row["session_key"]),
-        turn=_work(tx, row["turn_id"], trail) if row["turn_id"] else None,
-        replies=tuple(_reply(one, is_elsewhere=one["id"] in sent_elsewhere) for one in replies),
-        steps=tuple(steps),
+        session_busy=is_running(tx, row["session_key"]),
+        turn=_work(tx, row["turn_id"], running) if row["turn_id"] else None,
+        replies=tuple(
+            build(
+                Reply,
+                one,
+                receipt=one["receipt"] or "",
+                elsewhere=f"{one['account']}:{one['chat']}" if one["id"] in elsewhere else "",
+            )
+            for one in replies
+        ),
+        steps=tuple(sorted((*steps, *delivered), key=lambda step: step.at_ms)),
     )
 
 
 def newest(tx: Transaction) -> int | None:
     """Return the newest message that needed an answer."""
-    return _id(tx.one(f"SELECT id FROM inbox WHERE kind IN ({_ASKING}) ORDER BY id DESC LIMIT 1"))  # noqa: S608
+    return next(iter(list_newest(tx, limit=1)), None)
+
+
+def list_newest(tx: Transaction, *, limit: int) -> list[int]:
+    """Return the newest messages that needed an answer, newest first."""
+    query = f"""SELECT id FROM inbox WHERE kind IN ({ASKING})
+                   AND NOT EXISTS (SELECT 1 FROM delegations d WHERE d.turn_id = inbox.turn_id)
+                 ORDER BY id DESC LIMIT ?"""  # noqa: S608
+    return [row["id"] for row in tx.all(query, limit)]
+
+
+def exists(tx: Transaction, inbox_id: int) -> bool:
+    return tx.exists("SELECT 1 FROM inbox WHERE id = ?", inbox_id)
 
 
 def newest_message(tx: Transaction, session_key: str) -> int | None:
     """Return the newest message of a conversation, without commands."""
     query = "SELECT id FROM inbox WHERE session_key = ? AND kind = 'message' ORDER BY id DESC LIMIT 1"
-    return _id(tx.one(query, session_key))
+    return tx.value(query, session_key)
 
 
 def find_message(tx: Transaction, account: str, chat: str, message_id: str) -> int | None:
     """Find a message by the platform's id of it, or of our answer."""
-    own = tx.one(
-        f"""SELECT id FROM inbox WHERE account = ? AND chat = ? AND message_id = ?
-             ORDER BY kind IN ({_ASKING}) DESC, id DESC LIMIT 1""",  # noqa: S608
-        account,
-        chat,
-        message_id,
-    )
-    if own is not None:
-        return _id(own)
-    ours = tx.all("SELECT * FROM outbox WHERE account = ? AND chat = ? AND receipt = ?", account, chat, message_id)
-    ours += tx.all(
-        """SELECT o.* FROM outbox o JOIN trail t ON t.turn_id = o.turn_id AND t.outbox_id = o.id
-            WHERE o.account = ? AND o.chat = ? AND o.piece > 0 AND t.event = 'piece_sent'
-              AND json_extract(t.detail, '$.receipt') = ?""",
-        account,
-        chat,
-        message_id,
-    )
-    return next((found for row in reversed(ours) if (found := _find_asked(tx, row)) is not None), None)
+    query = f"""SELECT id FROM inbox WHERE account = ? AND chat = ? AND message_id = ?
+                 ORDER BY kind IN ({ASKING}) DESC, id DESC LIMIT 1"""  # noqa: S608
+    own = tx.value(query, account, chat, message_id)
+    return own if own is not None else _find_sent(tx, account, chat, message_id)
 
 
 def find(tx: Transaction, name: str) -> list[int]:
@@ -173,38 +189,33 @@ def find(tx: Transaction, name: str) -> list[int]:
     what, _, number = name.rpartition(":")
     if number.isdecimal() and len(number) < 19:  # row ids are never longer
         if what in ("", "inbox"):
-            found.add(_id(tx.one("SELECT id FROM inbox WHERE id = ?", int(number))))
+            found.add(tx.value("SELECT id FROM inbox WHERE id = ?", int(number)))
         elif what == "outbox" and (row := tx.one("SELECT * FROM outbox WHERE id = ?", int(number))):
-            found |= {_find_asked(tx, row), _find_sender(tx, row)}
-    query = f"SELECT id FROM inbox WHERE session_key = ? AND kind IN ({_ASKING}) ORDER BY id DESC LIMIT 1"  # noqa: S608
-    found.add(_id(tx.one(query, name)))
-    for place in _places(tx, name):
-        found |= {find_message(tx, *place), _find_by_sent_elsewhere(tx, *place)}
+            found.add(_find_asked(tx, row, elsewhere=True))
+    query = f"SELECT id FROM inbox WHERE session_key = ? AND kind IN ({ASKING}) ORDER BY id DESC LIMIT 1"  # noqa: S608
+    found.add(tx.value(query, name))
+    query = f"""SELECT account, chat FROM inbox WHERE message_id = ?1
+                UNION SELECT account, chat FROM outbox o WHERE {_SENT_AS}"""  # noqa: S608
+    places = [(row["account"], row["chat"], name) for row in tx.all(query, name)]
+    match name.split(":", 2):
+        case [account, chat, message_id]:
+            places.append((account, chat, message_id))
+    for place in places:
+        found |= {find_message(tx, *place), _find_sent(tx, *place, elsewhere=True)}
     return sorted((one for one in found if one is not None), reverse=True)
 
 
 def refusals(tx: Transaction, *, limit: int) -> list[RefusedMessage]:
     """Return refusals, newest first: strangers, and known people who wrote too fast."""
-    rows = tx.all(
-        """SELECT t.at_ms, t.detail, i.account, i.chat, i.message_id, i.sender_id
-             FROM trail t LEFT JOIN inbox i ON i.id = t.inbox_id WHERE t.event = 'refused'
-            ORDER BY t.id DESC LIMIT ?""",
-        limit,
-    )
-    return [_refusal(row) for row in rows]
+    return tx.read_all(RefusedMessage, f"{_REFUSALS} ORDER BY t.id DESC LIMIT ?", limit)
 
 
 def refusal_of(tx: Transaction, account: str, chat: str, message_id: str) -> RefusedMessage | None:
     """Return the refusal of a message from somebody without access: nothing else is stored about it."""
-    row = tx.one(
-        """SELECT at_ms, detail, NULL AS account FROM trail WHERE event = 'refused' AND inbox_id IS NULL
-              AND json_extract(detail, '$.account') = ? AND json_extract(detail, '$.chat') = ?
-              AND json_extract(detail, '$.message') = ? ORDER BY id DESC LIMIT 1""",
-        account,
-        chat,
-        message_id,
-    )
-    return _refusal(row) if row is not None else None
+    query = f"""{_REFUSALS} AND t.inbox_id IS NULL AND json_extract(t.detail, '$.account') = ?
+                   AND json_extract(t.detail, '$.chat') = ? AND json_extract(t.detail, '$.message') = ?
+                 ORDER BY t.id DESC LIMIT 1"""
+    return tx.read_one(RefusedMessage, query, account, chat, message_id)
 
 
 def was_overheard(tx: Transaction, account: str, chat: str, message_id: str) -> bool:
@@ -213,173 +224,76 @@ def was_overheard(tx: Transaction, account: str, chat: str, message_id: str) -> 
     return any(chat in row["session_key"].split(":") for row in rows)
 
 
-def _places(tx: Transaction, name: str) -> Iterable[tuple[str, str, str]]:
-    match name.split(":", 2):
-        case [account, chat, message_id]:
-            yield account, chat, message_id
-    rows = tx.all(
-        """SELECT account, chat FROM inbox WHERE message_id = ? UNION SELECT account, chat FROM outbox WHERE receipt = ?
-            UNION SELECT o.account, o.chat FROM outbox o JOIN trail t ON t.turn_id = o.turn_id AND t.outbox_id = o.id
-                   WHERE o.piece > 0 AND t.event = 'piece_sent' AND json_extract(t.detail, '$.receipt') = ?""",
-        name,
-        name,
-        name,
-    )
-    for row in rows:
-        yield row["account"], row["chat"], name
+def _find_asked(tx: Transaction, reply: Row, *, elsewhere: bool = False) -> int | None:
+    """Return the message that a reply answers or, with `elsewhere`, that sent it to another chat.
 
-
-def _find_asked(tx: Transaction, reply: Row) -> int | None:
-    """Return the message that a reply answers."""
+    Only the trail of its turn knows the latter. It is not for people who read the reply there.
+    """
     if reply["turn_id"]:
         return _of_turn(tx, reply["turn_id"])
-    query = f"""SELECT id FROM inbox WHERE account = ? AND chat = ? AND message_id = ? AND kind IN ({_ASKING})
+    query = f"""SELECT id FROM inbox WHERE account = ? AND chat = ? AND message_id = ? AND kind IN ({ASKING})
                  ORDER BY id DESC LIMIT 1"""  # noqa: S608
-    return _id(tx.one(query, reply["account"], reply["chat"], reply["reply_to"]))
-
-
-def _find_by_sent_elsewhere(tx: Transaction, account: str, chat: str, message_id: str) -> int | None:
-    """Find a message by the id of something it sent to another chat. Not for people who read it there."""
-    rows = tx.all(
-        """SELECT * FROM outbox o WHERE account = ? AND chat = ? AND turn_id IS NULL
-              AND (receipt = ? OR piece > 0 AND EXISTS (SELECT 1 FROM trail t WHERE t.outbox_id = o.id
-                   AND t.event = 'piece_sent' AND json_extract(t.detail, '$.receipt') = ?))""",
-        account,
-        chat,
-        message_id,
-        message_id,
-    )
-    return next((found for row in reversed(rows) if (found := _find_sender(tx, row)) is not None), None)
-
-
-def _find_sender(tx: Transaction, sent: Row) -> int | None:
-    """Return the message that sent something to another chat; only the trail of its turn knows."""
+    asked = tx.value(query, reply["account"], reply["chat"], reply["reply_to"])
+    if asked is not None or not elsewhere:
+        return asked
     query = "SELECT turn_id FROM trail WHERE event = 'message_queued' AND json_extract(detail, '$.row') = ?"
-    row = tx.one(query, sent["id"]) if not sent["turn_id"] else None
-    return _of_turn(tx, row["turn_id"]) if row is not None else None
+    return _of_turn(tx, tx.value(query, reply["id"]))
 
 
-def _of_turn(tx: Transaction, turn_id: str) -> int | None:
+def _of_turn(tx: Transaction, turn_id: str | None) -> int | None:
     """Return the last message of a turn: the one that is replied to."""
-    query = (
-        "SELECT id FROM inbox WHERE turn_id = ? AND kind IN ('message', 'wake') ORDER BY sent_ms DESC, id DESC LIMIT 1"
-    )
-    return _id(tx.one(query, turn_id))
+    query = """SELECT id FROM inbox WHERE turn_id = ? AND kind IN ('message', 'wake')
+                ORDER BY sent_ms DESC, id DESC LIMIT 1"""
+    return tx.value(query, turn_id)
 
 
-def _replies(tx: Transaction, message: Row, ids: set[int]) -> list[Row]:
-    """Return the replies that the trail names, and those not yet in it because they wait for their first attempt."""
-    # Uses the index of open rows. With the account, SQLite would choose the one over everything ever sent there.
-    waiting = tx.all(f"SELECT id FROM outbox WHERE {OUTBOX_OPEN} AND turn_id = ?", message["turn_id"])  # noqa: S608
-    wanted = json.dumps(sorted(ids | {row["id"] for row in waiting}))
-    return tx.all("SELECT * FROM outbox WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", wanted)
-
-
-def _deliveries_without_turn(replies: Iterable[Row]) -> list[Step]:
-    """Return the deliveries of replies without a turn (to commands, to other chats): no turn leads to their trail."""
-    return [
-        Step(at_ms=row["sent_ms"], event=TrailEvent.SENT, reply=row["id"], detail={"receipt": row["receipt"]})
-        for row in replies
-        if not row["turn_id"] and row["state"] == "sent"
-    ]
-
-
-def _is_busy(tx: Transaction, session_key: str) -> bool:
-    return tx.one("SELECT 1 FROM turns WHERE session_key = ? AND state <> 'done'", session_key) is not None
-
-
-def _work(tx: Transaction, turn_id: str, trail: Iterable[Row]) -> Work | None:
+def _work(tx: Transaction, turn_id: str, running: tuple[str, ...]) -> Work | None:
     row = tx.one("SELECT * FROM turns WHERE id = ?", turn_id)
     if row is None:
         return None
-    return Work(
-        id=row["id"],
-        state=row["state"],
-        outcome=row["outcome"],
-        resumes=row["resumes"],
+    query = f"SELECT MIN(asked_ms) FROM approvals WHERE turn_id = ? AND {APPROVAL_WAITING}"  # noqa: S608
+    return build(
+        Work,
+        row,
         stop_requested=bool(row["stop_requested"]),
-        started_ms=row["started_ms"],
-        tools=_running_tools(trail),
+        tools=running,
         others=tx.count("SELECT COUNT(*) - 1 FROM inbox WHERE turn_id = ? AND kind = 'message'", turn_id),
-        waits_since_ms=_find_wait_start(tx, turn_id),
+        waits_since_ms=tx.value(query, turn_id),
     )
 
 
-def _find_wait_start(tx: Transaction, turn_id: str) -> int | None:
-    row = tx.one("SELECT MIN(asked_ms) AS since FROM approvals WHERE turn_id = ? AND state = 'waiting'", turn_id)
-    return row["since"] if row is not None else None
+def _read_steps(trail: Iterable[Row]) -> tuple[list[Step], tuple[str, ...]]:
+    """Return the steps since the message came in (it may join a running turn), and the tools that run now.
 
-
-def _running_tools(trail: Iterable[Row]) -> tuple[str, ...]:
-    """Return the calls that the last process has begun. Calls left by an earlier one are not run again."""
-    running: list[_Call] = []
+    A call may end without having begun: refused, denied, or of an unknown tool. Calls that an earlier process has begun
+    are not run again.
+    """
+    steps: list[Step] = []
+    begun: Counter[tuple[str, str]] = Counter()  # by tool and call id; older trails have no id
+    running: Counter[tuple[str, str]] = Counter()
+    has_come = False
     for row in trail:
+        detail, was_run = json.loads(row["detail"]), True
         if row["event"] == TrailEvent.RESUMED:
             running.clear()
-        elif row["event"] == TrailEvent.TOOL_STARTED:
-            running.append(_call(row))
-        elif row["event"] == TrailEvent.TOOL_FINISHED and _call(row) in running:
-            running.remove(_call(row))
-    return tuple(sorted(tool for tool, _ in running))
+        elif row["event"] in (TrailEvent.TOOL_STARTED, TrailEvent.TOOL_FINISHED):
+            change = Counter([(detail["tool"], detail.get("call", ""))])
+            if row["event"] == TrailEvent.TOOL_STARTED:
+                begun, running = begun + change, running + change
+            else:
+                was_run = change <= begun
+                begun, running = begun - change, running - change
+        has_come = has_come or row["inbox_id"] is not None
+        if has_come:
+            # A step that ends a message has the message's id; its reply has steps of its own.
+            reply = row["outbox_id"] if row["inbox_id"] is None else None
+            steps.append(Step(at_ms=row["at_ms"], event=row["event"], reply=reply, was_run=was_run, detail=detail))
+    return steps, tuple(sorted(tool for tool, _ in running.elements()))
 
 
-def _find_not_run(trail: Iterable[Row]) -> set[int]:
-    """Return the calls that ended without beginning: refused, denied, or of an unknown tool."""
-    begun: Counter[_Call] = Counter()
-    ends = set()
-    for row in trail:
-        if row["event"] == TrailEvent.TOOL_STARTED:
-            begun[_call(row)] += 1
-        elif row["event"] == TrailEvent.TOOL_FINISHED and not begun[_call(row)]:
-            ends.add(row["id"])
-        elif row["event"] == TrailEvent.TOOL_FINISHED:
-            begun[_call(row)] -= 1
-    return ends
-
-
-_Call = tuple[str, str]  # tool and call id; older trails have no id
-
-
-def _call(row: Row) -> _Call:
-    detail = json.loads(row["detail"])
-    return detail["tool"], detail.get("call", "")
-
-
-def _reply(row: Row, *, is_elsewhere: bool) -> Reply:
-    return Reply(
-        id=row["id"],
-        kind=row["kind"],
-        account=row["account"],
-        state=row["state"],
-        attempts=row["attempts"],
-        pieces=row["piece"],
-        not_before_ms=row["not_before_ms"],
-        sent_ms=row["sent_ms"],
-        receipt=row["receipt"] or "",
-        problem=row["problem"],
-        elsewhere=f"{row['account']}:{row['chat']}" if is_elsewhere else "",
-    )
-
-
-def _step(row: Row, *, was_run: bool) -> Step:
-    # A step that ends a message has the message's id; its reply has steps of its own.
-    reply = row["outbox_id"] if row["inbox_id"] is None else None
-    detail = json.loads(row["detail"])
-    return Step(at_ms=row["at_ms"], event=row["event"], reply=reply, was_run=was_run, detail=detail)
-
-
-def _refusal(row: Row) -> RefusedMessage:
-    detail = json.loads(row["detail"])
-    known = dict(row) if row["account"] is not None else {}
-    return RefusedMessage(
-        at_ms=row["at_ms"],
-        account=known.get("account") or detail.get("account", ""),
-        chat=known.get("chat") or detail.get("chat", ""),
-        message_id=known.get("message_id") or detail.get("message", ""),
-        sender_id=known.get("sender_id") or detail.get("sender", ""),
-        reason=detail.get("reason", ""),
-    )
-
-
-def _id(row: Row | None) -> int | None:
-    return int(row["id"]) if row is not None else None
+def _find_sent(tx: Transaction, account: str, chat: str, message_id: str, *, elsewhere: bool = False) -> int | None:
+    """Find the message behind one of ours, by the platform's id of it or of a piece."""
+    sent_as = _SENT_ELSEWHERE_AS if elsewhere else _SENT_AS
+    query = f"SELECT * FROM outbox o WHERE account = ?2 AND chat = ?3 AND {sent_as} ORDER BY id DESC"  # noqa: S608
+    asked = (_find_asked(tx, row, elsewhere=elsewhere) for row in tx.all(query, message_id, account, chat))
+    return next((found for found in asked if found is not None), None)

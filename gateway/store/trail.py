@@ -29,8 +29,12 @@ class TrailEvent(StrEnum):
     MODEL_REPLIED = "model_replied"
     TOOL_STARTED = "tool_started"
     TOOL_FINISHED = "tool_finished"
+    COMPACTED = "compacted"
+    MEMORY_CHANGED = "memory_changed"
     MESSAGE_QUEUED = "message_queued"
     DRAFT_SHOWN = "draft_shown"
+    DELEGATED = "delegated"
+    DELEGATION_ENDED = "delegation ended"
     # How a message or its turn ended.
     ANSWERED = "answered"
     STOPPED = "stopped"
@@ -52,8 +56,13 @@ class TrailEvent(StrEnum):
     APPROVAL_DENIED = "approval_denied"
     APPROVAL_EXPIRED = "approval_expired"
     APPROVAL_WITHDRAWN = "approval_withdrawn"
+    APPROVAL_FORGED = "approval_forged"
     RULE_GRANTED = "rule_granted"
     RULE_REVOKED = "rule_revoked"
+    # Conversations and background processes.
+    SESSION_BEGUN = "session begun"
+    SESSION_ENDED = "session ended"
+    PROCESS_ENDED = "process ended"
     # Who may speak.
     PAIRING_ASKED = "pairing asked"
     PAIRING_APPROVED = "pairing approved"
@@ -77,21 +86,14 @@ def record(
     **detail: Value,
 ) -> None:
     """Record a step. Detail holds names and numbers, never message text; None is left out."""
-    tx.execute(
-        "INSERT INTO trail (at_ms, event, inbox_id, turn_id, outbox_id, detail) VALUES (?, ?, ?, ?, ?, ?)",
-        now_ms(),
-        event,
-        inbox_id,
-        turn_id,
-        outbox_id,
-        json.dumps({name: value for name, value in detail.items() if value is not None}),
-    )
+    known = json.dumps({name: value for name, value in detail.items() if value is not None})
+    row = {"inbox_id": inbox_id, "turn_id": turn_id, "outbox_id": outbox_id}
+    tx.insert("trail", at_ms=now_ms(), event=event, detail=known, **row)
 
 
 def clock_set_back_ms(tx: Transaction) -> int:
     """Return how far the clock is behind the newest recorded step; 0 when it is not."""
-    row = tx.one("SELECT at_ms FROM trail WHERE id = (SELECT MAX(id) FROM trail)")
-    return max(row["at_ms"] - now_ms(), 0) if row is not None else 0
+    return max(tx.count("SELECT at_ms FROM trail WHERE id = (SELECT MAX(id) FROM trail)") - now_ms(), 0)
 
 
 def record_refusal(
@@ -103,11 +105,9 @@ def record_refusal(
     if before // _TIDIED_EVERY == _last_refusal(tx) // _TIDIED_EVERY:
         return
     # Refusals with an inbox row are about known people: strangers must not push them out.
-    tx.execute(
-        """DELETE FROM trail WHERE event = 'refused' AND inbox_id IS NULL AND id <=
-           (SELECT id FROM trail WHERE event = 'refused' AND inbox_id IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?)""",
-        _REFUSALS_KEPT,
-    )
+    query = """DELETE FROM trail WHERE event = 'refused' AND inbox_id IS NULL AND id <=
+               (SELECT id FROM trail WHERE event = 'refused' AND inbox_id IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?)"""
+    tx.execute(query, _REFUSALS_KEPT)
 
 
 def _last_refusal(tx: Transaction) -> int:

@@ -2,45 +2,62 @@
 
 import json
 from dataclasses import asdict, dataclass
-from typing import cast
 
-from agent_core.conversation import Message, Role, ToolCall
-from agent_core.history import arrange
+from agent_core.conversation import Message, ToolCall
 from gateway.clock import now_ms
-from gateway.store.db.connection import Row, Transaction
-from gateway.store.search import searchable
-from tools.content import dump_parts, from_stored, in_search, load_parts, loads_list
+from gateway.store.db.connection import Row, Transaction, build
+from gateway.store.search_index import searchable
+from tools.content import dump_parts, from_stored, in_search, load_parts, loads_list, words_of
+
+NOT_UNDONE = "NOT EXISTS (SELECT 1 FROM undone WHERE undone.id = messages.id)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptEntry:
-    """A message and the time it was written."""
+    """A message, the time it was written, and whether its user took it back."""
 
     message: Message
     created_ms: int
+    is_undone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """The last request of a conversation and all that followed it."""
+
+    first_id: int  # of its first message
+    turn_id: str | None  # None for a copy
+    messages: tuple[Message, ...]
+
+    @property
+    def request(self) -> str:
+        return "\n".join(filter(None, (words_of(message.parts) for message in self.messages if message.role == "user")))
+
+    @property
+    def answer(self) -> str:
+        return next((message.text for message in reversed(self.messages) if message.role == "assistant"), "")
 
 
 def append(
     tx: Transaction, session_id: str, message: Message, *, turn_id: str | None = None, inbox_id: int | None = None
 ) -> None:
     """Append a message. A second copy of the same inbox row or of the same call's result is ignored."""
-    tx.execute(
-        """INSERT INTO messages (session_id, turn_id, inbox_id, role, parts, tool_calls, tool_call_id, tool_name,
-                                 is_error, reasoning, provider_data, search_text, created_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING""",
-        session_id,
-        turn_id,
-        inbox_id,
-        message.role,
-        dump_parts(message.parts),
-        json.dumps([asdict(call) for call in message.tool_calls]) if message.tool_calls else "",
-        message.tool_call_id,
-        message.tool_name,
-        message.is_error,
-        message.reasoning,
-        message.provider_data,
-        searchable(in_search(message.parts)),
-        now_ms(),
+    tx.insert(
+        "messages",
+        "DO NOTHING",
+        session_id=session_id,
+        turn_id=turn_id,
+        inbox_id=inbox_id,
+        role=message.role,
+        parts=dump_parts(message.parts),
+        tool_calls=json.dumps([asdict(call) for call in message.tool_calls]) if message.tool_calls else "",
+        tool_call_id=message.tool_call_id,
+        tool_name=message.tool_name,
+        is_error=message.is_error,
+        reasoning=message.reasoning,
+        provider_data=message.provider_data,
+        search_text=searchable(in_search(message.parts)),
+        created_ms=now_ms(),
     )
 
 
@@ -52,55 +69,69 @@ def started_calls(tx: Transaction, turn_id: str) -> frozenset[str]:
     return frozenset(row["call_id"] for row in tx.all("SELECT call_id FROM tool_starts WHERE turn_id = ?", turn_id))
 
 
-def recent(tx: Transaction, session_id: str, *, limit: int, turn_id: str | None = None) -> list[Message]:
-    """Return the end of a session for the model: it begins with a user's message, and results follow their calls.
-
-    The given turn is included in full, and its open calls stay open. Calls of earlier turns that never got a result get
-    one that says so.
-    """
-    rows = tx.all(
-        """SELECT * FROM (SELECT * FROM messages WHERE session_id = ? ORDER BY id DESC LIMIT ?) ORDER BY id""",
-        session_id,
-        limit,
-    )
-    first = next((place for place, row in enumerate(rows) if row["role"] == "user"), len(rows))
-    before = [_message(row) for row in rows[first:] if turn_id is None or row["turn_id"] != turn_id]
-    if turn_id is None:
-        return arrange(before)
-    if len(rows) == limit and rows[0]["turn_id"] == turn_id:  # a turn longer than the window
-        return turn(tx, session_id, turn_id)
-    return arrange(before) + [_message(row) for row in rows if row["turn_id"] == turn_id]
-
-
 def turn(tx: Transaction, session_id: str, turn_id: str) -> list[Message]:
     rows = tx.all("SELECT * FROM messages WHERE session_id = ? AND turn_id = ? ORDER BY id", session_id, turn_id)
-    return [_message(row) for row in rows]
+    return [read_message(row) for row in rows]
+
+
+def last_thoughts(tx: Transaction, session_id: str) -> str:
+    """Return the model's thoughts in the last turn of a session."""
+    query = """SELECT reasoning FROM messages WHERE session_id = ?1 AND role = 'assistant' AND reasoning <> ''
+                  AND id > COALESCE((SELECT MAX(id) FROM messages WHERE session_id = ?1 AND role = 'user'), 0)
+                ORDER BY id"""
+    rows = tx.all(query, session_id)
+    return "\n\n".join(row["reasoning"] for row in rows)
 
 
 def entries(tx: Transaction, session_id: str, *, limit: int = 200) -> list[TranscriptEntry]:
-    rows = tx.all(
-        "SELECT * FROM (SELECT * FROM messages WHERE session_id = ? ORDER BY id DESC LIMIT ?) ORDER BY id",
-        session_id,
-        limit,
-    )
-    return [TranscriptEntry(message=_message(row), created_ms=row["created_ms"]) for row in rows]
+    query = f"""SELECT *, NOT {NOT_UNDONE} AS is_undone
+                  FROM (SELECT * FROM messages WHERE session_id = ? ORDER BY id DESC LIMIT ?) AS messages
+                 ORDER BY id"""  # noqa: S608
+    rows = tx.all(query, session_id, limit)
+    return [build(TranscriptEntry, row, message=read_message(row), is_undone=bool(row["is_undone"])) for row in rows]
 
 
-def _message(row: Row) -> Message:
-    return Message(
-        role=cast(Role, row["role"]),
-        parts=load_parts(row["parts"]),
-        tool_calls=_calls(row["tool_calls"]),
-        tool_call_id=row["tool_call_id"],
-        tool_name=row["tool_name"],
-        is_error=bool(row["is_error"]),
-        reasoning=row["reasoning"],
-        provider_data=row["provider_data"],
-    )
+def last_exchange(tx: Transaction, session_id: str) -> Exchange | None:
+    """Return the last exchange that was not undone; None when there is none."""
+    query = f"""SELECT id, turn_id FROM messages WHERE session_id = ? AND role = 'user' AND {NOT_UNDONE}
+                 ORDER BY id DESC LIMIT 1"""  # noqa: S608
+    last = tx.one(query, session_id)
+    if last is None:
+        return None
+    query = f"""SELECT * FROM messages WHERE session_id = ? AND {NOT_UNDONE} AND (id >= ? OR turn_id = ?)
+                 ORDER BY id"""  # noqa: S608
+    rows = tx.all(query, session_id, last["id"], last["turn_id"])
+    return Exchange(first_id=rows[0]["id"], turn_id=last["turn_id"], messages=tuple(map(read_message, rows)))
 
 
-def _calls(stored: str) -> tuple[ToolCall, ...]:
+def undo(tx: Transaction, session_id: str, exchange: Exchange) -> None:
+    """Take the exchange away from the model. It stays in the store and can be searched."""
+    query = f"""INSERT INTO undone (id, session_id, undone_ms)
+                SELECT id, session_id, ? FROM messages WHERE session_id = ? AND id >= ? AND {NOT_UNDONE}"""  # noqa: S608
+    tx.execute(query, now_ms(), session_id, exchange.first_id)
+
+
+def copy(tx: Transaction, session_id: str, copy_id: str) -> dict[int, int]:
+    """Copy a transcript without what was undone; return the id of each message's copy.
+
+    The copies are not indexed, or a search would find everything twice.
+    """
+    kept = f"SELECT id FROM messages WHERE session_id = ? AND {NOT_UNDONE} ORDER BY id"  # noqa: S608
+    columns = "role, parts, tool_calls, tool_call_id, tool_name, is_error, reasoning, provider_data, created_ms"
+    speaker = "COALESCE(person_id, (SELECT i.person_id FROM inbox i WHERE i.id = messages.inbox_id))"
+    query = f"""INSERT INTO messages (session_id, {columns}, search_text, person_id)
+                SELECT ?, {columns}, '', {speaker}
+                  FROM messages WHERE session_id = ? AND {NOT_UNDONE} ORDER BY id"""  # noqa: S608
+    tx.execute(query, copy_id, session_id)
+    originals, copies = ([row["id"] for row in tx.all(kept, one)] for one in (session_id, copy_id))
+    return dict(zip(originals, copies, strict=True))
+
+
+def read_message(row: Row, *, stub: str | None = None) -> Message:
+    """Return a stored message, or with a stub what the model is shown in its place."""
     try:
-        return tuple(from_stored(ToolCall, call) for call in loads_list(stored)) if stored else ()
+        calls = tuple(from_stored(ToolCall, call) for call in loads_list(row["tool_calls"] or "[]"))
     except TypeError:  # damaged on disk; their results are then dropped as orphans
-        return ()
+        calls = ()
+    parts = load_parts(stub or row["parts"])
+    return build(Message, row, parts=parts, tool_calls=calls, is_error=bool(row["is_error"]))

@@ -2,22 +2,28 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from agent_core.conversation import Message
 from gateway.clock import new_id, now_ms
 from gateway.messages import Address, InboundMessage, Sender, SessionKey
 from gateway.policies.resets import NEVER, Resets
-from gateway.store import inbox, sessions, trail
-from gateway.store.db.connection import Row, Transaction
+from gateway.store import cron, delegations, inbox, sessions, trail
+from gateway.store.cron import JobRun
+from gateway.store.db.connection import Transaction, build
 from gateway.store.inbox import Accepted, speakers
-from gateway.store.tables import INBOX_WAITING
+from gateway.store.inbox import Outcome as Outcome
+from gateway.store.sessions import SessionSettings
+from gateway.store.tables import APPROVAL_WAITING, INBOX_OPEN, INBOX_WAITING, TURN_OPEN
 from gateway.store.trail import TrailEvent
-from tools.content import Part
+from tools.content import Part, load_parts, words_of
 
-Outcome = Literal["answered", "failed", "stopped", "given_up", "superseded", "restored"]
+if TYPE_CHECKING:  # whoever only asks about turns needs no model
+    from gateway.store.compactions import History
 
+# Of a chat, by its key and a sender's id or nothing. The keys begin with that of the chat and ":b".
+_IN_BACKGROUND = """session_key > ?1 || ':b' AND session_key < ?1 || ':c' AND kind = 'message'
+                    AND ?2 IN ('', sender_id)"""
 _STOP, _INTERRUPT = 1, 2  # values of the column `stop_requested`
 
 
@@ -28,6 +34,7 @@ class Turn:
     session_id: str
     resumes: int = 0
     messages: tuple[Accepted, ...]
+    run: JobRun | None = None  # the run of a scheduled job
 
     @property
     def asked(self) -> tuple[Accepted, ...]:
@@ -36,7 +43,8 @@ class Turn:
 
     @property
     def address(self) -> Address:
-        return self.asked[-1].address
+        to = self.run.address if self.run is not None else None
+        return to or self.asked[-1].address
 
     @property
     def is_shared(self) -> bool:
@@ -44,12 +52,17 @@ class Turn:
         return not self.asked[-1].key.is_private
 
     @property
+    def is_in_background(self) -> bool:
+        """Return whether it runs beside the conversation of its chat, which only gets the result."""
+        return bool(self.asked[-1].key.task)
+
+    @property
     def holder(self) -> str:
         """Return the person who asks, or a name for the chat when several people ask together."""
         asking = {message.person_id for message in self.asked}
         if len(asking) == 1 and (person := asking.pop()):
             return person
-        return f"chat-{hashlib.sha256(self.session_key.encode()).hexdigest()[:16]}"
+        return f"chat-{hashlib.sha256(str(self.asked[-1].key.of_chat).encode()).hexdigest()[:16]}"
 
     @property
     def is_with_owner(self) -> bool:
@@ -61,11 +74,12 @@ class Turn:
 class OpenedTurn:
     """The state that a turn finds when it begins."""
 
-    history: list[Message]
+    history: "History"
     started: frozenset[str]
     stop_requested: bool
     prompt: tuple[Part, ...] | None  # None: the session has none yet
-    verbosity: str = ""  # set for this conversation; empty when nobody has set it
+    settings: SessionSettings = field(default_factory=SessionSettings)
+    call: str = ""  # the tool call to make instead of asking the model: JSON
 
 
 def begin(tx: Transaction, resets: Resets = NEVER) -> Turn | None:
@@ -84,16 +98,12 @@ def begin(tx: Transaction, resets: Resets = NEVER) -> Turn | None:
         # The time of arrival, not now: the message may have waited for a gateway that was down.
         at_ms=tx.count("SELECT MIN(accepted_ms) FROM inbox WHERE turn_id = ?", turn_id),
     )
-    tx.execute(
-        "INSERT INTO turns (id, session_key, session_id, state, started_ms) VALUES (?, ?, ?, 'running', ?)",
-        turn_id,
-        session.key,
-        session.id,
-        now_ms(),
-    )
+    run = cron.find_run(tx, first.key)
+    turn = Turn(id=turn_id, session_key=session.key, session_id=session.id, messages=tuple(claimed), run=run)
+    _insert(tx, turn, "running")
     for message in claimed:
         trail.record(tx, TrailEvent.CLAIMED, inbox_id=message.id, turn_id=turn_id)
-    return Turn(id=turn_id, session_key=session.key, session_id=session.id, messages=tuple(claimed))
+    return turn
 
 
 def begin_at_terminal(tx: Transaction, key: SessionKey, session_id: str) -> Turn:
@@ -105,37 +115,41 @@ def begin_at_terminal(tx: Transaction, key: SessionKey, session_id: str) -> Turn
     typed = InboundMessage(key=key, message_id=new_id(), sender=Sender(id=""), parts=(), sent_ms=now_ms())
     inbox_id = inbox.insert(tx, typed, person_id=None, role="owner")
     assert inbox_id is not None
-    turn_id = new_id()
-    tx.execute(
-        "INSERT INTO turns (id, session_key, session_id, state, started_ms) VALUES (?, ?, ?, 'done', ?)",
-        turn_id,
-        str(key),
-        session_id,
-        now_ms(),
-    )
-    tx.execute("UPDATE inbox SET state = 'done', turn_id = ? WHERE id = ?", turn_id, inbox_id)
-    trail.record(tx, TrailEvent.CLAIMED, inbox_id=inbox_id, turn_id=turn_id)
-    return Turn(id=turn_id, session_key=str(key), session_id=session_id, messages=(inbox.get(tx, inbox_id),))
+    turn = Turn(id=new_id(), session_key=str(key), session_id=session_id, messages=(inbox.get(tx, inbox_id),))
+    _insert(tx, turn, "done")
+    tx.execute("UPDATE inbox SET state = 'done', turn_id = ? WHERE id = ?", turn.id, inbox_id)
+    trail.record(tx, TrailEvent.CLAIMED, inbox_id=inbox_id, turn_id=turn.id)
+    return turn
+
+
+def _insert(tx: Transaction, turn: Turn, state: str) -> None:
+    place = {"session_key": turn.session_key, "session_id": turn.session_id}
+    tx.insert("turns", id=turn.id, state=state, started_ms=now_ms(), **place)
 
 
 def reload(tx: Transaction, turn: Turn) -> Turn:
     """Reload the turn's messages: some may have joined, and a group may have a new id."""
-    return replace(turn, messages=tuple(inbox.read_turn(tx, turn.id)))
+    messages = tuple(inbox.read_turn(tx, turn.id))
+    run = cron.find_run(tx, messages[0].key) if messages else turn.run
+    return replace(turn, messages=messages, run=run)
 
 
 def resume_all(tx: Transaction) -> list[Turn]:
     """Resume the turns that a dead process left behind, oldest first. A crash uses up one of a turn's attempts; an
     orderly stop does not, nor does a crash while it waited for a human."""
-    rows = tx.all("SELECT * FROM turns WHERE state <> 'done' ORDER BY started_ms, id")
-    asking = {row["turn_id"] for row in tx.all("SELECT turn_id FROM approvals WHERE state = 'waiting'")}
+    query = f"""SELECT * FROM turns WHERE {TURN_OPEN}
+                   AND NOT EXISTS (SELECT 1 FROM delegations d WHERE d.turn_id = turns.id)
+                 ORDER BY started_ms, id"""  # noqa: S608  # a delegated task is resumed by the call that waits for it
+    rows = tx.all(query)
+    asking = {row["turn_id"] for row in tx.all(f"SELECT turn_id FROM approvals WHERE {APPROVAL_WAITING}")}  # noqa: S608
     resumed: list[Turn] = []
     for row in rows:
-        cut_at_work = row["state"] == "running" and row["id"] not in asking
-        tx.execute(
-            "UPDATE turns SET state = 'running', resumes = resumes + ? WHERE id = ?", int(cut_at_work), row["id"]
-        )
+        resumes = row["resumes"] + (row["state"] == "running" and row["id"] not in asking)
+        tx.execute("UPDATE turns SET state = 'running', resumes = ? WHERE id = ?", resumes, row["id"])
         trail.record(tx, TrailEvent.RESUMED, turn_id=row["id"], after="crash" if row["state"] == "running" else "stop")
-        resumed.append(_turn(tx, row, resumes=row["resumes"] + cut_at_work))
+        messages = tuple(inbox.read_turn(tx, row["id"]))
+        run = cron.find_run(tx, messages[0].key) if messages else None
+        resumed.append(build(Turn, row, resumes=resumes, messages=messages, run=run))
     return resumed
 
 
@@ -149,10 +163,37 @@ def pause(tx: Transaction, turn_id: str) -> bool:
 
 def request_stop(tx: Transaction, session_key: str) -> bool:
     """Request a stop; return False when nothing runs. From here on the turn cannot end in an answer."""
-    return (
-        tx.execute("UPDATE turns SET stop_requested = ? WHERE session_key = ? AND state <> 'done'", _STOP, session_key)
-        > 0
-    )
+    query = f"UPDATE turns SET stop_requested = ? WHERE session_key = ? AND {TURN_OPEN}"  # noqa: S608
+    return tx.execute(query, _STOP, session_key) > 0
+
+
+def request_stop_of(tx: Transaction, inbox_id: int) -> None:
+    """Stop the turn of one message, or keep it from beginning, because whoever asked has gone."""
+    waiting = f"UPDATE inbox SET state = 'done', outcome = ? WHERE id = ? AND {INBOX_WAITING}"  # noqa: S608
+    if tx.execute(waiting, Outcome.STOPPED, inbox_id):
+        trail.record(tx, TrailEvent.STOPPED, inbox_id=inbox_id)
+    query = f"""UPDATE turns SET stop_requested = ? WHERE {TURN_OPEN}
+                   AND id = (SELECT turn_id FROM inbox WHERE id = ?)"""  # noqa: S608
+    tx.execute(query, _STOP, inbox_id)
+
+
+def request_stop_in_background(tx: Transaction, key: SessionKey, *, by: str = "") -> int:
+    """Stop the prompts that run or wait in the background of a chat, all or one person's; return their number."""
+    query = f"""UPDATE inbox INDEXED BY inbox_open SET state = 'done', outcome = 'stopped'
+                 WHERE {_IN_BACKGROUND} AND {INBOX_WAITING} RETURNING id"""  # noqa: S608
+    waiting = tx.all(query, str(key), by)
+    for row in waiting:
+        trail.record(tx, TrailEvent.STOPPED, inbox_id=row["id"])
+    query = f"""UPDATE turns SET stop_requested = ?3 WHERE {TURN_OPEN} AND stop_requested = 0 AND id IN (
+                   SELECT turn_id FROM inbox INDEXED BY inbox_open WHERE {_IN_BACKGROUND} AND {INBOX_OPEN})"""  # noqa: S608
+    return len(waiting) + tx.execute(query, str(key), by, _STOP)
+
+
+def list_in_background(tx: Transaction, key: SessionKey, *, by: str = "") -> list[str]:
+    """Return the prompts that run or wait in the background of a chat, oldest first."""
+    query = f"""SELECT parts FROM inbox INDEXED BY inbox_open WHERE {_IN_BACKGROUND} AND {INBOX_OPEN}
+                 ORDER BY id"""  # noqa: S608
+    return [words_of(load_parts(row["parts"])) for row in tx.all(query, str(key), by)]
 
 
 def request_interrupt(tx: Transaction, inbox_id: int) -> None:
@@ -160,30 +201,24 @@ def request_interrupt(tx: Transaction, inbox_id: int) -> None:
     newer = inbox.get(tx, inbox_id)
     session_key = str(newer.key)
     if speakers(tx, session_key) == {newer.speaker}:
-        tx.execute(
-            "UPDATE turns SET stop_requested = ? WHERE session_key = ? AND state <> 'done' AND stop_requested = 0",
-            _INTERRUPT,
-            session_key,
-        )
+        query = f"UPDATE turns SET stop_requested = ? WHERE session_key = ? AND {TURN_OPEN} AND stop_requested = 0"  # noqa: S608
+        tx.execute(query, _INTERRUPT, session_key)
 
 
 def stop_turns_of(tx: Transaction, account: str, sender_id: str) -> None:
     """Stop the turns that run for one person alone, without an answer."""
-    for row in tx.all(
-        """UPDATE turns SET stop_requested = ? WHERE state <> 'done' AND id IN (
-               SELECT turn_id FROM inbox INDEXED BY inbox_open
-                WHERE account = ? AND sender_id = ? AND chat_kind = 'dm'
-                  AND state <> 'done' AND state = 'running') RETURNING id""",
-        _STOP,
-        account,
-        sender_id,
-    ):
+    query = f"""UPDATE turns SET stop_requested = ? WHERE {TURN_OPEN} AND id IN (
+                    SELECT turn_id FROM inbox INDEXED BY inbox_open
+                     WHERE account = ? AND sender_id = ? AND chat_kind = 'dm'
+                       AND {INBOX_OPEN} AND state = 'running') RETURNING id"""  # noqa: S608
+    for row in tx.all(query, _STOP, account, sender_id):
         trail.record(tx, TrailEvent.REVOKED, turn_id=row["id"])
 
 
 def list_stopping(tx: Transaction) -> list[str]:
     """Return the unfinished turns that should stop, also those requested by another process."""
-    return [row["id"] for row in tx.all("SELECT id FROM turns WHERE state <> 'done' AND stop_requested <> 0")]
+    query = f"SELECT id FROM turns WHERE {TURN_OPEN} AND stop_requested <> 0"  # noqa: S608
+    return [row["id"] for row in tx.all(query)]
 
 
 def must_stop(tx: Transaction, turn_id: str) -> bool:
@@ -219,31 +254,39 @@ def join(tx: Transaction, turn_id: str, may_join: Callable[[Accepted], bool]) ->
 
 def list_blocking(tx: Transaction) -> list[str]:
     """Return the turns behind which messages of their sessions wait."""
-    rows = tx.all(
-        f"""SELECT id FROM turns t WHERE state <> 'done' AND EXISTS (
-               SELECT 1 FROM inbox AS i INDEXED BY inbox_open WHERE i.session_key = t.session_key
-                  AND {INBOX_WAITING} AND i.kind = 'message')"""  # noqa: S608
-    )
-    return [row["id"] for row in rows]
+    query = f"""SELECT id FROM turns t WHERE {TURN_OPEN} AND EXISTS (
+                   SELECT 1 FROM inbox AS i INDEXED BY inbox_open WHERE i.session_key = t.session_key
+                      AND {INBOX_WAITING} AND i.kind = 'message')"""  # noqa: S608
+    return [row["id"] for row in tx.all(query)]
 
 
 def is_superseded(tx: Transaction, session_id: str) -> bool:
     """Return whether the last turn of a conversation was interrupted for a message whose turn has not begun yet."""
-    row = tx.one(
-        """SELECT t.outcome FROM messages m JOIN turns t ON t.id = m.turn_id
-            WHERE m.session_id = ? ORDER BY m.id DESC LIMIT 1""",
-        session_id,
-    )
-    return row is not None and row["outcome"] == "superseded"
+    return _last_outcome(tx, session_id) == Outcome.SUPERSEDED
+
+
+def is_answered(tx: Transaction, session_id: str) -> bool:
+    """Return whether the last turn of a conversation ended with an answer."""
+    return _last_outcome(tx, session_id) == Outcome.ANSWERED
+
+
+def _last_outcome(tx: Transaction, session_id: str) -> str | None:
+    query = """SELECT t.outcome FROM messages m JOIN turns t ON t.id = m.turn_id
+                WHERE m.session_id = ? ORDER BY m.id DESC LIMIT 1"""
+    return tx.value(query, session_id)
 
 
 def read_superseded(tx: Transaction, turn: Turn) -> list[Accepted]:
     """Return the messages left by the turns right before this one, each interrupted by the next."""
+    # The turn that wrote to the transcript just before: clock times are not reliable for this.
+    query = """SELECT t.id, t.outcome FROM messages m JOIN turns t ON t.id = m.turn_id
+                WHERE m.session_id = ? AND m.id < (SELECT MIN(id) FROM messages WHERE turn_id = ?)
+                ORDER BY m.id DESC LIMIT 1"""
     left: list[Accepted] = []
-    before = _before(tx, turn.session_id, turn.id)
-    while before is not None and before["outcome"] == "superseded":
+    before = tx.one(query, turn.session_id, turn.id)
+    while before is not None and before["outcome"] == Outcome.SUPERSEDED:
         left = [*inbox.read_turn(tx, before["id"]), *left]
-        before = _before(tx, turn.session_id, before["id"])
+        before = tx.one(query, turn.session_id, before["id"])
     return left
 
 
@@ -253,21 +296,25 @@ def finish(
     """End a turn and its messages. `problem`: the kind of error when a model could not answer."""
     tx.execute("UPDATE turns SET state = 'done', outcome = ?, ended_ms = ? WHERE id = ?", outcome, now_ms(), turn_id)
     tx.execute("DELETE FROM tool_starts WHERE turn_id = ?", turn_id)
+    delegations.end_all(tx, turn_id, outcome)
     for message in messages:
         inbox.finish(tx, message.id, outcome)
         trail.record(tx, TrailEvent(outcome), inbox_id=message.id, turn_id=turn_id, problem=problem)
+    if messages and (run := cron.find_run(tx, messages[0].key)) is not None:
+        cron.end_run(tx, run, outcome)
+        sessions.end_current(tx, str(run.key), reason="job ended")
 
 
 def is_over(tx: Transaction, turn_id: str) -> bool:
-    return tx.one("SELECT 1 FROM turns WHERE id = ? AND state = 'done'", turn_id) is not None
-
-
-def is_running(tx: Transaction, session_key: str) -> bool:
-    return tx.one("SELECT 1 FROM turns WHERE session_key = ? AND state <> 'done'", session_key) is not None
+    return tx.exists("SELECT 1 FROM turns WHERE id = ? AND state = 'done'", turn_id)
 
 
 def count_running(tx: Transaction) -> int:
-    return tx.count("SELECT COUNT(*) FROM turns WHERE state <> 'done'")
+    return tx.count(f"SELECT COUNT(*) FROM turns WHERE {TURN_OPEN}")  # noqa: S608
+
+
+def is_running(tx: Transaction, session_key: str) -> bool:
+    return tx.exists(f"SELECT 1 FROM turns WHERE session_key = ? AND {TURN_OPEN}", session_key)  # noqa: S608
 
 
 def _select_joining(waiting: Sequence[Accepted], may_join: Callable[[Accepted], bool]) -> list[Accepted]:
@@ -281,24 +328,3 @@ def _select_joining(waiting: Sequence[Accepted], may_join: Callable[[Accepted], 
     while joining and not joining[-1].asks:  # goes along with the message after it
         joining.pop()
     return joining
-
-
-def _before(tx: Transaction, session_id: str, turn_id: str) -> Row | None:
-    """Return the turn that wrote to the transcript just before this one. Clock times are not reliable for this."""
-    return tx.one(
-        """SELECT t.id, t.outcome FROM messages m JOIN turns t ON t.id = m.turn_id
-            WHERE m.session_id = ? AND m.id < (SELECT MIN(id) FROM messages WHERE turn_id = ?)
-            ORDER BY m.id DESC LIMIT 1""",
-        session_id,
-        turn_id,
-    )
-
-
-def _turn(tx: Transaction, row: Row, *, resumes: int) -> Turn:
-    return Turn(
-        id=row["id"],
-        session_key=row["session_key"],
-        session_id=row["session_id"],
-        resumes=resumes,
-        messages=tuple(inbox.read_turn(tx, row["id"])),
-    )

@@ -12,10 +12,11 @@ from typing import Literal
 
 from gateway.clock import now_ms
 from gateway.messages import Choice
-from gateway.store.db.connection import Row, Transaction
+from gateway.store.db.connection import Row, Transaction, build
 from gateway.store.outbox import load_choices
-from gateway.store.search import Filter, search
+from gateway.store.search import OWNER_READS, Filter, search
 from gateway.store.sessions import title_of
+from gateway.store.tables import INBOX_OPEN, TURN_OPEN
 from tools.content import Part, load_parts, loads_list, text_of, words_of
 
 _SHOWN_CHARS = 20_000  # of a tool's result; only models need more
@@ -65,60 +66,50 @@ class Chat:
 
 def timeline(tx: Transaction, account: str, chat: str, session_key: str, *, limit: int = 500) -> list[Said | Replied]:
     """Return the newest messages of each side, oldest first."""
-    said = tx.all(
-        """SELECT message_id, parts, accepted_ms, state FROM inbox
-            WHERE session_key = ? AND kind NOT IN ('process', 'wake', 'button') ORDER BY id DESC LIMIT ?""",
-        session_key,
-        limit,
-    )
-    replied = tx.all(
-        """SELECT key, kind, parts, created_ms, answers, turn_id, choices, edits, EXISTS (
-                  SELECT 1 FROM turns WHERE id = outbox.turn_id AND outcome IN ('failed', 'given_up')) AS turn_failed
-             FROM outbox
-            WHERE account = ? AND chat = ? AND NOT (kind = 'notice' AND state = 'expired') ORDER BY id DESC LIMIT ?""",
-        account,
-        chat,
-        limit,
-    )
-    items: list[tuple[int, int, Said | Replied]] = [(row["accepted_ms"], 0, _to_said(row)) for row in said]
-    items += [(item.at_ms, 1, item) for item in _apply_edits(tx, replied[::-1])]
-    return [item for _, _, item in sorted(items, key=lambda placed: placed[:2])]
+    query = """SELECT message_id, parts, accepted_ms AS at_ms, REPLACE(state, 'ready', 'waiting') AS state FROM inbox
+                WHERE session_key = ? AND kind NOT IN ('process', 'wake', 'button')
+                  -- a command that begins a turn has a second row for it
+                  AND NOT (kind = 'message' AND EXISTS (
+                      SELECT 1 FROM inbox c WHERE c.account = inbox.account AND c.chat = inbox.chat
+                         AND c.message_id = inbox.message_id AND c.kind = 'command'))
+                ORDER BY id DESC LIMIT ?"""
+    said = [build(Said, row, parts=load_parts(row["parts"])) for row in tx.all(query, session_key, limit)]
+    query = """SELECT key, kind, parts, created_ms AS at_ms, answers, turn_id, choices, edits, EXISTS (
+                      SELECT 1 FROM turns WHERE id = outbox.turn_id AND outcome IN ('failed', 'given_up')) AS failed
+                 FROM outbox WHERE account = ? AND chat = ? AND NOT (kind = 'notice' AND state = 'expired')
+                ORDER BY id DESC LIMIT ?"""
+    replied = _apply_edits(tx, tx.all(query, account, chat, limit)[::-1])
+    return sorted((*said, *replied), key=lambda item: (item.at_ms, isinstance(item, Replied)))
 
 
 def chats(tx: Transaction, platform: str, *, limit: int = 100) -> list[Chat]:
     """Return the chats with a conversation or a waiting message, most recently used first."""
-    rows = tx.all(
-        """WITH begun AS (
-               SELECT key, chat, MAX(updated_ms) AS updated_ms FROM sessions WHERE platform = ? GROUP BY chat
+    query = f"""WITH begun AS (
+               SELECT key, chat, MAX(updated_ms) AS updated_ms FROM sessions
+                WHERE platform = ?1 AND key = ?1 || ':' || chat GROUP BY chat
            ), waiting AS (
                SELECT session_key AS key, chat, MAX(accepted_ms) AS updated_ms FROM inbox
-                WHERE account = ? AND kind = 'message' AND state <> 'done' GROUP BY chat
+                WHERE account = ?1 AND kind = 'message' AND session_key = ?1 || ':' || chat AND {INBOX_OPEN}
+                GROUP BY chat
            )
-           SELECT key, chat, updated_ms, EXISTS (
-                      SELECT 1 FROM turns WHERE session_key = key AND state <> 'done') AS running FROM begun
+           SELECT key, chat AS id, updated_ms, EXISTS (
+                      SELECT 1 FROM turns WHERE session_key = key AND {TURN_OPEN}) AS running FROM begun
             UNION ALL
            SELECT key, chat, updated_ms, TRUE FROM waiting WHERE chat NOT IN (SELECT chat FROM begun)
-            ORDER BY updated_ms DESC LIMIT ?""",
-        platform,
-        platform,
-        limit,
-    )
-    return [
-        Chat(id=row["chat"], title=title(tx, row["key"]), updated_ms=row["updated_ms"], running=bool(row["running"]))
-        for row in rows
-    ]
+            ORDER BY updated_ms DESC LIMIT ?2"""  # noqa: S608
+    rows = tx.all(query, platform, limit)
+    return [build(Chat, row, title=title(tx, row["key"]), running=bool(row["running"])) for row in rows]
 
 
 def find_chats(tx: Transaction, platform: str, query: str, *, limit: int = 50) -> list[Chat]:
     """Return the chats with matching messages, best match first."""
     known = {chat.id: chat for chat in chats(tx, platform, limit=10_000)}
     found: dict[str, Chat] = {}
-    for hit in search(tx, query, where=Filter(platform=platform), limit=limit * 4):
+    for window in search(tx, query, reader=OWNER_READS, where=Filter(platform=platform), limit=limit * 2):
+        hit = window.hit
         chat = known.get(hit.session_key.partition(":")[2])
         if chat is not None and chat.id not in found and len(found) < limit:
-            found[chat.id] = Chat(
-                id=chat.id, title=chat.title, updated_ms=chat.updated_ms, running=chat.running, excerpt=hit.excerpt
-            )
+            found[chat.id] = replace(chat, excerpt=hit.excerpt)
     return list(found.values())
 
 
@@ -127,23 +118,26 @@ def title(tx: Transaction, session_key: str) -> str:
     row = tx.one("SELECT title FROM sessions WHERE key = ? AND title <> '' ORDER BY created_ms LIMIT 1", session_key)
     if row is not None:
         return str(row["title"])
-    first = tx.one(
-        "SELECT parts FROM inbox WHERE session_key = ? AND kind = 'message' ORDER BY id LIMIT 1", session_key
-    )
+    query = "SELECT parts FROM inbox WHERE session_key = ? AND kind = 'message' ORDER BY id LIMIT 1"
+    first = tx.one(query, session_key)
     parts = load_parts(first["parts"]) if first is not None else ()
     return title_of(words_of(parts) or text_of(parts))
-
-
-def _to_said(row: Row) -> Said:
-    state = "waiting" if row["state"] == "ready" else str(row["state"])
-    return Said(message_id=row["message_id"], parts=load_parts(row["parts"]), at_ms=row["accepted_ms"], state=state)
 
 
 def _apply_edits(tx: Transaction, rows: Sequence[Row]) -> list[Replied]:
     """Put each message that replaced an earlier one in that one's place; oldest first."""
     items: dict[str, Replied] = {}
     for row in rows:
-        item = _to_replied(tx, row)
+        is_answer = row["kind"] == "answer"
+        item = build(
+            Replied,
+            row,
+            parts=load_parts(row["parts"]),
+            answers=loads_list(row["answers"]),
+            tools=tools_of_turn(tx, row["turn_id"]) if row["turn_id"] and is_answer else (),
+            choices=load_choices(row["choices"]),
+            failed=is_answer and bool(row["failed"]),
+        )
         if (changed := items.get(row["edits"])) is not None:
             items[changed.key] = replace(changed, parts=item.parts, choices=item.choices)
         else:
@@ -151,25 +145,10 @@ def _apply_edits(tx: Transaction, rows: Sequence[Row]) -> list[Replied]:
     return list(items.values())
 
 
-def _to_replied(tx: Transaction, row: Row) -> Replied:
-    return Replied(
-        key=row["key"],
-        kind=row["kind"],
-        parts=load_parts(row["parts"]),
-        at_ms=row["created_ms"],
-        answers=loads_list(row["answers"]),
-        tools=tools_of_turn(tx, row["turn_id"]) if row["turn_id"] and row["kind"] == "answer" else (),
-        choices=load_choices(row["choices"]),
-        failed=row["kind"] == "answer" and bool(row["turn_failed"]),
-    )
-
-
 def tools_of_turn(tx: Transaction, turn_id: str) -> tuple[ToolUse, ...]:
-    rows = tx.all(
-        """SELECT role, tool_calls, tool_call_id, parts, is_error FROM messages
-            WHERE turn_id = ? AND (role = 'tool' OR tool_calls <> '') ORDER BY id""",
-        turn_id,
-    )
+    query = """SELECT role, tool_calls, tool_call_id, parts, is_error FROM messages
+                WHERE turn_id = ? AND (role = 'tool' OR tool_calls <> '') ORDER BY id"""
+    rows = tx.all(query, turn_id)
     results = {row["tool_call_id"]: row for row in rows if row["role"] == "tool"}
     return tuple(
         ToolUse(
@@ -204,7 +183,7 @@ COOKIE_LIFE_MS = 30 * 86_400_000
 
 def new_link(tx: Transaction) -> str:
     """Return the token of a link that works once, within the hour."""
-    return _new(tx, "link", LINK_LIFE_MS)
+    return _add_key(tx, "link", LINK_LIFE_MS)
 
 
 def exchange(tx: Transaction, link: str) -> str | None:
@@ -215,29 +194,20 @@ def exchange(tx: Transaction, link: str) -> str | None:
 
 def new_cookie(tx: Transaction) -> str:
     tx.execute("DELETE FROM web_keys WHERE expires_ms <= ?", now_ms())
-    return _new(tx, "cookie", COOKIE_LIFE_MS)
+    return _add_key(tx, "cookie", COOKIE_LIFE_MS)
 
 
 def is_valid(tx: Transaction, cookie: str) -> bool:
     # Looked up by hash, so that the time taken reveals nothing about the cookie.
-    row = tx.one(
-        "SELECT 1 FROM web_keys WHERE hash = ? AND kind = 'cookie' AND expires_ms > ?", _hash(cookie), now_ms()
-    )
-    return row is not None
-
-
-def _new(tx: Transaction, kind: Literal["link", "cookie"], life_ms: int) -> str:
-    token = secrets.token_urlsafe(32)
-    now = now_ms()
-    tx.execute(
-        "INSERT INTO web_keys (hash, kind, created_ms, expires_ms) VALUES (?, ?, ?, ?)",
-        _hash(token),
-        kind,
-        now,
-        now + life_ms,
-    )
-    return token
+    query = "SELECT 1 FROM web_keys WHERE hash = ? AND kind = 'cookie' AND expires_ms > ?"
+    return tx.exists(query, _hash(cookie), now_ms())
 
 
 def _hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _add_key(tx: Transaction, kind: Literal["link", "cookie"], life_ms: int) -> str:
+    token, now = secrets.token_urlsafe(32), now_ms()
+    tx.insert("web_keys", hash=_hash(token), kind=kind, created_ms=now, expires_ms=now + life_ms)
+    return token

@@ -2,10 +2,11 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from agent_core.conversation import Message
 from gateway.media.incoming import has_outside_files
-from gateway.store import inbox, transcripts, turns
+from gateway.store import compactions, inbox, transcripts, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.inbox import Accepted
@@ -31,12 +32,15 @@ class Joining:
 
     def _join(self, tx: Transaction) -> tuple[list[Message], bool]:
         said: list[Message] = []
-        for message in turns.join(tx, self.turn.id, _is_ready):
+        for message in turns.join(tx, self.turn.id, partial(_is_ready, tx)):
             said.append(Message(role="user", parts=render_joining(message)))
             transcripts.append(tx, self.turn.session_id, said[-1], turn_id=self.turn.id, inbox_id=message.id)
         return said, any(message.kind == "message" for message in inbox.read_waiting_behind(tx, self.turn.id))
 
 
-def _is_ready(message: Accepted) -> bool:
-    """Return whether a message can join at once. Files are only fetched at the beginning of a turn."""
-    return not has_outside_files([message])
+def _is_ready(tx: Transaction, message: Accepted) -> bool:
+    """Return whether a message can join at once. Files are only fetched, calls only made and programs only answered by
+    turns of their own."""
+    if message.key.is_of_program or has_outside_files([message]) or compactions.read_order(message) is not None:
+        return False
+    return not inbox.read_call(tx, message.id)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent_core.conversation import Message, ToolCall
 from gateway.stopwatch import ModelCall, Stopwatch
-from gateway.store import trail, transcripts
+from gateway.store import compactions, trail, transcripts
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.trail import TrailEvent
@@ -55,6 +55,9 @@ class StoreJournal:
 
 
 def record_model_reply(tx: Transaction, turn: Turn, call: ModelCall, tools: str = "") -> None:
+    """Record a reply that is in the transcript already, and how long the conversation is with it."""
+    if call.context_tokens:
+        compactions.note_count(tx, turn.session_id, call.context_tokens)
     trail.record(
         tx,
         TrailEvent.MODEL_REPLIED,

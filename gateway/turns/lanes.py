@@ -14,7 +14,7 @@ import structlog
 
 from gateway.changes import Changes
 from gateway.clock import now_ms
-from gateway.commands.runner import Handled, fail_next_command
+from gateway.commands.runner import fail_next_command
 from gateway.errors import GatewayError, StoreCorrupt
 from gateway.policies.resets import NEVER, Resets
 from gateway.store import inbox, turns
@@ -72,7 +72,7 @@ class Lanes:
         self,
         db: Database,
         worker: Worker,
-        next_command: Callable[[Transaction], Handled | None],
+        next_command: Callable[[Transaction], bool],
         *,
         max_turns: int,
         resets: Resets = NEVER,
@@ -155,6 +155,7 @@ class Lanes:
             handled = await self._handle_command_alone()
         if handled:
             self._notify_others()
+            self._changes.notify("commands")
         return handled
 
     async def _handle_command_alone(self) -> int:
@@ -170,11 +171,11 @@ class Lanes:
     def _run_commands(self, tx: Transaction, *, at_most: int) -> int:
         for handled in range(at_most):
             outcome = tx.attempt(lambda: self._next_command(tx))
-            if outcome is None:
-                return handled
             if isinstance(outcome, Exception):
                 log.error("command failed", exc_info=outcome)
                 fail_next_command(tx)
+            elif not outcome:
+                return handled
         return at_most
 
     async def _look(self, group: asyncio.TaskGroup) -> float | None:
@@ -207,9 +208,8 @@ class Lanes:
         def begin(tx: Transaction) -> _Found:
             # Requested by a command, by a newer message, or by another process that revoked somebody's access.
             to_stop = turns.list_stopping(tx)
-            due_ms = (
-                inbox.next_due_ms(tx) if free > 0 else None
-            )  # first: a message that falls due in between is in both
+            # First: a message that falls due in between is in both.
+            due_ms = inbox.next_due_ms(tx) if free > 0 else None
             begun: list[tuple[Turn, OpenedTurn | None]] = []
             while len(begun) < free and (turn := turns.begin(tx, self._resets)):
                 begun.append((turn, self._open(tx, turn)))

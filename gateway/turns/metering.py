@@ -13,24 +13,21 @@ import structlog
 
 from agent_core.conversation import Message
 from agent_core.events import Emit, Event, ReasoningDelta, Restarted, TextDelta, Usage
-from agent_core.model import Model, ModelError
+from agent_core.model import HelperModels, Model, ModelError
+from agent_core.models.effort import with_effort
+from agent_core.tokens import count_bytes, estimate_bytes, estimate_message, estimate_tools
 from gateway.clock import new_id, now_ms
 from gateway.policies.budgets import Amount, Budgets, Scope
 from gateway.store import chats, outbox, spending, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
-from gateway.store.people import OWNER
 from gateway.store.spending import Call, Payer
 from gateway.store.turns import Turn
 from tools.base import Tool
-from tools.content import Media
 
 log = structlog.get_logger()
 
 OUTPUT_TOKENS = 2_000  # reserved for an answer, whose length is unknown before
-
-_BYTES_PER_TOKEN = 4
-_PICTURE_TOKENS = 1_000
 
 WhoPays = Callable[[Transaction], Payer]
 Tell = Callable[[Transaction, Scope, str], None]
@@ -55,6 +52,7 @@ class MeteredModel:
         self._tell = tell
         self._with_owner = with_owner
         self._calls: dict[str, Call] = {}  # by key; until they are known to be settled
+        self._running: set[str] = set()  # of these; a tool may ask while results of others are stored
         self._last = (0, 0)  # how many messages the last call was shown, and the tokens they were
 
     async def reply(
@@ -63,8 +61,17 @@ class MeteredModel:
         now = now_ms()
         call = Call(key=new_id(), at_ms=now, day=self._budgets.day(now), model=self.name)
         self._calls[call.key] = call  # first: the turn may be stopped while the reservation is written
-        if self._budgets.bind:
-            await self._reserve(call, self._prompt_tokens(messages, tools))
+        self._running.add(call.key)
+        try:
+            if self._budgets.bind:
+                await self._reserve(call, self._prompt_tokens(messages, tools))
+            return await self._ask(call, messages, tools, emit, may_call)
+        finally:
+            self._running.discard(call.key)
+
+    async def _ask(
+        self, call: Call, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, may_call: bool
+    ) -> Message:
         usage = _UsageCounter(emit, prompt_tokens=partial(self._prompt_tokens, messages, tools))
         try:
             reply = await self._model.reply(messages, tools, usage, may_call=may_call)
@@ -81,8 +88,8 @@ class MeteredModel:
             self._last = (len(messages), usage.uses[-1].input_tokens) if usage.uses else self._last
 
     def settle(self, tx: Transaction) -> None:
-        """Record what the calls used. Not while a call runs; may be repeated, also after a failed transaction."""
-        for call in list(self._calls.values()):
+        """Record what the calls used that have ended. May be repeated, also after a failed transaction."""
+        for call in [call for key, call in list(self._calls.items()) if key not in self._running]:
             payer = self._who_pays(tx)
             if spending.settle(tx, call, payer):
                 self._warn(tx, call, payer)
@@ -137,10 +144,10 @@ class MeteredModel:
     def _prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Tool]) -> int:
         """Estimate the size of a prompt from the count of the last call and what was added since."""
         shown, counted = self._last
-        added = sum(map(_tokens_in, messages[shown:]))
+        added = sum(map(estimate_message, messages[shown:]))
         if counted:
-            return max(counted + added, added + sum(map(_tokens_in, messages[:shown])))
-        return added + sum(_tokens(_size(f"{tool.name}{tool.description}{tool.schema}")) for tool in tools)
+            return max(counted + added, added + sum(map(estimate_message, messages[:shown])))
+        return added + estimate_tools(tools)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -149,47 +156,46 @@ class Meter:
 
     budgets: Budgets = field(default_factory=Budgets)
     owner_accounts: Collection[str] = ()  # where the owner may be told that the day's budget is nearly used
-    _models: dict[str, MeteredModel] = field(default_factory=dict)
+    say: Callable[[str], None] | None = None  # how whoever sits at the terminal is told, instead of in a chat
+    _models: dict[str, dict[tuple[str, int], MeteredModel]] = field(default_factory=dict)  # by turn; session and model
 
-    def model_for(self, turn: Turn, model: Model, db: Database) -> Model:
-        """Return the metered model of a turn, the same for all its calls."""
+    def model_for(self, turn: Turn, model: Model, db: Database, *, session_id: str = "") -> Model:
+        """Return the model metered for a turn, the same for all its calls. A turn may ask several models.
+
+        With a `session_id`, for a delegated task: the same people pay, and what it used is added to that session.
+        """
 
         def who_pays(tx: Transaction) -> Payer:
-            return spending.payer_of_turn(tx, turn.id, turn.session_id)
+            return spending.payer_of_turn(tx, turn.id, session_id or turn.session_id)
 
         def tell(tx: Transaction, scope: Scope, text: str) -> None:
-            if scope != "day":
-                outbox.add_notice(tx, turns.reload(tx, turn).address, text, topic="budget", turn_id=turn.id)
+            now = turns.reload(tx, turn)
+            if self.say is not None:
+                self.say(text)
+            elif scope != "day" and (now.run is None or now.run.address is not None):
+                outbox.add_notice(tx, now.address, text, topic="budget", turn_id=turn.id)
             elif where := chats.find_notice_address(tx, self.owner_accounts):
                 outbox.add_notice(tx, where, text, topic="budget")
 
-        if turn.id not in self._models:
-            self._models[turn.id] = MeteredModel(
-                model, db, self.budgets, who_pays=who_pays, tell=tell, with_owner=turn.is_with_owner
+        budgets = self.budgets
+        if turn.run is not None and turn.run.budget_tokens:
+            budgets = replace(budgets, limits={**budgets.limits, "job": Amount(tokens=turn.run.budget_tokens)})
+        metered = self._models.setdefault(turn.id, {})
+        wanted = session_id, id(model)
+        if wanted not in metered:
+            metered[wanted] = MeteredModel(
+                model, db, budgets, who_pays=who_pays, tell=tell, with_owner=turn.is_with_owner
             )
-        return self._models[turn.id]
+        return metered[wanted]
 
     def settle(self, tx: Transaction, turn: Turn) -> None:
-        if model := self._models.get(turn.id):
+        # A copy: this runs in the database's thread, while another task of the turn may begin to ask a model.
+        for model in list(self._models.get(turn.id, {}).values()):
             model.settle(tx)
 
     def close(self, turn: Turn) -> None:
         """Forget the model of a turn that is over and settled."""
         self._models.pop(turn.id, None)
-
-
-def meter_terminal(
-    model: Model, db: Database, budgets: Budgets, session_id: str, tell: Callable[[str], None]
-) -> MeteredModel:
-    """Return the model for a conversation at the terminal: the owner pays and reads the warnings."""
-    return MeteredModel(
-        model,
-        db,
-        budgets,
-        who_pays=lambda tx: Payer(chat=spending.TERMINAL, people=(OWNER,), session_id=session_id),
-        tell=lambda tx, scope, text: tell(text),
-        with_owner=True,
-    )
 
 
 class _UsageCounter:
@@ -208,7 +214,7 @@ class _UsageCounter:
                 self.uses.append(event)
                 self._bytes, self._counted = 0, True
             case TextDelta() | ReasoningDelta():
-                self._bytes += _size(event.text)
+                self._bytes += count_bytes(event.text)
             case Restarted():  # the attempt before this one is paid for as well
                 self.fail()
                 self._counted = False
@@ -218,46 +224,39 @@ class _UsageCounter:
 
     def end(self, reply: Message) -> None:
         if not self._counted:
-            self._estimate(_tokens_in(reply))
+            self._estimate(estimate_message(reply))
 
     def cancel(self) -> None:
         """Count a call that we cancelled: its prompt had been sent."""
         if not self._counted:
-            self._estimate(_tokens(self._bytes))
+            self._estimate(estimate_bytes(self._bytes))
 
     def fail(self) -> None:
         """Count a failed attempt. One that was refused before it produced any text costs nothing."""
         if self._bytes:
-            self._estimate(_tokens(self._bytes))
+            self._estimate(estimate_bytes(self._bytes))
 
     def _estimate(self, output_tokens: int) -> None:
         self.uses.append(Usage(input_tokens=self._prompt_tokens(), output_tokens=output_tokens))
         self._bytes = 0
 
 
-def _tokens_in(message: Message) -> int:
-    pictures = sum(isinstance(part, Media) and part.kind == "image" for part in message.parts)
-    calls = "".join(f"{call.name}{call.arguments}" for call in message.tool_calls)
-    return _tokens(_size(message.text) + _size(message.reasoning) + _size(calls)) + pictures * _PICTURE_TOKENS
-
-
-def _tokens(size_bytes: int) -> int:
-    return -(-size_bytes // _BYTES_PER_TOKEN)
-
-
-def _size(text: str) -> int:
-    """Return the size in bytes, not characters: a Chinese character is nearly a token."""
-    return len(text.encode(errors="replace"))
+@dataclass(slots=True)
+class _Health:
+    answered_ms: int = 0
+    problem: str = ""
 
 
 class MonitoredModel:
     """A model that remembers when it last answered and why it failed, for `hermes status`."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, helpers: HelperModels | None = None) -> None:
+        """The helpers are closed with it."""
         self.name = model.name
+        self.helpers = helpers or HelperModels()
         self._model = model
-        self._answered_ms = 0
-        self._problem = ""
+        self._health = _Health()
+        self._variants: dict[str, MonitoredModel] = {}  # by effort
 
     async def reply(
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
@@ -265,14 +264,27 @@ class MonitoredModel:
         try:
             message = await self._model.reply(messages, tools, emit, may_call=may_call)
         except ModelError as error:
-            self._problem = str(error)
+            self._health.problem = str(error)
             raise
-        self._answered_ms, self._problem = now_ms(), ""
+        self._health.answered_ms, self._health.problem = now_ms(), ""
         return message
 
+    def with_effort(self, effort: str) -> Model:
+        if effort not in self._variants:
+            self._variants[effort] = MonitoredModel(with_effort(self._model, effort))
+            self._variants[effort]._health = self._health
+        return self._variants[effort]
+
     async def aclose(self) -> None:
-        if close := getattr(self._model, "aclose", None):
-            await close()
+        helpers = self.helpers
+        for one in (helpers.auxiliary, helpers.vision, helpers.aggregator, *helpers.panel, self._model):
+            if close := getattr(one, "aclose", None):
+                await close()
+
+    @property
+    def in_use(self) -> str:
+        """Return the name of the model that answers now, which may be a fallback."""
+        return str(getattr(self._model, "in_use", self.name))
 
     def state(self) -> dict[str, Any]:
-        return {"name": self.name, "answered_ms": self._answered_ms, "problem": self._problem[:300]}
+        return {"name": self.name, "answered_ms": self._health.answered_ms, "problem": self._health.problem[:300]}

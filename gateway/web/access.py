@@ -1,25 +1,28 @@
 """Decide who may use the page; runs on every request and socket before anything else.
 
 Three checks, in this order: the Host header names this server (against DNS rebinding), the Origin header names our own
-page, and a cookie or token that we issued comes with it. Monitors on this machine may read `/health` and `/ready`
-without one.
+page, and a cookie or token that we issued comes with it. Monitors on this machine may read `/health`, `/ready`
+and `/metrics` without one; paths for programs have keys and signatures of their own.
 """
 
 import hmac
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import hdrs, web
 
 from gateway.errors import StoreUnavailable
 from gateway.store import web_chats
 from gateway.store.db.database import Database
+from gateway.web.refusals import LOOPBACK_PEERS, Refusals
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_LOOPBACK_PEERS = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
-_MONITORING = ("/health", "/ready")
+_MONITORING = ("/health", "/ready", "/metrics")
+_FOR_PROGRAMS = ("/v1/", "/hooks/")  # these check a key or a signature themselves; a cookie means nothing there
+_LARGE_BYTES = 65_536
+_REFUSED = (401, 403, 408, 413, 421)
 _LOGIN_HELP = "Run `hermes web` on the machine that runs Hermes and open the link it prints."
 _HEADERS = {
     "Content-Security-Policy": (
@@ -43,6 +46,7 @@ class PageAccess:
     allowed_hosts: tuple[str, ...] = ()  # names of a proxy in front of the server
     token: str = ""  # HERMES_WEB_TOKEN, for scripts and other machines
     port: int = 0  # known once the server listens
+    refusals: Refusals = field(default_factory=Refusals)
 
     @property
     def cookie_name(self) -> str:
@@ -54,13 +58,20 @@ class PageAccess:
             response = await self._check(request, handler)
         except web.HTTPException as error:
             error.headers.update(_HEADERS)
+            self._count(request, error)
             raise
         except StoreUnavailable as error:
             response = web.json_response({"problem": str(error)}, status=503)
+        self._count(request, response)
         if not response.prepared:
             for name, value in _HEADERS.items():
                 response.headers.setdefault(name, value)
         return response
+
+    def _count(self, request: web.Request, response: web.StreamResponse) -> None:
+        if response.status in _REFUSED:
+            self.refusals.count(request)
+            response.force_close()  # the next one needs a connection of its own, and those are taken at a pace
 
     async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.host.lower() not in self._hosts():
@@ -72,16 +83,28 @@ class PageAccess:
         link = request.query.get("token", "")
         if request.path == "/" and link:
             return await self._log_in(request, link)
+        if request.path.startswith(_FOR_PROGRAMS):
+            return self._refuse_unread(request) if self.refusals.is_spent(request) else await handler(request)
         if not self._is_local_check(request) and not await self.is_known(request):
             raise _refuse(request, f"This page needs a login link. {_LOGIN_HELP}")
         return await handler(request)
+
+    def _refuse_unread(self, request: web.Request) -> web.Response:
+        self.refusals.count(request)
+        if request.body_exists and not 0 <= (request.content_length or -1) < _LARGE_BYTES:
+            request.protocol.force_close()  # without an answer: aiohttp would read all of the body first
+        text = "Too many requests from this address had a wrong key or signature. Wait a minute."
+        error = {"message": text, "type": "invalid_request_error", "code": "rate_limit_exceeded"}
+        response = web.json_response({"accepted": False, "error": error}, status=429, headers={"Retry-After": "60"})
+        response.force_close()
+        return response
 
     def _is_local_check(self, request: web.Request) -> bool:
         """Return whether a monitor on this machine asks. Through a proxy, anybody could."""
         name = request.host.lower().removesuffix(f":{self.port}")
         is_forwarded = any(header in request.headers for header in ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host"))
         return (
-            request.path in _MONITORING and name in _LOOPBACK and request.remote in _LOOPBACK_PEERS and not is_forwarded
+            request.path in _MONITORING and name in _LOOPBACK and request.remote in LOOPBACK_PEERS and not is_forwarded
         )
 
     async def _log_in(self, request: web.Request, link: str) -> web.StreamResponse:

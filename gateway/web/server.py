@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import re
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from aiohttp import hdrs, web
 from gateway.changes import Changes
 from gateway.commands.registry import Commands
 from gateway.errors import PlatformUnavailable
-from gateway.messages import MediaKind
+from gateway.platforms.text import media_kind
 from gateway.platforms.web import WebPlatform, file_reference, files, key_of, tool_line, words
 from gateway.store import media, sessions, web_chats
 from gateway.store.db.connection import Transaction
@@ -29,12 +30,20 @@ from gateway.store.web_chats import Replied, Said
 from gateway.web import approvals
 from gateway.web.access import PageAccess
 from gateway.web.address import login_address
+from gateway.web.chat_api import ChatApi
+from gateway.web.metrics import CONTENT_TYPE, Metrics
+from gateway.web.overview import OverviewPage
 from gateway.web.socket import CHAT_ID, PageSocket, is_storable
+from gateway.web.webhooks import Webhooks
 from tools.backends.base import ProcessBackends
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAFE_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"}
 _MAX_CHATS = 500
+_MAX_CONNECTIONS = 256  # far below the usual limit of 1,024 descriptors, which the platforms and the store share
+_IDLE_SECONDS = 20.0  # for the head of a request, and between two requests
+_BACKLOG = 128
+_NO_ROOM_SECONDS = 0.1
 _ALL = 1_000_000
 _STATIC_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
@@ -51,11 +60,18 @@ class WebServer:
     host: str
     port: int
     max_file_bytes: int
-    state: Callable[[], dict[str, Any]] = dict  # set by the wiring once the gateway is built
+    overview: OverviewPage
+    state: Callable[[], dict[str, Any]]
     clean: Callable[[str], str] = lambda text: text  # hides secrets
     changes: Changes = field(default_factory=Changes)
+    chat_api: ChatApi | None = None
+    webhooks: Webhooks | None = None
     attempted: asyncio.Event = field(default_factory=asyncio.Event)  # set once listening succeeded or failed
     problem: str = ""  # why the last attempt failed
+    metrics: Metrics = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.metrics = Metrics(self.db)
 
     async def link(self) -> str:
         """Return an address that signs one browser in. Raise PlatformUnavailable if the server cannot listen."""
@@ -67,29 +83,63 @@ class WebServer:
 
     async def run(self, on_listening: Callable[[], None]) -> None:
         """Serve until cancelled. Raise PlatformUnavailable if the port cannot be opened."""
-        runner = web.AppRunner(self._app(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        runner = web.AppRunner(
+            self._app(),
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=1.0,
+            keepalive_timeout=_IDLE_SECONDS,
+        )
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self.host, self.port)
             try:
-                await site.start()
+                listener = await asyncio.get_running_loop().create_server(
+                    cast(web.Server, runner.server), self.host, self.port, start_serving=False
+                )
+                listening = [bound.dup() for bound in listener.sockets]
+                for one in listening:
+                    one.listen(_BACKLOG)
             except OSError as error:
                 self.problem = _describe_failure(self.host, self.port, error)
                 self.attempted.set()
                 raise PlatformUnavailable(self.problem) from error
             self.problem = ""
-            self.access.port = runner.addresses[0][1]
+            self.access.port = listener.sockets[0].getsockname()[1]
             self.attempted.set()
-            on_listening()
-            await asyncio.Event().wait()
+            try:
+                await self.metrics.begin()
+                on_listening()
+                await asyncio.gather(
+                    *(self._take_connections(one, cast(web.Server, runner.server)) for one in listening)
+                )
+            finally:
+                listener.close()
+                for one in listening:
+                    one.close()
         finally:
             await runner.cleanup()
+
+    async def _take_connections(self, listening: socket.socket, server: web.Server) -> None:
+        """Take one connection in each round of the loop; asyncio's server would take a hundred."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listening)
+            except OSError:  # no descriptor is left, or the other side has gone again
+                await asyncio.sleep(_NO_ROOM_SECONDS)
+                continue
+            if len(server.connections) >= _MAX_CONNECTIONS:
+                connection.close()
+            else:
+                await loop.connect_accepted_socket(server, connection)
+            await self.access.refusals.pace()
 
     def _app(self) -> web.Application:
         app = web.Application(middlewares=[self.access.middleware], client_max_size=self.max_file_bytes)
         app.add_routes(
             [
-                web.get("/", self._page),
+                web.get("/", self._static),
+                web.get("/overview", self._static),
                 web.get("/static/{name}", self._static),
                 web.get("/api/about", self._about),
                 web.get("/api/chats", self._chats),
@@ -104,33 +154,25 @@ class WebServer:
                 web.get("/ws", self._socket),
                 web.get("/health", self._health),
                 web.get("/ready", self._ready),
+                web.get("/metrics", self._metrics),
+                *self.overview.routes,
+                *(self.chat_api.routes() if self.chat_api else ()),
+                *(self.webhooks.list_routes() if self.webhooks else ()),
             ]
         )
         return app
 
-    async def _page(self, request: web.Request) -> web.Response:
-        return _read_static("index.html")
-
     async def _static(self, request: web.Request) -> web.Response:
-        return _read_static(request.match_info["name"])
+        page = "overview.html" if request.path == "/overview" else "index.html"
+        return _read_static(request.match_info.get("name", page))
 
     async def _about(self, request: web.Request) -> web.Response:
-        return web.json_response(
-            {
-                "version": version("hermes-gateway"),
-                "model": self.model_name,
-                "max_file_bytes": self.max_file_bytes,
-                "commands": [
-                    {
-                        "name": spec.name,
-                        "aliases": spec.aliases,
-                        "hint": spec.argument_hint,
-                        "description": spec.description,
-                    }
-                    for spec in self.commands.available("owner", "chat")
-                ],
-            }
-        )
+        commands = [
+            {"name": spec.name, "aliases": spec.aliases, "hint": spec.argument_hint, "description": spec.description}
+            for spec in self.commands.available("owner", "chat")
+        ]
+        about = {"version": version("hermes-gateway"), "model": self.model_name, "commands": commands}
+        return web.json_response(about | {"max_file_bytes": self.max_file_bytes})
 
     async def _chats(self, request: web.Request) -> web.Response:
         query = request.query.get("query", "").strip()[:200]
@@ -156,7 +198,11 @@ class WebServer:
             return self.clean(web_chats.title(tx, key)), [render_item(item, self.clean) for item in items]
 
         title, items = await self.db.read(read)
-        return web.json_response({"id": chat, "title": title, "items": items, "draft": self._render_draft(chat)})
+        draft, shown = self.platform.drafts.get(chat), None
+        if draft is not None and not draft.ended:
+            tools = [tool_line(tool) for tool in draft.tools.values()]
+            shown = {"turn": draft.turn, "text": draft.text, "tools": tools}
+        return web.json_response({"id": chat, "title": title, "items": items, "draft": shown})
 
     async def _rename(self, request: web.Request) -> web.Response:
         _, key = _read_chat(request)
@@ -172,9 +218,8 @@ class WebServer:
     async def _delete(self, request: web.Request) -> web.Response:
         chat, key = _read_chat(request)
         if not await erase_chat(self.db, self.media_files, "web", chat, key, backends=self.backends):
-            raise _problem(
-                web.HTTPConflict, "Hermes is still working in this chat. Stop it first, then delete the chat."
-            )
+            problem = "Hermes is still working in this chat. Stop it first, then delete the chat."
+            raise _problem(web.HTTPConflict, problem)
         self.platform.chat_deleted(chat)
         self.changes.notify("outbox", "decisions", "processes")
         return web.json_response({})
@@ -195,12 +240,6 @@ class WebServer:
             content_type="text/markdown",
             headers={hdrs.CONTENT_DISPOSITION: f"attachment; filename*=UTF-8''{_quote(f'{title}.md')}"},
         )
-
-    def _render_draft(self, chat: str) -> dict[str, Any] | None:
-        draft = self.platform.drafts.get(chat)
-        if draft is None or draft.ended:
-            return None
-        return {"turn": draft.turn, "text": draft.text, "tools": [tool_line(tool) for tool in draft.tools.values()]}
 
     async def _approvals(self, request: web.Request) -> web.Response:
         return web.json_response({"questions": await self.db.read(lambda tx: approvals.list_waiting(tx, self.clean))})
@@ -223,8 +262,7 @@ class WebServer:
             raise _problem(web.HTTPBadRequest, "The file is empty.")
         name = _clean_name(request.headers.get("X-File-Name", ""))
         mime = request.content_type if hdrs.CONTENT_TYPE in request.headers else "application/octet-stream"
-        family = mime.partition("/")[0]
-        kind = cast(MediaKind, family if family in ("image", "audio", "video") else "file")
+        kind = media_kind(mime)
         try:
             sha256 = await asyncio.to_thread(self.media_files.save, kind, content)
         except OSError as error:
@@ -269,6 +307,19 @@ class WebServer:
         ready = state["state"] == "serving" and not state["store"]
         return web.json_response({"ready": ready}, status=200 if ready else 503)
 
+    async def _metrics(self, request: web.Request) -> web.Response:
+        text = await self.metrics.render(self.state())
+        return web.Response(body=text.encode(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
+
+
+def _read_static(name: str) -> web.Response:
+    suffix = name[name.rfind(".") :]
+    file = resources.files("gateway.web") / "static" / name
+    if "/" in name or suffix not in _STATIC_TYPES or not file.is_file():
+        raise _problem(web.HTTPNotFound, "There is no such file.")
+    headers = {hdrs.CACHE_CONTROL: "no-cache"}
+    return web.Response(body=file.read_bytes(), content_type=_STATIC_TYPES[suffix], charset="utf-8", headers=headers)
+
 
 def _describe_failure(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
@@ -296,7 +347,7 @@ def _read_chat(request: web.Request) -> tuple[str, str]:
 
 async def _read_object(request: web.Request) -> dict[str, Any]:
     try:
-        given = await request.json()
+        given = json.loads(await request.read())  # JSON is Unicode, whatever charset the request names
     except (ValueError, RecursionError):
         raise _problem(web.HTTPBadRequest, "The request is not valid JSON.") from None
     return given if isinstance(given, dict) else {}
@@ -331,19 +382,6 @@ def _to_markdown(title: str, items: Sequence[Said | Replied], clean: Callable[[s
         attached = "\n".join(f"- Attached: {file['name'] or 'file'}" for file in files(item.parts))
         entries += filter(None, [f"**{who}** ({when:%Y-%m-%d %H:%M} UTC)", text, attached])
     return "\n\n".join(entries) + "\n"
-
-
-def _read_static(name: str) -> web.Response:
-    suffix = name[name.rfind(".") :]
-    file = resources.files("gateway.web") / "static" / name
-    if "/" in name or suffix not in _STATIC_TYPES or not file.is_file():
-        raise _problem(web.HTTPNotFound, "There is no such file.")
-    return web.Response(
-        body=file.read_bytes(),
-        content_type=_STATIC_TYPES[suffix],
-        charset="utf-8",
-        headers={hdrs.CACHE_CONTROL: "no-cache"},
-    )
 
 
 def _clean_name(header: str) -> str:

@@ -85,19 +85,17 @@ class PageSocket:
         if not isinstance(chat, str) or not CHAT_ID.fullmatch(chat) or not message_id:
             raise _BadLine('"chat" must be 8 to 32 characters of a-z and 0-9, and "id" a short text')
         about: Line = {"id": message_id, "chat": chat}
-        if kind == "press":
-            press = partial(self.platform.press, message_id, chat, *_parse_press(line))
-            await self.slots.acquire()
-            group.create_task(self._accept(about, press))
-            return
         try:
-            parts = await self._read_parts(line)
+            if kind == "press":
+                accept = partial(self.platform.press, message_id, chat, *_parse_press(line))
+            else:
+                accept = partial(self.platform.accept, message_id, chat, await self._read_parts(line))
         except StoreUnavailable as error:
             self.page.tell({"type": "retry", "problem": str(error), **about})
             return
         # In parallel, so that messages that arrive together share a commit. They are queued in their order.
         await self.slots.acquire()
-        group.create_task(self._accept(about, partial(self.platform.accept, message_id, chat, parts)))
+        group.create_task(self._accept(about, accept))
 
     async def _accept(self, about: Line, accept: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -124,7 +122,9 @@ class PageSocket:
     async def _find_upload(self, reference: Any) -> Media:
         try:
             sha256, name = map(str, json.loads(base64.urlsafe_b64decode(reference)))
-        except (ValueError, TypeError):
+            if not is_storable(sha256 + name):
+                raise ValueError(name)
+        except (ValueError, TypeError, RecursionError):
             raise _BadLine("a file was not uploaded here; attach it again") from None
         stored = await self.db.read(lambda tx: media.find(tx, sha256))
         if stored is None:

@@ -2,29 +2,45 @@
 
 import ipaddress
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import structlog
 
 from agent_core.model import Model
 from agent_core.prompt import SENDING_FILES
 from gateway.changes import Changes
 from gateway.commands.registry import Commands
+from gateway.inbound.intake import Intake
+from gateway.inbound.rate_limit import SenderLimits
+from gateway.inbound.webhook_events import DEFAULT_TEMPLATE, WebhookRoute
 from gateway.outbound.drafts import Drafts
 from gateway.outbound.live_reply import LiveReply, Showing
+from gateway.outbound.send_message import Sending
 from gateway.platforms.all import PLATFORMS, find_spec
-from gateway.platforms.base import Platform, Reacts, ShowsDrafts, ShowsProgress, ShowsTyping
+from gateway.platforms.api import ApiPlatform
+from gateway.platforms.base import MenuCommand, Platform, Reacts, ShowsDrafts, ShowsProgress, ShowsTyping
 from gateway.platforms.outgoing import Load
 from gateway.platforms.spec import AccountSetup
 from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
-from hermes_config.accounts import bots
+from gateway.wiring.policies import build_budgets, build_pairing_limits
+from hermes_config.accounts import SHORTEST_WEBHOOK_SECRET, bots, webhook_secrets
 from hermes_config.errors import ConfigError
+from hermes_config.ids import WEBHOOK_ENTRY
 from hermes_config.places import Home
 from hermes_config.redaction import Redactor
+from hermes_config.secrets import WEBHOOK_SECRET
 from hermes_config.settings import Settings
 
 if TYPE_CHECKING:
+    from gateway.web.chat_api import ChatApi
     from gateway.web.server import WebServer
+    from gateway.web.webhooks import Webhooks
 
+log = structlog.get_logger()
+
+MAX_TEMPLATE_CHARS = 20_000
+_WEB_ENABLED = "platforms.web.enabled"
 _SHORTEST_TOKEN_CHARS = 20
 
 
@@ -39,6 +55,10 @@ def build_platforms(settings: Settings, home: Home, commands: Commands, *, load:
                 account=account, socket_path=home.socket, tokens=tokens, commands=_menu(commands), load=load
             )
             platforms.append(spec.build(setup, **dict(section)))
+    if settings.http.enabled and settings.platforms.web.enabled:
+        platforms.append(ApiPlatform())
+    elif settings.http.enabled:
+        log.warning("nothing is served to programs: http.enabled needs the server of the page", setting=_WEB_ENABLED)
     return platforms
 
 
@@ -73,11 +93,14 @@ def platform_hints(platforms: Mapping[str, Platform]) -> dict[str, str]:
     }
 
 
-def _menu(commands: Commands) -> list[tuple[str, str]]:
+def _menu(commands: Commands) -> list[MenuCommand]:
     """Return every name of a command in a chat; only commands that a member may find have a description."""
-    described = {spec.name: spec.description for spec in commands.available("member", "chat")}
+    described = {
+        spec.name: MenuCommand(spec.name, spec.description, spec.argument_hint)
+        for spec in commands.available("member", "chat")
+    }
     called = [name for spec in commands.specs if "chat" in spec.places for name in (spec.name, *spec.aliases)]
-    return [(name, described.get(name, "")) for name in called]
+    return [described.get(name, MenuCommand(name)) for name in called]
 
 
 def build_web(
@@ -90,11 +113,14 @@ def build_web(
     *,
     clean: Callable[[str], str],
     changes: Changes,
+    programs: Platform | None,
+    state: Callable[[], dict[str, Any]],
 ) -> "WebServer | None":
     if platform is None:
         return None
     from gateway.platforms.web import WebPlatform
     from gateway.web.access import PageAccess
+    from gateway.web.overview import OverviewPage
     from gateway.web.server import WebServer
     from tools.workplaces import process_backends
 
@@ -113,7 +139,7 @@ def build_web(
         platform=platform,
         db=db,
         media_files=files,
-        backends=process_backends(),
+        backends=process_backends(settings.terminal),
         access=access,
         model_name=model.name,
         commands=commands,
@@ -122,10 +148,81 @@ def build_web(
         max_file_bytes=web.max_file_bytes,
         clean=clean,
         changes=changes,
+        overview=OverviewPage(
+            db=db,
+            backends=process_backends(settings.terminal),
+            changes=changes,
+            clean=clean,
+            budgets=build_budgets(settings),
+            limits=build_pairing_limits(settings),
+            state=state,
+        ),
+        state=state,
     )
+    if isinstance(programs, ApiPlatform):
+        server.chat_api = build_chat_api(settings, server, programs)
     platform.serve = server.run
     changes.subscribe("approvals", platform.questions_changed)
     return server
+
+
+def build_chat_api(settings: Settings, server: "WebServer", platform: ApiPlatform) -> "ChatApi":
+    from gateway.web.chat_api import ChatApi
+
+    return ChatApi(
+        platform=platform,
+        db=server.db,
+        media_files=server.media_files,
+        limits=SenderLimits(per_minute=settings.http.requests_per_minute),
+        wait_seconds=settings.http.wait_seconds,
+        max_body_bytes=settings.http.max_body_bytes,
+        clean=server.clean,
+        changes=server.changes,
+    )
+
+
+def build_webhooks(settings: Settings, home: Home, intake: Intake, sending: Sending) -> "Webhooks":
+    from gateway.web.webhooks import Webhooks
+
+    return Webhooks(
+        db=intake.db,
+        intake=intake,
+        accounts=sending.accounts,
+        role_of=sending.role_now,
+        max_bytes=settings.http.max_webhook_bytes,
+        routes=build_webhook_routes(settings, home),
+        changes=intake.changes,
+    )
+
+
+def build_webhook_routes(settings: Settings, home: Home) -> dict[str, WebhookRoute]:
+    """Return the webhooks that can be checked, with their templates; one without a secret is left out and logged."""
+    routes: dict[str, WebhookRoute] = {}
+    secrets = webhook_secrets(settings)
+    for entry in settings.http.webhooks:
+        found = WEBHOOK_ENTRY.fullmatch(entry)
+        assert found is not None  # the settings have checked it
+        name = found["name"]
+        if len(secrets[name]) < SHORTEST_WEBHOOK_SECRET:
+            log.error("webhook left out: its secret is missing or too short", route=name, variable=WEBHOOK_SECRET)
+            continue
+        template = read_template(home, name) or DEFAULT_TEMPLATE
+        routes[name] = WebhookRoute(
+            name=name,
+            signature=found["signature"],
+            secret=secrets[name],
+            deliver=found["deliver"] or "",
+            template=template,
+        )
+    return routes
+
+
+def read_template(home: Home, name: str) -> str:
+    """Return the template that somebody wrote for a webhook; empty when there is none."""
+    try:
+        return (home.webhooks / f"{name}.md").read_text(encoding="utf-8", errors="replace")[:MAX_TEMPLATE_CHARS]
+    except FileNotFoundError:
+        return ""
 
 
 def find_exposure_problem(settings: Settings) -> str:

@@ -1,9 +1,8 @@
 """Build from settings who may talk to the bot and what may be spent, for the gateway and for commands."""
 
-from agent_core.models.providers import Endpoint, endpoints
 from gateway.policies.access import Rules
 from gateway.policies.budgets import Budgets, budgets_for
-from gateway.store.pairing import PairingLimits
+from gateway.policies.pairing import PairingLimits
 from hermes_config.settings import Settings
 
 
@@ -39,6 +38,8 @@ def build_budgets(settings: Settings) -> Budgets:
 
 def unpriced_models(settings: Settings) -> list[str]:
     """Return the models without a price, by their servers' names; none where money is not limited."""
+    from agent_core.models.providers import Endpoint, endpoints  # loads what most commands do not need
+
     budgets = build_budgets(settings)
     if not budgets.limit_money:
         return []

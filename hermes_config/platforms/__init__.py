@@ -1,24 +1,49 @@
-"""The list of platforms. To add one, write its file and enter it here."""
+"""The list of platforms: sections, tokens and facts of each come from its file."""
 
-from hermes_config.platforms.base import PlatformConfig
-from hermes_config.platforms.discord import DiscordSecrets, DiscordSettings
-from hermes_config.platforms.slack import SlackSecrets, SlackSettings
-from hermes_config.platforms.socket import SocketSettings
-from hermes_config.platforms.telegram import TelegramSecrets, TelegramSettings
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr, create_model
+
+from hermes_config.platforms.base import PlatformConfig, PlatformSection
 from hermes_config.platforms.web import WebSettings
-from hermes_config.types import Section
+from hermes_config.types import Section, secret
 
+# To add a platform, write its file here and its package in `gateway/platforms`, and name both in this list.
+NAMES = (
+    "socket",
+    "telegram",
+    "discord",
+    "slack",
+    "web",
+)
 
-class PlatformsSettings(Section):
-    socket: SocketSettings = SocketSettings()
-    telegram: TelegramSettings = TelegramSettings()
-    discord: DiscordSettings = DiscordSettings()
-    slack: SlackSettings = SlackSettings()
-    web: WebSettings = WebSettings()
+_SECTIONS: dict[str, type[PlatformSection]] = {
+    name: getattr(import_module(f"{__name__}.{name}"), f"{name.title()}Settings") for name in NAMES
+}
+PLATFORMS: dict[str, PlatformConfig] = {name: section.config for name, section in _SECTIONS.items()}
 
+if TYPE_CHECKING:
 
-class PlatformSecrets(SlackSecrets, DiscordSecrets, TelegramSecrets):
-    """The tokens of the platforms' default bots."""
+    class PlatformsSettings(Section):
+        """A section for each platform; only this one is named in code."""
 
+        web: WebSettings = WebSettings()
 
-PLATFORMS: dict[str, PlatformConfig] = {name: section.config for name, section in PlatformsSettings()}
+    class PlatformSecrets(Section):
+        """The tokens of the platforms' default bots."""
+
+else:
+    PlatformsSettings = create_model(
+        "PlatformsSettings", __base__=Section, **{name: (section, section()) for name, section in _SECTIONS.items()}
+    )
+    PlatformSecrets = create_model(
+        "PlatformSecrets",
+        __base__=Section,
+        **{
+            token.env.lower(): (SecretStr | None, secret(replace(token, enables=(name,), per_account=True)))
+            for name, config in PLATFORMS.items()
+            for token in config.tokens
+        },
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hermes_config.secret_shapes import SecretShape
-from hermes_config.types import AccountNames, Section, setting
+from hermes_config.types import AccountNames, Secret, Section, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,8 @@ class PlatformConfig:
     example_user_id: str = ""
     example_chat_id: str = ""
     find_user_id: str = ""
+    tokens: tuple[Secret, ...] = ()  # each bot on the platform signs in with all of them
+    signs_webhooks: bool = False  # in a way of its own, which others have taken over
     shapes: tuple[SecretShape, ...] = ()  # of its tokens and webhooks, wherever they turn up in text
 
     @property

@@ -3,11 +3,11 @@
 import re
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, SecretStr
+from pydantic import AfterValidator
 
 from hermes_config.platforms.base import BotSettings, PlatformConfig, check_user_id
 from hermes_config.secret_shapes import SecretShape, is_varied
-from hermes_config.types import Secret, Section, ServerAddress, SplitList, setting
+from hermes_config.types import Secret, ServerAddress, SplitList, setting
 
 USER_ID = "[0-9]{1,32}"
 FIND_USER_ID = "turn on Developer Mode, then Copy User ID"
@@ -24,6 +24,15 @@ class DiscordSettings(BotSettings):
         example_user_id="123456789012345678",
         example_chat_id="123456789012345678",
         find_user_id=FIND_USER_ID,
+        tokens=(
+            Secret(
+                env="DISCORD_BOT_TOKEN",
+                purpose="signs the bot in to Discord",
+                where_to_get="discord.com/developers, Bot, Reset Token",
+                form=re.compile(r"[\w-]+\.[\w-]+\.[\w-]+", re.ASCII),
+                looks_like="a bot token of Discord, which has three parts with dots between them",
+            ),
+        ),
         shapes=(
             SecretShape(
                 pattern=re.compile(
@@ -54,17 +63,3 @@ class DiscordSettings(BotSettings):
         env="DISCORD_ALLOWED_USERS",
     )
     thread_per_conversation: bool = setting(False, "Answer a mention in a channel in a new thread.")
-
-
-class DiscordSecrets(Section):
-    discord_bot_token: Annotated[
-        SecretStr | None,
-        Secret(
-            purpose="signs the bot in to Discord",
-            where_to_get="discord.com/developers, Bot, Reset Token",
-            enables=("discord",),
-            per_account=True,
-            form=re.compile(r"[\w-]+\.[\w-]+\.[\w-]+", re.ASCII),
-            looks_like="a bot token of Discord, which has three parts with dots between them",
-        ),
-    ] = None

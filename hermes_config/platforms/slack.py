@@ -3,11 +3,11 @@
 import re
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, SecretStr
+from pydantic import AfterValidator
 
 from hermes_config.platforms.base import BotSettings, PlatformConfig, check_user_id
 from hermes_config.secret_shapes import SecretShape, is_varied_with_digit
-from hermes_config.types import Secret, Section, ServerAddress, SplitList, setting
+from hermes_config.types import Secret, ServerAddress, SplitList, setting
 
 USER_ID = "[UW](?=[A-Z]*[0-9])[A-Z0-9]{2,32}"
 FIND_USER_ID = "open the profile, then Copy member ID"
@@ -24,6 +24,23 @@ class SlackSettings(BotSettings):
         example_user_id="U012AB3CD",
         example_chat_id="C012AB3CD",
         find_user_id=FIND_USER_ID,
+        signs_webhooks=True,
+        tokens=(
+            Secret(
+                env="SLACK_BOT_TOKEN",
+                purpose="lets the bot read and write in Slack",
+                where_to_get="api.slack.com/apps, OAuth (xoxb-…)",
+                form=re.compile(r"(?:xoxe\.)?xoxb-[A-Za-z0-9-]+"),
+                looks_like="a bot token of Slack, which begins with xoxb-",
+            ),
+            Secret(
+                env="SLACK_APP_TOKEN",
+                purpose="opens Slack's Socket Mode",
+                where_to_get="api.slack.com/apps, Basic Information (xapp-…)",
+                form=re.compile(r"xapp-[A-Za-z0-9-]+"),
+                looks_like="an app-level token of Slack, which begins with xapp-",
+            ),
+        ),
         shapes=(
             SecretShape(
                 openings=("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
@@ -44,28 +61,3 @@ class SlackSettings(BotSettings):
     allowed_users: Annotated[tuple[UserId, ...], SplitList] = setting(
         (), "Ids of the people who may talk to the bot on Slack.", example="U012AB3CD", env="SLACK_ALLOWED_USERS"
     )
-
-
-class SlackSecrets(Section):
-    slack_bot_token: Annotated[
-        SecretStr | None,
-        Secret(
-            purpose="lets the bot read and write in Slack",
-            where_to_get="api.slack.com/apps, OAuth (xoxb-…)",
-            enables=("slack",),
-            per_account=True,
-            form=re.compile(r"(?:xoxe\.)?xoxb-[A-Za-z0-9-]+"),
-            looks_like="a bot token of Slack, which begins with xoxb-",
-        ),
-    ] = None
-    slack_app_token: Annotated[
-        SecretStr | None,
-        Secret(
-            purpose="opens Slack's Socket Mode",
-            where_to_get="api.slack.com/apps, Basic Information (xapp-…)",
-            enables=("slack",),
-            per_account=True,
-            form=re.compile(r"xapp-[A-Za-z0-9-]+"),
-            looks_like="an app-level token of Slack, which begins with xapp-",
-        ),
-    ] = None

@@ -3,11 +3,11 @@
 import re
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, SecretStr
+from pydantic import AfterValidator
 
 from hermes_config.platforms.base import BotSettings, PlatformConfig, check_user_id
 from hermes_config.secret_shapes import SecretShape
-from hermes_config.types import Secret, Section, ServerAddress, SplitList, setting
+from hermes_config.types import Secret, ServerAddress, SplitList, setting
 
 USER_ID = "[0-9]{1,32}"
 FIND_USER_ID = "ask @userinfobot"
@@ -24,6 +24,15 @@ class TelegramSettings(BotSettings):
         example_user_id="123456789",
         example_chat_id="-1001234567890",
         find_user_id=FIND_USER_ID,
+        tokens=(
+            Secret(
+                env="TELEGRAM_BOT_TOKEN",
+                purpose="signs the bot in to Telegram",
+                where_to_get="/newbot in a chat with @BotFather",
+                form=re.compile(r"[0-9]+:[\w-]{10,}", re.ASCII),
+                looks_like="a bot token of Telegram, such as 123456:AA… (digits, a colon, about 35 characters)",
+            ),
+        ),
         shapes=(
             SecretShape(
                 pattern=re.compile(r"(?<![0-9])([0-9]{8,10}:[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-]))"),
@@ -46,17 +55,3 @@ class TelegramSettings(BotSettings):
     sends_per_second: int = setting(30, "Messages per second to all chats; 0: no limit.", ge=0, le=10_000)
     chat_sends_per_minute: int = setting(60, "Messages per minute to a person; 0: no limit.", ge=0, le=60_000)
     group_sends_per_minute: int = setting(20, "Messages per minute to a group; 0: no limit.", ge=0, le=10_000)
-
-
-class TelegramSecrets(Section):
-    telegram_bot_token: Annotated[
-        SecretStr | None,
-        Secret(
-            purpose="signs the bot in to Telegram",
-            where_to_get="/newbot in a chat with @BotFather",
-            enables=("telegram",),
-            per_account=True,
-            form=re.compile(r"[0-9]+:[\w-]{10,}", re.ASCII),
-            looks_like="a bot token of Telegram, such as 123456:AA… (digits, a colon, about 35 characters)",
-        ),
-    ] = None

@@ -12,7 +12,7 @@ CONTEXT = ToolContext(task_id="telegram:dm:1", timezone="Europe/Berlin")
 
 @dataclass
 class ScriptedModel:
-    replies: list[Message]
+    replies: list[Message | Exception]  # an exception is raised
     name: str = "scripted"
     asked: list[tuple[Message, ...]] = field(default_factory=list)
     offered: list[tuple[str, ...]] = field(default_factory=list)
@@ -25,6 +25,8 @@ class ScriptedModel:
         self.offered.append(tuple(tool.name for tool in tools))
         self.free.append(may_call)
         reply = self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
         emit(TextDelta(text=reply.text))
         emit(Usage(input_tokens=10, output_tokens=1, cached_tokens=5))
         return reply

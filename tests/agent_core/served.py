@@ -99,7 +99,7 @@ async def chatting(
         waits.append(seconds)
 
     model = OpenAIModel(
-        at or endpoint(server), stream=stream, patience=patience, retries=retries, sleep=note, **options
+        at or endpoint(server), stream=stream, patience=patience, retries=retries or Retries(), sleep=note, **options
     )
     try:
         yield Chat(model=model, tools=tools, waits=waits)

@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import stat
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent_core.agent import AIAgent
+from agent_core.compaction import SECTIONS
 from agent_core.conversation import ToolCall, assistant, tool_result, user
 from agent_core.events import Event, TextDelta
 from agent_core.models import providers
@@ -22,6 +24,7 @@ from hermes_config.places import Home
 from playground.model_script import say
 from playground.model_server import ModelServer
 from tests.agent_core.scripted import ScriptedModel
+from tools.approval.gate import Question
 from tools.toolsets import ToolsetError
 from tools.workplaces import local_workplace
 
@@ -267,3 +270,75 @@ async def test_a_workplace_of_the_callers_own_is_used_instead(tmp_path: Path) ->
     agent = AIAgent(model=ScriptedModel([assistant(tool_calls=(write,)), assistant("done")]), workplace=place)
     await agent.run("write a file")
     assert (tmp_path / "elsewhere" / "a.txt").read_text() == "x"
+
+
+def test_scripts_without_an_event_loop_get_the_same_answers() -> None:
+    agent = AIAgent(enabled_toolsets=["core"])
+    assert agent.chat_sync("what is 17 * 23?", task_id="t") == "17 * 23 = 391"
+    first = agent.run_conversation("what is 2 * 3?", "Be brief.", [], "t")
+    assert first["final_response"] == "2 * 3 = 6"
+    assert first["api_calls"] == 1
+    assert [message["role"] for message in first["messages"]] == ["system", "user", "assistant"]
+    second = agent.run_conversation("what is 3 * 3?", conversation_history=first["messages"])
+    assert [message["content"] for message in second["messages"]][-2:] == ["what is 3 * 3?", "3 * 3 = 9"]
+    assert agent.get_trajectory() == agent.trajectory()
+    assert agent.get_trajectory()[-1] == {"from": "gpt", "value": "3 * 3 = 9"}
+
+
+async def test_inside_an_event_loop_the_synchronous_twins_say_what_to_do() -> None:
+    agent = AIAgent()
+    with pytest.raises(RuntimeError, match="Await `chat`"):
+        agent.chat_sync("hello")
+    with pytest.raises(RuntimeError, match="Await `chat`"):
+        agent.run_conversation("hello")
+
+
+@pytest.mark.parametrize("answers_later", [False, True])
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_the_callback_decides_about_risky_calls(tmp_path: Path, allowed: bool, answers_later: bool) -> None:
+    asked: list[str] = []
+    (tmp_path / "precious").mkdir()
+
+    async def later() -> bool:
+        return allowed
+
+    def approve(question: Question) -> bool | Awaitable[bool]:
+        asked.append(question.action)
+        return later() if answers_later else allowed
+
+    delete = ToolCall(id="c1", name="terminal", arguments=json.dumps({"command": f"rm -rf {tmp_path}/precious"}))
+    model = ScriptedModel([assistant(tool_calls=(delete,)), assistant("done")])
+    agent = AIAgent(
+        model=model,
+        enabled_toolsets=["terminal"],
+        approval_callback=approve,
+        workplace=local_workplace(tmp_path, home=Home(tmp_path / "home")),
+    )
+    result = await agent.run("clean up")
+    assert len(asked) == 1
+    assert "rm -rf" in asked[0]
+    assert (tmp_path / "precious").exists() is not allowed
+    assert bool(result.tool_errors) is not allowed
+
+
+async def test_verbose_logging_tells_of_tools_and_tokens_and_of_no_text() -> None:
+    with capture_logs() as logs:
+        await AIAgent(verbose_logging=True).run("what time is it?")
+    assert [entry["tool"] for entry in logs if entry["event"] == "tool started"] == ["clock"]
+    assert "what time" not in str(logs)
+
+
+async def test_a_long_conversation_of_a_script_is_summarised_once_and_returned_whole() -> None:
+    summary = "\n".join(f"## {name}\n- noted" for name in SECTIONS)
+    history = [message for n in range(300) for message in (user(f"fact-{n} is /data/{n}.csv"), assistant("ok"))]
+    model = ScriptedModel([assistant("fine"), assistant("fine again")])
+    helper = ScriptedModel([assistant(summary)] * 3, name="helper")
+    agent = AIAgent(model=model, auxiliary_model=helper, enabled_toolsets=[])
+    first = await agent.run("and now?", history=history)
+    summaries = len(helper.asked)
+    second = await agent.run("and then?", history=first.messages)
+    assert summaries >= 1
+    assert len(helper.asked) == summaries
+    assert len(model.asked[0]) < 50
+    assert model.asked[1][: len(model.asked[0])] == model.asked[0]
+    assert len(second.messages) == 1 + 600 + 4

@@ -112,7 +112,7 @@ def test_the_project_and_tools_of_others_speak_from_outside() -> None:
     assert read_provenance([system(build_prompt(Layers(personality="be kind")))], OURS) == Provenance()
 
 
-def test_files_that_calls_have_written_are_known_by_name() -> None:
+def test_what_calls_have_written_and_run_is_known() -> None:
     calls = tuple(
         ToolCall(id=str(number), name=name, arguments=arguments)
         for number, (name, arguments) in enumerate(
@@ -123,10 +123,14 @@ def test_files_that_calls_have_written_are_known_by_name() -> None:
                 ("file_write", "{broken"),
                 ("file_write", "[]"),
                 ("file_write", '{"path": 3}'),
+                ("terminal", '{"command": "make"}'),
+                ("process", '{"action": "submit", "data": "ls"}'),
+                ("process", '{"action": "list"}'),
             ]
         )
     )
-    assert read_provenance([assistant(tool_calls=calls)], OURS).written == ("a.sh", "b.sh")
+    found = read_provenance([assistant(tool_calls=calls)], OURS)
+    assert (found.written, found.ran) == (("a.sh", "b.sh"), ("make", "ls"))
 
 
 def test_a_conversation_is_looked_through_once_and_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:

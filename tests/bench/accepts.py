@@ -8,7 +8,7 @@ from pathlib import Path
 from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.policies.access import Rules
 from gateway.store.db.connection import connect
-from gateway.store.inbox import count_all_waiting
+from gateway.store.inspect import read_counts
 from tests.bench.rows import Row, Size
 from tests.bench.scratch import ACCOUNT, inbound, scratch_store
 
@@ -68,7 +68,7 @@ async def _accepts(folder: Path, writers: int, total: int) -> float:
             for writer in range(writers):
                 group.create_task(write(writer))
         seconds = time.perf_counter() - began
-        accepted = await db.read(count_all_waiting)
+        accepted = int((await db.read(read_counts))["waiting"])
         assert accepted == sum(map(len, pages)), "some were refused, so this measured something else"
         return accepted / seconds
 

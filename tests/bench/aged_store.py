@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.store.db.commit_counter import seal
-from gateway.store.search import search
+from gateway.store.search import EVERYTHING, search
 from tests.bench.filled_store import COMMON_WORD, RARE_WORD, make_filled_store
 from tests.bench.rows import Row, Size, percentile
 from tests.bench.scratch import running_gateway, scratch_store, with_socket
@@ -68,9 +68,17 @@ async def _search_milliseconds(folder: Path, count: int) -> list[float]:
     samples = []
     async with scratch_store(folder) as db:
         for n in range(count):
-            query = (RARE_WORD, COMMON_WORD, f"w{n * 7919 % 20_000}", f'"{COMMON_WORD} w{n}"')[n % 4]
+            words = f"w{n * 7919 % 20_000}", f"w{n % 97}", f"w{n * 31 % 97}"
+            query = (
+                RARE_WORD,
+                COMMON_WORD,
+                words[0],
+                f'"{COMMON_WORD} {words[1]}"',
+                f"what did we say about {' and '.join(words)}?",
+                f"{words[1]} OR {words[2]}",
+            )[n % 6]
             began = time.perf_counter()
-            await db.read(partial(search, query=query))
+            await db.read(partial(search, query=query, reader=EVERYTHING))
             samples.append((time.perf_counter() - began) * 1000)
     return samples
 

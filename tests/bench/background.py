@@ -20,6 +20,7 @@ from tests.bench.rows import Row, Size, percentile
 from tests.bench.scratch import at_model, environment, running, running_gateway
 from tests.bench.three import Far, far_side
 from tools.backends.bubblewrap import BubblewrapBackend
+from tools.backends.policy import SandboxPolicy
 from tools.backends.sandbox import SandboxLimits, SandboxProblem, find_features
 
 _SECONDS: dict[Size, float] = {"full": 60.0, "quick": 10.0, "tiny": 0.2}
@@ -139,7 +140,8 @@ def measure(size: Size, folder: Path) -> list[Row]:
 
 async def _measure(size: Size, folder: Path, model: str) -> list[Row]:
     seconds, rows = _SECONDS[size], list[Row]()
-    box = BubblewrapBackend(workspace=folder / "workspace", private=folder / "private", limits=_LIMITS)
+    policy = SandboxPolicy.of(workspace=folder / "workspace", private=folder / "private")
+    box = BubblewrapBackend(policy, limits=_LIMITS)
     async with _gateway(folder / "home", model) as gateway:
         await gateway.talk(min(_WARM_UP * _EVERY_SECONDS, seconds))
         for trouble in _troubles(size, box):
@@ -209,7 +211,7 @@ def _children_files(pid: int) -> Iterator[Path]:
 
 def _is_keeper(pid: int) -> bool:
     with suppress(OSError):  # it has ended
-        return b"keeper.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"supervisor_child" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

@@ -5,10 +5,12 @@ import time
 from functools import partial
 from pathlib import Path
 
+from agent_core.compaction import Summary
+from agent_core.compactor import CompactionStep
 from agent_core.conversation import Message, ToolCall, assistant, tool_result, user
 from gateway.inbound.intake import Intake
 from gateway.policies.access import Rules
-from gateway.store import sessions, transcripts, turns
+from gateway.store import compactions, sessions, transcripts, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.turns import Turn
@@ -19,6 +21,7 @@ from tests.bench.small_gateway import build_responder
 _MESSAGES: dict[Size, int] = {"full": 10_000, "quick": 5_000, "tiny": 100}
 _SAMPLES: dict[Size, int] = {"full": 50, "quick": 15, "tiny": 2}
 _AIM_MS = 20
+_SHOWN = 400
 _CHAT = "long"
 _TEXT = "Could you look at the build of last night and tell me what broke? " * 3
 
@@ -34,17 +37,20 @@ def measure(size: Size, folder: Path) -> list[Row]:
 async def _measure(folder: Path, messages: int, samples: int) -> tuple[list[float], list[float]]:
     async with scratch_store(folder / "store") as db:
         await db.write(lambda tx: _fill(tx, messages))
+        await db.write(_summarise)
         responder = build_responder(db, folder)
         opening: list[float] = []
         bare: list[float] = []
         for n in range(samples):
             turn = await _begin(db, str(n))
             began = time.perf_counter()
-            history = (await responder._fetch_and_open(turn)).history
+            history = (await responder._fetch_and_open(turn)).history.messages
             opening.append((time.perf_counter() - began) * 1000)
             assert history[-1].text == _TEXT
-            await db.write(partial(turns.finish, turn_id=turn.id, messages=turn.messages, outcome="answered"))
-            bare.append(await _bare(db, turn.session_id, responder.history_messages))
+            await db.write(
+                partial(turns.finish, turn_id=turn.id, messages=turn.messages, outcome=turns.Outcome.ANSWERED)
+            )
+            bare.append(await _bare(db, turn.session_id, _SHOWN))
         return opening, bare
 
 
@@ -68,6 +74,16 @@ def _fill(tx: Transaction, messages: int) -> None:
     session = sessions.open_current(tx, inbound(_CHAT, "", _TEXT).key)
     for message in (message for n in range(messages // 4) for message in _exchange(n)):
         transcripts.append(tx, session.id, message)
+
+
+def _summarise(tx: Transaction) -> None:
+    """Shorten the session as its next turn would, but keep as much as is ever shown."""
+    session_id = sessions.open_current(tx, inbound(_CHAT, "", _TEXT).key).id
+    spoken = tx.count("SELECT COUNT(*) FROM messages WHERE session_id = ? AND role <> 'tool'", session_id)
+    covers = max(spoken - _SHOWN * 3 // 4, 0)  # a quarter of the messages are results
+    step = CompactionStep(summary=Summary(text="Much was said.", messages=covers), head=3, covers=covers)
+    if covers:
+        compactions.append(tx, session_id, compactions.read_history(tx, session_id, limit=10**9).boundary, step)
 
 
 def _exchange(n: int) -> tuple[Message, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.bench.relay_client import relay_client
 from tests.bench.relay_sides import Aims, Side, compare
 from tests.bench.rows import Row, Size
-from tests.bench.scratch import at_model, environment, running, running_gateway, with_socket
+from tests.bench.scratch import HERMES, at_model, environment, running, running_gateway, with_socket
 
 _AIMS = Aims(latency=3.0, throughput=0.3, slow_throughput=0.85, cpu_ms=7.0, idle_mb=60.0)
 
@@ -23,9 +23,10 @@ def measure(size: Size, folder: Path) -> list[Row]:
         model = next(model_lines).strip()
         with (
             running((*module, "tests.bench.relay_floor", model), variables) as (floor_pid, floor_lines),
-            running_gateway(folder / "home", with_socket(web=True), at_model(model)) as (pid, _, lines),
+            running_gateway(folder / "home", with_socket(web=True), at_model(model)) as (pid, _, _),
+            running((*HERMES, "web"), environment(folder / "home")) as (_, web_lines),
         ):
-            floor, link = next(floor_lines).strip(), next(line.strip() for line in lines if "://" in line)
+            floor, link = next(floor_lines).strip(), next(line.strip() for line in web_lines if "://" in line)
             return asyncio.run(_measure(size, model, (floor_pid, floor), (pid, link)))
 
 

@@ -20,14 +20,15 @@ from gateway.outbound.delivery import Delivery, DeliveryLimits
 from gateway.platforms.base import Features, Inlet
 from gateway.platforms.rate_limit import RateLimits
 from gateway.policies.access import Rules
-from gateway.store import outbox
 from gateway.store.db.database import Database
+from gateway.store.inspect import read_counts
 from gateway.store.media import MediaFiles
 from gateway.turns.lanes import Lanes
 from gateway.turns.responder import Responder
 from hermes_config.redaction import Redactor
-from hermes_config.settings import AgentSettings, GatewaySettings
+from hermes_config.settings import GatewaySettings, Settings
 from tests.bench.scratch import ACCOUNT, inbound, scratch_store
+from tests.gateway.scene import make_runner
 from tools.base import Tool
 
 ANSWER = "The build broke in the linker: a symbol was removed, and one test still used it."
@@ -86,25 +87,19 @@ class SmallGateway:
     async def settle(self) -> None:
         """Returns when every answer is marked as sent."""
         await self.delivery.flush()
-        assert await self.db.read(outbox.count_undelivered) == 0
+        assert (await self.db.read(read_counts))["undelivered"] == 0
 
 
 def build_responder(db: Database, folder: Path) -> Responder:
     async def fetch(account: str, media: Media) -> bytes:
         raise MediaUnavailable("nothing is attached here")
 
-    agent, gateway = AgentSettings(), GatewaySettings()
-    return Responder(
-        db=db,
-        model=InstantModel(),
-        tools=(),
-        attachments=Attachments(db=db, files=MediaFiles({"file": folder / "files"}), fetch=fetch),
-        tool_slots=asyncio.Semaphore(gateway.max_tool_runs),
-        max_iterations=agent.max_iterations,
-        max_resumes=gateway.max_resumes,
-        history_messages=agent.history_messages,
-        age_limit_ms=3_600_000,
+    settings = Settings()
+    runner = make_runner(
+        db, InstantModel(), settings=settings, tool_slots=asyncio.Semaphore(settings.gateway.max_tool_runs)
     )
+    attachments = Attachments(db=db, files=MediaFiles({"file": folder / "files"}), fetch=fetch)
+    return Responder(runner=runner, attachments=attachments)
 
 
 @asynccontextmanager

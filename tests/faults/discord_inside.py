@@ -33,8 +33,7 @@ def prepare() -> None:
 
     carry_tags(DiscordPlatform)
     patch.object(DiscordRequests, "request", requesting).start()
-    patch.object(platform, "Rate", lambda **_: Rate()).start()  # nobody could wait that long
-    patch("gateway.platforms.discord.listener._FREELY", 100_000).start()  # nor for the next day
+    patch("gateway.platforms.discord.spec.Rate", lambda **_: Rate()).start()  # nobody could wait that long
 
 
 def watch_steps(reached: Reached) -> None:

@@ -26,7 +26,7 @@ def prepare() -> None:
 
     carry_tags(SlackPlatform)
     patch.object(SlackWebApi, "call", calling).start()
-    patch.object(platform, "Rate", lambda **_: Rate()).start()  # nobody could wait that long
+    patch("gateway.platforms.slack.spec.Rate", lambda **_: Rate()).start()  # nobody could wait that long
 
 
 def watch_steps(reached: Reached) -> None:
@@ -62,7 +62,7 @@ def _ack_first() -> None:
         return None
 
     async def answering(socket: SlackSocket, envelope: Wire) -> None:
-        await socket._link.send_json({"envelope_id": envelope["envelope_id"]})
+        await socket.link.send_json({"envelope_id": envelope["envelope_id"]})
         await answer(socket, envelope)
 
     patch.object(SlackSocket, "_handle_envelope", answering).start()

@@ -42,7 +42,7 @@ class Background:
         """In a turn that is over when this returns."""
         turn = await self.db.write(lambda tx: begin(tx, command, key=self.key, sender=self.sender))
         process = await self.spawn(command, task_id=turn.session_id, **options)
-        await self.db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, "answered"))
+        await self.db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED))
         return process
 
     async def spawn(self, command: str, *, task_id: str, holder: str = HOLDER, **options: Any) -> Process:

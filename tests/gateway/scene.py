@@ -14,7 +14,7 @@ import pytest
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit, Usage
-from agent_core.model import Model
+from agent_core.model import Model, ModelError
 from gateway.changes import Changes
 from gateway.commands.catalog import make_commands
 from gateway.commands.registry import Commands
@@ -26,13 +26,20 @@ from gateway.messages import InboundMessage, Media, MediaKind, OutboundMessage, 
 from gateway.outbound.delivery import Delivery, DeliveryLimits
 from gateway.platforms.base import Features, Inlet
 from gateway.platforms.rate_limit import RateLimits
-from gateway.policies.access import Rules
+from gateway.policies.access import Role, Rules
+from gateway.store import inbox, people, turns
+from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.inbox import BusyMode
 from gateway.store.media import MediaFiles
+from gateway.store.turns import Turn
+from gateway.turns.compacting import Compacting
 from gateway.turns.lanes import Lanes
 from gateway.turns.responder import Responder
+from gateway.turns.runner import TurnRunner
 from hermes_config.redaction import Redactor
+from hermes_config.settings import AgentSettings, GatewaySettings, Settings
+from tests.agent_core.scripted import ScriptedModel
 from tools.base import Tool
 
 T = TypeVar("T")
@@ -140,6 +147,24 @@ class Pigeon:
         return [message.text for message in self.sent]
 
 
+async def begin(db: Database, *messages: InboundMessage, role: Role = "member") -> Turn:
+    """Take messages of one sender and begin their turn."""
+
+    def unit(tx: Transaction) -> Turn | None:
+        for message in messages:
+            person = people.recognise(tx, ACCOUNT, message.sender, role=role)
+            inbox.insert(tx, message, person_id=person, role=role)
+        return turns.begin(tx)
+
+    turn = await db.write(unit)
+    assert turn is not None
+    return turn
+
+
+def unhappy() -> ScriptedModel:
+    return ScriptedModel([ModelError("The key was refused. Check it with `hermes config check`.")])
+
+
 class PacedModel:
     """Answers a text once the test lets it."""
 
@@ -167,22 +192,23 @@ async def _nothing_to_fetch(account: str, media: Media) -> bytes:
     raise MediaUnavailable("nothing is attached here")
 
 
-def make_responder(
-    db: Database, model: Model, *, tools: Sequence[Tool] = (), fetch: Fetch = _nothing_to_fetch, max_resumes: int = 3
-) -> Responder:
+def make_runner(
+    db: Database, model: Model, *, tools: Sequence[Tool] = (), settings: Settings | None = None, **parts: Any
+) -> TurnRunner:
+    async def offer(*_: Any) -> Sequence[Tool]:
+        return tools
+
+    given: dict[str, Any] = {"compacting": Compacting(db=db), "choose_model": lambda name: model} | parts
+    settings = settings or Settings(agent=AgentSettings(max_iterations=5))
+    return TurnRunner(db=db, settings=settings, model=model, offer_tools=offer, **given)
+
+
+def make_responder(db: Database, model: Model, *, fetch: Fetch = _nothing_to_fetch, **parts: Any) -> Responder:
+    """`parts` are those of `make_runner`."""
     folder = db.path.parent / "cache"
     kinds: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
-    return Responder(
-        db=db,
-        model=model,
-        tools=tools,
-        attachments=Attachments(db=db, files=MediaFiles(dict.fromkeys(kinds, folder)), fetch=fetch),
-        tool_slots=asyncio.Semaphore(4),
-        max_iterations=5,
-        max_resumes=max_resumes,
-        history_messages=100,
-        age_limit_ms=3_600_000,
-    )
+    attachments = Attachments(db=db, files=MediaFiles(dict.fromkeys(kinds, folder)), fetch=fetch)
+    return Responder(runner=make_runner(db, model, **parts), attachments=attachments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +243,8 @@ def make_small(
     busy_mode: BusyMode = "steer",
 ) -> Small:
     desk = CommandRunner(commands=commands or make_commands(), model_name=model.name)
-    responder = replace(make_responder(db, model, tools=tools, fetch=fetch), steers=busy_mode == "steer")
+    settings = Settings(agent=AgentSettings(max_iterations=5), gateway=GatewaySettings(busy_mode=busy_mode))
+    responder = make_responder(db, model, tools=tools, fetch=fetch, settings=settings)
     changes = Changes()
     lanes = Lanes(db, responder, desk.handle_next, max_turns=max_turns, changes=changes)
     platform = platform or Pigeon()

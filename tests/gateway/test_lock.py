@@ -127,3 +127,19 @@ def test_a_home_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "gateway.lock").mkdir()
     with pytest.raises(StoreUnavailable, match="cannot be written"), hold_home(tmp_path / "gateway.lock"):
         pass
+
+
+def test_a_link_in_place_of_the_lock_is_refused_and_not_followed(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("stays")
+    path.symlink_to(target)
+    with pytest.raises(StoreUnavailable, match="symbolic link"), hold_home(path):
+        pass
+    with pytest.raises(StoreUnavailable, match="symbolic link"):
+        read_state(path)
+    path.unlink()
+    path.symlink_to(tmp_path / "missing")
+    with pytest.raises(StoreUnavailable, match="symbolic link"), hold_home(path):
+        pass
+    assert target.read_text() == "stays"
+    assert not (tmp_path / "missing").exists()

@@ -162,3 +162,24 @@ def test_a_line_that_no_file_takes_is_shown(tmp_path: Path, capfd: pytest.Captur
     logs.configure(level="warning", style="json", secrets=[], to=logs.LogFile(tmp_path / "logs" / "hermes.log"))
     structlog.get_logger().warning("trouble")
     assert lines(capfd)[0]["event"] == "trouble"
+
+
+def test_a_library_that_repeats_itself_fills_no_disk(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(logs, "monotonic", lambda: now)
+    configure()
+    asyncio_log = logging.getLogger("asyncio")
+    for number in range(5_000):
+        asyncio_log.error("socket.accept() out of system resource\nsocket: %d", number)
+    asyncio_log.error("something else")
+    written = [line["event"].partition("\n")[0] for line in lines(capfd)]
+    assert written == ["socket.accept() out of system resource"] * 10 + ["something else"]
+    now += 60
+    asyncio_log.error("socket.accept() out of system resource\nsocket: again")
+    [line] = lines(capfd)
+    assert line["not_logged"] == 4_990
+    for number in range(5_000):
+        logging.getLogger("library").error("always new: %d", number)
+    assert len(lines(capfd)) <= 1_000

@@ -36,7 +36,7 @@ def test_a_turn_call_by_call(hands: Hands) -> None:
     ]
     for event in events:
         watch(event)
-    assert watch.model_replied() == ModelCall(ms=500, input_tokens=15, output_tokens=3)
+    assert watch.model_replied() == ModelCall(ms=500, input_tokens=15, output_tokens=3, context_tokens=7)
     assert seen == events
 
     watch.tool_started("a")

@@ -2,17 +2,18 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from gateway import supervisor
 from gateway.changes import Changes
 from gateway.errors import PlatformAuthFailed, PlatformUnavailable
-from gateway.messages import Cursor, InboundMessage
 from gateway.platforms.base import Features, Inlet
 from gateway.supervisor import ConnectionStatus, keep_connected
+from tests.gateway.platforms.gate import Gate
 from tests.gateway.scene import Pigeon, soon
 from tests.gateway.store.conftest import Clock
 
@@ -59,29 +60,7 @@ def new_status() -> tuple[ConnectionStatus, list[str]]:
 
 
 def inlet_for(status: ConnectionStatus) -> Inlet:
-    async def accept(messages: Sequence[InboundMessage], cursor: Cursor | None) -> None:
-        raise AssertionError("nothing comes in here")
-
-    async def cursor(channel: str) -> str:
-        return ""
-
-    async def reachable(chat: str) -> None:
-        return None
-
-    async def moved(old: str, new: str) -> None:
-        return None
-
-    async def cursors() -> dict[str, str]:
-        return {}
-
-    return Inlet(
-        accept=accept,
-        cursor=cursor,
-        cursors=cursors,
-        alive=status.report_alive,
-        chat_reachable=reachable,
-        chat_moved=moved,
-    )
+    return replace(Gate().inlet(), alive=status.report_alive)
 
 
 @asynccontextmanager
@@ -104,43 +83,12 @@ async def test_an_outage_is_tried_again_with_growing_waits(tries: list[int]) -> 
     assert connects == ["connected"]
 
 
-async def test_a_connection_that_held_starts_the_waits_anew(tries: list[int]) -> None:
-    status, connects = new_status()
-    platform = Moody(PlatformUnavailable("no network"), "drop", "drop", PlatformUnavailable("no network"))
-    async with kept(platform, status):
-        await soon(platform.settled.wait())
-    assert tries == [1, 1, 1, 2]
-    assert len(connects) == 3
-
-
 async def test_the_platforms_own_waiting_time_wins(tries: list[int]) -> None:
     status, _ = new_status()
     platform = Moody(PlatformUnavailable("slow down", retry_after=0.0))
     async with kept(platform, status):
         await soon(platform.settled.wait())
     assert tries == []
-
-
-async def test_a_platform_that_ends_by_itself_is_connected_again(tries: list[int]) -> None:
-    status, _ = new_status()
-    platform = Moody("leave")
-    async with kept(platform, status):
-        await soon(platform.settled.wait())
-    assert (platform.runs, tries) == (2, [1])
-
-
-async def test_while_it_waits_the_operator_can_read_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    waiting = asyncio.Event()
-
-    def a_long_time(failures: int) -> float:
-        waiting.set()
-        return 1000.0
-
-    monkeypatch.setattr(supervisor, "backoff_seconds", a_long_time)
-    status, _ = new_status()
-    async with kept(Moody(PlatformUnavailable("no network")), status):
-        await soon(waiting.wait())
-        assert (status.state, status.problem, status.is_connected) == ("waiting", "no network", False)
 
 
 class WrongKey(Moody):
@@ -198,12 +146,6 @@ async def test_an_absurd_wish_to_wait_is_bounded(monkeypatch: pytest.MonkeyPatch
     assert waits == [waited]
 
 
-async def test_a_bug_passes() -> None:
-    status, _ = new_status()
-    with pytest.raises(ZeroDivisionError):
-        await soon(keep_connected(Moody(ZeroDivisionError()), inlet_for(status), status))
-
-
 class Quiet(Moody):
     """Says nothing once it is connected, until the test wants a sign of life; takes its time to end."""
 
@@ -239,7 +181,14 @@ async def test_a_platform_that_has_gone_silent_is_given_up_and_connected_anew(tr
     assert (tries, len(connects)) == ([1], 2)
 
 
-async def test_while_it_is_silent_the_operator_can_read_why(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("platform", "problem"),
+    [(Moody(PlatformUnavailable("no network")), "no network"), (Quiet(0.03), "it was silent for")],
+    ids=["out of reach", "silent"],
+)
+async def test_while_it_waits_the_operator_can_read_why(
+    monkeypatch: pytest.MonkeyPatch, platform: Moody, problem: str
+) -> None:
     waiting = asyncio.Event()
 
     def a_long_time(failures: int) -> float:
@@ -248,12 +197,10 @@ async def test_while_it_is_silent_the_operator_can_read_why(monkeypatch: pytest.
 
     monkeypatch.setattr(supervisor, "backoff_seconds", a_long_time)
     status, _ = new_status()
-    platform = Quiet(0.03)
     async with kept(platform, status):
         await soon(waiting.wait())
-        assert status.state == "waiting"
-        assert status.problem.startswith("it was silent for")
-        assert platform.log == ["begun", "ended"]
+        assert (status.state, status.is_connected) == ("waiting", False)
+        assert status.problem.startswith(problem)
 
 
 async def test_one_that_is_heard_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,12 +227,13 @@ async def test_one_that_is_heard_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("quiet_seconds", [0.0, 1000.0])
 async def test_what_a_watched_platform_raises_is_handled_like_any(quiet_seconds: float, tries: list[int]) -> None:
-    status, _ = new_status()
+    status, connects = new_status()
     platform = Moody(PlatformUnavailable("no network"), "drop", "leave", asyncio.CancelledError())
     platform.features = Features(resend="never", quiet_seconds=quiet_seconds)
     async with kept(platform, status):
         await soon(platform.settled.wait())
-    assert tries == [1, 1, 1, 2]
+    assert tries == [1, 1, 1, 2]  # a connection that held starts the waits anew
+    assert (platform.runs, len(connects)) == (5, 3)
     broken = Moody(ZeroDivisionError())
     broken.features = platform.features
     with pytest.raises(ZeroDivisionError):

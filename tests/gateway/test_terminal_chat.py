@@ -2,43 +2,46 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from agent_core.conversation import Message, assistant
 from agent_core.events import Event, ToolStarted
-from agent_core.model import ModelError
+from agent_core.model import Model, ModelError
 from agent_core.provenance import read_provenance
 from gateway.commands.catalog import make_commands
 from gateway.errors import CommandRefused
 from gateway.messages import SessionKey
 from gateway.policies.budgets import Amount, Budgets
+from gateway.stopwatch import Stopwatch
 from gateway.store import trace, turns
 from gateway.store.db.database import Database
+from gateway.store.sessions import list_terminal_chats
+from gateway.store.turns import Turn
 from gateway.terminal_chat import LocalChat, new_key
 from gateway.trace import GatewayState, verdict
+from gateway.turns.metering import Meter
 from gateway.turns.prompts import Prompts
 from hermes_config.places import Home
 from tests.agent_core.scripted import ScriptedModel, answering, asks, call
-from tests.gateway.scene import rows
-from tests.gateway.turns.test_responder import Unhappy
+from tests.gateway.scene import make_runner, rows, unhappy
 from tools.approval.gate import Gate, NobodyToAsk
 from tools.base import ToolContext
+from tools.loading import load_builtin
 from tools.workplaces import local_workplace, process_backends
 
 
-def chat(db: Database, model: ScriptedModel | Unhappy) -> LocalChat:
+def chat(db: Database, model: Model, *, key: SessionKey | None = None, **parts: Any) -> LocalChat:
+    """`parts` are those of `make_runner`."""
     folder = db.path.parent
+    prompts = Prompts(db=db, soul=folder / "SOUL.md", project=folder, hints={})
+    given: dict[str, Any] = {"tools": [answering("dig", "gold")], "prompts": prompts} | parts
     return LocalChat(
-        db=db,
-        model=model,
-        tools=[answering("dig", "gold")],
+        runner=make_runner(db, model, **given),
         commands=make_commands(),
-        max_iterations=5,
-        history_messages=100,
-        key=new_key(),
-        prompts=Prompts(db=db, soul=folder / "SOUL.md", project=folder, hints={}),
+        key=key or new_key(),
         workplace=local_workplace(folder, home=Home(folder)),
         backends=process_backends(),
     )
@@ -71,6 +74,12 @@ async def test_a_long_question_gives_a_short_title(db: Database) -> None:
     assert len(title) <= 60
 
 
+async def test_a_folder_whose_name_is_no_text_is_not_remembered(db: Database) -> None:
+    talk = replace(chat(db, ScriptedModel([assistant("hi")])), folder="/tmp/caf\udce9")
+    assert await talk.say("hello") == "hi"
+    assert await db.read(partial(list_terminal_chats, folder="", first=0, limit=9)) == []
+
+
 async def test_commands_work_here_too(db: Database) -> None:
     talk = chat(db, ScriptedModel([assistant("hi"), assistant("hi again")]))
     await talk.say("hello")
@@ -81,7 +90,7 @@ async def test_commands_work_here_too(db: Database) -> None:
 
 
 async def test_a_model_that_cannot_answer_raises_and_the_conversation_goes_on(db: Database) -> None:
-    talk = chat(db, Unhappy())
+    talk = chat(db, unhappy())
     with pytest.raises(ModelError, match="key was refused"):
         await talk.say("hello")
     assert await rows(db, "SELECT role FROM messages") == [("user",)]
@@ -104,7 +113,7 @@ async def test_how_a_turn_of_the_terminal_ended_is_in_its_trail(db: Database) ->
     talk = chat(db, ScriptedModel([asks(call("dig")), assistant("found gold")]))
     await talk.say("dig")
     with pytest.raises(ModelError):
-        await replace(talk, model=Unhappy()).say("again")
+        await chat(db, unhappy(), key=talk.key).say("again")
     asked = asyncio.Event()
 
     class Endless(ScriptedModel):
@@ -113,7 +122,7 @@ async def test_how_a_turn_of_the_terminal_ended_is_in_its_trail(db: Database) ->
             await asyncio.Event().wait()
             raise AssertionError
 
-    stopped = asyncio.create_task(replace(talk, model=Endless([])).say("and again"))
+    stopped = asyncio.create_task(chat(db, Endless([]), key=talk.key).say("and again"))
     async with asyncio.timeout(30):
         await asked.wait()
         stopped.cancel()
@@ -138,14 +147,14 @@ def test_each_terminal_has_a_session_of_its_own() -> None:
 async def test_what_was_used_is_counted_also_of_an_answer_that_failed(db: Database) -> None:
     await chat(db, ScriptedModel([asks(call("dig")), assistant("found gold")])).say("dig")
     with pytest.raises(ModelError):
-        await chat(db, Unhappy()).say("hello")
+        await chat(db, unhappy()).say("hello")
     counted = await rows(db, "SELECT person_id, chat, input_tokens, settled FROM spending")
     assert counted == [("owner", "cli", 10, 1)] * 2
 
 
 async def test_a_budget_warns_and_then_stops_at_the_terminal_too(db: Database) -> None:
     budgets = Budgets(limits={"user": Amount(tokens=4_000)}, warn_at=0.002)
-    talk = replace(chat(db, ScriptedModel([assistant("hi")])), budgets=budgets)
+    talk = chat(db, ScriptedModel([assistant("hi")]), meter=Meter(budgets=budgets))
     answer, warning = (await talk.say("hello")).split("\n\n")
     assert answer == "hi"
     assert warning.startswith("(Your budget for today is 0% used: 11 of 4,000 tokens.")
@@ -165,7 +174,7 @@ async def test_calls_that_were_stopped_are_not_made_by_the_next_message(db: Data
         return "gold"
 
     model = ScriptedModel([asks(call("dig")), assistant("as you like")])
-    talk = replace(chat(db, model), tools=[replace(answering("dig", "gold"), run=dig)])
+    talk = chat(db, model, tools=[replace(answering("dig", "gold"), run=dig)])
     turn = asyncio.create_task(talk.say("dig"))
     async with asyncio.timeout(30):
         await begun.wait()
@@ -180,11 +189,11 @@ async def test_calls_that_were_stopped_are_not_made_by_the_next_message(db: Data
 async def test_the_gate_is_that_of_the_session(db: Database) -> None:
     seen: list[tuple[str, str]] = []
 
-    def gate(key: SessionKey, session_id: str) -> Gate:
-        seen.append((str(key), session_id))
+    def gate(turn: Turn, watch: Stopwatch) -> Gate:
+        seen.append((turn.session_key, turn.session_id))
         return NobodyToAsk()
 
-    talk = replace(chat(db, ScriptedModel([assistant("hi")])), gate=gate)
+    talk = chat(db, ScriptedModel([assistant("hi")]), gate=gate)
     await talk.say("hello")
     assert seen == await rows(db, "SELECT key, id FROM sessions")
 
@@ -201,3 +210,18 @@ async def test_piped_text_comes_along_but_is_not_what_the_user_said(db: Database
 async def test_a_command_that_cannot_be_run_is_refused(db: Database, command: str) -> None:
     with pytest.raises(CommandRefused, match=command):
         await chat(db, ScriptedModel([])).say(command)
+
+
+async def test_tasks_are_delegated_in_this_process_and_paid_by_the_owner(db: Database) -> None:
+    given = asks(call("delegate_task", '{"goal": "dig"}'))
+    model = ScriptedModel([given, asks(call("dig")), assistant("gold"), assistant("done")])
+    delegating = [tool for tool in load_builtin() if tool.name == "delegate_task"]
+    talk = chat(db, model, tools=[*delegating, answering("dig", "gold")])
+    assert await talk.say("work") == "done"
+    assert model.offered[1] == ("dig",)
+    assert await rows(db, "SELECT title, parent_id <> '', total_tokens FROM sessions ORDER BY rowid") == [
+        ("work", None, 22),
+        ("dig", 1, 22),
+    ]
+    assert await rows(db, "SELECT DISTINCT person_id, SUM(input_tokens) FROM spending") == [("owner", 40)]
+    assert await rows(db, "SELECT DISTINCT state FROM turns UNION SELECT state FROM inbox") == [("done",)]

@@ -144,20 +144,12 @@ VERDICTS: list[tuple[Trace, GatewayState, str]] = [
         "running one.",
     ),
     (waiting(not_before_ms=DUE), ON, "Not answered yet because more parts of it may still arrive."),
-    (
-        waiting(),
-        ON,
-        "Not answered yet because it is queued; it starts when a slot for a turn is free.",
-    ),
+    (waiting(), ON, "Not answered yet because it is queued; it starts when a slot for a turn is free."),
     # being answered
     (running(), ON, "Being answered for 40.0 s: waiting for the model."),
     (running(tools=("dig",)), ON, "Being answered for 40.0 s: dig is running."),
     (running(tools=("dig", "look")), ON, "Being answered for 40.0 s: dig, look are running."),
-    (
-        running(resumes=1),
-        ON,
-        "Being answered for 40.0 s: waiting for the model. Resumed once.",
-    ),
+    (running(resumes=1), ON, "Being answered for 40.0 s: waiting for the model. Resumed once."),
     (running(state="paused"), ON, "Not answered yet because the gateway was stopped; the next start continues it."),
     (running(), OFF, "Not answered yet because the gateway is not running; the next start continues it."),
     (running(stop_requested=True), ON, "Not answered because it is being stopped."),
@@ -172,17 +164,13 @@ VERDICTS: list[tuple[Trace, GatewayState, str]] = [
         "Not answered yet because the gateway is not running; the next start continues it.",
     ),
     # not taken
+    (refused(inbox.Outcome.FULL), ON, "Not answered because too many messages were waiting. Send it again later."),
     (
-        refused(inbox.FULL),
-        ON,
-        "Not answered because too many messages were waiting. Send it again later.",
-    ),
-    (
-        refused(inbox.TOO_FAST),
+        refused(inbox.Outcome.TOO_FAST),
         ON,
         "Not answered because the sender sent too many messages within a minute. Send it again later.",
     ),
-    (refused(inbox.STOPPING), ON, "Not answered because another /stop was already waiting and did the work."),
+    (refused(inbox.Outcome.STOPPING), ON, "Not answered because another /stop was already waiting and did the work."),
     (refused("an invite"), ON, "Not answered because it was an invite code, which is not stored."),
     (refused("deleted"), ON, "Not answered because it was deleted before its turn began."),
     (refused("revoked"), ON, "Not answered because the sender's access was revoked while it waited."),
@@ -190,11 +178,7 @@ VERDICTS: list[tuple[Trace, GatewayState, str]] = [
     (refused("something new"), ON, "Not answered because it ended as “something new”."),
     # not finished
     (ended("stopped"), ON, "Not answered because it was stopped from the chat."),
-    (
-        ended("stopped", step("revoked")),
-        ON,
-        "Not answered because the sender's access was revoked during the turn.",
-    ),
+    (ended("stopped", step("revoked")), ON, "Not answered because the sender's access was revoked during the turn."),
     (
         ended("superseded"),
         ON,
@@ -211,11 +195,7 @@ VERDICTS: list[tuple[Trace, GatewayState, str]] = [
         "Not answered because the budget is used up, or too little is left. /usage shows it.",
     ),
     (ended("failed", step("failed", problem="Odd")), ON, "Not answered because the model could not answer."),
-    (
-        ended("failed", step("failed")),
-        ON,
-        "Not answered because of an internal error; see the gateway's log, turn t1.",
-    ),
+    (ended("failed", step("failed")), ON, "Not answered because of an internal error; see the gateway's log, turn t1."),
     (
         ended("given_up", resumes=4, said=replace(ANSWER, state="failed", problem="blocked")),
         ON,
@@ -223,23 +203,15 @@ VERDICTS: list[tuple[Trace, GatewayState, str]] = [
         "written, but not delivered: blocked.",
     ),
     # only noted
-    (
-        noted("edit", "replaced the text"),
-        ON,
-        "An edit: it came before the turn, so the new text is answered.",
-    ),
+    (noted("edit", "replaced the text"), ON, "An edit: it came before the turn, so the new text is answered."),
     (noted("deletion", "took it back"), ON, "A deletion: it came before the turn, so nothing is answered."),
-    (noted("reaction", inbox.FULL), ON, "A reaction, dropped: too many notes were waiting for the next message."),
     (
-        noted("edit"),
+        noted("reaction", inbox.Outcome.FULL),
         ON,
-        "An edit, only noted: the agent sees it with the next message.",
+        "A reaction, dropped: too many notes were waiting for the next message.",
     ),
-    (
-        noted("reaction", "answered", TURN),
-        ON,
-        "A reaction, only noted: the agent saw it in turn t1.",
-    ),
+    (noted("edit"), ON, "An edit, only noted: the agent sees it with the next message."),
+    (noted("reaction", "answered", TURN), ON, "A reaction, only noted: the agent saw it in turn t1."),
 ]
 
 
@@ -336,10 +308,7 @@ SENT = replace(ANSWER, id=9, receipt="88", elsewhere="discord:77")
     [
         ({}, "a message to {} was queued (outbox:9)"),
         ({"state": "ready"}, "a message to {} was queued (outbox:9), not delivered yet"),
-        (
-            {"state": "failed", "problem": "blocked"},
-            "a message to {} was queued (outbox:9), not delivered: blocked",
-        ),
+        ({"state": "failed", "problem": "blocked"}, "a message to {} was queued (outbox:9), not delivered: blocked"),
     ],
 )
 def test_what_was_sent_to_another_chat_is_no_answer(changes: dict[str, Any], words: str) -> None:
@@ -366,7 +335,7 @@ def test_what_was_sent_and_is_not_kept_any_more() -> None:
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (step("refused", reason=inbox.FULL), "refused: queue full"),
+        (step("refused", reason=inbox.Outcome.FULL), "refused: queue full"),
         (step("noted", reason="took it back"), "noted: took it back"),
         (step("failed", problem="Filtered"), "failed: the model provider filtered it"),
         (step("failed", reply=1, problem="blocked"), "the answer could not be delivered: blocked"),
@@ -392,6 +361,18 @@ def test_what_was_sent_and_is_not_kept_any_more() -> None:
         (step("rule_granted", rule="force-push", lasting=False), "rule granted for this conversation: force-push"),
         (step("rule_revoked", rule="force-push", by="cli"), "rule revoked by cli: force-push"),
         (step("something_new"), "something new"),
+        (
+            step("compacted", tokens_before=27_216, tokens_after=4_085, by_model=True),
+            "older messages were summarised (27,216 → 4,085 tokens)",
+        ),
+        (
+            step("compacted", tokens_before=900, tokens_after=100, by_model=False),
+            "older messages were summarised (900 → 100 tokens, by an extract, because the model wrote no summary)",
+        ),
+        (
+            step("compacted", tokens_before=900, tokens_after=900, by_model=True),
+            "older messages could not be made shorter (900 tokens)",
+        ),
     ],
 )
 def test_the_rarer_steps(event: Step, words: str) -> None:

@@ -4,21 +4,45 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import pyte
 
 ROOT = Path(__file__).parents[2]
 _PATIENCE_SECONDS = 60
 
 
+class _Screen(pyte.Screen):
+    """Tells where its cursor is when it is asked, as a terminal does."""
+
+    def __init__(self, columns: int, rows: int, answer: Callable[[str], None]) -> None:
+        super().__init__(columns, rows)
+        self._answer = answer
+
+    def write_process_input(self, data: str) -> None:
+        self._answer(data)
+
+
+def _take_terminal() -> None:
+    """Let Ctrl-C reach this process, also where the tests run in the background and ignore it themselves."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class AtATerminal:
-    def __init__(self, *arguments: str, cwd: Path) -> None:
+    def __init__(self, *arguments: str, cwd: Path, columns: int = 80, rows: int = 24, term: str = "xterm") -> None:
         self._ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (rows, columns))
+        self._screen = _Screen(columns, rows, self.press)
+        self._stream = pyte.Stream(self._screen)
         self._seen = ""
         self.shown = ""  # all that was ever written there
         self.process = subprocess.Popen(
@@ -27,9 +51,9 @@ class AtATerminal:
             stdout=theirs,
             stderr=theirs,
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+            env={**os.environ, "TERM": term, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches it
+            preexec_fn=_take_terminal,
         )
         os.close(theirs)
 
@@ -54,6 +78,18 @@ class AtATerminal:
         before, _, self._seen = self._seen.partition(text)
         return before + text
 
+    @property
+    def lines(self) -> list[str]:
+        """Return the lines on the screen that are not blank."""
+        return [line.rstrip() for line in self._screen.display if line.strip()]
+
+    def until_screen(self, text: str, *, gone: bool = False) -> list[str]:
+        """Wait until the text is on the screen, or is no longer; return the lines."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while (text in "\n".join(self.lines)) == gone:
+            self._read(deadline, f"{text!r} {'stays' if gone else 'is not'} in {self.lines!r}")
+        return self.lines
+
     def leave(self) -> int:
         """Its exit code, once all that it writes is read."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -72,6 +108,7 @@ class AtATerminal:
             piece = b""
         if not piece:
             raise EOFError(otherwise)
+        self._stream.feed(piece.decode(errors="replace"))
         text = piece.decode(errors="replace").replace("\r\n", "\n")
         self._seen += text
         self.shown += text

@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from gateway.store.db.connection import Transaction, connect
 from tests.warm.process import run_warm
 
 ROOT = Path(__file__).parents[2]
@@ -25,3 +28,12 @@ def cold_hermes(*arguments: str, typed: str = "") -> "subprocess.CompletedProces
         timeout=60,
         cwd=ROOT,
     )
+
+
+@contextmanager
+def written(home: Path) -> Iterator[Transaction]:
+    connection = connect(home / "state.db", busy_timeout_seconds=1)
+    connection.execute("BEGIN")
+    yield Transaction(connection)
+    connection.execute("COMMIT")
+    connection.close()

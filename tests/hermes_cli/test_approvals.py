@@ -1,6 +1,8 @@
 """`hermes approvals`."""
 
+import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -9,32 +11,26 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.approvals import decisions
+from gateway.approvals.control import ApprovalControl
+from gateway.changes import Changes
 from gateway.clock import now_ms
 from gateway.lock import hold_home
 from gateway.messages import Receipt
 from gateway.store import approvals as store
 from gateway.store import outbox
 from gateway.store.approvals import Approval
-from gateway.store.db.connection import Transaction, connect
+from gateway.store.db.connection import connect
+from gateway.store.db.database import open_database
 from gateway.store.db.schema import schema_version
 from hermes_cli.main import hermes as command
 from tests.gateway.store.rows import ADDRESS, a_question, an_asker
-from tests.hermes_cli.running import hermes
+from tests.hermes_cli.running import hermes, written
 
 RULE = "recursive-delete /home/ann/proj/build"
 
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(command, ["approvals", *arguments])
-
-
-@contextmanager
-def written(home: Path) -> Iterator[Transaction]:
-    connection = connect(home / "state.db", busy_timeout_seconds=1)
-    connection.execute("BEGIN")
-    yield Transaction(connection)
-    connection.execute("COMMIT")
-    connection.close()
 
 
 def ask(home: Path, action: str = "rm -r build", *, wait_ms: int = 3_600_000, rules: tuple[str, ...] = ()) -> Approval:
@@ -61,7 +57,7 @@ def test_a_command_is_explained_and_not_run() -> None:
     shown = run("explain", "x=rm; sudo $x -rf /srv/app/data")
     assert shown.stdout.splitlines() == [
         "ask: It would need approval.",
-        "  reason: it deletes /srv/app/data with all that is in it",
+        "  reason: it deletes /srv/app/data and everything in it",
         "  runs: sudo rm -rf /srv/app/data",
         "  runs: rm -rf /srv/app/data",
         "  can be allowed permanently as: recursive-delete /srv/app/data",
@@ -70,7 +66,7 @@ def test_a_command_is_explained_and_not_run() -> None:
 
 def test_what_cannot_be_granted_is_not_offered() -> None:
     lines = run("explain", "rm -rf /srv/data").stdout.splitlines()
-    assert lines[-1] == "  can only be approved once: recursive-delete /srv/data cannot become a rule"
+    assert lines[-1] == "  needs approval each time: recursive-delete /srv/data cannot become a rule"
 
 
 def test_scripts_get_json(home: Path) -> None:
@@ -120,14 +116,6 @@ def test_rules_that_were_granted_for_good_are_named(home: Path, made: None) -> N
 # list
 
 
-def test_with_nothing_to_tell_it_says_so_and_makes_no_home(home: Path) -> None:
-    shown = hermes("approvals", "list")
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert shown.stdout == "No approval request is waiting.\n\nNo rules were granted.\n"
-    assert json.loads(run("list", "--json").stdout) == {"waiting": [], "granted": []}
-    assert not home.exists()
-
-
 @pytest.mark.usefixtures("made")
 def test_what_waits_and_what_is_granted(home: Path) -> None:
     asked = ask(home, "rm -r build\nls\x1b[2K")
@@ -174,6 +162,52 @@ def test_questions_do_not_upgrade_a_database(home: Path) -> None:
 # approve and deny
 
 
+@contextmanager
+def deciding(home: Path) -> Iterator[None]:
+    """The part of a running gateway that decides for the command."""
+    ready, stop = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        db = await open_database(home / "state.db")
+        control = ApprovalControl(db=db, path=home / "control.sock", changes=Changes())
+        task = asyncio.create_task(control.run())
+        while not (home / "control.sock").exists():
+            await asyncio.sleep(0)
+        ready.set()
+        await asyncio.to_thread(stop.wait)
+        task.cancel()
+        await db.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert ready.wait(20)
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.usefixtures("made")
+def test_a_command_of_the_agent_cannot_decide_through_the_command_line(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ask(home, rules=(RULE,))
+    monkeypatch.setattr("tools.backends.ancestry.is_our_command", lambda pid, gateway_pid=0: True)
+    shown = run("approve", "--always", asked.id)
+    assert (shown.exit_code, state(home, asked).state) == (1, "waiting")
+    assert "nothing may approve itself" in shown.stderr
+
+
+@pytest.mark.usefixtures("made")
+def test_a_gateway_that_does_not_answer_is_said(home: Path) -> None:
+    asked = ask(home)
+    with hold_home(home / "gateway.lock"):
+        shown = run("approve", asked.id)
+    assert (shown.exit_code, state(home, asked).state) == (1, "waiting")
+    assert "The running gateway does not answer" in shown.stderr
+
+
 @pytest.mark.usefixtures("made")
 @pytest.mark.parametrize(
     ("arguments", "now", "scope", "rules"),
@@ -186,7 +220,7 @@ def test_questions_do_not_upgrade_a_database(home: Path) -> None:
 )
 def test_deciding_here_shows_there(home: Path, arguments: tuple[str, ...], now: str, scope: str, rules: int) -> None:
     asked = ask(home, rules=(RULE,))
-    with hold_home(home / "gateway.lock"):
+    with hold_home(home / "gateway.lock"), deciding(home):
         shown = run(*arguments, asked.id.upper())
     assert (shown.exit_code, shown.stderr) == (0, "")
     assert shown.stdout.startswith("⛔ Denied" if now == "denied" else "✅ ")

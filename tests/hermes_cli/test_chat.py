@@ -1,5 +1,7 @@
 """`hermes chat`: one question, or a conversation through a pipe."""
 
+import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -7,15 +9,26 @@ from pathlib import Path
 
 import pytest
 
+from agent_core.prompt import PERSONALITIES
 from hermes_cli.piped import NoEnd, read_piped
+from playground.model_script import ModelAnswer
+from playground.model_server import ModelServer
 from tests.hermes_cli.running import ROOT, hermes
 
 
-def test_one_question_prints_the_answer_and_nothing_else() -> None:
-    run = hermes("chat", "-q", "what is 17 * 23?")
-    assert run.returncode == 0
-    assert run.stdout == "17 * 23 = 391\n"
-    assert run.stderr == ""
+@pytest.mark.parametrize(
+    ("arguments", "typed", "answer"),
+    [
+        (("-q", "what is 17 * 23?"), "", "17 * 23 = 391\n"),
+        (("-q", "what is 17 * 23?"), " \n\n", "17 * 23 = 391\n"),
+        (("what", "is", "2 + 2?"), "", "2 + 2 = 4\n"),
+        ((), "/quit\nwhat is 17 * 23?\n", ""),
+        ((), "", ""),
+    ],
+)
+def test_the_answer_is_printed_and_nothing_else(arguments: tuple[str, ...], typed: str, answer: str) -> None:
+    run = hermes("chat", *arguments, typed=typed)
+    assert (run.returncode, run.stdout, run.stderr) == (0, answer, "")
 
 
 def test_a_question_that_needs_a_tool_still_prints_only_the_answer() -> None:
@@ -24,11 +37,13 @@ def test_a_question_that_needs_a_tool_still_prints_only_the_answer() -> None:
     assert "1. milk" in run.stdout
 
 
-def test_nothing_is_no_question() -> None:
-    run = hermes("chat", "-q", "  ")
-    assert run.returncode == 2
-    assert run.stdout == ""
-    assert "Ask something" in run.stderr
+@pytest.mark.parametrize(
+    ("arguments", "hint"), [(("-q", "  "), "Ask something"), (("-q", "what is 2 + 2?", "what is 3 + 3?"), "not both")]
+)
+def test_a_question_that_is_none_or_two_is_refused(arguments: tuple[str, ...], hint: str) -> None:
+    run = hermes("chat", *arguments)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert hint in run.stderr
 
 
 def test_a_conversation_through_a_pipe() -> None:
@@ -44,46 +59,17 @@ def test_a_conversation_through_a_pipe() -> None:
     assert run.stderr == "  … todo\n"
 
 
-def test_quit_leaves_what_comes_after_it() -> None:
-    run = hermes("chat", typed="/quit\nwhat is 17 * 23?\n")
-    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
-
-
-def test_an_empty_pipe_is_a_short_conversation() -> None:
-    run = hermes("chat", typed="")
-    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
-
-
 def transcript() -> str:
     [session, *_] = hermes("sessions", "list").stdout.split()
     return hermes("sessions", "show", session).stdout
 
 
-def test_a_question_can_be_an_argument() -> None:
-    run = hermes("chat", "what is 17 * 23?")
-    assert (run.returncode, run.stdout, run.stderr) == (0, "17 * 23 = 391\n", "")
-    run = hermes("chat", "what", "is", "2 + 2?")
-    assert (run.returncode, run.stdout) == (0, "2 + 2 = 4\n")
-
-
-def test_a_question_given_twice_is_refused() -> None:
-    run = hermes("chat", "-q", "what is 2 + 2?", "what is 3 + 3?")
-    assert (run.returncode, run.stdout) == (2, "")
-    assert "not both" in run.stderr
-
-
-@pytest.mark.parametrize("question", [("-q", "summarise"), ("summarise",)])
-def test_what_is_piped_in_goes_with_the_question(question: tuple[str, ...]) -> None:
-    run = hermes("chat", *question, typed="the lighthouse is närrow\n")
+def test_what_is_piped_in_goes_with_the_question() -> None:
+    run = hermes("chat", "summarise", typed="the lighthouse is närrow\n")
     assert (run.returncode, run.stderr) == (0, "")
     told = transcript()
     assert "summarise" in told
     assert "the lighthouse is närrow" in told
-
-
-def test_an_empty_pipe_adds_nothing_to_the_question() -> None:
-    run = hermes("chat", "-q", "what is 17 * 23?", typed=" \n\n")
-    assert (run.returncode, run.stdout) == (0, "17 * 23 = 391\n")
 
 
 def test_a_command_does_not_take_what_is_piped_in() -> None:
@@ -166,3 +152,21 @@ def test_a_broken_tool_file_is_one_line_and_the_rest_is_in_the_log(home: Path) -
     assert "Traceback" in log.read_text()
     assert log.stat().st_mode & 0o077 == 0
     assert log.parent.stat().st_mode & 0o077 == 0
+
+
+async def test_the_owners_preferences_come_before_the_settings_and_after_a_choice(home: Path) -> None:
+    async with ModelServer(models=("usual", "mine"), otherwise=ModelAnswer(text=("Hello.",))) as server:
+
+        def talk() -> None:
+            given = {"model.name": "usual", "model.base_url": server.url, "OPENAI_API_KEY": server.api_key}
+            given |= {"user.preferences.model": "mine", "user.preferences.personality": "concise"}
+            for key, value in given.items():
+                assert hermes("config", "set", key, value).returncode == 0
+            done = hermes("chat", typed="hello\n/status\n/model usual\nhello again\n/model default\nand again\n")
+            assert done.returncode == 0, done.stderr
+            assert "Model: mine" in done.stdout
+
+        await asyncio.to_thread(talk)
+        asked = [request.body for request in server.requests if request.body]
+        assert [body["model"] for body in asked] == ["mine", "usual", "mine"]
+        assert PERSONALITIES["concise"] in json.dumps(asked[0]["messages"][0], ensure_ascii=False)

@@ -1,14 +1,8 @@
 """`hermes pairing` as a person runs it, beside the same database as the gateway."""
 
 import json
-import os
-import pty
 import re
-import select
 import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +15,8 @@ from gateway.store.db.connection import Transaction, connect
 from gateway.store.db.prepare import BackupPolicy, prepare
 from hermes_config.places import Home
 from tests.gateway.store.strangers import LIMITS, asks, stranger
-from tests.hermes_cli.running import ROOT, hermes
+from tests.hermes_cli.at_a_terminal import AtATerminal
+from tests.hermes_cli.running import hermes
 
 T = TypeVar("T")
 
@@ -90,7 +85,7 @@ def test_a_mistyped_role_is_wrong_usage() -> None:
 
 
 def test_the_list(path: Path) -> None:
-    assert hermes("pairing", "list").stdout == "Nobody is waiting for approval.\n"
+    assert hermes("pairing", "list").stdout.startswith("Nobody is waiting for approval.\nWhoever writes")
     code = within(path, asks)
     shown = hermes("pairing", "list")
     assert shown.stdout.startswith("Ada (telegram:42) asked ")
@@ -142,13 +137,6 @@ def test_clearing(path: Path) -> None:
     assert hermes("pairing", "clear-pending").stdout == nothing
 
 
-def test_the_list_makes_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "elsewhere"))
-    assert hermes("pairing", "list").stdout == "Nobody is waiting for approval.\n"
-    assert json.loads(hermes("pairing", "list", "--json").stdout)["pending"] == []
-    assert not (tmp_path / "elsewhere").exists()
-
-
 def test_no_line_of_the_help_is_cut() -> None:
     assert "..." not in hermes("pairing", "--help").stdout.partition("Commands:")[2]
 
@@ -176,50 +164,36 @@ def test_an_invite_is_a_link_where_the_bots_name_is_known(path: Path) -> None:
 # At a terminal
 
 
-def at_a_terminal(*arguments: str, answer: str) -> tuple[int, str]:
-    """Types the answer once it is asked for."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hermes_cli", *arguments], stdin=slave, stdout=slave, stderr=slave, cwd=ROOT
-    )
-    os.close(slave)
-    said, answered, deadline = b"", False, time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if not select.select([master], [], [], 1)[0]:
-            continue
-        try:
-            said += os.read(master, 4096)
-        except OSError:  # the other end was closed
-            break
-        if b"Is that you?" in said and not answered:
-            answered = True
-            os.write(master, answer.encode() + b"\n")
-    os.close(master)
-    return process.wait(60), said.decode()
+def approve_at_a_terminal(folder: Path, *arguments: str, answer: str = "") -> str:
+    """Approve, and answer the question when one is expected; return all that was shown on one line."""
+    with AtATerminal("pairing", "approve", "telegram", *arguments, cwd=folder, columns=300) as terminal:
+        if answer:
+            terminal.until("Is that you?")
+            terminal.press(answer)
+        code = terminal.leave()
+        return f"{code}: {terminal.shown}"
 
 
-@pytest.mark.parametrize(("answer", "role"), [("y", "owner"), ("n", "member"), ("", "member")])
+@pytest.mark.parametrize(("answer", "role"), [("y\n", "owner"), ("\n", "member")])
 def test_the_first_one_is_asked_for(path: Path, answer: str, role: str) -> None:
-    code = within(path, asks)
-    exit_code, said = at_a_terminal("pairing", "approve", "telegram", code, answer=answer)
-    assert exit_code == 0, said
-    assert "There is no owner yet. This code is for Ada (telegram:42). Is that you? An owner may" in said.replace(
-        "\r\n", " "
-    )
+    said = approve_at_a_terminal(path.parent, within(path, asks), answer=answer)
+    assert said.startswith("0: There is no owner yet. This code is for Ada (telegram:42). Is that you? An owner may")
     assert role_of(path) == role
 
 
 def test_a_wrong_code_is_told_before_anything_is_asked_and_counts_once(path: Path) -> None:
     within(path, asks)
-    exit_code, said = at_a_terminal("pairing", "approve", "telegram", "22222222", answer="y")
-    assert (exit_code, "Is that you?" in said) == (1, False), said
+    said = approve_at_a_terminal(path.parent, "22222222")
+    assert said.startswith("1: ")
+    assert "Is that you?" not in said
     assert within(path, lambda tx: tx.count("SELECT COUNT(*) FROM pairing_failures")) == 1
 
 
 def test_nothing_is_asked_when_there_is_an_owner_or_the_role_is_given(path: Path) -> None:
     first, second = within(path, asks), within(path, lambda tx: asks(tx, "43"))
     for code, more in ((first, ["--role", "owner"]), (second, [])):
-        exit_code, said = at_a_terminal("pairing", "approve", "telegram", code, *more, answer="y")
-        assert (exit_code, "Is that you?" in said) == (0, False), said
+        said = approve_at_a_terminal(path.parent, code, *more)
+        assert said.startswith("0: ")
+        assert "Is that you?" not in said
     assert (role_of(path), role_of(path, "43")) == ("owner", "member")
     assert within(path, members.has_owner)

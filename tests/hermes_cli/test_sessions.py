@@ -32,14 +32,12 @@ def test_the_list_shows_the_newest_first() -> None:
     assert re.match(r"\d{8}_\d{6}_[0-9a-f]{8}  \d{4}-\d\d-\d\d \d\d:\d\d UTC  cli:[0-9a-f]{8}$", first)
     assert counted == "    4 messages  add a lighthouse to my todo list"
     assert first != second
-
-
-def test_the_list_for_scripts() -> None:
     newest, oldest = json.loads(run("sessions", "list", "--json").stdout)
     assert (oldest["title"], oldest["platform"], oldest["messages"]) == ("what is 17 * 23?", "cli", 2)
     assert newest["ended_ms"] is None
-    assert json.loads(run("sessions", "list", "--json", "--platform", "telegram").stdout) == []
     assert len(json.loads(run("sessions", "list", "--json", "--limit", "1").stdout)) == 1
+    assert json.loads(run("sessions", "list", "--json", "--platform", "telegram").stdout) == []
+    assert "Begin one" in run("sessions", "list", "--platform", "telegram").stdout
 
 
 def test_every_line_of_a_hit_is_below_its_conversation() -> None:
@@ -48,10 +46,6 @@ def test_every_line_of_a_hit_is_below_its_conversation() -> None:
     assert first.endswith("  user")
     assert len(rest) > 1
     assert all(line.startswith("    ") for line in rest)
-
-
-def test_an_empty_list_says_how_to_begin() -> None:
-    assert "Begin one" in run("sessions", "list", "--platform", "telegram").stdout
 
 
 def test_a_conversation_can_be_read() -> None:
@@ -73,17 +67,13 @@ def test_a_conversation_for_scripts_is_in_the_words_of_the_api() -> None:
     assert len(json.loads(run("sessions", "show", ids()[1], "--json", "--limit", "1").stdout)) == 1
 
 
-def test_a_key_names_its_newest_session() -> None:
+def test_a_conversation_is_named_by_its_key_and_by_nothing_that_fits_several() -> None:
     key = json.loads(run("sessions", "list", "--json").stdout)[1]["key"]
     assert "391" in run("sessions", "show", key).stdout
-
-
-@pytest.mark.parametrize("name", ["nobody", "2", "cli:", "%", "_", ""])
-def test_a_name_that_fits_none_or_several_is_refused(name: str) -> None:
-    shown = run("sessions", "show", name)
-    assert shown.exit_code == 1
-    assert shown.stdout == ""
-    assert "`hermes sessions list` shows them" in shown.stderr
+    for name in ("nobody", "2", "cli:", "%", "_", ""):
+        shown = run("sessions", "show", name)
+        assert (shown.exit_code, shown.stdout) == (1, ""), name
+        assert "`hermes sessions list` shows them" in shown.stderr
 
 
 def test_search_finds_what_was_said() -> None:
@@ -92,18 +82,14 @@ def test_search_finds_what_was_said() -> None:
     assert ids()[0] in found.stdout
     hits = json.loads(run("sessions", "search", "light*", "--json").stdout)
     assert {hit["session_id"] for hit in hits} == {ids()[0]}
+    for query in (("391",), ("17", "23"), ('"17 * 23"',), ("391", "NOT", "lighthouse")):
+        hits = json.loads(run("sessions", "search", "--json", *query).stdout)
+        assert {hit["session_id"] for hit in hits} == {ids()[1]}, query
 
 
-@pytest.mark.parametrize("query", [("391",), ("17", "23"), ('"17 * 23"',), ("391", "NOT", "lighthouse")])
-def test_search_takes_words_and_phrases(query: tuple[str, ...]) -> None:
-    hits = json.loads(run("sessions", "search", "--json", *query).stdout)
-    assert {hit["session_id"] for hit in hits} == {ids()[1]}
-
-
-@pytest.mark.parametrize("query", ['"', "AND", "(((", "*", "a:b", "^", "-"])
-def test_a_broken_query_is_searched_as_words(query: str) -> None:
-    found = run("sessions", "search", "--", query)
-    assert found.exit_code == 0, found.output
+def test_a_broken_query_is_searched_as_words() -> None:
+    for query in ('"', "AND", "(((", "*", "a:b", "^", "-"):
+        assert run("sessions", "search", "--", query).exit_code == 0, query
 
 
 def test_search_can_be_narrowed() -> None:
@@ -112,6 +98,23 @@ def test_search_can_be_narrowed() -> None:
     assert "lighthouse" in run("sessions", "search", "lighthouse", "--since", "2020-01-01").stdout
 
 
-@pytest.mark.parametrize("arguments", [("search",), ("list", "--limit", "0"), ("search", "x", "--role", "boss")])
-def test_wrong_usage(arguments: tuple[str, ...]) -> None:
-    assert run("sessions", *arguments).exit_code == 2
+def test_wrong_usage() -> None:
+    for arguments in (("search",), ("list", "--limit", "0"), ("search", "x", "--role", "boss")):
+        assert run("sessions", *arguments).exit_code == 2, arguments
+
+
+def test_other_people_are_searched_only_on_request() -> None:
+    from gateway.messages import Sender, SessionKey
+    from hermes_cli.opening import open_home, with_store
+    from tests.gateway.store.exchange import exchange
+
+    key = SessionKey(platform="telegram", kind="dm", chat="77")
+    with_store(open_home(), lambda db: db.write(lambda tx: exchange(tx, "a canary", key=key, sender=Sender(id="77"))))
+    for query in ("canary", '"a canary"', "can*", "canary OR lighthouse", "where is the canary?"):
+        found = run("sessions", "search", query)
+        assert "canary" not in found.stdout, query
+    assert "--everyone" in run("sessions", "search", "canary").stderr
+    [hit] = json.loads(run("sessions", "search", "canary", "--everyone", "--json").stdout)
+    assert (hit["session_key"], hit["excerpt"]) == ("telegram:dm:77", "a canary")
+    assert [(one["text"], one["match"]) for one in hit["window"]] == [("a canary", True), ("hi", False)]
+    assert json.loads(run("sessions", "search", "canary", "--everyone", "--person", "nobody", "--json").stdout) == []

@@ -76,6 +76,8 @@ def test_for_scripts_without_a_gateway(home: Path) -> None:
         "undelivered": 0,
         "processes": 0,
         "questions": 0,
+        "jobs": 0,
+        "failing_jobs": 0,
         "people": 0,
         "asking": 0,
         "listed": 0,
@@ -85,12 +87,7 @@ def test_for_scripts_without_a_gateway(home: Path) -> None:
     }
 
 
-def test_asking_makes_no_home(home: Path) -> None:
-    run()
-    assert not home.exists()
-
-
-STATE = {
+STATE: dict[str, object] = {
     "state": "serving",
     "store": "",
     "platforms": {
@@ -100,68 +97,63 @@ STATE = {
 }
 
 
+MODEL = {"name": "gpt-5", "answered_ms": 0, "problem": ""}
+REFUSED = {"state": "needs operator", "problem": "The token was refused.", "last_heard_ms": 0}
+TOLD: dict[str, tuple[dict[str, object], list[str], str]] = {
+    "platforms": (
+        {},
+        ["Gateway   serving, pid ", "socket    connected\n", "telegram  waiting, last contact "],
+        "Sandbox",
+    ),
+    "no sandbox": (
+        {"sandbox_problem": "bubblewrap is not installed."},
+        ["Sandbox   none, so the owner's commands run on this machine: bubblewrap is not"],
+        "Page",
+    ),
+    "model and page": (
+        {"model": MODEL, "web_port": 9000},
+        ["Model     gpt-5\n", "Page      http://127.0.0.1:9000/ (sign in: hermes web)\n", " ago: no network\n"],
+        "Store",
+    ),
+    "a model that fails": (
+        {"model": MODEL | {"problem": "OpenAI does not accept the key."}, "web_port": 0},
+        ["Model     gpt-5: OpenAI does not accept the key.\n"],
+        "Page",
+    ),
+    "a refused token": (
+        {"platforms": {"telegram": REFUSED}},
+        ["telegram  stopped until you fix this: The token was refused.\n"],
+        "needs operator",
+    ),
+    "a store that takes nothing": (
+        {"store": "state.db cannot be used: the disk is full."},
+        ["cannot accept messages: state.db cannot be used: the disk is full."],
+        "Page",
+    ),
+}
+
+
 @pytest.mark.usefixtures("made")
-def test_beside_a_gateway_it_shows_each_platform(home: Path) -> None:
-    run()
+@pytest.mark.parametrize(("told", "parts", "absent"), TOLD.values(), ids=TOLD)
+def test_beside_a_gateway_it_shows_what_that_tells(
+    home: Path, told: dict[str, object], parts: list[str], absent: str
+) -> None:
     with hold_home(home / "gateway.lock") as lock:
-        lock.tell(STATE)
-        shown = run()
+        lock.tell(STATE | told)
+        shown, facts = run(), json.loads(run("--json").stdout)
     assert shown.exit_code == 0
-    assert "Gateway   serving, pid " in shown.stdout
-    assert "socket    connected\n" in shown.stdout
-    assert "telegram  waiting, last contact " in shown.stdout
-    assert " ago: no network\n" in shown.stdout
-
-
-@pytest.mark.usefixtures("made")
-def test_beside_a_gateway_it_shows_the_model_and_the_page(home: Path) -> None:
-    model = {"name": "gpt-5", "answered_ms": 0, "problem": ""}
-    with hold_home(home / "gateway.lock") as lock:
-        lock.tell(STATE | {"model": model, "web_port": 9000})
-        shown = run().stdout
-        lock.tell(STATE | {"model": model | {"problem": "OpenAI does not accept the key."}, "web_port": 0})
-        troubled = run().stdout
-    assert "Model     gpt-5\n" in shown
-    assert "Page      http://127.0.0.1:9000/ (sign in: hermes web)\n" in shown
-    assert "Model     gpt-5: OpenAI does not accept the key.\n" in troubled
-    assert "Page" not in troubled
-
-
-@pytest.mark.usefixtures("made")
-def test_a_platform_that_waits_for_its_operator_says_so_plainly(home: Path) -> None:
-    refused = {"state": "needs operator", "problem": "The token was refused.", "last_heard_ms": 0}
-    with hold_home(home / "gateway.lock") as lock:
-        lock.tell(STATE | {"platforms": {"telegram": refused}})
-        assert "telegram  stopped until you fix this: The token was refused.\n" in run().stdout
-        assert json.loads(run("--json").stdout)["gateway"]["platforms"]["telegram"]["state"] == "needs operator"
-
-
-@pytest.mark.usefixtures("made")
-def test_for_scripts_beside_a_gateway(home: Path) -> None:
-    run()
-    with hold_home(home / "gateway.lock") as lock:
-        lock.tell(STATE)
-        shown = run("--json")
-    assert shown.exit_code == 0
-    assert json.loads(shown.stdout)["gateway"]["platforms"] == STATE["platforms"]
+    assert [part for part in parts if part not in shown.stdout] == []
+    assert absent not in shown.stdout
+    assert facts["gateway"]["platforms"] == (STATE | told)["platforms"]
 
 
 @pytest.mark.usefixtures("made")
 def test_a_gateway_that_has_told_nothing_yet(home: Path) -> None:
-    run()
     with hold_home(home / "gateway.lock"):
         (home / "gateway.lock").write_bytes(b"")
         shown = run()
     assert shown.exit_code == 0
     assert "Gateway   unknown, pid None" in shown.stdout
-
-
-@pytest.mark.usefixtures("made")
-def test_a_store_that_takes_nothing_is_named(home: Path) -> None:
-    run()
-    with hold_home(home / "gateway.lock") as lock:
-        lock.tell(STATE | {"store": "state.db cannot be used: the disk is full."})
-        assert "cannot accept messages: state.db cannot be used: the disk is full." in run().stdout
 
 
 @pytest.mark.usefixtures("made")

@@ -27,7 +27,7 @@ def test_a_broken_file_of_the_user_is_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_toolset_is_refused_with_the_nearest_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HERMES_AGENT__ENABLED_TOOLSETS", "croe")
+    monkeypatch.setenv("HERMES_AGENT__ENABLED_TOOLSETS", "coree")
     refused = CliRunner().invoke(tools)
     assert refused.exit_code == 1
     assert "Did you mean 'core'?" in refused.output

@@ -1,8 +1,6 @@
 """`hermes trace` beside a gateway, and without one."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,31 +9,14 @@ from click.testing import CliRunner, Result
 from gateway.lock import hold_home
 from gateway.messages import SessionKey
 from gateway.store import chats, outbox, trail
-from gateway.store.db.connection import Transaction, connect
 from hermes_cli.main import hermes as command
 from tests.gateway.store.exchange import exchange
 from tests.gateway.store.rows import ADDRESS, inbound, key_of, take
-from tests.hermes_cli.running import hermes
-
-
-@contextmanager
-def written(home: Path) -> Iterator[Transaction]:
-    connection = connect(home / "state.db", busy_timeout_seconds=1)
-    connection.execute("BEGIN")
-    yield Transaction(connection)
-    connection.execute("COMMIT")
-    connection.close()
+from tests.hermes_cli.running import hermes, written
 
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(command, ["trace", *arguments])
-
-
-def test_asking_makes_no_home(home: Path) -> None:
-    shown = run()
-    assert shown.exit_code == 1
-    assert shown.stderr.startswith("Error: No message has reached this home yet. ")
-    assert not home.exists()
 
 
 @pytest.mark.usefixtures("made")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -192,10 +193,7 @@ def test_what_is_shown_of_a_list_can_be_set_again(home: Home, key: str, entries:
     setting = catalogue()[key]
     assert setting.format(entries) == shown
     set_value(home, key, shown)
-    found: object = load(home).settings
-    for part in key.split("."):
-        found = getattr(found, part)
-    assert found == entries
+    assert attrgetter(key)(load(home).settings) == entries
 
 
 def test_no_example_is_better_than_an_empty_one(home: Home) -> None:

@@ -26,17 +26,3 @@ def test_watchdog_counts_only_for_this_process(
     if pid:
         monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()) if pid == "own" else pid)
     assert environment.watchdog_seconds() == expected
-
-
-def test_notify_socket_is_none_without_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    assert environment.notify_socket() is None
-    monkeypatch.setenv("NOTIFY_SOCKET", "/run/x")
-    assert environment.notify_socket() == "/run/x"
-
-
-def test_a_variable_set_to_nothing_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_NAME", "")
-    assert not environment.has("SOME_NAME")
-    monkeypatch.setenv("SOME_NAME", "x")
-    assert environment.has("SOME_NAME")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from operator import attrgetter
 
 import pytest
 
@@ -70,10 +71,7 @@ def test_variables_set_their_key(
 ) -> None:
     monkeypatch.setenv(name, text)
     loaded = load(home)
-    found: object = loaded.settings
-    for part in key.split("."):
-        found = getattr(found, part)
-    assert found == value
+    assert attrgetter(key)(loaded.settings) == value
     assert loaded.sources == {key: f"environment {name}"}
 
 
@@ -181,18 +179,15 @@ def test_a_model_may_be_given_by_its_name_alone(home: Home) -> None:
     assert loaded.sources["model.name"] == "config.yaml line 1"
 
 
-def test_variables_of_a_backend_that_does_not_exist_are_pointed_out(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERMINAL_SSH_HOST", "example.org")
-    home.env_file.write_text("TERMINAL_SSH_USER=ada\nTERMINAL_SSH_KEY=~/.ssh/id\n")
+def test_variables_that_a_backend_does_not_have_are_pointed_out(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERMINAL_SSH_PASSWORD", "x")
+    home.env_file.write_text("TERMINAL_SSH_HOST=example.org\nTERMINAL_SSH_AGENT=ada\nTERMINAL_SSH_CIPHER=x\n")
     home.env_file.chmod(0o600)
     in_file, outside = load(home).warnings
-    assert in_file.startswith(f"{home.env_file}: TERMINAL_SSH_USER, TERMINAL_SSH_KEY have no effect")
-    assert outside.startswith("environment: TERMINAL_SSH_HOST has no effect")
+    assert in_file.startswith(f"{home.env_file}: TERMINAL_SSH_AGENT, TERMINAL_SSH_CIPHER have no effect")
+    assert outside.startswith("environment: TERMINAL_SSH_PASSWORD has no effect")
     for warning in (in_file, outside):
-        assert "no ssh backend" in warning
-        assert "terminal.backend is local or bubblewrap" in warning
+        assert "settings of the ssh backend are: terminal.ssh.host, " in warning
 
 
 def test_an_unknown_variable_of_ours_warns(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,11 +208,31 @@ def test_no_config_file_means_no_yaml_parser() -> None:
 
 
 def test_settings_of_a_backend_may_be_written_flat(home: Home) -> None:
-    home.config_file.write_text("terminal:\n  bubblewrap_network: true\n  bubblewrap:\n    memory_mb: 300\n")
+    home.config_file.write_text("terminal:\n  sandbox_network: ask\n  sandbox:\n    memory_mb: 300\n")
     loaded = load(home)
-    assert (loaded.settings.terminal.bubblewrap.network, loaded.settings.terminal.bubblewrap.memory_mb) == (True, 300)
+    assert (loaded.settings.terminal.sandbox.network, loaded.settings.terminal.sandbox.memory_mb) == ("ask", 300)
     assert loaded.warnings == ()
-    assert find("terminal.bubblewrap_network") is catalogue()["terminal.bubblewrap.network"]
+    assert find("terminal.sandbox_network") is catalogue()["terminal.sandbox.network"]
+
+
+def test_the_older_name_of_the_sandbox_is_understood(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.config_file.write_text(
+        "terminal:\n  backend: bubblewrap\n  bubblewrap_network: true\n  bubblewrap:\n    memory_mb: 300\n"
+    )
+    monkeypatch.setenv("HERMES_TERMINAL__BUBBLEWRAP__MAX_PROCESSES", "77")
+    loaded = load(home)
+    terminal = loaded.settings.terminal
+    assert (terminal.backend, terminal.sandbox.network, terminal.sandbox.memory_mb) == ("sandbox", "on", 300)
+    assert terminal.sandbox.max_processes == 77
+    assert loaded.warnings == ()
+    assert find("terminal.bubblewrap.network") is catalogue()["terminal.sandbox.network"]
+
+
+@pytest.mark.parametrize("address", ["10.0.0.0/99", "nas.local:http", "fd00::zz", "a b"])
+def test_an_address_that_makes_no_sense_is_an_error(home: Home, address: str) -> None:
+    home.config_file.write_text(f"network:\n  allowed_addresses: ['10.0.0.0/8', '{address}']\n")
+    with pytest.raises(ConfigError, match="is not an address"):
+        load(home)
 
 
 def test_a_variable_to_pass_on_must_look_like_one(home: Home) -> None:

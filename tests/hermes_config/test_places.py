@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes_config.errors import ConfigError
-from hermes_config.places import APPLICATION_ID, MARK, ForeignHome, Home, make_private
+from hermes_config.places import APPLICATION_ID, MARK, ForeignHome, Home, _Entry, make_private
 from tests.privileges import bound_by_file_modes
 
 
@@ -25,12 +25,11 @@ def test_home_is_where_the_variable_says(home: Home) -> None:
     assert Home.locate() == home
 
 
-@pytest.mark.parametrize("value", ["", None])
-def test_home_is_in_the_users_directory_otherwise(value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_is_in_the_users_directory_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
+    monkeypatch.setenv("HERMES_HOME", "")
+    assert Home.locate().root == Path("/somewhere/.hermes")
     monkeypatch.delenv("HERMES_HOME")
-    if value is not None:
-        monkeypatch.setenv("HERMES_HOME", value)
     assert Home.locate().root == Path("/somewhere/.hermes")
 
 
@@ -83,6 +82,15 @@ OURS = [
 def test_a_home_of_known_names_is_ours(home: Home, names: list[str]) -> None:
     for name in names:
         (home.root / name).touch()
+    home.check_ours()
+
+
+def test_whatever_we_put_into_a_home_is_known_as_ours(home: Home) -> None:
+    """Without its database, a home is told from another program's by the names in it."""
+    entries = [getattr(home, name) for name, entry in vars(Home).items() if isinstance(entry, _Entry)]
+    for path in entries:
+        path.mkdir(exist_ok=True)
+    home.database.rmdir()
     home.check_ours()
 
 
@@ -185,3 +193,12 @@ def test_a_private_folder_is_closed_with_all_that_is_made_for_it(tmp_path: Path)
         os.umask(before)
     made = [tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"]
     assert [stat.S_IMODE(one.stat().st_mode) for one in made] == [0o700] * 3
+
+
+def test_a_home_of_another_user_is_refused_and_untouched(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.root.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: home.root.stat().st_uid + 1)
+    for use in (home.check_ours, home.prepare):
+        with pytest.raises(ConfigError, match="belongs to another user"):
+            use()
+    assert stat.S_IMODE(home.root.stat().st_mode) == 0o755

@@ -5,6 +5,7 @@ import json
 import random
 import re
 import string
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -106,6 +107,13 @@ SLOW = {  # what a careless pattern would choke on
     "known ones": f"{KEY} ",
     "their beginnings": KEY[:-1],
     "marks": HIDDEN,
+    "lines": "\n",
+    "indented lines": "\n      ",
+    "spaces alone": " ",
+    "stars": "*",
+    "escapes": "%25",
+    "zero width": "\u200b",
+    "disguised beginnings": "*".join(KEY[:-1]),
 }
 
 
@@ -155,6 +163,64 @@ def test_a_known_value_is_hidden_however_it_is_spelled(secret: str, spell: objec
     assert cleaned.endswith(", isn't it")
     assert HIDDEN in cleaned
     assert len(cleaned.replace(HIDDEN, "")) < 40  # what is left of base64 are the ends that hang on their neighbours
+
+
+def _split(text: str, mark: str, at: int) -> str:
+    return f"{text[:at]}{mark}{text[at:]}"
+
+
+DISGUISES: dict[str, Callable[[str], str]] = {
+    "bold": lambda value: f"{value[:9]}**{value[9:14]}**{value[14:]}",
+    "code": lambda value: f"`{value[:9]}``{value[9:]}`",
+    "struck": lambda value: _split(value, "~~", 12),
+    "spoiler": lambda value: _split(value, "||", 12),
+    "zero width": lambda value: "\u200b".join(value),
+    "joiners": lambda value: _split(_split(value, "\u2060", 5), "\ufeff", 13),
+    "soft hyphen": lambda value: _split(value, "\u00ad", 10),
+    "needless escapes": lambda value: "".join(f"%{ord(one):02X}" for one in value),
+    "small escapes": lambda value: value.replace("-", "%2d").replace("e", "%65"),
+    "escaped twice": lambda value: value.replace("-", "%252D").replace("H", "%252548"),
+    "new line": lambda value: _split(value, "\n", 11),
+    "wrapped": lambda value: _split(_split(value, "\r\n", 8), "\n    ", 20),
+    "quoted": lambda value: _split(value, "\n> ", 15),
+    "shell": lambda value: _split(value, "\\\n", 15),
+    "wrapped base64": lambda value: _split(base64.b64encode(value.encode()).decode(), "\n", 17),
+    "two at once": lambda value: _split(_split(value, "**", 7), "\n\u200b", 16),
+}
+
+
+@pytest.mark.parametrize("disguise", DISGUISES.values(), ids=DISGUISES)
+@pytest.mark.parametrize("secret", [KEY, SHAPES["OpenAI"], TELEGRAM, DISCORD])
+def test_a_known_value_is_hidden_in_any_disguise(secret: str, disguise: Callable[[str], str]) -> None:
+    redactor = Redactor([secret])
+    text = f"it is {disguise(secret)} then"
+    cleaned = redactor.clean(text)
+    assert HIDDEN in cleaned
+    assert (cleaned[:6], cleaned[-5:]) == ("it is ", " then")
+    assert len(cleaned.replace(HIDDEN, "")) < 20
+    assert redactor.clean(cleaned) is cleaned
+    in_pieces = whole(redactor, text, 1)
+    assert HIDDEN in in_pieces
+    assert len(in_pieces.replace(HIDDEN, "")) < 24
+
+
+@pytest.mark.parametrize("disguise", ["bold", "zero width", "needless escapes", "code"])
+@pytest.mark.parametrize("secret", [SHAPES["OpenAI"], SHAPES["GitHub"], TELEGRAM])
+def test_what_looks_like_a_secret_is_hidden_in_a_disguise_within_a_line(secret: str, disguise: str) -> None:
+    cleaned = Redactor().clean(f"it is {DISGUISES[disguise](secret)} then")
+    assert HIDDEN in cleaned
+    assert len(cleaned.replace(HIDDEN, "")) < 20
+
+
+@pytest.mark.parametrize("secret", [TELEGRAM, DISCORD, SHAPES["Slack, bot"]])
+def test_the_secret_half_of_a_token_is_hidden_alone(secret: str) -> None:
+    half = re.split("[:.]" if "xox" not in secret else "-", secret)[-1]
+    assert Redactor([secret]).clean(f"it is {half}.") == f"it is {HIDDEN}."
+
+
+def test_lines_that_only_look_joined_stay() -> None:
+    text = "use `abcd` and\nefgh, 50%25 of **it**\n> or sk-\nlearn\n"
+    assert Redactor(["abcd-efgh-1234", KEY]).clean(text) is text
 
 
 def test_short_ones_are_hidden_as_words_and_shorter_ones_not_at_all() -> None:
@@ -252,8 +318,9 @@ def test_a_stream_that_begins_again_has_forgotten() -> None:
 
 
 PIECES = st.one_of(
-    st.text(alphabet=string.ascii_letters + string.digits + " .:-_/@\n{}\"'äß…", max_size=30),
-    st.sampled_from([*SHAPES.values(), *AROUND, *HARMLESS[:9], KEY, PHRASE, KEY[:9], PHRASE[:12], HIDDEN]),
+    st.text(alphabet=string.ascii_letters + string.digits + " .:-_/@\n{}\"'äß…*`%\u200b", max_size=30),
+    st.sampled_from([disguise(KEY) for disguise in DISGUISES.values()]),
+    st.sampled_from([*SHAPES.values(), *AROUND, *HARMLESS[:9], KEY, PHRASE, KEY[:9], PHRASE[:12], HIDDEN, "%2", "**"]),
 )
 
 

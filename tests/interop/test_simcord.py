@@ -62,17 +62,6 @@ async def test_a_direct_message_is_answered(tmp_path: Path) -> None:
         assert [one.author.id for one in on.dm.history()] == [on.ada.id, on.simulated.bot]
 
 
-async def test_an_edited_message_is_read_as_it_is_now(tmp_path: Path) -> None:
-    async with stage(tmp_path) as on:
-        said = await on.ada.send_dm("how are the engines?")
-        await on.hear(on.dm, "Noted.")
-        await on.ada.user.edit(said, "how are the boilers?")
-        await on.ada.send_dm("and now?")
-        await on.model.until_asked(2)
-        assert "how are the boilers?" in on.model.newest_words()
-        assert "and now?" in on.model.newest_words()
-
-
 async def test_a_slash_command_is_acknowledged_unseen_and_answered_for_all_to_read(tmp_path: Path) -> None:
     async with stage(tmp_path) as on:
         engines = on.ada.guild.create_text_channel("engines")
@@ -111,14 +100,6 @@ async def test_in_a_channel_a_mention_is_answered_with_a_reply_that_rings_nobody
         assert not answer.mention_everyone
         assert answer.mentions == []
         assert len(on.model.requests) == 1
-
-
-async def test_a_very_long_answer_becomes_a_file(tmp_path: Path) -> None:
-    async with stage(tmp_path, answer="Steam. " * 4_000) as on:
-        await on.ada.send_dm("tell me everything")
-        await on.hear(on.dm, "attached")
-        [file] = await on.simulated.wait_for(lambda: [part for one in on.dm.history() for part in one.attachments])
-        assert file.size == len("Steam. " * 4_000)
 
 
 async def test_a_channel_where_the_bot_may_not_speak_holds_up_no_other(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ async def about(given, context):
         tool="wreck",
         action=f"wreck {folder}",
         where="on this machine, in ~/proj",
-        reasons=(f"it deletes {folder} with all that is in it",),
+        reasons=(f"it deletes {folder} and everything in it",),
         rules=() if given.get("never_lasting") else (f"recursive-delete {folder}",),
         binding=bound_to(folder),
         decider=given.get("decider", "owner"),

@@ -15,6 +15,7 @@ platforms:
   web: {{enabled: false}}
 gateway:
   drain_timeout_seconds: {drain_timeout_seconds}
+memory: {{nudge_turns: 0}}  # most models here follow a script
 """
 
 

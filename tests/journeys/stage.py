@@ -79,6 +79,10 @@ class RunningGateway:
     def is_running(self) -> bool:
         return self._process.returncode is None
 
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.returncode
+
     async def stop(self) -> None:
         """In order, so that what it does by itself is done; nothing but that may have ended it."""
         self._process.send_signal(signal.SIGTERM)
@@ -171,7 +175,9 @@ class Home:
 
 
 def make_home(path: Path, config: Mapping[str, Any], variables: Mapping[str, str]) -> Home:
+    """Make a home in which no model is asked for facts to remember: most models here follow a script."""
     path.mkdir(mode=0o700, parents=True)
+    config = merged({"memory": {"nudge_turns": 0}}, config)
     (path / "config.yaml").write_text(json.dumps(config))  # JSON is YAML
     secrets = path / ".env"
     secrets.touch(mode=0o600)

@@ -39,7 +39,7 @@ SILENT = 1 << 12  # Discord's flag
 async def test_once_by_a_button_runs_it_once_and_leaves_no_button(platform: str, tmp_path: Path) -> None:
     async with STAGES[platform](tmp_path) as on, on.gateway():
         question = await asked(on, wreck(FOLDER), say("All tidy."))
-        for words in (f"wreck {FOLDER}", "on this machine, in ~/proj", f"it deletes {FOLDER} with all that is in it"):
+        for words in (f"wreck {FOLDER}", "on this machine, in ~/proj", f"it deletes {FOLDER} and everything in it"):
             assert words in question.text
         assert question.buttons == BUTTONS
         assert on.ran == []

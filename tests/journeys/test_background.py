@@ -43,18 +43,20 @@ def lines_told(on: Chat) -> list[str]:
 async def test_its_output_and_its_end_are_told_though_the_gateway_is_killed_in_between(
     kind: Kind, tmp_path: Path
 ) -> None:
-    config = {"terminal": {"cwd": str(tmp_path), "min_check_interval_seconds": 1}}
+    work = tmp_path / "work"
+    work.mkdir()
+    config = {"terminal": {"cwd": str(work), "min_check_interval_seconds": 1}}
     async with chat(tmp_path, kind, config=config, otherwise=say("ok")) as on:
-        on.model.script(in_background(f"{counting(tmp_path)}; exit 3", check_interval=1), say("It runs."))
+        on.model.script(in_background(f"{counting(work)}; exit 3", check_interval=1), say("It runs."))
         async with on.gateway() as gateway:
             on.ask("count in the background and tell me")
             await on.sees("It runs.")
-            (tmp_path / "go0").touch()
+            (work / "go0").touch()
             await on.sees(f"line {LINES // 3}")
             await on.at_rest()  # what is cut while it is sent may come twice on Telegram
-            (tmp_path / "go1").touch()
+            (work / "go1").touch()
             await gateway.kill()
-        (tmp_path / "go2").touch()
+        (work / "go2").touch()
         async with on.gateway():
             await on.sees("ended while I was away with exit code 3")
             await on.at_rest()
@@ -64,7 +66,8 @@ async def test_its_output_and_its_end_are_told_though_the_gateway_is_killed_in_b
 
 @pytest.mark.parametrize("kind", a_few_of(DIRECT, 1))
 async def test_the_agent_is_woken_by_the_end_and_a_stop_ends_all(kind: Kind, tmp_path: Path) -> None:
-    config = {"terminal": {"cwd": str(tmp_path)}}
+    (tmp_path / "work").mkdir()
+    config = {"terminal": {"cwd": str(tmp_path / "work")}}
     async with chat(tmp_path, kind, config=config) as on, on.gateway():
         on.model.script(
             in_background("echo all is built; exit 7", notify_on_complete=True),

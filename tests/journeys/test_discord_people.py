@@ -43,7 +43,7 @@ async def test_a_code_that_may_not_have_arrived_is_void_and_the_next_one_counts(
             first, second = (code_in(text) for text in await on.hear_count(dm, 2))
             assert first != second
             refused = await on.home.hermes("pairing", "approve", "discord", first, code=1)
-            assert "Nobody waits on discord with that code" in refused
+            assert "Nobody on discord is waiting with that code" in refused
             await on.home.hermes("pairing", "approve", "discord", second, "--role", "owner")
             await on.hear(dm, "You are in, as an owner")
             await running.stop()
@@ -116,7 +116,7 @@ async def test_an_answer_to_somebody_who_takes_no_direct_messages_is_given_up_an
             assert failed[0] == ("the user accepts no direct messages from the bot",)
             await on.home.until_idle()  # nor can they be told of it
 
-            on.people.open_dms(on.owner)
+            on.people.close_dms(on.owner, undo=True)
             await on.ask(on.owner, "an easy one", "Noted.")
             await running.stop()
         answers = on.home.rows("SELECT state FROM outbox WHERE kind = 'answer' ORDER BY id")

@@ -61,10 +61,10 @@ async def test_a_voice_note_is_told_of_to_the_agent_and_to_its_sender(tmp_path: 
         on.person(id=OWNER)
         on.people.send_media(OWNER, OWNER, "voice", samples.OGG, details={"duration": 12})
         said = await on.hear_count(OWNER, 2)
-        assert said == ["I cannot listen to audio yet: I know of voice.ogg only by name.", "Noted."]
+        assert said == ["I could not read voice.ogg: No words were heard in voice.ogg.", "Noted."]
         rings = {call.params["text"]: call.params["disable_notification"] for call in on.telegram.called("sendMessage")}
         assert [rings[text] for text in said] == ["true", "false"]
-        assert on.model.newest_words() == "[audio voice.ogg, Ogg audio, 12 s, 36 bytes: it cannot be listened to yet]"
+        assert on.model.newest_words() == "[audio voice.ogg could not be read: No words were heard in voice.ogg]"
         await on.ask(OWNER, "never mind", "Noted.")
 
 
@@ -117,9 +117,9 @@ async def test_a_model_without_eyes_and_files_that_cannot_be_had_are_told(tmp_pa
         on.people.send_media(OWNER, OWNER, "document", samples.locked_pdf(), name="locked.pdf")
         await on.hear(OWNER, "I could not read locked.pdf: it is locked with a password; please send it without one.")
         await answered(on, "Noted.", 4)
-        on.people.send_location(OWNER, OWNER, 1.5, 2.5)
+        on.people.send_fields(OWNER, OWNER, {"location": {"latitude": 1.5, "longitude": 2.5}})
         await answered(on, "Noted.", 5)
         assert on.model.newest_words() == "[location 1.5, 2.5]"
-        on.people.send_contact(OWNER, OWNER, "+1", "Bob")
+        on.people.send_fields(OWNER, OWNER, {"contact": {"phone_number": "+1", "first_name": "Bob"}})
         await answered(on, "Noted.", 6)
         assert on.model.newest_words() == "[contact Bob, +1]"

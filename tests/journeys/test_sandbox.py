@@ -17,6 +17,7 @@ from tests.journeys.stage import until
 from tests.journeys.telegram_stage import OWNER, Stage, stage
 from tests.programs import needs
 from tools.backends.bubblewrap import BubblewrapBackend
+from tools.backends.policy import SandboxPolicy
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +135,7 @@ async def _tries_by_file_tools(on: Stage, hers: Path) -> None:
 @needs("bubblewrap")
 async def test_a_bomb_and_a_hog_keep_nobody_from_being_answered(tmp_path: Path) -> None:
     async with members(tmp_path) as on, on.gateway() as running:
-        if not BubblewrapBackend(workspace=tmp_path / "any", private=tmp_path / "private").bounds_processes:
+        if not BubblewrapBackend(SandboxPolicy.of(workspace=tmp_path / "any", private=tmp_path / "p")).bounds_processes:
             pytest.skip("nothing bounds the processes of root here")
         calls = [
             ScriptedCall(
@@ -164,7 +165,7 @@ def _children(pid: int) -> list[str]:
 
 async def test_no_secret_is_shown_to_the_owners_commands_or_written_down(tmp_path: Path) -> None:
     """Of a gateway that is root, root can read the memory; what is in .env is not in its environment even then."""
-    config = {"approvals": {"mode": "off"}, "terminal": {"cwd": str(tmp_path)}}
+    config = {"approvals": {"mode": "off"}, "terminal": {"backend": "local", "cwd": str(tmp_path)}}
     async with stage(tmp_path, config=config, environment=SECRETS) as on:
         on.person("Olga", id=OWNER)
         async with on.gateway() as running:

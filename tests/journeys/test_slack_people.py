@@ -45,7 +45,7 @@ async def test_a_code_that_may_not_have_arrived_is_void_and_the_next_one_counts(
             first, second = (code_in(text) for text in await on.hear_count(dm, 2))
             assert first != second
             refused = await on.home.hermes("pairing", "approve", "slack", first, code=1)
-            assert "Nobody waits on slack with that code" in refused
+            assert "Nobody on slack is waiting with that code" in refused
             await on.home.hermes("pairing", "approve", "slack", second, "--role", "owner")
             await on.hear(dm, "You are in, as an owner")
             await running.stop()

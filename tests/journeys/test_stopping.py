@@ -49,7 +49,7 @@ async def test_sigterm_in_the_middle_pauses_and_the_next_start_goes_on(tmp_path:
     assert turns(home) == [("done", 0, "answered")]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_lets_a_running_turn_finish_and_its_answer_go_out(
     tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -118,7 +118,7 @@ async def test_what_it_logs_without_a_terminal_is_json_and_holds_no_message(tmp_
     assert "secret wish" not in "".join(running.printed)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_with_nothing_to_do_it_ends_at_once(tmp_path: Path, number: signal.Signals) -> None:
     async with gateway(make_home(tmp_path / "home")) as running:
         running.signal(number)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -15,6 +16,7 @@ from gateway.messages import Address, Text
 from gateway.store import outbox
 from gateway.store.db.database import open_database
 from tests.gateway.platforms.client import connect
+from tests.hermes_cli.at_a_terminal import AtATerminal
 from tests.journeys.gateway_process import ROOT, gateway, make_home
 
 
@@ -91,14 +93,24 @@ async def test_kill_nine_and_a_start_lose_nothing(home: Path) -> None:
         assert database.execute("SELECT DISTINCT state FROM outbox").fetchall() == [("sent",)]
 
 
-async def test_a_link_can_be_had_as_soon_as_the_page_is_there(home: Path) -> None:
+async def test_a_link_can_be_had_as_soon_as_the_page_is_there_and_no_log_contains_one(home: Path) -> None:
     """The port is told when it is known, not with the next regular report."""
     environment = {"HERMES_PLATFORMS__WEB__ENABLED": "true", "HERMES_PLATFORMS__WEB__PORT": "0"}
     async with gateway(home, environment=environment) as running:
-        printed = await running.until("/?token=")
-        assert printed.startswith("http://127.0.0.1:")  # a line of its own: nothing to cut away, no wrapping
-        port = printed.partition("127.0.0.1:")[2].partition("/")[0]
-        assert f"127.0.0.1:{port}/?token=" in await hermes(home, "web")
+        await running.until("`hermes web` prints a link")
+        assert "127.0.0.1:0/" not in (link := await hermes(home, "web"))
+        assert re.match(r"http://127\.0\.0\.1:\d+/\?token=\S+", link)
+        await running.stop()
+        assert "token=" not in "".join(running.printed)
+
+
+def test_at_a_terminal_the_link_is_printed_on_a_line_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("HERMES_HOME", str(home)), ("HERMES_PLATFORMS__WEB__ENABLED", "true")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HERMES_PLATFORMS__WEB__PORT", "0")
+    with AtATerminal("gateway", "run", cwd=home) as terminal:
+        printed = terminal.until("/?token=")
+        assert printed.splitlines()[-1].startswith("http://127.0.0.1:")  # nothing to cut away, no wrapping
 
 
 async def test_a_port_in_use_is_said_with_the_way_out(home: Path) -> None:

@@ -115,7 +115,7 @@ class Cast:
             people.send_text(chat, OTHER_BOT, f"{BOT} <bot>", deliver=True)
         people.send_text(GROUP, 0, f"{BOT} <nameless>", anonymous=True)
         people.send_text(GROUP, 0, f"{BOT} <as a channel>", as_chat=CHANNEL)
-        post = people.post_text(CHANNEL, f"{BOT} <post>")
+        post = people.send_text(CHANNEL, 0, f"{BOT} <post>")
         people.edit_text(CHANNEL, post["message_id"], f"{BOT} <edited post>")
         for who in (STRANGER, REVOKED):
             people.send_media(who, who, "photo", caption="<photo>")

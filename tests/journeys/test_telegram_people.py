@@ -41,7 +41,7 @@ async def test_a_code_that_may_not_have_arrived_is_void_and_the_next_one_counts(
             first, second = (code_in(text) for text in await on.hear_count(ada, 2))
             assert first != second
             refused = await on.home.hermes("pairing", "approve", "telegram", first, code=1)
-            assert "Nobody waits on telegram with that code" in refused
+            assert "Nobody on telegram is waiting with that code" in refused
             await on.home.hermes("pairing", "approve", "telegram", second, "--role", "owner")
             await on.hear(ada, "You are in, as an owner")
             await running.stop()
@@ -103,7 +103,7 @@ async def test_an_answer_to_somebody_who_blocked_the_bot_is_given_up_and_later_o
             assert failed[0] == ("the user has blocked the bot",)
             await on.home.until_idle()  # nor can they be told of it
 
-            on.people.unblock(ada)
+            on.people.block(ada, undo=True)
             await on.ask(ada, "an easy one", "Noted.")
             await running.stop()
         answers = on.home.rows("SELECT state FROM outbox WHERE kind = 'answer' ORDER BY id")

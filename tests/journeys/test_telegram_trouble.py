@@ -160,7 +160,7 @@ async def test_two_gateways_with_one_token_answer_once_and_say_why_one_is_deaf(t
                 await on.home.until_platform("waiting", seconds=30)
                 status = await on.home.hermes("status")
                 assert "another program receives this bot's messages" in status
-                assert "set a new token from @BotFather as TELEGRAM_BOT_TOKEN\n" in status  # to its last word
+                assert "get a new token from @BotFather and set TELEGRAM_BOT_TOKEN\n" in status  # to its last word
                 for number in range(5):
                     await on.ask(ada, f"what is {number} + 100?", f"= {number + 100}")
                 await on.until_taken(ada)
@@ -210,3 +210,23 @@ async def test_one_chat_in_a_burst_holds_up_no_other_and_typing_goes_first(tmp_p
         typed = {call.params["chat_id"] for call in on.telegram.called("sendChatAction")}
         assert str(ada) not in {str(chat) for chat in typed}
         assert typed
+
+
+async def test_an_update_that_cannot_be_stored_ends_nothing_and_its_owner_is_told_once(tmp_path: Path) -> None:
+    async with stage(tmp_path, otherwise=say("The answer.")) as on:
+        on.person("Ada", id=OWNER)
+        chat = {"id": OWNER, "type": "private", "first_name": "Ada"}
+        below = {"message_id": 1, "date": 1, "chat": chat, "text": "old"}
+        press = {"id": None, "from": chat | {"is_bot": False}, "message": below, "chat_instance": "1", "data": "x:y"}
+        async with on.gateway() as running:
+            await on.ask(OWNER, "hello", "The answer.")
+            for _ in range(3):
+                on.telegram.world.updates.push("callback_query", press)
+            await on.ask(OWNER, "and now?", "The answer.")
+            await on.hear(OWNER, "I skipped a message on telegram")
+            await on.until_taken(OWNER)
+            await running.stop()
+        assert sum("I skipped a message" in text for text in on.telegram.texts(OWNER)) == 1
+        async with on.gateway() as running:
+            await on.until_taken(OWNER)
+            await running.stop()

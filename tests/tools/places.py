@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from hermes_config.places import Home
+from hermes_config.settings import TerminalSettings
 from tests.programs import needs
 from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
-from tools.workplaces import local_workplace, sandboxed_workplace
+from tools.workplaces import build_workplace, local_workplace
 
 KINDS = ["local", pytest.param("bubblewrap", marks=needs("bubblewrap"))]
 
@@ -25,7 +26,7 @@ def place_in(tmp_path: Path, kind: str = "local", holder: str = "me") -> Workpla
     if kind == "local":
         place = local_workplace(folder, home=home, outputs=tmp_path / "outputs")
     else:
-        place = sandboxed_workplace(folder, home=home, private=tmp_path / "private")
+        place = build_workplace(TerminalSettings(), folder, home=home, private=tmp_path / "private", is_owner=False)
     place.holder = holder
     return place
 

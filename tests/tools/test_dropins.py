@@ -1,5 +1,6 @@
 """Files that users drop in."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,3 +71,33 @@ def test_a_broken_file_is_left_out_with_the_reason(tmp_path: Path, text: str, re
 
 def test_no_folder_is_no_problem(tmp_path: Path) -> None:
     assert load_folder(tmp_path / "nothing") == {}
+
+
+@pytest.mark.parametrize("owned", ["the file", "the folder", "the target of a link"])
+def test_code_that_another_user_can_change_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owned: str
+) -> None:
+    folder, file = tmp_path / "tools", tmp_path / "tools" / "dice_planted.py"
+    folder.mkdir()
+    file.write_text(GOOD.format(name="roll_planted"))
+    if owned == "the target of a link":
+        file.replace(tmp_path / "elsewhere.py")
+        file.symlink_to(tmp_path / "elsewhere.py")
+    if os.geteuid() == 0:
+        os.chown(folder if owned == "the folder" else file, 12_345, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12_345)
+    [problem] = load_folder(folder).values()
+    assert "belongs to another user" in problem
+    assert "roll_planted" not in {tool.name for tool in registry}
+
+
+def test_code_that_everybody_may_write_is_not_loaded(tmp_path: Path) -> None:
+    (tmp_path / "dice_open.py").write_text(GOOD.format(name="roll_open"))
+    (tmp_path / "dice_open.py").chmod(0o666)
+    assert "everybody can write" in load_folder(tmp_path)["dice_open.py"]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "dice_pipe.py")
+    assert load_folder(tmp_path) == {"dice_pipe.py": "it is no file"}

@@ -42,13 +42,18 @@ NAMING = {
     ("file_search", "path"): Tried(needed={"pattern": "canary"}, count=15),
     ("terminal", "workdir"): Tried(needed={"command": "cat *.txt; ls -a"}, fine=".", count=4),
 }
+# Files of a skill, whoever asks: tests/skills/test_library.py and tests/gateway/skills/test_proposals.py try these. A
+# sound file and an upload are read by the workplace's own files, as file_read does it, and need more than a path.
+ELSEWHERE = {("skill_view", "file"), ("skill_manage", "file"), ("transcribe_audio", "path"), ("browser_click", "file")}
 _LIKE_A_PATH = re.compile(r"(?:^|_)(?:path|file|filename|folder|dir|directory|workdir|cwd|root|location)s?(?:$|_)")
 _BATCHES = 5
 
 
 def test_every_parameter_that_names_a_file_is_in_the_table() -> None:
     """Whoever adds one adds a line here, and so has it tried."""
-    assert {(tool.name, name) for tool in load_builtin() for name in parameters_like_paths(tool)} == set(NAMING)
+    assert {(tool.name, name) for tool in load_builtin() for name in parameters_like_paths(tool)} == set(
+        NAMING
+    ) | ELSEWHERE
 
 
 @needs("bubblewrap")

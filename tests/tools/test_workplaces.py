@@ -8,7 +8,7 @@ from hermes_config.places import Home
 from hermes_config.settings import TerminalSettings
 from tools.backends.base import BackendFailed, Workplace
 from tools.backends.bubblewrap import BubblewrapBackend
-from tools.workplaces import build_workplace
+from tools.workplaces import build_workplace, choose_folder
 
 
 def built(tmp_path: Path, *, is_owner: bool, folder: str = "ws", **settings: object) -> Workplace:
@@ -25,9 +25,9 @@ def built(tmp_path: Path, *, is_owner: bool, folder: str = "ws", **settings: obj
     ("backend", "is_owner", "name"),
     [
         ("local", True, "local"),
-        ("bubblewrap", True, "bubblewrap"),
-        ("local", False, "bubblewrap"),
-        ("bubblewrap", False, "bubblewrap"),
+        ("sandbox", True, "sandbox"),
+        ("local", False, "sandbox"),
+        ("sandbox", False, "sandbox"),
     ],
 )
 def test_only_the_owner_works_outside_of_a_sandbox(tmp_path: Path, backend: str, is_owner: bool, name: str) -> None:
@@ -42,13 +42,13 @@ def test_what_is_passed_through_reaches_the_owners_commands_alone(
 ) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "canary")
     for is_owner in (True, False):
-        place = built(tmp_path, is_owner=is_owner, backend="bubblewrap", env_passthrough=("GITHUB_TOKEN",))
+        place = built(tmp_path, is_owner=is_owner, backend="sandbox", env_passthrough=("GITHUB_TOKEN",))
         assert isinstance(place.backend, BubblewrapBackend)
         assert ("GITHUB_TOKEN" in place.backend._environment()) is is_owner
 
 
 def test_limits_are_those_of_the_settings(tmp_path: Path) -> None:
-    place = built(tmp_path, is_owner=False, bubblewrap={"memory_mb": 123, "max_processes": 45, "workspace_mb": 67})
+    place = built(tmp_path, is_owner=False, sandbox={"memory_mb": 123, "max_processes": 45, "workspace_mb": 67})
     assert "123 MB of memory" in place.backend.limits_in_force
     assert "a workspace of 67 MB" in place.backend.limits_in_force
 
@@ -78,3 +78,13 @@ def test_paths_are_found_from_the_current_folder(tmp_path: Path, path: str, loca
     place.current_folder = "/srv/place"
     place.backend.home = "/home/me"  # type: ignore[misc]
     assert place.locate(path) == located
+
+
+@pytest.mark.parametrize(("folder", "is_kept"), [("/", False), ("/tmp", False), ("/tmp/project", True), ("/srv", True)])
+def test_in_a_sandbox_the_owner_does_not_work_in_the_machines_own_tmp(
+    monkeypatch: pytest.MonkeyPatch, folder: str, is_kept: bool
+) -> None:
+    """Commands would see the sandbox's own there, and the file tools the machine's, with everybody's sockets."""
+    monkeypatch.setenv("HOME", "/home/me")
+    chosen = choose_folder(TerminalSettings(backend="sandbox"), Path(folder), Home(Path("/home/me/.hermes")))
+    assert chosen == (Path(folder) if is_kept else Path("/home/me/hermes-work"))

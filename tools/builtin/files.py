@@ -1,11 +1,12 @@
 """The tools `file_read`, `file_write`, `file_search` and `file_patch`."""
 
 import posixpath
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tools.approval.file_access import about_reading, about_searching, about_writing
+from tools.approval.file_access import about_reading, about_searching, about_writing, find_guarded
 from tools.backends.base import FileRefused, Found, LinesRead, Search, Workplace
 from tools.base import ToolContext, ToolFailed, workplace_of
 from tools.builtin.patching import patch, unified_diff
@@ -18,6 +19,7 @@ MAX_PATCHED_BYTES = 10_000_000
 MAX_WRITTEN_BYTES = 10_000_000
 MAX_MATCHES = 500
 _SUGGESTED_ENTRIES = 1_000
+_MAX_GUARDED_NAMES = 5
 
 PathOf = Annotated[str, Field(description="Absolute, relative to the current folder, or beginning with ~/")]
 
@@ -94,10 +96,20 @@ async def file_search(
         raise ToolFailed("The pattern must be one line and not empty.")
     wanted = Search(pattern=pattern, path=place.locate(path), target=target, limit=limit)
     found = await place.backend.files.search(wanted)
+    guarded: set[str] = set()
+    if target == "content":
+        guarded = await find_guarded((match.path for match in found.matches), wanted.path, context)
+        found = replace(found, matches=tuple(match for match in found.matches if match.path not in guarded))
     result: dict[str, Any] = {"matches": _list_matches(found, place, target), "shown": len(found.matches)}
+    notes = []
     if found.more or not found.counted_all:
         at_least = "" if found.counted_all else "at least "
-        result["note"] = f"There are {at_least}{found.more} more matches. Narrow the pattern or the path."
+        notes.append(f"There are {at_least}{found.more} more matches. Narrow the pattern or the path.")
+    if guarded:
+        names = ", ".join(shown(_relative(path, place)) for path in sorted(guarded)[:_MAX_GUARDED_NAMES])
+        notes.append(f"Matches in {len(guarded)} files that need approval are left out: {names}. Use file_read to ask.")
+    if notes:
+        result["note"] = " ".join(notes)
     return result
 
 

@@ -10,9 +10,8 @@ from typing import Annotated, Any, Protocol
 from pydantic import Field
 
 from tools.approval.gate import Question, bound_to
-from tools.approval.wrapper import needs_approval
 from tools.arguments import parse_object
-from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
+from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput, absent
 from tools.provenance import Provenance
 from tools.registry import build_tool, registry
 from tools.shell_guard.granting import Rule
@@ -41,14 +40,9 @@ class Sends(Protocol):
         """Queue the text durably; raises ToolFailed as `find` does."""
 
 
-class NowhereToSend:
-    """For conversations outside of chats."""
-
-    async def find(self, task_id: str, to: str) -> Target:
-        raise ToolFailed("Messages can be sent only from a chat of the gateway; this conversation is not in one.")
-
-    async def send(self, task_id: str, target: Target, text: str) -> None:
-        await self.find(task_id, target.id)
+NOWHERE_TO_SEND: Sends = absent(
+    "Messages can be sent only from a chat of the gateway; this conversation is not in one."
+)
 
 
 def messaging_tool(sends: Sends) -> Tool:
@@ -86,8 +80,7 @@ def messaging_tool(sends: Sends) -> Tool:
         return _question(await _find_elsewhere(sends, context, to), words, context.heard())
 
     # Its results are our own words; guests do not get the tool.
-    built = build_tool(send_message, toolset="messaging", brings="")
-    asking = needs_approval(replace(built, for_guests=False), about)
+    asking = build_tool(send_message, toolset="messaging", brings="", for_guests=False, about=about)
 
     async def run(arguments: str, context: ToolContext) -> ToolOutput:
         return await asking.run(await _with_chat_id(sends, arguments, context), context)
@@ -146,4 +139,4 @@ def _check(text: str) -> str:
     return words
 
 
-registry.add(messaging_tool(NowhereToSend()), module=__name__)
+registry.add(messaging_tool(NOWHERE_TO_SEND), module=__name__)

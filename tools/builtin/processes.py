@@ -10,12 +10,11 @@ from pydantic import Field
 
 from tools.ansi import plain, unfinished
 from tools.approval.typed_input import about_process
-from tools.approval.wrapper import needs_approval
 from tools.arguments import parse_object
-from tools.backends.base import Backend, BackendFailed, ProcessStatus
+from tools.backends.base import BackendFailed, ProcessControl, ProcessStatus, Workplace
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput, workplace_of
 from tools.builtin.terminal import make_room, terminal_tool
-from tools.content import in_bytes
+from tools.content import cut_middle, in_bytes
 from tools.process_book import Process, ProcessBook, ProcessesInMemory, now_ms
 from tools.registry import build_tool, registry
 from tools.terminal_rules import TerminalRules
@@ -79,7 +78,7 @@ def process_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
         found = await book.find(place.holder, session_id)
         if found is None:
             raise ToolFailed(_describe_unknown(session_id, await book.read_all(place.holder)))
-        target = _Target(process=found, backend=place.backend, book=book)
+        target = _Target(process=found, backend=place.control_of(found.handle), book=book)
         match action:
             case "poll":
                 return await target.poll(raw=raw)
@@ -90,15 +89,29 @@ def process_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
             case "kill":
                 return await target.kill()
             case "write" | "submit":
+                _check_backend(found, place)
                 if size:
                     await target.resize(size)
                 result = await target.write(data, with_enter=action == "submit", may_be_nothing=bool(size))
                 typed.sent(found.id, context.call_id)
                 return result
 
-    built = build_tool(process, toolset="terminal", needs_workplace=True, brings="tool:process")
-    asking = needs_approval(built, about_process(rules, book, typed))
-    return replace(asking, run=_run_in_order(asking, typed), only_waits=lambda said: _action(said)[0] == "wait")
+    asking = build_tool(
+        process,
+        toolset="terminal",
+        needs_workplace=True,
+        brings="tool:process",
+        only_waits=lambda said: _action(said)[0] == "wait",
+        about=about_process(rules, book, typed),
+    )
+    return replace(asking, run=_run_in_order(asking, typed))
+
+
+def _check_backend(process: Process, place: Workplace) -> None:
+    """Refuse input to a process elsewhere: it is judged by what the place of today isolates."""
+    known = {place.backend.name, place.outside.backend.name if place.outside else place.backend.name}
+    if process.handle.backend not in known and process.handle.backend in place.controls:
+        raise ToolFailed("That process was started in another backend. It can be read and killed, but gets no input.")
 
 
 def _run_in_order(tool: Tool, typed: Typed) -> Callable[[str, ToolContext], Awaitable[ToolOutput]]:
@@ -128,7 +141,7 @@ class _Target:
     """A process of the caller, and where it runs."""
 
     process: Process
-    backend: Backend
+    backend: ProcessControl
     book: ProcessBook
 
     async def poll(self, *, raw: bool) -> dict[str, Any]:
@@ -154,8 +167,7 @@ class _Target:
         text = text if raw else plain(text, from_terminal=self.process.pty)
         lines = text.removesuffix("\n").split("\n") if text else []
         first = offset or max(1, len(lines) - limit + 1)
-        shown, left_out = _cut("\n".join(lines[first - 1 : first - 1 + limit]))
-        note = f"{left_out:,} characters omitted; ask for fewer lines." if left_out else ""
+        shown, note = _cut("\n".join(lines[first - 1 : first - 1 + limit]), "ask for fewer lines.")
         return self._result(status, note, output=shown, total_lines=len(lines), offset=first, limit=limit)
 
     async def kill(self) -> dict[str, Any]:
@@ -202,8 +214,7 @@ class _Target:
         """Return the output since the last look, and a note about it."""
         text, end = await self._read_text(self.process.polled, status)
         await self.book.mark_polled(self.process.id, end)
-        shown, left_out = _cut(text if raw else plain(text, from_terminal=self.process.pty))
-        return shown, f"{left_out:,} characters omitted; log has them." if left_out else ""
+        return _cut(text if raw else plain(text, from_terminal=self.process.pty), "log has them.")
 
     async def _read_text(self, since: int, status: ProcessStatus) -> tuple[str, int]:
         """Return the stored output from a position on, and where it ends. Half a character waits for its rest."""
@@ -261,13 +272,11 @@ def _describe_unknown(session_id: str, known: Sequence[Process]) -> str:
     return f"{problem} Yours: {yours}." if yours else f"{problem} You have no background processes."
 
 
-def _cut(text: str) -> tuple[str, int]:
-    """Shorten to head and tail; return that, and how many characters are omitted."""
+def _cut(text: str, advice: str) -> tuple[str, str]:
+    """Shorten to head and tail; return that, and a note if anything is omitted."""
     left_out = len(text) - MAX_SHOWN_CHARS
-    if left_out <= 0:
-        return text, 0
-    half = MAX_SHOWN_CHARS // 2
-    return f"{text[:half]}\n[… {left_out:,} characters omitted …]\n{text[-half:]}", left_out
+    note = f"{left_out:,} characters omitted; {advice}" if left_out > 0 else ""
+    return cut_middle(text, MAX_SHOWN_CHARS), note
 
 
 for _tool in process_tools(ProcessesInMemory()):

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from tools.ansi import plain
 from tools.approval.command import about_terminal
-from tools.approval.wrapper import needs_approval
-from tools.backends.base import BackendFailed, Command, FileRefused, Finished, ProcessHandle, Workplace
+from tools.approval.hosts import ask_about_hosts, find_new_hosts
+from tools.backends.base import BackendFailed, Command, FileRefused, Finished, ProcessHandle, ProcessStatus, Workplace
 from tools.base import Tool, ToolContext, ToolFailed, workplace_of
 from tools.media import shown
 from tools.process_book import MAX_PROCESSES, Process, ProcessBook, find_stale, now_ms
@@ -64,23 +64,37 @@ def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
             bool, Field(description="With background: start a new turn for you when the command has ended")
         ] = False,
         pty: Annotated[bool, Field(description="Run it in a terminal, for programs that need one")] = False,
+        outside: Annotated[
+            bool,
+            Field(
+                description="Run it on the user's machine itself, outside the sandbox. A human is asked each time, so "
+                "use it only for what cannot work inside: docker, system services, hidden files, other folders, the "
+                "local network. Try inside first."
+            ),
+        ] = False,
+        reason: Annotated[
+            str, Field(description="With outside: one sentence for the human, why it must run outside the sandbox")
+        ] = "",
     ) -> dict[str, Any]:
         """Run a shell command and return its output and exit code.
 
         The current folder and exported variables carry over to the next command. A command that is waited for gets no
-        input: start programs that ask questions with background=true and answer them with the process tool.
+        input: start programs that ask questions with background=true and answer them with the process tool. Commands
+        may run in a sandbox that holds only the working folder: when one fails because of that, the result says so.
         """
         place = workplace_of(context)
+        if outside:
+            place = _leave_sandbox(place, reason)
         asked = Command(
             text=command,
             workdir=place.locate(workdir) if workdir else place.current_folder,
             variables=dict(place.environment),
             interactive=background,
             pty=pty,
+            ask_host=ask_about_hosts(context),
+            is_new_host=find_new_hosts(context, command),
             sudo_password=_password_for(command, place, rules),
         )
-        if background and not place.backend.keeps_processes:
-            raise ToolFailed("Commands cannot run in the background here. Run it with background=false.")
         if background:
             interval = max(check_interval, rules.min_check_interval_seconds) if check_interval else 0
             process = await _start(asked, place, book, context.task_id, interval, notify_on_complete)
@@ -89,8 +103,19 @@ def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
             return result | ({"note": note} if note else {})
         return await _run(asked, place, rules, timeout, may_move=not workdir)
 
-    built = build_tool(terminal, toolset="terminal", needs_workplace=True, brings="tool:terminal")
-    return needs_approval(built, about_terminal(rules))
+    about = about_terminal(rules)
+    return build_tool(terminal, toolset="terminal", needs_workplace=True, brings="tool:terminal", about=about)
+
+
+def _leave_sandbox(place: Workplace, reason: str) -> Workplace:
+    """Return where a command runs that leaves the sandbox. Raises ToolFailed where none may."""
+    if not place.backend.isolates:
+        return place  # nothing holds it
+    if place.outside is None:
+        raise ToolFailed("Commands cannot leave the sandbox here. Run it with outside=false, or tell the user.")
+    if not reason.strip():
+        raise ToolFailed("`reason` is required with outside=true: a human reads it and decides.")
+    return place.outside
 
 
 def _password_for(command: str, place: Workplace, rules: TerminalRules) -> str:
@@ -211,7 +236,10 @@ async def make_room(place: Workplace, book: ProcessBook, *, wanted: int = 1) -> 
     """Forget processes that ended long ago. Raises ToolFailed when too many are running."""
     # Counted by what runs, not by the rows: the watcher may not have looked yet.
     open_ones = [process.handle for process in await book.read_all(place.holder) if process.ended_ms is None]
-    statuses = await place.backend.statuses(open_ones)
+    statuses: dict[str, ProcessStatus] = {}
+    for name in {handle.backend for handle in open_ones}:
+        there = [handle for handle in open_ones if handle.backend == name]
+        statuses |= await place.control_of(there[0]).statuses(there)
     running = len(open_ones)
     for process_id, status in statuses.items():
         if not status.is_running:
@@ -220,5 +248,5 @@ async def make_room(place: Workplace, book: ProcessBook, *, wanted: int = 1) -> 
     if wanted and running >= MAX_PROCESSES:
         raise ToolFailed(f"{MAX_PROCESSES} background processes are running already. Kill some first.")
     for process in find_stale(await book.read_all(place.holder), now_ms(), making_room_for=wanted):
-        await place.backend.forget(process.handle)
+        await place.control_of(process.handle).forget(process.handle)
         await book.remove(process.id)

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,12 +42,11 @@ class Copy:
 def make_backup(database: Path, folder: Path, *, keep: int) -> Path:
     """Write a checked copy and remove the oldest beyond `keep`. Blocks: call it in a thread."""
     target = folder / f"state-{stamp()}.db"
-    source = sqlite3.connect(database, isolation_level=None)
-    try:
+    with closing(sqlite3.connect(database, isolation_level=None)) as source:
         write_copy(source, target)
-    finally:
-        source.close()
-    for old in [*backups(folder)[keep:], *_find_stale(folder)]:
+    oldest = now_ms() / 1000 - _STALE_SECONDS  # a younger one may belong to a running process
+    stale = [partial for partial in folder.glob("*.partial*") if partial.stat().st_mtime < oldest]
+    for old in [*backups(folder)[keep:], *stale]:
         old.unlink(missing_ok=True)
     return target
 
@@ -101,11 +101,6 @@ def before_changes(folder: Path) -> list[Path]:
     return sorted(_files(folder, _BEFORE_CHANGES), key=_stamp_of, reverse=True)
 
 
-def all_copies(folder: Path) -> list[Path]:
-    """Return every copy that could be restored, newest first."""
-    return sorted([*backups(folder), *before_changes(folder), *_files(folder, _REPLACED)], key=_stamp_of, reverse=True)
-
-
 def newest_sound_backup(folder: Path) -> Path | None:
     """Return the newest copy that this version can open."""
     copies = sorted([*backups(folder), *before_changes(folder)], key=_stamp_of, reverse=True)
@@ -115,17 +110,13 @@ def newest_sound_backup(folder: Path) -> Path | None:
 def find_restore_problem(copy: Path) -> str:
     """Return why a copy cannot replace the database; empty when it can."""
     try:
-        return _check_copy(copy)
+        if not copy.stat().st_size:
+            return "it is empty"
+        if damage := find_damage(copy, thorough=True):
+            return damage
+        number = schema_of(copy)
     except (OSError, sqlite3.OperationalError) as error:  # such as a copy made by root: the others may be fine
         return f"it cannot be opened ({getattr(error, 'strerror', None) or error})"
-
-
-def _check_copy(copy: Path) -> str:
-    if not copy.stat().st_size:
-        return "it is empty"
-    if damage := find_damage(copy, thorough=True):
-        return damage
-    number = schema_of(copy)
     if not number:
         return "it is no database of Hermes"
     return f"a newer Hermes wrote it (schema {number})" if number > max(migrations()) else ""
@@ -133,17 +124,15 @@ def _check_copy(copy: Path) -> str:
 
 def list_copies(folder: Path) -> list[Copy]:
     """Check every copy in full and list them, newest first."""
-    return [_inspect(copy) for copy in all_copies(folder)]
+    copies = [*backups(folder), *before_changes(folder), *_files(folder, _REPLACED)]
+    return [_inspect(copy) for copy in sorted(copies, key=_stamp_of, reverse=True)]
 
 
 def schema_of(database: Path) -> int:
     """Return the schema of a database; 0 when it is not one of Hermes."""
-    connection = sqlite3.connect(database, isolation_level=None)
-    try:
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
         return schema_version(connection) if ours else 0
-    finally:
-        connection.close()
 
 
 def backup_is_due(folder: Path, every_hours: float) -> bool:
@@ -152,36 +141,29 @@ def backup_is_due(folder: Path, every_hours: float) -> bool:
 
 
 def find_damage(database: Path, *, thorough: bool = False) -> str:
-    """Return what is wrong with a database file; empty when it is sound."""
+    """Return what is wrong with a database file; empty when it is sound.
+
+    Never in a process that has the database open: closing the file drops all locks that SQLite has on it.
+    """
     try:
-        connection = sqlite3.connect(database, isolation_level=None)
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        try:
+        with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             check = "integrity_check" if thorough else "quick_check"
             verdict = str(connection.execute(f"PRAGMA {check}(1)").fetchone()[0])
             if verdict != "ok":
                 return verdict.splitlines()[-1]  # the lines above only say where it was found
-            return _find_header_damage(database) or find_schema_damage(connection)
-        finally:
-            connection.close()
+            with database.open("rb") as file:
+                header = file.read(_FORMAT_OFFSET + 1)
+            # SQLite reads a file of a newer format but refuses to write it, which would look like a missing permission.
+            if header[_FORMAT_OFFSET:] > bytes([_NEWEST_FORMAT]):
+                return "unknown file format"
+            return find_schema_damage(connection)
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
             raise
         return str(error)
     except UnicodeDecodeError:  # from SQLite's error message, which quotes the broken text
         return "malformed database schema"
-
-
-def _find_header_damage(database: Path) -> str:
-    with database.open("rb") as file:
-        header = file.read(_FORMAT_OFFSET + 1)
-    # SQLite reads a file of a newer format but refuses to write it, which would look like a missing permission.
-    return "unknown file format" if header[_FORMAT_OFFSET:] > bytes([_NEWEST_FORMAT]) else ""
-
-
-def _find_stale(folder: Path) -> list[Path]:
-    oldest = now_ms() / 1000 - _STALE_SECONDS  # a younger one may belong to a running process
-    return [partial for partial in folder.glob("*.partial*") if partial.stat().st_mtime < oldest]
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:

@@ -27,10 +27,7 @@ class CommitCounter:
 
     def read(self) -> int:
         """Return the number of commits ever counted; 0 when there is no file."""
-        try:
-            stored = self._path.read_bytes()
-        except FileNotFoundError:
-            return 0
+        stored = self._read()
         if len(stored) < len(_MAGIC) + _COUNT.size or not stored.startswith(_MAGIC):
             return 0
         return int(_COUNT.unpack_from(stored, len(_MAGIC))[0])
@@ -40,13 +37,13 @@ class CommitCounter:
 
     def read_seal(self) -> bytes:
         """Return the seal as it was written; empty when there is none."""
-        try:
-            return self._path.read_bytes()[len(_MAGIC) + _COUNT.size :]
-        except FileNotFoundError:
-            return b""
+        return self._read()[len(_MAGIC) + _COUNT.size :]
 
     def write_seal(self, seal: bytes) -> None:
         os.pwrite(self._open(), seal, len(_MAGIC) + _COUNT.size)
+
+    def _read(self) -> bytes:
+        return self._path.read_bytes() if self._path.exists() else b""
 
     def _open(self) -> int:
         if self._file is None:

@@ -4,11 +4,10 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
-
-import aiosqlite
+from typing import Any, TypeVar
 
 from gateway.errors import GatewayError, StoreCorrupt, StoreUnavailable
 
@@ -54,27 +53,48 @@ class Transaction:
         self._connection.execute("SAVEPOINT part")
         try:
             outcome: T | Exception = part()
-        except sqlite3.Error:
-            raise  # probably concerns the file, and then the whole unit
-        except Exception as error:  # noqa: BLE001 contained: it concerns only this part
+        except Exception as error:  # contained: it concerns only the caller of this part
+            if is_of_the_file(error) or not self._connection.in_transaction:
+                raise
             self._connection.execute("ROLLBACK TO part")
             outcome = error
         self._connection.execute("RELEASE part")
         return outcome
 
-    def count(self, sql: str, *values: Value) -> int:
+    def read_one(self, cls: type[T], sql: str, *values: Value) -> T | None:
+        """Return the first row as `build` makes it, or None."""
         row = self.one(sql, *values)
-        return int(row[0]) if row is not None else 0
+        return build(cls, row) if row is not None else None
+
+    def read_all(self, cls: type[T], sql: str, *values: Value) -> list[T]:
+        return [build(cls, row) for row in self.all(sql, *values)]
+
+    def value(self, sql: str, *values: Value) -> Any | None:
+        """Return the first column of the first row, or None."""
+        row = self.one(sql, *values)
+        return row[0] if row is not None else None
+
+    def count(self, sql: str, *values: Value) -> int:
+        """Return the number in the first column of the first row; 0 without one."""
+        return int(self.value(sql, *values) or 0)
+
+    def exists(self, sql: str, *values: Value) -> bool:
+        return self._connection.execute(sql, values).fetchone() is not None
+
+    def insert(self, table: str, on_conflict: str = "", /, **values: Value) -> int | None:
+        """Insert a row; return its row id, None when `on_conflict` (such as DO NOTHING) changed nothing."""
+        names, marks = ", ".join(values), ", ".join("?" * len(values))
+        conflict = f" ON CONFLICT {on_conflict}" if on_conflict else ""
+        sql = f"INSERT INTO {table} ({names}) VALUES ({marks}){conflict}"  # noqa: S608
+        inserted = self._connection.execute(sql, tuple(values.values()))
+        return inserted.lastrowid if inserted.rowcount else None
 
 
-class SqliteConnection(aiosqlite.Connection):
-    """aiosqlite's connection and thread, with one more method.
-
-    aiosqlite hops to its thread for every statement; we hop once for a whole piece of work.
-    """
-
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return cast(T, await self._execute(work, self._conn))  # type: ignore[no-untyped-call]
+def build(cls: type[T], row: Row, **more: Any) -> T:
+    """Build a dataclass from the columns that are named like its fields; `more` wins over them."""
+    columns = row.keys()
+    names = (field.name for field in fields(cls) if field.name in columns)  # type: ignore[arg-type]
+    return cls(**{name: row[name] for name in names} | more)
 
 
 def connect(path: Path, *, busy_timeout_seconds: float) -> sqlite3.Connection:
@@ -106,21 +126,6 @@ def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_seconds: f
             return
 
 
-async def open_connection(path: Path, *, busy_timeout_seconds: float, read_only: bool = False) -> SqliteConnection:
-    def connector() -> sqlite3.Connection:
-        connection = connect(path, busy_timeout_seconds=busy_timeout_seconds)
-        if read_only:
-            connection.execute("PRAGMA query_only = ON")
-        return connection
-
-    opening = SqliteConnection(connector, iter_chunk_size=64)
-    try:
-        return cast(SqliteConnection, await opening)
-    except sqlite3.Error:
-        opening._thread.join()  # already ending; without a join it may report to a closed loop
-        raise
-
-
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
     """Raise our errors for those of a failing database or disk."""
@@ -130,6 +135,11 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise translate_error(error, path) or error from error
     except OSError as error:
         raise StoreUnavailable(f"{path.name} cannot be made ready: {error.strerror or error}.") from error
+
+
+def is_of_the_file(error: Exception) -> bool:
+    """Return whether an error concerns the database or its disk, and so the whole transaction."""
+    return isinstance(error, sqlite3.Error) and translate_error(error, Path()) is not None
 
 
 def translate_error(error: sqlite3.Error, path: Path) -> GatewayError | None:

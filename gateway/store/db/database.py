@@ -8,16 +8,17 @@ own, and they share one fsync.
 import asyncio
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+import aiosqlite
 import structlog
 
 from gateway.errors import GatewayError, StoreCorrupt, StoreUnavailable
 from gateway.store.db.commit_counter import CommitCounter
-from gateway.store.db.connection import SqliteConnection, Transaction, open_connection, translate_error
+from gateway.store.db.connection import Transaction, connect, translate_error
 
 T = TypeVar("T")
 Unit = Callable[[Transaction], T]
@@ -29,6 +30,31 @@ _RETRY_SECONDS = 0.5
 _ROOM_BYTES = 1_000_000
 
 log = structlog.get_logger()
+
+
+class SqliteConnection(aiosqlite.Connection):
+    """aiosqlite's connection and thread, with one more method.
+
+    aiosqlite hops to its thread for every statement; we hop once for a whole piece of work.
+    """
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return cast(T, await self._execute(work, self._conn))  # type: ignore[no-untyped-call]
+
+
+async def _open(path: Path, *, busy_timeout_seconds: float, read_only: bool = False) -> SqliteConnection:
+    def connector() -> sqlite3.Connection:
+        connection = connect(path, busy_timeout_seconds=busy_timeout_seconds)
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    opening = SqliteConnection(connector, iter_chunk_size=64)
+    try:
+        return cast(SqliteConnection, await opening)
+    except sqlite3.Error:
+        opening._thread.join()  # already ending; without a join it may report to a closed loop
+        raise
 
 
 @dataclass(slots=True)
@@ -73,7 +99,13 @@ class Database:
 
     async def write_when_possible(self, unit: Unit[T]) -> T:
         """Write, and retry while the store is unavailable: for work that is already accepted."""
-        return await self._when_possible(lambda: self.write(unit))
+        while True:
+            try:
+                return await self.write(unit)
+            except StoreUnavailable:
+                if self._closing:
+                    raise
+                await asyncio.sleep(_RETRY_SECONDS)
 
     async def read(self, query: Unit[T]) -> T:
         """Run the query on one snapshot. Writing in it fails."""
@@ -92,7 +124,9 @@ class Database:
         # SQLite's count restarts with every connection: alone, it would miss a write during a reopening.
         reopened = self._reopened
         try:
-            return (reopened << 32) + await self._writer.run(_data_version)
+            return (reopened << 32) + await self._writer.run(
+                lambda connection: int(connection.execute("PRAGMA data_version").fetchone()[0])
+            )
         except sqlite3.Error:
             return -1
 
@@ -105,15 +139,6 @@ class Database:
             reader = await self._readers.get()
             await reader.close()
         self._counter.close()
-
-    async def _when_possible(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        while True:
-            try:
-                return await attempt()
-            except StoreUnavailable:
-                if self._closing:
-                    raise
-                await asyncio.sleep(_RETRY_SECONDS)
 
     async def _write_batches(self) -> None:
         while self._waiting or not self._closing:
@@ -129,15 +154,12 @@ class Database:
         units = [waiting.unit for waiting in batch]
         try:
             outcomes = await self._writer.run(lambda connection: _commit_together(connection, units, self._counter))
-        except sqlite3.Error as error:
-            failure = self._failed(error)
+        except Exception as error:  # contained: without the writer, everybody would wait for ever
+            if not isinstance(error, sqlite3.Error):
+                log.exception("writing failed")
+            failure = self._failed(error) if isinstance(error, sqlite3.Error) else error
             for waiting in batch:
                 _settle(waiting.future, failure)
-            await self._reopen()
-        except Exception as error:  # contained: without the writer, everybody would wait for ever
-            log.exception("writing failed")
-            for waiting in batch:
-                _settle(waiting.future, error)
             await self._reopen()
         else:
             if self.problem and not self._is_still_full():
@@ -168,7 +190,7 @@ class Database:
     async def _reopen(self) -> None:
         # A connection that was opened read-only, or lost its file, never recovers.
         try:
-            fresh = await open_connection(self.path, busy_timeout_seconds=self._busy_timeout_seconds)
+            fresh = await _open(self.path, busy_timeout_seconds=self._busy_timeout_seconds)
             old, self._writer = self._writer, fresh
             self._reopened += 1
             await old.close()
@@ -181,7 +203,7 @@ async def open_database(path: Path, *, busy_timeout_seconds: float = 5.0) -> Dat
     opened: list[SqliteConnection] = []
     try:
         for read_only in (False, *(True for _ in range(_READERS))):
-            connection = await open_connection(path, busy_timeout_seconds=busy_timeout_seconds, read_only=read_only)
+            connection = await _open(path, busy_timeout_seconds=busy_timeout_seconds, read_only=read_only)
             opened.append(connection)
     except sqlite3.Error as error:
         for connection in opened:
@@ -197,11 +219,12 @@ class _Done:
 
 def _commit_together(
     connection: sqlite3.Connection, units: Sequence[Unit[Any]], counter: CommitCounter
-) -> list[_Done | BaseException]:
+) -> list[_Done | Exception]:
     connection.execute("BEGIN IMMEDIATE")
     before = connection.total_changes
     try:
-        outcomes = [_run_contained(connection, unit) for unit in units]
+        tx = Transaction(connection)
+        outcomes = [tx.attempt(lambda unit=unit: _Done(unit(tx))) for unit in units]  # type: ignore[misc]
         if connection.total_changes == before:  # nothing changed: nothing to sync or count
             connection.execute("COMMIT")
             return outcomes
@@ -219,27 +242,6 @@ def _commit_together(
     return outcomes
 
 
-def _run_contained(connection: sqlite3.Connection, unit: Unit[Any]) -> _Done | BaseException:
-    connection.execute("SAVEPOINT unit")
-    try:
-        outcome: _Done | BaseException = _Done(unit(Transaction(connection)))
-    except Exception as error:  # contained: it concerns only the caller of this unit
-        if _is_of_the_file(error) or not connection.in_transaction:
-            raise
-        connection.execute("ROLLBACK TO unit")
-        outcome = error
-    connection.execute("RELEASE unit")
-    return outcome
-
-
-def _is_of_the_file(error: Exception) -> bool:
-    return isinstance(error, sqlite3.Error) and translate_error(error, Path()) is not None
-
-
-def _data_version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA data_version").fetchone()[0])
-
-
 def _on_snapshot(connection: sqlite3.Connection, query: Unit[T]) -> T:
     connection.execute("BEGIN")
     try:
@@ -249,7 +251,7 @@ def _on_snapshot(connection: sqlite3.Connection, query: Unit[T]) -> T:
             connection.execute("ROLLBACK")
 
 
-def _settle(future: asyncio.Future[Any], outcome: _Done | BaseException) -> None:
+def _settle(future: asyncio.Future[Any], outcome: _Done | Exception) -> None:
     if future.done():  # the caller gave up waiting; the unit is written all the same
         return
     if isinstance(outcome, _Done):

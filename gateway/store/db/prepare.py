@@ -14,7 +14,7 @@ from gateway.store.db.connection import connect, translate_errors
 from gateway.store.db.schema import migrate, migrations, schema_version
 from gateway.store.db.upgrade import upgrade
 from gateway.store.restored import record_going_back
-from gateway.store.search import index_is_damaged, rebuild_index
+from gateway.store.search_index import index_is_damaged, rebuild_index
 
 
 def prepare(path: Path, policy: BackupPolicy, *, repair: bool) -> list[str]:
@@ -24,35 +24,29 @@ def prepare(path: Path, policy: BackupPolicy, *, repair: bool) -> list[str]:
     newest sound backup. Without it (a command beside the gateway) damage raises StoreCorrupt. Blocks: call it in a
     thread.
     """
-    with translate_errors(path):
-        return _prepare(path, policy, repair)
-
-
-def _prepare(path: Path, policy: BackupPolicy, repair: bool) -> list[str]:
-    counter = CommitCounter(path)
-    try:
+    with translate_errors(path), closing(CommitCounter(path)) as counter:
         _make_siblings_writable(path)
-        restored, notices = _repair(path, policy) if repair else _refuse_if_lost(path)
+        restored, notices = _repair(path, policy) if repair else (False, [])
+        if not repair:
+            check_not_lost(path)
         reached = counter.read()  # before the database is read: another process may commit in between
         counter.write(reached)  # first: this file identifies a half-made database as ours
         path.touch(mode=0o600)
-        connection = connect(path, busy_timeout_seconds=policy.busy_timeout_seconds)
-        try:
+        with closing(connect(path, busy_timeout_seconds=policy.busy_timeout_seconds)) as connection:
             if 0 < schema_version(connection) < max(migrations()):
                 upgrade(connection, policy)
             migrate(connection)
             commits = int(connection.execute("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0])
             if not restored and commits < reached:  # a restored one lags behind for a reported reason
                 record_going_back(connection)
-                notices.append(_describe_lost_commits(reached - commits))
+                notices.append(
+                    f"state.db has lost its last {reached - commits} commits: its log (state.db-wal) was cut or "
+                    f"replaced while Hermes was off. {_describe_gap('just before that')}"
+                )
             connection.executemany(
                 "INSERT INTO notices (at_ms, text) VALUES (?, ?)", [(now_ms(), notice) for notice in notices]
             )
-        finally:
-            connection.close()
         counter.write(commits)  # last: if interrupted before this, the next start reports the same again
-    finally:
-        counter.close()
     return notices
 
 
@@ -65,11 +59,6 @@ def _make_siblings_writable(path: Path) -> None:
 
 def siblings(path: Path) -> tuple[Path, Path]:
     return Path(f"{path}-wal"), Path(f"{path}-shm")
-
-
-def _refuse_if_lost(path: Path) -> tuple[bool, list[str]]:
-    check_not_lost(path)
-    return False, []
 
 
 def _repair(path: Path, policy: BackupPolicy) -> tuple[bool, list[str]]:
@@ -122,28 +111,21 @@ def _restore(path: Path, policy: BackupPolicy) -> str:
         return "There was no sound backup, so Hermes starts empty: earlier conversations are not there."
     put_in_place(copy, path)
     taken = for_people(int(copy.stat().st_mtime * 1000))
+    return f"The backup of {taken} was restored. {_describe_gap('then')}"
+
+
+def _describe_gap(since: str) -> str:
     return (
-        f"The backup of {taken} was restored. Messages from then until {for_people(now_ms())} may be missing; they are "
-        "not answered again, so ask once more for what you still need."
+        f"Messages from {since} until {for_people(now_ms())} may be missing; they are not answered again, so ask once "
+        "more for what you still need."
     )
 
 
 def _repair_search(path: Path, policy: BackupPolicy) -> tuple[str, list[str]]:
     """Repair the search index; return damage that cannot be repaired, and notices about what was."""
-    connection = connect(path, busy_timeout_seconds=policy.busy_timeout_seconds)
-    try:
+    with closing(connect(path, busy_timeout_seconds=policy.busy_timeout_seconds)) as connection:
         if not 0 < schema_version(connection) <= max(migrations()) or not index_is_damaged(connection):
             return "", []
         if not rebuild_index(connection):
             return "the search index cannot be rebuilt", []
-    finally:
-        connection.close()
     return "", ["The search index was damaged and has been rebuilt. Nothing is missing."]
-
-
-def _describe_lost_commits(commits: int) -> str:
-    return (
-        f"state.db has lost its last {commits} commits: its log (state.db-wal) was cut or replaced while Hermes was "
-        f"off. Messages from just before that until {for_people(now_ms())} may be missing; they are not answered "
-        "again, so ask once more for what you still need."
-    )

@@ -51,28 +51,21 @@ def _exchange(path: Path, copy: Path, policy: BackupPolicy) -> Path:
 @contextmanager
 def only_user(path: Path, policy: BackupPolicy) -> Iterator[sqlite3.Connection]:
     """Keep others from opening the file. Raises StoreUnavailable when somebody has it open."""
-    connection = sqlite3.connect(path, timeout=policy.busy_timeout_seconds, isolation_level=None)
-    try:
+    with closing(sqlite3.connect(path, timeout=policy.busy_timeout_seconds, isolation_level=None)) as connection:
         # Set before the log is first read, this fails if any other process has the file open.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        _lock(connection, path)
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            raise StoreUnavailable(
+                f"Another process, such as a chat in a terminal, has {path.name} open. End it and try again; "
+                "nothing was changed."
+            ) from error
         connection.execute("PRAGMA synchronous = FULL")
         yield connection
-    finally:
-        connection.close()
-
-
-def _lock(connection: sqlite3.Connection, path: Path) -> None:
-    try:
-        connection.execute("BEGIN EXCLUSIVE")
-        connection.execute("COMMIT")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
-            raise
-        raise StoreUnavailable(
-            f"Another process, such as a chat in a terminal, has {path.name} open. End it and try again; "
-            "nothing was changed."
-        ) from error
 
 
 def _lower_counter(path: Path, copy: Path) -> None:

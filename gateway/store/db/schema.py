@@ -4,16 +4,18 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 
 from gateway.errors import StoreTooNew
 from hermes_config.places import APPLICATION_ID
 
-# A script that adds or removes rows of a table declares it in a line of its own.
-_SAID = re.compile(r"^-- Rows change in: (.+)$", re.MULTILINE)
+# A script declares in a line of its own that it adds or removes rows of a table, and an undo script that it puts the
+# values of a column (table.column) back into older columns.
+_ROWS_CHANGE = re.compile(r"^-- Rows change in: (.+)$", re.MULTILINE)
+_MOVED_BACK = re.compile(r"^-- Moved back from: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ def count_rows(connection: sqlite3.Connection) -> RowCounts:
 
 def find_difference(before: RowCounts, after: RowCounts, scripts: Iterable[str]) -> str:
     """Return an undeclared effect of a change; empty when there is none. Dropping a table declares itself."""
-    said = {name.strip() for script in scripts for names in _SAID.findall(script) for name in names.split(",")}
+    said = _find_declared(_ROWS_CHANGE, scripts)
     for table in sorted((before.rows.keys() & after.rows.keys()) - said):
         if before.rows[table] != after.rows[table]:
             return f"the table {table} had {before.rows[table]} rows and would have {after.rows[table]}"
@@ -48,8 +50,12 @@ def find_difference(before: RowCounts, after: RowCounts, scripts: Iterable[str])
     return ""
 
 
-def find_losses(before: sqlite3.Connection, older: sqlite3.Connection) -> Iterator[Lost]:
-    """Yield the data that has no place in the older schema. Default values do not count."""
+def find_losses(before: sqlite3.Connection, older: sqlite3.Connection, scripts: Iterable[str] = ()) -> Iterator[Lost]:
+    """Yield the data that has no place in the older schema, unless the undo scripts put it elsewhere.
+
+    Default values do not count.
+    """
+    moved = _find_declared(_MOVED_BACK, scripts)
     known = set(_tables(older))
     for table in _tables(before):
         if table not in known:
@@ -57,24 +63,28 @@ def find_losses(before: sqlite3.Connection, older: sqlite3.Connection) -> Iterat
             continue
         columns = {row[1] for row in older.execute(f"PRAGMA table_info({table})")}
         for column, default in before.execute(f"SELECT name, dflt_value FROM pragma_table_info('{table}')"):  # noqa: S608
-            if column not in columns:
-                changed = f"SELECT COUNT(*) FROM {table} WHERE {column} IS NOT {default or 'NULL'}"  # noqa: S608
-                yield Lost(table=table, column=column, count=int(before.execute(changed).fetchone()[0]))
+            if column not in columns and f"{table}.{column}" not in moved:
+                changed = f"{table} WHERE {column} IS NOT {default or 'NULL'}"
+                yield Lost(table=table, column=column, count=_count(before, changed))
+
+
+def _find_declared(line: re.Pattern[str], scripts: Iterable[str]) -> set[str]:
+    return {name.strip() for script in scripts for names in line.findall(script) for name in names.split(",")}
+
+
+def _count(connection: sqlite3.Connection, rows: str) -> int:
+    return int(connection.execute(f"SELECT COUNT(*) FROM {rows}").fetchone()[0])  # noqa: S608
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
     """Return our tables and, of those behind the search index, the one with a row for each message."""
     found = connection.execute(
         """SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
-              AND name <> 'messages_search'
-              AND (name NOT LIKE 'messages!_search!_%' ESCAPE '!' OR name = 'messages_search_docsize')
+              AND name NOT IN ('messages_search', 'memories_search')
+              AND (name NOT LIKE 'me%!_search!_%' ESCAPE '!' OR name LIKE 'me%!_search!_docsize' ESCAPE '!')
             ORDER BY name"""
     )
     return [row[0] for row in found]
-
-
-def _count(connection: sqlite3.Connection, table: str) -> int:
-    return int(connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0])  # noqa: S608
 
 
 _DOES, _UNDOES = re.compile(r"(\d{4})_\w+\.sql"), re.compile(r"(\d{4})_\w+\.undo\.sql")
@@ -110,27 +120,19 @@ class Unsound(Exception):
 
 def migrate(connection: sqlite3.Connection, steps: dict[int, str] | None = None) -> list[int]:
     """Apply the missing migrations, all or none; return their numbers."""
-    steps = migrations() if steps is None else steps
-
-    def missing(found: int) -> list[_Step]:
-        check_not_newer(connection, max(steps))
-        return [_Step(number, steps[number], leads_to=number) for number in sorted(steps) if number > found]
-
-    return _change(connection, steps, missing)
+    known = migrations() if steps is None else steps
+    return _change(
+        connection, known, lambda found: [(number, known[number]) for number in sorted(known) if number > found]
+    )
 
 
 def undo(
     connection: sqlite3.Connection, to: int, steps: dict[int, str] | None = None, undoes: dict[int, str] | None = None
 ) -> list[int]:
     """Undo the migrations after a schema, all or none; return their numbers."""
-    steps = migrations() if steps is None else steps
     scripts = undo_scripts() if undoes is None else undoes
-
-    def later(found: int) -> list[_Step]:
-        check_not_newer(connection, max(steps))
-        return [_Step(number, scripts[number], leads_to=number - 1) for number in range(found, to, -1)]
-
-    return _change(connection, steps, later)
+    known = migrations() if steps is None else steps
+    return _change(connection, known, lambda found: [(number, scripts[number]) for number in range(found, to, -1)], -1)
 
 
 def find_schema_damage(connection: sqlite3.Connection, steps: dict[int, str] | None = None) -> str:
@@ -150,66 +152,48 @@ def find_schema_damage(connection: sqlite3.Connection, steps: dict[int, str] | N
 @contextmanager
 def example(scripts: Iterable[str]) -> Iterator[sqlite3.Connection]:
     """Build an empty database with these migrations, in memory."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    try:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         for script in scripts:
             for statement in _statements(script):
                 connection.execute(statement)
         yield connection
-    finally:
-        connection.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    number: int
-    script: str
-    leads_to: int
-
-
-def _change(connection: sqlite3.Connection, steps: dict[int, str], choose: Callable[[int], list[_Step]]) -> list[int]:
-    with _unchecked_references(connection), _transaction(connection):
-        found = schema_version(connection)  # read under the lock: another process may have been faster
-        chosen = choose(found)
-        before = count_rows(connection) if chosen and found else None  # a new file has nothing to lose
-        for step in chosen:
-            for statement in _statements(step.script):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {step.leads_to}")
-        if before is not None:
-            problem = find_difference(before, count_rows(connection), [step.script for step in chosen])
-            if problem := problem or find_schema_damage(connection, steps):
-                raise Unsound(problem)
-    return [step.number for step in chosen]
-
-
-@contextmanager
-def _unchecked_references(connection: sqlite3.Connection) -> Iterator[None]:
-    """Suspend foreign keys, since rebuilding a table drops it; dangling references are counted at the end."""
+def _change(
+    connection: sqlite3.Connection,
+    known: dict[int, str],
+    choose: Callable[[int], list[tuple[int, str]]],
+    offset: int = 0,
+) -> list[int]:
+    """Run the chosen scripts in one transaction; each leads to the schema of its number plus the offset."""
+    # Without foreign keys, since rebuilding a table drops it; dangling references are counted at the end.
     checked = connection.execute("PRAGMA foreign_keys").fetchone()[0]
     connection.execute("PRAGMA foreign_keys = OFF")
     try:
-        yield
-    finally:
-        connection.execute(f"PRAGMA foreign_keys = {checked}")
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
+        connection.execute("BEGIN IMMEDIATE")
+        found = schema_version(connection)  # read under the lock: another process may have been faster
+        check_not_newer(connection, max(known))
+        chosen = choose(found)
+        before = count_rows(connection) if chosen and found else None  # a new file has nothing to lose
+        for number, script in chosen:
+            for statement in _statements(script):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {number + offset}")
+        if before is not None:
+            problem = find_difference(before, count_rows(connection), [script for _, script in chosen])
+            if problem := problem or find_schema_damage(connection, known):
+                raise Unsound(problem)
         connection.execute("COMMIT")
-    except BaseException:
+    finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-        raise
+        connection.execute(f"PRAGMA foreign_keys = {checked}")
+    return [number for number, _ in chosen]
 
 
 def _scripts(named: re.Pattern[str]) -> dict[int, str]:
-    folder = resources.files("gateway.store.db") / "migrations"
-    found = [(named.fullmatch(entry.name), entry) for entry in folder.iterdir()]
+    found = [(named.fullmatch(entry.name), entry) for entry in (Path(__file__).parent / "migrations").iterdir()]
     return {int(match[1]): entry.read_text("utf-8") for match, entry in found if match}
 
 
@@ -225,7 +209,7 @@ def _definitions(connection: sqlite3.Connection) -> set[tuple[str, str, str, str
     rows = connection.execute(
         """SELECT type, name, tbl_name, sql FROM sqlite_master
             WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
-              AND tbl_name NOT LIKE 'messages!_search!_%' ESCAPE '!'"""
+              AND tbl_name NOT LIKE 'me%!_search!_%' ESCAPE '!'"""
     )
     return {(row[0], row[1], row[2], " ".join(re.sub(r"--.*", "", row[3]).split())) for row in rows}
 

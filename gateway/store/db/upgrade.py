@@ -9,7 +9,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +39,7 @@ from gateway.store.db.schema import (
     undo,
     undo_scripts,
 )
-from gateway.store.search import index_is_damaged
+from gateway.store.search_index import index_is_damaged
 from tools.content import in_bytes
 
 _SPARE_BYTES = 1_000_000
@@ -66,16 +66,21 @@ def upgrade(connection: sqlite3.Connection, policy: BackupPolicy) -> None:
 
 def rehearse(connection: sqlite3.Connection, policy: BackupPolicy, to: int) -> list[Lost]:
     """Make the change on a copy and check that it is sound; return what it would lose. One at a time."""
-    found = schema_version(connection)
-    check_room(connection, policy, to)
+    version, needed = schema_version(connection), room(connection, policy.backups)
+    if not needed.is_enough:
+        raise StoreUnavailable(
+            f"Changing state.db from schema {version} to {to} needs {in_bytes(needed.needed_bytes)} "
+            f"of room for copies in {policy.backups}, and there are {in_bytes(needed.free_bytes)}. Make room. "
+            "Nothing was changed: the version of Hermes that used it so far goes on working."
+        )
     copy = policy.backups / _REHEARSAL
-    _remove(copy)  # a kill may have left one
+    _remove_rehearsal(policy)  # a kill may have left one
     try:
         vacuum_into(connection, copy)
-        with _report_failed_change(found, to):
+        with _report_failed_change(version, to):
             return _try(copy, policy, to)
     finally:
-        _remove(copy)
+        _remove_rehearsal(policy)
 
 
 def change(connection: sqlite3.Connection, policy: BackupPolicy, to: int) -> Path:
@@ -106,16 +111,6 @@ def room(connection: sqlite3.Connection, folder: Path) -> Room:
     return Room(needed_bytes=2 * pages * page_bytes + _SPARE_BYTES, free_bytes=disk.f_bavail * disk.f_frsize)
 
 
-def check_room(connection: sqlite3.Connection, policy: BackupPolicy, to: int) -> None:
-    found = room(connection, policy.backups)
-    if not found.is_enough:
-        raise StoreUnavailable(
-            f"Changing state.db from schema {schema_version(connection)} to {to} needs {in_bytes(found.needed_bytes)} "
-            f"of room for copies in {policy.backups}, and there are {in_bytes(found.free_bytes)}. Make room. "
-            "Nothing was changed: the version of Hermes that used it so far goes on working."
-        )
-
-
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
     """Let one process at a time change the schema; others wait. The lock ends with its process."""
@@ -129,28 +124,22 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
 
 
 def _try(copy: Path, policy: BackupPolicy, to: int) -> list[Lost]:
-    connection = connect(copy, busy_timeout_seconds=policy.busy_timeout_seconds)
-    try:
+    losses: list[Lost] = []
+    with closing(connect(copy, busy_timeout_seconds=policy.busy_timeout_seconds)) as connection:
         connection.execute("PRAGMA synchronous = OFF")  # the copy is thrown away
-        losses = _find_losses(connection, to)
+        if to < schema_version(connection):
+            undoes = [script for number, script in undo_scripts().items() if number > to]
+            with example(script for number, script in sorted(migrations().items()) if number <= to) as older:
+                losses = list(find_losses(connection, older, undoes))
         before, searchable = count_rows(connection).rows, not index_is_damaged(connection)
         _apply(connection, to)
         after = count_rows(connection).rows
         if searchable and index_is_damaged(connection):
             raise Unsound("the search index would be damaged")
-    finally:
-        connection.close()
     if damage := find_damage(copy, thorough=copy.stat().st_size <= policy.full_check_max_mb * 1_000_000):
         raise Unsound(damage)
     fewer = [Lost(table=name, count=rows - after.get(name, rows)) for name, rows in before.items()]
     return [lost for lost in (*losses, *fewer) if lost.count > 0]
-
-
-def _find_losses(connection: sqlite3.Connection, to: int) -> list[Lost]:
-    if to > schema_version(connection):
-        return []
-    with example(script for number, script in sorted(migrations().items()) if number <= to) as older:
-        return list(find_losses(connection, older))
 
 
 def _apply(connection: sqlite3.Connection, to: int) -> None:
@@ -174,8 +163,8 @@ def _report_failed_change(found: int, to: int) -> Iterator[None]:
         ) from error
 
 
-def _remove(copy: Path) -> None:
-    for leftover in copy.parent.glob(f"{copy.name}*"):  # including SQLite's log files
+def _remove_rehearsal(policy: BackupPolicy) -> None:
+    for leftover in policy.backups.glob(f"{_REHEARSAL}*"):  # including SQLite's log files
         leftover.unlink(missing_ok=True)
 
 
@@ -204,17 +193,17 @@ def preview_upgrade(path: Path, policy: BackupPolicy) -> UpgradePreview:
     if damage:
         problem = f"{path.name} is damaged ({damage}). Start the gateway: it restores the newest sound backup."
         return UpgradePreview(schema=0, newest=newest, problem=problem, room=None)
+    problem, needed = "", None
     with _open_alone(path, policy) as connection:
         found = schema_version(connection)
-        if found == newest:
-            return UpgradePreview(schema=found, newest=newest, problem="", room=None)
-        try:
-            check_not_newer(connection, newest)
-            rehearse(connection, policy, newest)
-            problem = ""
-        except GatewayError as error:
-            problem = str(error)
-        return UpgradePreview(schema=found, newest=newest, problem=problem, room=room(connection, policy.backups))
+        if found != newest:
+            needed = room(connection, policy.backups)
+            try:
+                check_not_newer(connection, newest)
+                rehearse(connection, policy, newest)
+            except GatewayError as error:
+                problem = str(error)
+    return UpgradePreview(schema=found, newest=newest, problem=problem, room=needed)
 
 
 def find_undo_target(path: Path, policy: BackupPolicy) -> UndoTarget:
@@ -239,8 +228,5 @@ def _open_alone(path: Path, policy: BackupPolicy) -> Iterator[sqlite3.Connection
     """Open the database while nobody else changes the schema. Raises StoreCorrupt when the file was emptied."""
     with translate_errors(path), one_at_a_time(policy.backups):
         check_not_lost(path)
-        connection = connect(path, busy_timeout_seconds=policy.busy_timeout_seconds)
-        try:
+        with closing(connect(path, busy_timeout_seconds=policy.busy_timeout_seconds)) as connection:
             yield connection
-        finally:
-            connection.close()

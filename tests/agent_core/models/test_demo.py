@@ -62,8 +62,10 @@ async def first_reply(*messages: Message, tools: list[Tool] | None = None) -> Me
         ("write me a poem", "demo"),
         ("", "demo"),
         ("run ls", "I need the tool terminal for that, and it is not switched on"),
-        ("remember that I like tea", "I cannot do that in this version: there is no tool memory."),
-        ("every 5 minutes say hi", "I cannot do that in this version: there is no tool cronjob."),
+        ("remember that I like tea", "I need the tool memory for that, and it is not switched on"),
+        ("every 5 minutes say hi", "I need the tool cronjob for that, and it is not switched on"),
+        ("say good morning", "good morning"),
+        ("Remind me to call Ada", "Reminder: call Ada"),
         ("use browser {}", "there is no tool browser. There is clock, todo."),
         ("use your imagination", "beyond me"),
         ("todo: " + "?" * 100_000 + "x", "beyond me"),
@@ -97,6 +99,11 @@ async def test_a_plain_message_gets_a_fitting_answer(text: str, words: str) -> N
         ("cancel todo 3", "todo", {"action": "cancel", "id": "3"}),
         ("run ls -l ..", "terminal", {"command": "ls -l .."}),
         ("run `ls .`", "terminal", {"command": "ls ."}),
+        (
+            "run `rm -rf junk` outside the sandbox",
+            "terminal",
+            {"command": "rm -rf junk", "outside": True, "reason": "You asked for that."},
+        ),
         ("run make all in the background", "terminal", IN_BACKGROUND | {"command": "make all", "check_interval": 30}),
         (
             "please start `python3 -m http.server` in the background and tell me every 2 minutes.",
@@ -110,8 +117,20 @@ async def test_a_plain_message_gets_a_fitting_answer(text: str, words: str) -> N
         ),
         ("what is running?", "process", {"action": "list"}),
         ("stop proc_0a1b", "process", {"action": "kill", "session_id": "proc_0a1b"}),
-        ("remember that I like tea", "memory", {"action": "set", "key": "I like tea", "value": "I like tea"}),
+        ("remember that I like tea", "memory", {"action": "set", "key": "i_like_tea", "value": "I like tea"}),
         ("every 5 minutes say hi", "cronjob", {"action": "create", "schedule": "every 5 minutes", "prompt": "say hi"}),
+        (
+            "every monday at 09:00, say good morning",
+            "cronjob",
+            {"action": "create", "schedule": "every monday at 09:00", "prompt": "say good morning"},
+        ),
+        (
+            "remind me in 2 minutes to call Ada",
+            "cronjob",
+            {"action": "create", "schedule": "in 2 minutes", "prompt": "Remind me to call Ada"},
+        ),
+        ("what is scheduled?", "cronjob", {"action": "list"}),
+        ('pause the job "Daily"', "cronjob", {"action": "pause", "name": "Daily"}),
     ],
 )
 async def test_a_plain_request_becomes_a_real_tool_call(text: str, name: str, arguments: dict[str, Any]) -> None:

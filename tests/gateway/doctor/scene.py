@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.doctor.checks import Check
-from gateway.doctor.facts import Facts, Finding
-from gateway.store.inspect import StoreSummary
+from gateway.doctor.facts import Facts, Finding, StoreSummary
 from gateway.store.pairing import Overview
 from hermes_config.load import Loaded
 from hermes_config.places import Home

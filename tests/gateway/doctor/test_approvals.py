@@ -1,19 +1,25 @@
 """What is done without a human's yes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gateway.doctor import rights
-from gateway.store.approvals import Granted, GrantedRule
+from gateway.store.approvals import GrantedRule
 from tests.gateway.doctor.scene import NOW_MS, facts_of, run_check, summary_of
 
 
 def rule(text: str, rule_id: int = 1, session_id: str = "") -> GrantedRule:
-    granted = Granted(
-        id=rule_id, holder="owner", session_id=session_id, rule=text, granted_by="telegram:1", granted_ms=NOW_MS
+    return GrantedRule(
+        id=rule_id,
+        holder="owner",
+        holder_name="the owner",
+        session_id=session_id,
+        rule=text,
+        granted_by="telegram:1",
+        granted_ms=NOW_MS,
     )
-    return GrantedRule(granted=granted, holder="the owner")
 
 
 @pytest.mark.parametrize(("mode", "level"), [("ask", "ok"), ("deny", "ok"), ("off", "bad")])
@@ -32,6 +38,13 @@ def test_lasting_rules_are_told_and_how_to_take_them_back(root: Path) -> None:
     assert note.level == "ok"
     assert "1: recursive-delete /home/ann/proj, for the owner (to revoke one: hermes approvals revoke" in note.text
     assert "force-push" not in yellow.text + note.text
+
+
+def test_a_rule_that_hermes_did_not_write_is_an_alarm(root: Path) -> None:
+    forged = replace(rule("recursive-delete /home/ann/proj", 3), is_signed=False)
+    red, *_ = rights.list_rules(facts_of(root, store=summary_of(rules=(forged,))))
+    assert (red.level, red.fix) == ("bad", "hermes approvals revoke 3, and look for who wrote them")
+    assert "without effect: 3: recursive-delete /home/ann/proj" in red.text
 
 
 def test_a_rule_of_another_version_is_worth_a_look(root: Path) -> None:

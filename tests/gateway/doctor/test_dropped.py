@@ -1,11 +1,13 @@
 """Files dropped into the home: read, never run."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gateway.doctor import files
+from gateway.doctor import files, service
 from tests.gateway.doctor.scene import facts_of, run_check
+from tests.hooks.making import write_hook
 
 HONEST = "import os, httpx\nkey = os.environ['WEATHER_KEY']\nhttpx.get('https://example.org', params={'key': key})\n"
 
@@ -56,3 +58,20 @@ def test_code_in_our_process_is_listed(root: Path) -> None:
     drop(root, "tools/dice.py", "raise SystemExit('never run by the doctor')")
     [(_, text)] = run_check(files.list_own_code, facts_of(root))
     assert text.endswith(": tools/dice.py")
+    drop(root, "hooks/tell/HOOK.yaml", "events: [agent:end]")
+    [(_, text)] = run_check(files.list_own_code, facts_of(root))
+    assert text.endswith(": hooks/tell, tools/dice.py")
+
+
+def test_broken_and_failed_hooks_are_found(root: Path) -> None:
+    assert run_check(service.check_hooks, facts_of(root)) == []
+    write_hook(root / "hooks" / "tell", "def handle(event_type, context): ...")
+    write_hook(root / "hooks" / "moody", "def handle(event_type, context): ...")
+    drop(root, "hooks/odd/HOOK.yaml", "events: [agent:ended]")
+    running = {"hooks": {"moody": {"off": True, "problem": "agent:end: ValueError"}}}
+    found = run_check(service.check_hooks, replace(facts_of(root), gateway=running))
+    assert [(level, text.partition(":")[0]) for level, text in found] == [
+        ("warn", "The hook moody was switched off after failures"),
+        ("warn", "The hook odd is not used"),
+        ("ok", "2 hooks are in use"),
+    ]

@@ -22,6 +22,24 @@ def test_this_machine_will_do(root: Path) -> None:
     assert {level for check in checks for level, _ in run_check(check, facts)} == {"ok"}
 
 
+@pytest.mark.parametrize(
+    ("toolset", "problem", "user_id", "level"),
+    [
+        ("core", "there is no Chromium: apt install chromium, or set browser.executable", 0, ""),
+        ("browser", "there is no Chromium: apt install chromium, or set browser.executable", 1000, "warn"),
+        ("browser", "", 0, "warn"),
+        ("browser", "", 1000, "ok"),
+    ],
+)
+def test_a_browser_matters_where_it_is_switched_on(
+    root: Path, toolset: str, problem: str, user_id: int, level: str
+) -> None:
+    settings = {"agent": {"enabled_toolsets": [toolset]}}
+    found = list(service.check_browser(facts_of(root, settings, browser_problem=problem, user_id=user_id)))
+    assert [one.level for one in found] == [level] * bool(level)
+    assert all(one.fix == "apt install chromium" for one in found if problem)
+
+
 def test_an_old_sqlite_is_bad(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 31, 1))
     [(level, text)] = run_check(service.check_versions, facts_of(root))
@@ -68,10 +86,10 @@ def test_what_bounds_commands_in_the_sandbox_is_told_by_the_gateway_that_runs_th
     [(_, text)] = run_check(service.check_sandbox, facts_of(root, gateway=told_by_it))
     assert text.endswith("commands are limited by control groups (version 2): 2048 MB of memory")
     [(_, text)] = run_check(service.check_sandbox, facts_of(root))
-    assert text.endswith("known while the gateway runs")
+    assert text.endswith("run this while the gateway runs to see its limits")
 
 
-@pytest.mark.parametrize(("backend", "level"), [("local", "warn"), ("bubblewrap", "bad")])
+@pytest.mark.parametrize(("backend", "level"), [("local", "warn"), ("sandbox", "bad"), ("auto", "warn")])
 def test_no_sandbox_is_bad_for_who_works_in_one(root: Path, backend: str, level: str) -> None:
     facts = facts_of(root, {"terminal": {"backend": backend}}, sandbox_problem="No bubblewrap.")
     assert [found for found, _ in run_check(service.check_sandbox, facts)] == [level]

@@ -20,7 +20,7 @@ def test_a_gateway_that_runs_as_root_is_bad(root: Path) -> None:
     assert [level for level, _ in run_check(rights.check_root, facts)] == ["bad" if os.geteuid() == 0 else "ok"]
 
 
-@pytest.mark.parametrize(("backend", "level"), [("local", "warn"), ("bubblewrap", "ok")])
+@pytest.mark.parametrize(("backend", "level"), [("local", "warn"), ("sandbox", "ok")])
 def test_the_owners_backend(root: Path, backend: str, level: str) -> None:
     assert [
         found for found, _ in run_check(rights.check_backend, facts_of(root, {"terminal": {"backend": backend}}))
@@ -31,7 +31,7 @@ def test_the_owners_backend(root: Path, backend: str, level: str) -> None:
     ("network", "problem", "level"), [(False, "", "ok"), (True, "", "warn"), (False, "No bubblewrap.", "warn")]
 )
 def test_the_sandbox(root: Path, network: bool, problem: str, level: str) -> None:
-    facts = facts_of(root, {"terminal": {"bubblewrap": {"network": network}}}, sandbox_problem=problem)
+    facts = facts_of(root, {"terminal": {"sandbox": {"members_network": network}}}, sandbox_problem=problem)
     assert [found for found, _ in run_check(rights.check_sandbox, facts)] == [level]
 
 

@@ -85,3 +85,14 @@ def test_a_limit_in_money_for_a_model_without_a_price_is_worth_a_word(root: Path
     assert text.startswith("The price of gpt-5 is not known")
     (root / "config.yaml").write_text("model:\n  name: gpt-5\n")
     assert run_check(settings.check_prices, gather(Home(root))) == []
+
+
+def test_the_fixed_cost_of_a_request_is_told_and_too_much_is_warned_about(root: Path) -> None:
+    (root / "config.yaml").write_text(f"terminal:\n  cwd: {root}\n")
+    [(level, text)] = run_check(settings.check_fixed_cost, gather(Home(root)))
+    assert level == "ok"
+    assert "Each request begins with about " in text
+    (root / "AGENTS.md").write_text("Mind the gap. " * 1_400)
+    [(level, text)] = run_check(settings.check_fixed_cost, gather(Home(root)))
+    assert level == "warn"
+    assert "more than 4,000" in text

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,8 @@ from gateway.inbound.intake import Intake, IntakePolicy
 from gateway.inbound.rate_limit import SenderLimits
 from gateway.messages import Cursor, InboundMessage, Kind, Quote, Text
 from gateway.policies.access import Rules
-from gateway.store import chats, pairing
+from gateway.policies.pairing import PairingLimits
+from gateway.store import chats, inbox, pairing
 from gateway.store.db.database import Database
 from tests.gateway.scene import ACCOUNT, PacedModel, edit_of, inbound, locked, make_small, rows, running
 
@@ -114,10 +116,11 @@ async def test_a_page_and_its_cursor_are_one_commit(db: Database) -> None:
     assert await db.read(lambda tx: chats.read_cursor(tx, ACCOUNT, "updates")) == "1003"
 
 
-async def test_one_message_that_cannot_be_written_leaves_the_whole_page_untaken(db: Database) -> None:
+async def test_a_bug_leaves_the_whole_page_untaken(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     door = Door(db)
-    page = [inbound("fine", message_id="1"), inbound("half a pair: \ud800", message_id="2")]
-    with pytest.raises(UnicodeEncodeError):
+    page = [inbound("fine", message_id="1"), inbound("/stop", message_id="2")]
+    monkeypatch.setattr(inbox, "read_waiting_commands", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
         await door.accept(*page, cursor=Cursor(channel="updates", value="1002"))
     assert await rows(db, "SELECT COUNT(*) FROM inbox") == [(0,)]
     assert await db.read(lambda tx: chats.read_cursor(tx, ACCOUNT, "updates")) == ""
@@ -239,7 +242,7 @@ async def test_nobody_asks_to_be_let_in_from_a_group(db: Database) -> None:
 
 
 async def invited(db: Database) -> str:
-    return await db.write(lambda tx: pairing.invite(tx, ACCOUNT, "member", pairing.PairingLimits(), by="test"))
+    return await db.write(lambda tx: pairing.invite(tx, ACCOUNT, "member", PairingLimits(), by="test"))
 
 
 async def test_somebody_inside_who_sends_an_invite_is_told_and_it_is_not_kept(db: Database) -> None:
@@ -300,3 +303,37 @@ async def test_commands_of_one_chat_find_the_queue_full_too(db: Database) -> Non
     await door.accept(*(inbound("/status", message_id=str(number)) for number in range(10)))
     assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE state = 'ready'") == [(3,)]
     assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(1,)]
+
+
+NO_STRING: Any = None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        inbound("bad", message_id=NO_STRING),
+        inbound("bad", message_id="\ud800"),
+        inbound("bad", message_id="3", name="half a \udfff pair"),
+        inbound("bad", message_id="3", sender="\ud800"),
+        inbound("bad", message_id="3", chat="\ud800"),
+        inbound("bad", message_id="3", parts=(Text(text="\ud800"),)),
+        inbound("bad", message_id="3", sent_ms=2**70),
+        inbound("bad", message_id="3", sent_ms=10**400),
+        replace(inbound("bad", message_id="3"), kind="button", about=NO_STRING),
+    ],
+    ids=lambda bad: ascii((bad.message_id, bad.sender.name, bad.key.chat, bad.kind)),
+)
+async def test_a_message_that_cannot_be_stored_is_skipped_and_its_neighbours_are_not(
+    db: Database, bad: InboundMessage
+) -> None:
+    door = Door(db, rules=Rules(allow_all_users=True), limits=SenderLimits(per_minute=100))
+    page = inbound("before"), bad, inbound("after", message_id="2")
+    await door.accept(*page, cursor=Cursor(channel="updates", value="7"))
+    await door.accept(bad, cursor=Cursor(channel="updates", value="8"))
+    assert await rows(db, "SELECT message_id FROM inbox") == [("1",), ("2",)]
+    assert await db.read(lambda tx: chats.read_cursor(tx, ACCOUNT, "updates")) == "8"
+    refused = [json.loads(detail) for (detail,) in await rows(db, "SELECT detail FROM trail WHERE event = 'refused'")]
+    assert [one["reason"].partition(":")[0] for one in refused] == ["cannot be stored"] * 2
+    json.dumps(refused, ensure_ascii=False).encode()  # `hermes trace` can print them
+    [(told,)] = await rows(db, "SELECT text FROM notices")
+    assert "hermes trace refused" in told

@@ -35,7 +35,7 @@ async def answer_all(db: Database) -> list[list[str]]:
         if turn is None:
             return None
         assert turn.asked, "a turn without a question"
-        turns.finish(tx, turn.id, turn.messages, "answered")
+        turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED)
         return [f"{message.kind} {message.text}" for message in turn.messages]
 
     taken = []
@@ -89,7 +89,7 @@ async def test_notes_keep_their_place_among_messages_that_each_get_a_turn(db: Da
     await door.accept(edit_of(inbound("between"), edited_ms=25))
     await door.accept(inbound("third", message_id="3", sent_ms=30))
     await door.accept(edit_of(inbound("after"), edited_ms=35))
-    await db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, "answered"))
+    await db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED))
     assert await answer_all(db) == [
         ["edit before", "message second", "edit between"],
         ["message third", "edit after"],

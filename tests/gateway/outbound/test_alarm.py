@@ -38,6 +38,12 @@ class Watch:
     def lose(self, status: ConnectionStatus, problem: str = "no network") -> None:
         status.state, status.problem = "waiting", problem
 
+    async def check_for(self, seconds: int, clock: Clock) -> None:
+        """Check now, and again after that time."""
+        await self.alarm.check()
+        clock.forward(seconds=seconds)
+        await self.alarm.check()
+
 
 async def owner_spoke(db: Database, account: str) -> None:
     def unit(tx: Transaction) -> None:
@@ -53,9 +59,7 @@ async def test_nobody_is_told_of_a_short_absence(db: Database, clock: Clock) -> 
     await owner_spoke(db, "discord")
     for _ in range(3):
         watch.lose(watch.telegram)
-        await watch.alarm.check()
-        clock.forward(seconds=299)
-        await watch.alarm.check()
+        await watch.check_for(299, clock)
         watch.telegram.report_alive()
         await watch.alarm.check()
     assert await rows(db, TOLD) == []
@@ -78,9 +82,7 @@ async def test_a_long_one_is_told_once_and_so_is_its_end(db: Database, clock: Cl
         await watch.alarm.check()
     assert (await rows(db, TOLD))[1:] == [("discord", "telegram is connected again.", 1)]
     watch.lose(watch.telegram)
-    await watch.alarm.check()
-    clock.forward(seconds=300)
-    await watch.alarm.check()
+    await watch.check_for(300, clock)
     assert len(await rows(db, TOLD)) == 3  # another absence is told anew
 
 
@@ -89,9 +91,7 @@ async def test_it_is_never_told_through_the_platform_that_is_away(db: Database, 
     await owner_spoke(db, "discord")
     await owner_spoke(db, "telegram")  # the last time
     watch.lose(watch.telegram)
-    await watch.alarm.check()
-    clock.forward(seconds=300)
-    await watch.alarm.check()
+    await watch.check_for(300, clock)
     assert [account for account, *_ in await rows(db, TOLD)] == ["discord"]
 
 
@@ -100,9 +100,7 @@ async def test_when_no_owner_can_be_reached_it_is_told_later(db: Database, clock
     await owner_spoke(db, "discord")
     watch.lose(watch.telegram)
     watch.lose(watch.discord)
-    await watch.alarm.check()
-    clock.forward(seconds=300)
-    await watch.alarm.check()
+    await watch.check_for(300, clock)
     assert await rows(db, TOLD) == []
     watch.discord.report_alive()
     await watch.alarm.check()
@@ -114,9 +112,7 @@ async def test_a_platform_that_is_back_before_anybody_could_be_told_is_not_worth
 ) -> None:
     watch = Watch(db)
     watch.lose(watch.telegram)
-    await watch.alarm.check()
-    clock.forward(seconds=300)
-    await watch.alarm.check()
+    await watch.check_for(300, clock)
     watch.telegram.report_alive()
     await owner_spoke(db, "discord")
     await watch.alarm.check()
@@ -136,9 +132,7 @@ async def test_one_that_never_connected_is_told_too(db: Database, clock: Clock) 
     watch = Watch(db)
     await owner_spoke(db, "discord")
     watch.telegram.state = "connecting"
-    await watch.alarm.check()
-    clock.forward(seconds=300)
-    await watch.alarm.check()
+    await watch.check_for(300, clock)
     [(_, text, _)] = await rows(db, TOLD)
     assert text.startswith("I cannot reach telegram: it does not connect.")
 

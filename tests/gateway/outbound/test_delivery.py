@@ -2,17 +2,17 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
 from gateway import clock
 from gateway.clock import ProcessClock, now_ms
 from gateway.errors import DeliveryRejected, PlatformUnavailable
-from gateway.messages import Address, OutboundMessage, Text
-from gateway.outbound import delivery as delivery_module
+from gateway.messages import Address, Media, OutboundMessage, Part, Text
 from gateway.outbound.delivery import Compose, Delivery, DeliveryLimits
 from gateway.store import outbox
 from gateway.store.db.connection import Transaction
@@ -21,19 +21,6 @@ from hermes_config.redaction import Redactor
 from tests.gateway.scene import ACCOUNT, Pigeon, locked, refused_twice, rows, set_clock_back, soon
 
 STATES = "SELECT state FROM outbox ORDER BY id"
-
-
-@pytest.fixture(autouse=True)
-def tries(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """No waiting between tries; how often each was asked for."""
-    asked: list[int] = []
-
-    def at_once(failures: int) -> float:
-        asked.append(failures)
-        return 0.0
-
-    monkeypatch.setattr(delivery_module, "backoff_seconds", at_once)
-    return asked
 
 
 def address(chat: str = "home", thread: str = "") -> Address:
@@ -67,27 +54,36 @@ async def delivering(
         task.cancel()
 
 
+async def deliver(db: Database, platform: Pigeon, **options: Any) -> None:
+    """Send what is due."""
+    async with delivering(db, platform, **options) as delivery:
+        await soon(delivery.flush())
+
+
+def fail_with(*errors: BaseException) -> Callable[[OutboundMessage], Awaitable[None]]:
+    """Fail once with each of the errors, then work."""
+    left = list(errors)
+
+    async def fail(message: OutboundMessage) -> None:
+        if left:
+            raise left.pop(0)
+
+    return fail
+
+
 async def test_a_chat_gets_its_messages_in_order(db: Database) -> None:
     platform = Pigeon()
     await put(db, *(f"text {n}" for n in range(10)))
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.texts == [f"text {n}" for n in range(10)]
     assert await rows(db, "SELECT DISTINCT state FROM outbox") == [("sent",)]
     assert await rows(db, "SELECT receipt FROM outbox ORDER BY id LIMIT 1") == [("receipt 1",)]
 
 
 async def test_order_survives_a_retry(db: Database, tries: list[int]) -> None:
-    failures = iter([PlatformUnavailable("down"), PlatformUnavailable("down")])
-
-    async def fail_first(message: OutboundMessage) -> None:
-        for error in failures:
-            raise error
-
-    platform = Pigeon(on_send=fail_first)
+    platform = Pigeon(on_send=fail_with(PlatformUnavailable("down"), PlatformUnavailable("down")))
     await put(db, "one", "two")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.texts == ["one", "two"]
     assert tries == [1, 2]
 
@@ -152,13 +148,7 @@ async def test_the_platforms_own_waiting_time_wins(db: Database, tries: list[int
 
 
 async def test_a_wait_ends_in_time_though_the_clock_is_set_back(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    failures = iter([PlatformUnavailable("slow down", retry_after=0.5)])
-
-    async def refuse(message: OutboundMessage) -> None:
-        for error in failures:
-            raise error
-
-    platform = Pigeon(on_send=refuse)
+    platform = Pigeon(on_send=fail_with(PlatformUnavailable("slow down", retry_after=0.5)))
     await put(db, "a")
     async with delivering(db, platform) as delivery:
         await soon(delivery.flush())
@@ -174,8 +164,7 @@ async def test_a_wait_is_no_longer_after_a_start_with_the_clock_set_back(
         raise PlatformUnavailable("slow down", retry_after=100.0)
 
     await put(db, "a", "b")
-    async with delivering(db, Pigeon(on_send=refuse)) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, Pigeon(on_send=refuse))
     set_clock_back(monkeypatch)
     monkeypatch.setattr(clock, "_process_clock", ProcessClock())  # as in a new process
     await db.write(outbox.after_crash)
@@ -194,13 +183,7 @@ async def test_no_wait_is_longer_than_any_can_be_after_a_start(db: Database) -> 
 
 @pytest.mark.parametrize("wished", [math.inf, math.nan, -1.0, 1e300])
 async def test_an_absurd_wish_to_wait_stops_nothing(db: Database, wished: float) -> None:
-    failures = iter([PlatformUnavailable("slow down", retry_after=wished)])
-
-    async def busy_once(message: OutboundMessage) -> None:
-        for error in failures:
-            raise error
-
-    platform = Pigeon(on_send=busy_once)
+    platform = Pigeon(on_send=fail_with(PlatformUnavailable("slow down", retry_after=wished)))
     await put(db, "hello")
     async with delivering(db, platform) as delivery:
         if wished < math.inf and wished > 0:
@@ -212,13 +195,7 @@ async def test_an_absurd_wish_to_wait_stops_nothing(db: Database, wished: float)
 
 
 async def test_what_is_due_later_is_sent_then_without_a_wake(db: Database) -> None:
-    failures = iter([PlatformUnavailable("slow down", retry_after=0.02)])
-
-    async def busy_once(message: OutboundMessage) -> None:
-        for error in failures:
-            raise error
-
-    platform = Pigeon(on_send=busy_once)
+    platform = Pigeon(on_send=fail_with(PlatformUnavailable("slow down", retry_after=0.02)))
     await put(db, "hello")
     async with delivering(db, platform):
         assert (await soon(platform.arrived.get())).text == "hello"
@@ -231,8 +208,7 @@ async def test_a_rejected_answer_fails_and_the_chat_is_told(db: Database) -> Non
 
     platform = Pigeon(on_send=too_long)
     await put(db, "x" * 100, "next")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.texts == ["next", "My answer could not be delivered here: the message is too long."]
     assert platform.sent[1].notify is False
     assert await rows(db, "SELECT state, kind FROM outbox ORDER BY id") == [
@@ -247,8 +223,7 @@ async def test_a_chat_that_rejects_everything_is_told_once(db: Database) -> None
         raise DeliveryRejected("the bot was blocked")
 
     await put(db, "hello")
-    async with delivering(db, Pigeon(on_send=blocked)) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, Pigeon(on_send=blocked))
     assert await rows(db, STATES) == [("failed",), ("failed",)]
 
 
@@ -260,8 +235,7 @@ async def test_a_bug_in_an_adapter_costs_one_message(db: Database) -> None:
     platform = Pigeon(on_send=choke)
     await put(db, "poison", "next")
     await put(db, "other", chat="office")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert sorted(platform.texts) == [
         "My answer could not be delivered here: an error inside Hermes, see its log.",
         "next",
@@ -273,8 +247,7 @@ async def test_what_is_too_old_is_dropped_and_the_chat_told_once(db: Database) -
     platform = Pigeon()
     await put(db, "stale", "staler", age_limit_ms=-1)
     await put(db, "fresh")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.texts == [
         "fresh",
         "An answer could not be delivered for a day and was dropped. Ask again if you still need it.",
@@ -298,8 +271,7 @@ async def test_another_accounts_messages_are_left_alone(db: Database) -> None:
     elsewhere = Address(account="telegram", chat="home")
     await db.write(lambda tx: outbox.add(tx, elsewhere, [Text(text="not yours")]))
     platform = Pigeon()
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.sent == []
 
 
@@ -381,3 +353,22 @@ async def test_flush_waits_for_what_is_being_sent(db: Database) -> None:
         release.set()
         await soon(flushing)
     assert platform.texts == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("part", "state"),
+    [
+        (Media(kind="file", name="film.mp4", sha256="0" * 64, size_bytes=20_000_000), "sent"),
+        (Text(text="words"), "in_doubt"),
+    ],
+    ids=["file", "words"],
+)
+async def test_a_large_file_is_waited_for_longer(db: Database, part: Part, state: str) -> None:
+    async def slowly(message: OutboundMessage) -> None:
+        done = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.3, done.set)
+        await done.wait()
+
+    await db.write(lambda tx: outbox.add(tx, address(), [part]))
+    await deliver(db, Pigeon(on_send=slowly), limits=DeliveryLimits(send_timeout_seconds=0.02))
+    assert await rows(db, "SELECT state FROM outbox WHERE kind = 'answer'") == [(state,)]

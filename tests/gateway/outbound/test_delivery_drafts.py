@@ -7,30 +7,19 @@ import pytest
 
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable
 from gateway.messages import OutboundMessage, Text
-from gateway.outbound import delivery as delivery_module
 from gateway.outbound.delivery import DeliveryLimits
 from gateway.platforms.base import Features
 from gateway.store import outbox
 from gateway.store.db.database import Database
 from tests.gateway.easel import Easel
-from tests.gateway.outbound.test_delivery import address, delivering
+from tests.gateway.outbound.test_delivery import address, deliver
 from tests.gateway.outbound.test_delivery_in_doubt import RESTARTED
-from tests.gateway.scene import Pigeon, rows, soon
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery_module, "backoff_seconds", lambda failures: 0.0)
+from tests.gateway.scene import Pigeon, rows
 
 
 async def put(db: Database, *, replaces: str = "", edits: str = "") -> None:
     parts = [Text(text="the answer")]
     await db.write(lambda tx: outbox.add(tx, address("home"), parts, replaces=replaces, edits=edits))
-
-
-async def deliver(db: Database, platform: Pigeon, limits: DeliveryLimits | None = None) -> None:
-    async with delivering(db, platform, limits=limits) as delivery:
-        await soon(delivery.flush())
 
 
 def at(wanted: str, *errors: Exception) -> Callable[[str], Awaitable[None]]:
@@ -74,7 +63,7 @@ async def test_taking_a_draft_away_does_not_take_for_ever(db: Database) -> None:
 
     easel = Easel(shown={"7": "…"}, before=hang_once)
     await put(db, replaces="7")
-    await deliver(db, easel, DeliveryLimits(send_timeout_seconds=0.02))
+    await deliver(db, easel, limits=DeliveryLimits(send_timeout_seconds=0.02))
     assert easel.texts == ["the answer"]
 
 

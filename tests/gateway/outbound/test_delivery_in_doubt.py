@@ -6,12 +6,11 @@ import pytest
 
 from gateway.errors import DeliveryInDoubt, PlatformUnavailable
 from gateway.messages import OutboundMessage, Receipt
-from gateway.outbound import delivery as delivery_module
 from gateway.outbound.delivery import DeliveryLimits
 from gateway.platforms.base import Features, Resend
 from gateway.store import outbox
 from gateway.store.db.database import Database
-from tests.gateway.outbound.test_delivery import delivering, put
+from tests.gateway.outbound.test_delivery import deliver, delivering, fail_with, put
 from tests.gateway.scene import Pigeon, rows, soon
 
 BROKEN_LINE = "The connection broke while sending my answer, and I cannot tell whether it arrived."
@@ -19,28 +18,15 @@ RESTARTED = "I was restarted while sending my answer, and I cannot tell whether 
 DOUBTS: list[BaseException] = [DeliveryInDoubt("no answer"), TimeoutError(), asyncio.CancelledError()]
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery_module, "backoff_seconds", lambda failures: 0.0)
-
-
 def platform_in_doubt(resend: Resend, *errors: BaseException) -> Pigeon:
-    """Fails once with each of the errors, then works."""
-    left = list(errors)
-
-    async def fail(message: OutboundMessage) -> None:
-        if left:
-            raise left.pop(0)
-
-    return Pigeon(features=Features(resend=resend), on_send=fail)
+    return Pigeon(features=Features(resend=resend), on_send=fail_with(*errors))
 
 
 @pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: type(doubt).__name__)
 async def test_safe_is_sent_again_under_the_same_key(db: Database, doubt: BaseException) -> None:
     platform = platform_in_doubt("safe", doubt)
     await put(db, "hello")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     [(key, state, attempts)] = await rows(db, "SELECT key, state, attempts FROM outbox")
     assert (state, attempts) == ("sent", 2)
     assert [message.key for message in platform.sent] == [key]
@@ -50,8 +36,7 @@ async def test_safe_is_sent_again_under_the_same_key(db: Database, doubt: BaseEx
 async def test_never_is_left_and_the_chat_told(db: Database, doubt: BaseException) -> None:
     platform = platform_in_doubt("never", doubt)
     await put(db, "hello")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.texts == [BROKEN_LINE]
     assert await rows(db, "SELECT state FROM outbox ORDER BY id") == [("in_doubt",), ("sent",)]
 
@@ -60,8 +45,7 @@ async def test_lookup_that_finds_it_sends_nothing(db: Database) -> None:
     platform = platform_in_doubt("lookup", DeliveryInDoubt("no answer"))
     platform.on_find = lambda message: Receipt(message_id="there all along")
     await put(db, "hello")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.sent == []
     assert await rows(db, "SELECT state, receipt FROM outbox") == [("sent", "there all along")]
 
@@ -69,8 +53,7 @@ async def test_lookup_that_finds_it_sends_nothing(db: Database) -> None:
 async def test_lookup_that_finds_nothing_sends(db: Database) -> None:
     platform = platform_in_doubt("lookup", DeliveryInDoubt("no answer"))
     await put(db, "hello")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.texts == ["hello"]
 
 
@@ -88,8 +71,7 @@ async def test_a_lookup_that_fails_leaves_the_doubt(db: Database) -> None:
 
     platform.on_find = find
     await put(db, "hello")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.sent == []
     assert lookups == 2
 
@@ -100,8 +82,7 @@ async def test_nothing_is_looked_up_that_was_never_tried(db: Database) -> None:
 
     platform = Pigeon(features=Features(resend="lookup"), on_find=find)
     await put(db, "hello")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.texts == ["hello"]
 
 
@@ -111,8 +92,7 @@ async def test_what_a_crash_cut_off_is_in_doubt(db: Database, resend: Resend, ar
     await db.write(lambda tx: outbox.claim(tx, "pigeon", 10))  # and that process died
     await db.write(outbox.after_crash)
     platform = Pigeon(features=Features(resend=resend))
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.texts == arrives
 
 
@@ -123,8 +103,7 @@ async def test_a_send_without_an_end_is_in_doubt_after_its_time(db: Database) ->
 
     platform = Pigeon(on_send=hang)
     await put(db, "hello")
-    async with delivering(db, platform, limits=DeliveryLimits(send_timeout_seconds=0.02)) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform, limits=DeliveryLimits(send_timeout_seconds=0.02))
     assert platform.texts == [BROKEN_LINE]
 
 
@@ -142,6 +121,5 @@ async def test_the_end_of_the_gateway_leaves_what_is_being_sent_to_the_next(db: 
     assert await rows(db, "SELECT state FROM outbox") == [("sending",)]
     await db.write(outbox.after_crash)
     platform = Pigeon(features=Features(resend="safe"))
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert platform.texts == ["hello"]

@@ -5,7 +5,7 @@ import asyncio
 from gateway.messages import OutboundMessage
 from gateway.platforms.rate_limit import Rate, RateLimits
 from gateway.store.db.database import Database
-from tests.gateway.outbound.test_delivery import delivering, put
+from tests.gateway.outbound.test_delivery import deliver, delivering, put
 from tests.gateway.scene import Pigeon, rows, soon
 
 LONG = 1_000.0
@@ -16,8 +16,7 @@ async def test_a_chat_at_its_limit_holds_up_no_other(db: Database) -> None:
     await put(db, *(f"home {n}" for n in range(5)))
     for number in range(5):
         await put(db, "hello", chat=f"chat {number}")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert sorted(platform.texts) == ["hello"] * 5 + ["home 0", "home 1"]
     assert await rows(db, "SELECT DISTINCT attempts FROM outbox WHERE state = 'ready'") == [(0,)]  # not even tried
 
@@ -27,8 +26,7 @@ async def test_a_chat_the_platform_wants_left_alone_is_left_alone(db: Database) 
     platform.rate_limits.pause("home", LONG)
     await put(db, "hello")
     await put(db, "hello", chat="office")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert [message.address.chat for message in platform.sent] == ["office"]
 
 
@@ -38,8 +36,7 @@ async def test_a_crowd_of_resting_chats_does_not_use_up_the_places(db: Database)
         await put(db, "hello", chat=f"resting {number}")
         platform.rate_limits.pause(f"resting {number}", LONG)
     await put(db, "hello", chat="office")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert [message.address.chat for message in platform.sent] == ["office"]
 
 
@@ -65,8 +62,7 @@ async def test_all_of_it_goes_in_time_when_the_platform_takes_few_at_once(db: Da
     platform = Pigeon(rate_limits=RateLimits(overall=Rate(count=3, seconds=0.02)))
     for number in range(10):
         await put(db, "hello", chat=f"chat {number}")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())  # a stop waits for the rest, since it is due
+    await deliver(db, platform)  # a stop waits for the rest, since it is due
     assert len(platform.sent) == 10
 
 
@@ -79,6 +75,5 @@ async def test_a_failed_try_counts_as_well(db: Database) -> None:
 
     platform = Pigeon(rate_limits=RateLimits(per_chat=Rate(count=1, seconds=LONG)), on_send=choke)
     await put(db, "one", "two")
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
+    await deliver(db, platform)
     assert await rows(db, "SELECT attempts FROM outbox WHERE kind = 'answer' ORDER BY id") == [(1,), (0,)]

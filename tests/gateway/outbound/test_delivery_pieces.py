@@ -2,23 +2,15 @@
 
 import asyncio
 
-import pytest
-
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, PlatformUnavailable
 from gateway.messages import OutboundMessage, Text
-from gateway.outbound import delivery as delivery_module
 from gateway.outbound.delivery import DeliveryLimits
 from gateway.platforms.base import Features, Resend
 from gateway.store import outbox
 from gateway.store.db.database import Database
-from tests.gateway.outbound.test_delivery import address, delivering, put
+from tests.gateway.outbound.test_delivery import address, deliver, delivering, put
 from tests.gateway.outbound.test_delivery_in_doubt import BROKEN_LINE, RESTARTED
 from tests.gateway.scene import ACCOUNT, Pigeon, rows, soon
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery_module, "backoff_seconds", lambda failures: 0.0)
 
 
 def said(platform: Pigeon) -> list[tuple[str, int]]:
@@ -40,16 +32,11 @@ async def put_one_piece(db: Database, text: str, *, chat: str = "home") -> None:
     await db.write(lambda tx: outbox.add(tx, address(chat), [Text(text=text)], notify=False))
 
 
-async def deliver_all(db: Database, platform: Pigeon) -> None:
-    async with delivering(db, platform) as delivery:
-        await soon(delivery.flush())
-
-
 async def test_pieces_come_in_order_and_later_messages_wait_for_the_last(db: Database) -> None:
     platform = Pigeon(pieces=3)
     await put(db, "long")
     await put_one_piece(db, "next")
-    await deliver_all(db, platform)
+    await deliver(db, platform)
     assert said(platform) == [("long", 0), ("long", 1), ("long", 2), ("next", 0)]
     assert await rows(db, "SELECT state, receipt FROM outbox ORDER BY id") == [
         ("sent", "receipt 3"),
@@ -95,7 +82,7 @@ async def test_a_crash_between_two_pieces_goes_on_with_the_next(db: Database) ->
         await soon(hanging.wait())
     await db.write(outbox.after_crash)
     second = Pigeon(features=Features(resend="safe"), pieces=4)
-    await deliver_all(db, second)
+    await deliver(db, second)
     assert said(first) == [("long", 0), ("long", 1)]
     assert said(second) == [("long", 2), ("long", 3)]
 
@@ -107,7 +94,7 @@ async def test_a_crash_right_after_a_piece_was_written_down_sends_it_no_second_t
     await db.write(lambda tx: outbox.mark_piece_sent(tx, row, receipt))
     await db.write(outbox.after_crash)
     platform = Pigeon(pieces=3)  # cannot be asked: nothing is in doubt here
-    await deliver_all(db, platform)
+    await deliver(db, platform)
     assert said(platform) == [("long", 1), ("long", 2)]
 
 
@@ -155,14 +142,14 @@ async def test_a_limit_in_the_middle_holds_up_the_rest_and_what_comes_after(db: 
 async def test_an_outage_later_does_not_count_the_tries_of_earlier_pieces(db: Database) -> None:
     platform = fails_at(2, PlatformUnavailable("slow down", retry_after=1000.0))
     await put(db, "long")
-    await deliver_all(db, platform)
+    await deliver(db, platform)
     assert await rows(db, "SELECT state, piece, attempts FROM outbox") == [("ready", 2, 1)]
 
 
 async def test_a_piece_that_is_rejected_ends_it_and_the_chat_is_told(db: Database) -> None:
     platform = fails_at(1, DeliveryRejected("the chat is gone"))
     await put(db, "long")
-    await deliver_all(db, platform)
+    await deliver(db, platform)
     assert said(platform) == [("long", 0), ("My answer could not be delivered here: the chat is gone.", 0)]
     assert await rows(db, "SELECT state FROM outbox ORDER BY id") == [("failed",), ("sent",)]
 
@@ -171,7 +158,7 @@ async def test_safe_and_lookup_repeat_the_piece_in_doubt_and_no_other(db: Databa
     for resend in ("safe", "lookup"):
         platform = fails_at(1, DeliveryInDoubt("no answer"), resend=resend, pieces=3)
         await put(db, "long")
-        await deliver_all(db, platform)
+        await deliver(db, platform)
         assert said(platform) == [("long", 0), ("long", 1), ("long", 2)]
 
 

@@ -69,7 +69,7 @@ class Scene:
             assert row is not None
             if done:
                 sessions.open_current(tx, key, display_name=message.sender.name)
-                inbox.finish(tx, row, "answered")
+                inbox.finish(tx, row, turns.Outcome.ANSWERED)
 
         await self.db.write(unit)
 
@@ -171,8 +171,9 @@ async def test_killed_between_the_row_and_its_result_it_is_not_sent_again_and_th
     await scene.sending.send(turn.session_id, Target(id="discord:55", name=""), "Dinner!")
     [resumed] = await scene.db.write(turns.resume_all)
     model = ScriptedModel([assistant("I cannot tell whether it went out.")])
-    responder = make_responder(scene.db, model, tools=[messaging_tool(scene.sending)])
-    await replace(responder, gate=lambda turn, emit: NobodyNeedsToBeAsked()).respond(resumed)
+    tools = [messaging_tool(scene.sending)]
+    responder = make_responder(scene.db, model, tools=tools, gate=lambda turn, emit: NobodyNeedsToBeAsked())
+    await responder.respond(resumed)
     assert await rows(scene.db, "SELECT account FROM outbox ORDER BY id") == [("discord",), ("telegram",)]
     [(told, is_error)] = await rows(scene.db, "SELECT parts, is_error FROM messages WHERE tool_call_id = 'c1'")
     assert "restart" in told

@@ -200,7 +200,7 @@ def test_an_unknown_platform_is_answered_with_the_nearest() -> None:
         ),
         (
             pairing.wrong_code("telegram@work", well_formed=True, tries_left=1),
-            "Nobody waits on telegram@work with that code; it may be mistyped, used or expired. "
+            "Nobody on telegram@work is waiting with that code; it may be mistyped, used or expired. "
             "Ask them for the code again; the next wrong one locks approval on telegram.",
         ),
         (

@@ -35,8 +35,7 @@ class Terminal:
         self.model = ScriptedModel([*replies])
         place = local_workplace(self.folder, home=Home(self.folder), outputs=self.folder / "outputs")
         tools = process_tools(StoredProcesses(self.db, is_watched=False))
-        talk = chat(self.db, self.model)
-        return replace(talk, tools=tools, workplace=replace(place, holder=AT_TERMINAL))
+        return replace(chat(self.db, self.model, tools=tools), workplace=replace(place, holder=AT_TERMINAL))
 
     async def ended(self) -> None:
         started = await self.db.read(processes.read_at_terminal)

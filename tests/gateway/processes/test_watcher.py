@@ -460,7 +460,7 @@ async def test_processes_of_any_backend_are_watched_all_at_once_and_by_their_han
         turn = await db.write(lambda tx: begin(tx, "start"))
         handle = ProcessHandle(id=f"proc_{name}", backend="far", data={"container": name})
         await StoredProcesses(db).add(replace(a_process(turn.session_id, name), handle=handle))
-        await db.write(partial(turns.finish, turn_id=turn.id, messages=turn.messages, outcome="answered"))
+        await db.write(partial(turns.finish, turn_id=turn.id, messages=turn.messages, outcome=turns.Outcome.ANSWERED))
     task = asyncio.create_task(make_watchers(db, backends={"far": far}, changes=notifying(told.set)).run())
     await soon(told.wait())
     task.cancel()

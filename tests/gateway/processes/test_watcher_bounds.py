@@ -18,7 +18,7 @@ async def starts_another(stage: Background, watchers: Watchers) -> None:
     turn = await stage.db.write(turns.begin)
     assert turn is not None
     await stage.spawn("exit 0", task_id=turn.session_id, notify_on_complete=True)
-    await stage.db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, "answered"))
+    await stage.db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED))
     await stage.ended()
     await watchers.look("local")
 

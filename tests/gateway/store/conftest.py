@@ -1,15 +1,15 @@
 """A real database in a temporary folder, and a clock that stands still until it is told to move."""
 
-from collections.abc import AsyncIterator, Iterator
+import hashlib
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from gateway.store.db.connection import Transaction, connect
-from gateway.store.db.database import Database, open_database
-from gateway.store.db.prepare import BackupPolicy, prepare
-from gateway.store.db.schema import migrate
+from gateway.store.db.prepare import BackupPolicy
 
 
 @dataclass
@@ -33,6 +33,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The codes that were hashed, by a quick hash: the slow one has a test of its own."""
+    seen: list[str] = []
+
+    def hash_quickly(code: str, salt: bytes) -> bytes:
+        seen.append(code)
+        return hashlib.sha256(salt + code.encode()).digest()
+
+    monkeypatch.setattr("gateway.policies.pairing.fingerprint", hash_quickly)
+    return seen
+
+
+@pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "state.db"
 
@@ -43,19 +56,17 @@ def care(tmp_path: Path) -> BackupPolicy:
 
 
 @pytest.fixture
-def tx(path: Path) -> Iterator[Transaction]:
+def made(tmp_path: Path, new_store: Path) -> None:
+    """Put a new store there, as the first start would make it."""
+    shutil.copytree(new_store, tmp_path, dirs_exist_ok=True)
+
+
+@pytest.fixture
+def tx(path: Path, new_store: Path) -> Iterator[Transaction]:
     """One open transaction, for what a unit of work does; the database thread has tests of its own."""
+    shutil.copy(new_store / path.name, path)
     connection = connect(path, busy_timeout_seconds=1)
-    migrate(connection)
     connection.execute("BEGIN")
     yield Transaction(connection)
     connection.execute("ROLLBACK")
     connection.close()
-
-
-@pytest.fixture
-async def db(path: Path, care: BackupPolicy) -> AsyncIterator[Database]:
-    prepare(path, care, repair=True)
-    db = await open_database(path, busy_timeout_seconds=0.1)
-    yield db
-    await db.close()

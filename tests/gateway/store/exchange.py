@@ -45,7 +45,7 @@ def exchange(
     listed = text if key.kind == "dm" else "[]"
     tx.execute("INSERT INTO todos (task_id, todos) VALUES (?, ?) ON CONFLICT DO NOTHING", turn.session_id, listed)
     outbox.add(tx, turn.messages[0].address, [Text(text=answer)], turn_id=turn.id)
-    turns.finish(tx, turn.id, turn.messages, "answered")
+    turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED)
     for row in outbox.claim(tx, key.account_name, 10):
         outbox.mark_sent(tx, row, Receipt(message_id=f"receipt {row.id}"))
     return turn

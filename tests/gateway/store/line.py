@@ -11,7 +11,7 @@ def begin(tx: Transaction) -> Turn:
     return turn
 
 
-def end(tx: Transaction, turn: Turn, outcome: Outcome = "answered") -> None:
+def end(tx: Transaction, turn: Turn, outcome: Outcome = Outcome.ANSWERED) -> None:
     turns.finish(tx, turn.id, inbox.read_turn(tx, turn.id), outcome)
 
 

@@ -1,6 +1,7 @@
 """Short ways to put messages into a database and to look at what is in it."""
 
 import sqlite3
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from gateway.store import inbox, people, restored
 from gateway.store.approvals import Asker
 from gateway.store.db.connection import Transaction
 from gateway.store.inbox import Accepted
+from gateway.store.search import EVERYTHING, Filter, FoundMessage, Reader, search
 from tools.approval.gate import Question, bound_to
 from tools.backends.base import ProcessHandle
 from tools.process_book import Process
@@ -109,6 +111,17 @@ def an_asker(key: SessionKey = KEY, person_id: str = "", sender: Sender = ANN, *
     )
 
 
+def find_plans(tx: Transaction, work: Callable[[], object]) -> set[str]:
+    """Return the steps in which SQLite carries out the statements of some work."""
+    asked: list[str] = []
+    tx._connection.set_trace_callback(asked.append)
+    work()
+    tx._connection.set_trace_callback(None)
+    statements = [statement for statement in asked if not statement.startswith("--")]
+    assert statements
+    return {row["detail"] for statement in statements for row in tx.all(f"EXPLAIN QUERY PLAN {statement}")}
+
+
 def put_note(tx: Transaction, text: str) -> None:
     """The smallest thing that can be written."""
     tx.execute("INSERT INTO notices (at_ms, text) VALUES (0, ?)", text)
@@ -134,3 +147,11 @@ def notes_in(path: Path) -> list[str]:
         return [row[0] for row in connection.execute("SELECT text FROM notices ORDER BY id")]
     finally:
         connection.close()
+
+
+def find_hits(
+    tx: Transaction, query: str, *, reader: Reader = EVERYTHING, where: Filter | None = None, limit: int = 10
+) -> list[FoundMessage]:
+    """Return the hits of a search without their neighbours."""
+    windows = search(tx, query, reader=reader, where=where, limit=limit)
+    return [message for window in windows for message in window.messages if message.is_hit]

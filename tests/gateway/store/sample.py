@@ -27,7 +27,7 @@ def converse(path: Path, chat_rows: range) -> None:
         transcripts.append(tx, turn.session_id, assistant(f"answer {chat}: " + "it depends. " * 20), turn_id=turn.id)
         outbox.add(tx, message.address, [Text(text=f"answer {chat}")], turn_id=turn.id)
         if chat % 3:
-            turns.finish(tx, turn.id, turn.messages, "answered")
+            turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED)
             for row in outbox.claim(tx, "telegram", 1):
                 outbox.mark_sent(tx, row, Receipt(message_id=f"r{chat}"))
         chats.move_cursor(tx, "telegram", Cursor(channel=f"channel {chat}", value=str(chat)))

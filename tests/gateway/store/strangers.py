@@ -4,9 +4,9 @@ import re
 from dataclasses import replace
 
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
+from gateway.policies.pairing import PairingLimits
 from gateway.store import pairing
 from gateway.store.db.connection import Transaction
-from gateway.store.pairing import PairingLimits
 
 LIMITS = PairingLimits()
 

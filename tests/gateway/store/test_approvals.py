@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.messages import Address, SessionKey
-from gateway.store import approvals, chats, sessions
+from gateway.store import approvals, chats, sessions, signing
 from gateway.store.approvals import Approval, Asker
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
@@ -306,3 +306,72 @@ def test_what_waits_goes_along_when_its_conversation_gets_another_key(tx: Transa
     chats.move(tx, "telegram", "42", "-100")
     keys = [now(tx, one).asker.session_key for one in (waiting, done, other)]
     assert keys == ["telegram:dm:-100", "telegram:dm:42", "else"]
+
+
+# Signatures
+
+
+def test_a_yes_that_somebody_else_has_written_is_not_used_and_the_request_waits_again(tx: Transaction) -> None:
+    asked = put(tx)
+    tx.execute("UPDATE approvals SET state = 'approved', scope = 'once', decided_by = 'telegram:42'")
+    assert not approvals.use(tx, "t1", "c1", "b1")
+    assert approvals.has_forged(tx)
+    assert asked.id in approvals.refuse_forged(tx)
+    assert (now(tx, asked).state, now(tx, asked).decided_by) == ("waiting", "")
+    assert approvals.refuse_forged(tx) == ""
+    assert approvals.approve(tx, now(tx, asked), "once", by="telegram:42")
+    assert not approvals.has_forged(tx)
+    assert approvals.use(tx, "t1", "c1", "b1")
+
+
+@pytest.mark.parametrize("column", ["turn_id", "call_id", "holder", "binding", "rules", "scope"])
+def test_a_signed_yes_is_for_what_was_shown_and_for_nothing_else(tx: Transaction, column: str) -> None:
+    approvals.approve(tx, put(tx), "once", by="telegram:42")
+    tx.execute(f"UPDATE approvals SET {column} = 'other'")
+    content = {"turn_id": "t1", "call_id": "c1", "binding": "b1", column: "other"}
+    assert not approvals.use(tx, content["turn_id"], content["call_id"], content["binding"])
+
+
+@pytest.mark.parametrize("column", ["holder", "session_id", "rule"])
+def test_a_rule_that_somebody_else_has_written_or_changed_covers_nothing(tx: Transaction, column: str) -> None:
+    wanted = ["recursive-delete /home/ann/proj/build"]
+    approvals.grant(tx, "ann", "recursive-delete /home/ann/proj/build", session_id="", by="telegram:42")
+    assert approvals.is_covered(tx, ASKER, wanted)
+    changed = {"holder": "ann", "session_id": "", "rule": wanted[0]}
+    others = {"holder": "bob", "session_id": "s1", "rule": "recursive-delete /home/ann/proj"}
+    tx.execute(f"UPDATE approval_rules SET {column} = ?", others[column])
+    assert not approvals.is_covered(
+        tx, replace(ASKER, holder=others["holder"] if column == "holder" else "ann"), wanted
+    )
+    [forged] = approvals.rules(tx)
+    assert not forged.is_signed
+    assert (changed | {column: others[column]})["rule"] in approvals.refuse_forged(tx)
+    assert approvals.refuse_forged(tx) == ""  # told once
+    [notice] = [row["text"] for row in tx.all("SELECT text FROM notices")]
+    assert "without your yes" in notice
+    approvals.grant(tx, forged.holder, forged.rule, session_id=forged.session_id, by="telegram:42")
+    assert [one.is_signed for one in approvals.rules(tx)] == [True]  # granted properly after all
+
+
+def test_what_was_decided_before_there_was_a_key_is_signed_once(tx: Transaction) -> None:
+    key = Path(tx.all("PRAGMA database_list")[0]["file"]).with_name("approvals.key")
+    approvals.approve(tx, put(tx), "always", by="telegram:42")
+    key.unlink()
+    signing._read_once.cache_clear()
+    tx.execute("UPDATE approvals SET signature = ''")
+    tx.execute("UPDATE approval_rules SET signature = ''")
+    assert not approvals.is_covered(tx, ASKER, QUESTION.rules)  # nothing counts without a key
+    approvals.sign_old_rows(tx)
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert approvals.is_covered(tx, ASKER, QUESTION.rules)
+    assert approvals.use(tx, "t1", "c1", "b1")
+    tx.execute("INSERT INTO approval_rules (holder, rule, granted_by, granted_ms) VALUES ('ann', 'force-push', '', 1)")
+    approvals.sign_old_rows(tx)
+    assert not approvals.is_covered(tx, ASKER, ["force-push"])
+
+
+def test_forgetting_who_has_decided_leaves_the_yes_as_it_is(tx: Transaction) -> None:
+    approvals.approve(tx, put(tx), "always", by="telegram:42")
+    tx.execute("UPDATE approvals SET decided_by = ''")
+    tx.execute("UPDATE approval_rules SET granted_by = ''")
+    assert not approvals.has_forged(tx)

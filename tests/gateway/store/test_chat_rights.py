@@ -3,8 +3,9 @@
 import pytest
 
 from gateway.messages import Sender, SessionKey
-from gateway.store import chats, inbox, people, turns
+from gateway.store import chats, inbox, people
 from gateway.store.db.connection import Transaction
+from tests.gateway.store.line import begin
 from tests.gateway.store.rows import inbound, key_of
 
 
@@ -78,8 +79,7 @@ def heard(tx: Transaction, role: str, *, account: str = "telegram", chat: str = 
 def test_what_guests_have_waiting_in_a_chat_ends_when_it_is_closed(tx: Transaction) -> None:
     chats.allow(tx, "telegram", "-100", by="")
     heard(tx, "guest")
-    running = turns.begin(tx)
-    assert running is not None
+    running = begin(tx)
     guests = heard(tx, "guest")
     stay = [
         running.messages[0].id,

@@ -5,7 +5,9 @@ import pytest
 from gateway.messages import Address, InboundMessage, Receipt, Sender, SessionKey, Text
 from gateway.store import chats, drafts, inbox, members, outbox, people, sessions, turns
 from gateway.store.db.connection import Transaction
+from gateway.store.inspect import read_counts
 from tests.gateway.store.conftest import Clock
+from tests.gateway.store.line import begin
 from tests.gateway.store.rows import ANN, inbound, key_of, take
 
 OLD = SessionKey(platform="telegram", kind="group", chat="-7")
@@ -28,8 +30,7 @@ def test_the_conversation_goes_along(tx: Transaction) -> None:
     session = sessions.open_current(tx, OLD)
     move(tx)
     take(tx, inbound("hello", key=NEW))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     assert turn.session_id == session.id
     assert tx.one("SELECT chat FROM sessions")["chat"] == "-1007"  # type: ignore[index]
 
@@ -62,8 +63,7 @@ def test_what_waits_goes_along_even_in_a_group_without_a_conversation_yet(tx: Tr
     take(tx, inbound("before", key=OLD))
     move(tx)
     take(tx, inbound("after", key=NEW))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     assert [message.text for message in turn.messages] == ["before", "after"]
     assert (turn.session_key, turn.address.chat) == (str(NEW), "-1007")
     assert turns.begin(tx) is None
@@ -71,17 +71,15 @@ def test_what_waits_goes_along_even_in_a_group_without_a_conversation_yet(tx: Tr
 
 def test_a_running_turn_goes_on_under_the_new_id_and_is_the_only_one(tx: Transaction) -> None:
     take(tx, inbound("dig", key=OLD))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     move(tx)
     take(tx, inbound("meanwhile", key=NEW))
     assert turns.begin(tx) is None
     assert turns.request_stop(tx, str(NEW))
     [resumed] = turns.resume_all(tx)
     assert (resumed.session_key, resumed.address.chat) == (str(NEW), "-1007")
-    turns.finish(tx, turn.id, turn.messages, "answered")
-    following = turns.begin(tx)
-    assert following is not None
+    turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED)
+    following = begin(tx)
     assert following.session_id == turn.session_id
 
 
@@ -93,8 +91,8 @@ def test_a_turn_that_runs_under_the_new_id_already_does_no_harm(tx: Transaction)
     move(tx)
     for turn in running:
         assert turn is not None
-        turns.finish(tx, turn.id, turn.messages, "answered")
-    assert turns.count_running(tx) == 0
+        turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED)
+    assert read_counts(tx)["running"] == 0
 
 
 def test_of_two_conversations_the_one_under_the_new_id_is_current(tx: Transaction) -> None:
@@ -144,8 +142,7 @@ def test_a_message_with_a_number_that_is_taken_there_is_not_lost(tx: Transaction
     take(tx, inbound("old 5", key=OLD, message_id="5"))
     take(tx, inbound("new 5", key=NEW, message_id="5"))
     move(tx)
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     assert [message.text for message in turn.messages] == ["old 5", "new 5"]
     assert (turn.session_key, turns.begin(tx)) == (str(NEW), None)
 

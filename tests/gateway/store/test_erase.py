@@ -14,13 +14,13 @@ from gateway.messages import Address, Sender, SessionKey
 from gateway.store import (
     approvals,
     chats,
+    compactions,
     drafts,
     erase,
     members,
     outbox,
     people,
     processes,
-    search,
     sessions,
     spending,
     tables,
@@ -31,14 +31,16 @@ from gateway.store import (
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.erase import PersonToErase, erase_person, find_person, find_personal_data
+from gateway.store.inspect import read_counts
 from gateway.store.media import MediaFiles
-from gateway.store.retention import Retention, delete_old_rows
+from gateway.store.retention import delete_old_rows
 from gateway.store.spending import Call
 from gateway.store.trail import TrailEvent
 from gateway.turns.transcript_text import render_for_model
+from hermes_config.settings import RetentionSettings
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin, exchange, keep_file
-from tests.gateway.store.rows import a_process, a_question, an_asker, inbound, take
+from tests.gateway.store.rows import a_process, a_question, an_asker, find_hits, inbound, take
 from tools.content import Quote, Text, dump_parts, load_parts
 from tools.workplaces import process_backends
 
@@ -107,8 +109,12 @@ async def find(db: Database, account: str = "telegram", user_id: str = "42") -> 
     return await db.read(lambda tx: find_person(tx, account, user_id))
 
 
+async def forget(db: Database, files: MediaFiles, person: PersonToErase, *, gateway_runs: bool = False) -> None:
+    await erase_person(db, files, person, backends=process_backends(), gateway_runs=lambda: gateway_runs)
+
+
 async def forget_ann(db: Database, files: MediaFiles, *, gateway_runs: bool = False) -> None:
-    await erase_person(db, files, await find(db), backends=process_backends(), gateway_runs=lambda: gateway_runs)
+    await forget(db, files, await find(db), gateway_runs=gateway_runs)
 
 
 async def all_rows(db: Database) -> dict[str, list[tuple[object, ...]]]:
@@ -159,7 +165,7 @@ async def test_nobody_else_loses_anything(db: Database, files: MediaFiles) -> No
         assert [row for row in missing if table != "sessions"] == []
         assert len(missing) <= 1  # the group's session has lost its title, and its time has moved
     assert files.load(picture) == b"Bob's picture"
-    assert len(await db.read(lambda tx: search.search(tx, "sparrow", limit=100))) == 43
+    assert len(await db.read(lambda tx: find_hits(tx, "sparrow", limit=100))) == 43
 
 
 async def test_afterwards_they_are_a_stranger(db: Database, files: MediaFiles) -> None:
@@ -178,7 +184,7 @@ async def test_in_a_group_their_words_are_blanked_and_the_rest_stays_valid(db: D
     await db.write(lambda tx: exchange(tx, "Bob asks", "to Bob", key=GROUP, sender=BOB))
     turn = await db.write(lambda tx: exchange(tx, f"{CANARY} asks", "to Ann", key=GROUP, sender=ANN))
     await forget_ann(db, files)
-    history = await db.read(lambda tx: transcripts.recent(tx, turn.session_id, limit=100))
+    history = await db.read(lambda tx: compactions.read_history(tx, turn.session_id, limit=100).messages)
     assert [(message.role, message.text) for message in history] == [
         ("user", "Bob asks"),
         ("assistant", ""),
@@ -217,7 +223,7 @@ async def test_their_words_in_the_mouths_of_others_go_too(db: Database, files: M
         Text(text="what does Ann mean?"),
     )
     assert CANARY.encode() not in raw_bytes(tmp_path)
-    assert await db.read(lambda tx: [hit.role for hit in search.search(tx, "mean")]) == ["user"]
+    assert await db.read(lambda tx: [hit.role for hit in find_hits(tx, "mean")]) == ["user"]
 
 
 async def test_a_file_that_somebody_else_sent_too_stays(db: Database, files: MediaFiles) -> None:
@@ -237,11 +243,9 @@ async def test_what_outlived_its_inbox_row_is_still_known_as_theirs(
     await db.write(lambda tx: exchange(tx, f"{CANARY} in a dm", key=SLACK, sender=Sender(id="U0ANN", name="Ann")))
     await db.write(lambda tx: exchange(tx, f"{CANARY} in a group", key=GROUP, sender=ANN))
     clock.forward(hours=24 * 100)
-    await delete_old_rows(db, Retention())
+    await delete_old_rows(db, RetentionSettings())
     for account, user_id in (("slack", "U0ANN"), ("telegram", "42")):
-        await erase_person(
-            db, files, await find(db, account, user_id), backends=process_backends(), gateway_runs=lambda: False
-        )
+        await forget(db, files, await find(db, account, user_id))
     assert CANARY.encode() not in raw_bytes(tmp_path)
     assert await db.read(lambda tx: tx.count("SELECT COUNT(*) FROM sessions")) == 1
 
@@ -306,7 +310,7 @@ async def test_the_owner_takes_their_terminal_and_page_along(db: Database, files
     await db.write(unit)
     me = await find(db, "web", "local")
     assert me.is_owner
-    await erase_person(db, files, me, backends=process_backends(), gateway_runs=lambda: False)
+    await forget(db, files, me)
     assert CANARY.encode() not in raw_bytes(tmp_path)
     assert await db.read(lambda tx: tx.count("SELECT COUNT(*) FROM sessions")) == 1
 
@@ -322,7 +326,7 @@ async def test_without_a_gateway_open_work_is_ended(db: Database, files: MediaFi
     await forget_ann(db, files)
     rest = await all_rows(db)
     assert (rest["inbox"], rest["tool_starts"], rest["people"]) == ([], [], [])
-    assert await db.read(turns.count_running) == 0
+    assert (await db.read(read_counts))["running"] == 0
     assert await sound(db)
 
 
@@ -334,7 +338,7 @@ async def test_beside_a_gateway_a_running_turn_is_stopped_first(db: Database, fi
     def stop(tx: Transaction) -> bool:
         if turns.list_stopping(tx) != [turn.id]:
             return False
-        turns.finish(tx, turn.id, turn.messages, "stopped")
+        turns.finish(tx, turn.id, turn.messages, turns.Outcome.STOPPED)
         return True
 
     async with asyncio.timeout(10):
@@ -365,7 +369,7 @@ async def test_what_they_spent_stays_in_the_sums_under_nobodys_name(db: Database
             payer = spending.payer_of_turn(tx, turn.id, turn.session_id)
             call = Call(key=turn.id, at_ms=1, day="2026-03-24", model="m", usage=Usage(input_tokens=10))
             spending.settle(tx, call, payer)
-            turns.finish(tx, turn.id, turn.messages, "answered")
+            turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED)
 
     await db.write(unit)
     await forget_ann(db, files)
@@ -418,7 +422,7 @@ async def test_what_the_owner_was_told_about_them_goes(db: Database, files: Medi
     ],
 )
 def test_only_a_line_that_is_theirs_is_taken_for_it(text: str, goes: bool) -> None:
-    assert (erase._blank_words(Text(text=text), {"Ann"}) == Text(text="[erased]")) is goes
+    assert (erase._blank_part(Text(text=text), {"Ann"}, is_ours=False) == Text(text="[erased]")) is goes
 
 
 async def test_an_owner_is_known_as_one_however_they_became_it(db: Database) -> None:

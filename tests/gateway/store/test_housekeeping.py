@@ -14,7 +14,7 @@ from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.housekeeping import Housekeeping
 from gateway.store.media import MediaFiles
-from gateway.store.retention import Retention
+from hermes_config.settings import RetentionSettings
 from tests.gateway.scene import locked, rows, soon
 from tests.gateway.store.conftest import Clock, clock
 from tests.gateway.store.exchange import exchange
@@ -27,7 +27,9 @@ RESETS = Resets(usual=Policy(idle_minutes=1_440), exceptions={("web", ""): Polic
 @pytest.fixture
 def house(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Housekeeping:
     monkeypatch.setattr(housekeeping, "_SWEEP_SECONDS", 0.01)
-    return Housekeeping(db=db, resets=RESETS, retention=Retention(), files=MediaFiles({"image": tmp_path / "images"}))
+    return Housekeeping(
+        db=db, resets=RESETS, retention=RetentionSettings(), files=MediaFiles({"image": tmp_path / "images"})
+    )
 
 
 def converse(tx: Transaction) -> None:

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from gateway.doctor.facts import inspect_store
 from gateway.errors import StoreCorrupt, StoreUnavailable
+from gateway.policies.pairing import PairingLimits
 from gateway.store import approvals, chats, pairing
 from gateway.store.db.connection import connect
 from gateway.store.db.database import open_database
 from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.db.schema import migrate, migrations, schema_version
-from gateway.store.inspect import inspect_store, peek
-from gateway.store.pairing import PairingLimits
+from gateway.store.inspect import peek
 from tests.privileges import bound_by_file_modes
 
 
@@ -42,7 +43,7 @@ async def test_it_sees_what_a_running_gateway_has_just_written(database: Path) -
     assert seen.access is not None
     assert [invite.role for invite in seen.access.invites] == ["owner"]
     assert seen.open_chats == ("telegram:-100",)
-    assert [(rule.granted.rule, rule.holder) for rule in seen.rules] == [("force-push", "the owner")]
+    assert [(rule.rule, rule.holder_name) for rule in seen.rules] == [("force-push", "the owner")]
 
 
 def test_it_does_not_bring_an_older_file_up_to_date(tmp_path: Path) -> None:

@@ -5,30 +5,15 @@ from dataclasses import replace
 import pytest
 
 from gateway.messages import Sender
-from gateway.policies import pairing as words
 from gateway.policies.access import Role
 from gateway.store import members, pairing, people
 from gateway.store.db.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.strangers import LIMITS, asks, stranger
 
-pytestmark = pytest.mark.usefixtures("clock")
+pytestmark = pytest.mark.usefixtures("clock", "hashed")
 
 WRONG = "22222222"
-
-
-@pytest.fixture
-def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The codes for which the slow hash was really computed."""
-    seen: list[str] = []
-    real = words.fingerprint
-
-    def counting(code: str, salt: bytes) -> bytes:
-        seen.append(code)
-        return real(code, salt)
-
-    monkeypatch.setattr("gateway.policies.pairing.fingerprint", counting)
-    return seen
 
 
 def invite(tx: Transaction, platform: str = "telegram", role: Role = "member") -> str:
@@ -85,7 +70,7 @@ def test_only_a_persons_direct_message_is_an_answer_to_an_invite(tx: Transaction
     a_bot = replace(stranger(text=code), sender=Sender(id="42", is_bot=True))
     an_edit = replace(stranger(text=code), kind="edit")
     assert [pairing.redeem(tx, message, LIMITS) for message in (in_a_group, a_bot, an_edit)] == [None, None, None]
-    assert redeem(tx, code) == "member"
+    assert pairing.redeem(tx, replace(stranger("42", f"/start {code}"), kind="command"), LIMITS) == "member"
 
 
 def test_the_revoked_are_let_in_again_by_an_invite(tx: Transaction) -> None:
@@ -197,11 +182,6 @@ def test_unlock_gives_guesses_back(tx: Transaction) -> None:
         redeem(tx, WRONG)
     pairing.unlock(tx, "telegram", LIMITS)
     assert redeem(tx, code) == "member"
-
-
-def test_a_command_brings_an_invite_as_well(tx: Transaction) -> None:
-    code = invite(tx)
-    assert pairing.redeem(tx, replace(stranger("42", f"/start {code}"), kind="command"), LIMITS) == "member"
 
 
 def test_being_let_in_takes_back_the_wrong_guesses_before_it(tx: Transaction) -> None:

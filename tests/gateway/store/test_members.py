@@ -9,6 +9,7 @@ from gateway.messages import Sender
 from gateway.policies.access import Role, Rules, decide
 from gateway.store import inbox, members, pairing, people, turns
 from gateway.store.db.connection import Transaction
+from gateway.store.inspect import read_counts
 from gateway.store.members import Problem, Revoked
 from tests.gateway.store.strangers import LIMITS, asks, stranger
 
@@ -163,4 +164,4 @@ def test_what_they_had_waiting_is_dropped_and_what_runs_for_them_ends_without_an
     assert turns.stop_requested(tx, turn.id)
     assert turns.list_stopping(tx) == [turn.id]
     assert turns.begin(tx) is None
-    assert inbox.count_all_waiting(tx) == 0
+    assert read_counts(tx)["waiting"] == 0

@@ -14,10 +14,12 @@ from gateway.store.db.connection import Transaction, connect
 from gateway.store.db.database import Database
 from gateway.store.db.schema import migrate, undo, undo_scripts
 from gateway.store.erase import PersonToErase, erase_person
+from gateway.store.inspect import read_counts
 from gateway.store.media import MediaFiles
 from gateway.store.processes import StoredProcesses, WatchedProcess
 from gateway.store.turns import Turn
 from tests.gateway.background import in_background, until
+from tests.gateway.store import line
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin
 from tests.gateway.store.filling import make_database
@@ -82,7 +84,7 @@ def test_news_goes_where_the_turn_is_answered(tx: Transaction) -> None:
 
 def test_without_a_turn_it_goes_nowhere(tx: Transaction) -> None:
     turn = begin(tx)
-    turns.finish(tx, turn.id, turn.messages, "answered")
+    line.end(tx, turn)
     processes.add(tx, process_of(turn))
     assert watched(tx, process_of(turn)).key is None
 
@@ -91,8 +93,7 @@ def test_of_several_who_asked_the_one_who_may_least_has_started_it(tx: Transacti
     for sender, role in ((ANN, "owner"), (BOB, "guest"), (ANN, "owner")):
         taken = take(tx, inbound("run it", key=GROUP, sender=sender))
         tx.execute("UPDATE inbox SET role = ? WHERE id = ?", role, taken)
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = line.begin(tx)
     processes.add(tx, process_of(turn))
     assert watched(tx, process_of(turn)).sender == BOB
 
@@ -100,10 +101,9 @@ def test_of_several_who_asked_the_one_who_may_least_has_started_it(tx: Transacti
 def test_what_a_woken_turn_starts_is_answered_where_the_first_was(tx: Transaction) -> None:
     first = begin(tx)
     processes.add(tx, process_of(first))
-    turns.finish(tx, first.id, first.messages, "answered")
+    turns.finish(tx, first.id, first.messages, turns.Outcome.ANSWERED)
     processes.tell_agent(tx, watched(tx, process_of(first)), "wake", (Text(text="ended"),), role="owner")
-    woken = turns.begin(tx)
-    assert woken is not None
+    woken = line.begin(tx)
     assert woken.is_with_owner
     assert woken.address == first.address
     processes.add(tx, process_of(woken, "b"))
@@ -126,7 +126,7 @@ def test_notes_that_wait_are_one_row_and_bounded(tx: Transaction) -> None:
     told = [part.text for part in inbox.get(tx, row["id"]).parts if isinstance(part, Text)]
     assert told == [str(number) for number in range(10, 30)]
     assert inbox.count_noted(tx, str(KEY)) == 1
-    assert inbox.count_all_waiting(tx) == 0
+    assert read_counts(tx)["waiting"] == 0
 
 
 def test_of_many_that_end_at_once_the_agent_is_told_of_the_last(tx: Transaction) -> None:
@@ -142,7 +142,7 @@ def test_only_ones_own_are_ended_unless_one_may_end_all(tx: Transaction) -> None
     for name, sender in (("a", ANN), ("b", BOB)):
         turn = begin(tx, key=GROUP, sender=sender)
         processes.add(tx, process_of(turn, name))
-        turns.finish(tx, turn.id, turn.messages, "answered")
+        line.end(tx, turn)
     assert [process.id for process in processes.read_running_in(tx, str(GROUP), by=BOB.id)] == ["proc_b"]
     processes.request_end(tx, str(GROUP), by=BOB.id)
     assert [one.process.id for one in processes.read_to_end(tx)] == ["proc_b"]
@@ -164,7 +164,7 @@ RESETS = Resets(usual=Policy(idle_minutes=60))
 def test_a_conversation_in_which_one_runs_does_not_end_by_itself(tx: Transaction, clock: Clock) -> None:
     turn = begin(tx)
     processes.add(tx, process_of(turn, check_interval_seconds=0))
-    turns.finish(tx, turn.id, turn.messages, "answered")
+    line.end(tx, turn)
     clock.forward(hours=2)
     assert sessions.list_due(tx, RESETS) == []
     assert sessions.end_due(tx, [turn.session_id], RESETS) == 0
@@ -178,7 +178,7 @@ def test_a_conversation_in_which_one_runs_does_not_end_by_itself(tx: Transaction
 def test_a_conversation_that_is_about_to_be_woken_does_not_end_either(tx: Transaction, clock: Clock) -> None:
     turn = begin(tx)
     processes.add(tx, process_of(turn))
-    turns.finish(tx, turn.id, turn.messages, "answered")
+    line.end(tx, turn)
     processes.tell_agent(tx, watched(tx, process_of(turn)), "wake", (Text(text="ended"),), role="member")
     processes.end(tx, "proc_a", exit_code=0, ended_ms=1)
     clock.forward(hours=2)
@@ -188,7 +188,7 @@ def test_a_conversation_that_is_about_to_be_woken_does_not_end_either(tx: Transa
 def test_what_took_long_wakes_the_agent_in_the_conversation_it_belongs_to(tx: Transaction, clock: Clock) -> None:
     turn = begin(tx)
     processes.add(tx, process_of(turn))
-    turns.finish(tx, turn.id, turn.messages, "answered")
+    line.end(tx, turn)
     clock.forward(hours=2)
     processes.tell_agent(tx, watched(tx, process_of(turn)), "wake", (Text(text="ended"),), role="member")
     processes.end(tx, "proc_a", exit_code=0, ended_ms=1)
@@ -221,11 +221,10 @@ def test_an_older_version_finds_work_that_it_can_end(tx: Transaction) -> None:
     """It knows neither of the two kinds: a turn of the one it could not end, the other would wait for ever."""
     turn = begin(tx)
     processes.add(tx, process_of(turn))
-    turns.finish(tx, turn.id, turn.messages, "answered")
+    line.end(tx, turn)
     one = watched(tx, process_of(turn))
     processes.tell_agent(tx, one, "wake", (Text(text="ended"),), role="member")
-    woken = turns.begin(tx)
-    assert woken is not None
+    woken = line.begin(tx)
     processes.tell_agent(tx, one, "process", (Text(text="ended"),), role="member")
     for statement in filter(str.strip, undo_scripts()[7].split(";\n")):
         tx.execute(statement)

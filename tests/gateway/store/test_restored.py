@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from gateway.messages import Receipt
-from gateway.store import approvals, inbox, outbox, restored, transcripts, turns
+from gateway.store import approvals, compactions, inbox, outbox, restored, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.restored import close_open_work, record_going_back
 from tests.gateway.store.conftest import Clock
@@ -38,7 +38,7 @@ def test_open_messages_are_closed_and_counted(tx: Transaction) -> None:
     assert turns.resume_all(tx) == []
     assert turns.begin(tx) is None
     assert inbox.claim_command(tx) is None
-    assert transcripts.recent(tx, turn.session_id, limit=100)[-1].role == "assistant"
+    assert compactions.read_history(tx, turn.session_id, limit=100).messages[-1].role == "assistant"
     assert tx.count("SELECT COUNT(*) FROM trail WHERE event = 'restored'") == 4
 
 

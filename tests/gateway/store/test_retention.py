@@ -12,27 +12,19 @@ import pytest
 from agent_core.events import Usage
 from gateway.clock import now_ms
 from gateway.messages import Sender, SessionKey
-from gateway.store import approvals, outbox, retention, search, sessions, spending, transcripts, turns
+from gateway.store import approvals, compactions, outbox, retention, sessions, spending, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
-from gateway.store.retention import Retention, delete_old_rows, delete_unused_files
+from gateway.store.retention import delete_old_rows, delete_unused_files
 from gateway.store.spending import Call, Payer
+from hermes_config.settings import RetentionSettings
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import begin, exchange, keep_file
-from tests.gateway.store.rows import ADDRESS, KEY, a_question, an_asker, inbound, take
+from tests.gateway.store.rows import ADDRESS, KEY, a_question, an_asker, find_hits, inbound, take
 from tools.content import Text
 
-NOTHING = Retention(
-    messages_days=0,
-    inbox_days=0,
-    outbox_days=0,
-    trail_days=0,
-    overheard_days=0,
-    pairing_days=0,
-    spending_days=0,
-    media_days=0,
-)
+NOTHING = RetentionSettings.model_validate(dict.fromkeys(RetentionSettings.model_fields, 0))
 DAYS = 24
 TABLES = ("messages", "inbox", "outbox", "turns", "trail", "sessions", "overheard", "pairing_requests", "todos")
 WEB = SessionKey(platform="web", chat="abc")
@@ -72,10 +64,10 @@ async def test_by_default_conversations_stay_for_ever_and_their_traces_go(db: Da
     await db.write(some_of_everything)
     before = await counts(db)
     clock.forward(hours=89 * DAYS)
-    assert await delete_old_rows(db, Retention(overheard_days=0)) == {}
+    assert await delete_old_rows(db, RetentionSettings(overheard_days=0)) == {}
     assert await counts(db) == before
     clock.forward(hours=2 * DAYS)
-    gone = await delete_old_rows(db, Retention())
+    gone = await delete_old_rows(db, RetentionSettings())
     assert gone.pop("trail") == before["trail"]
     assert gone == {"inbox": 3, "outbox": 3, "turns": 3, "overheard": 1, "pairing_requests": 1}
     assert await counts(db, "messages", "sessions", "todos") == {"messages": 12, "sessions": 1, "todos": 1}
@@ -83,21 +75,15 @@ async def test_by_default_conversations_stay_for_ever_and_their_traces_go(db: Da
 
 
 @pytest.mark.parametrize(
-    ("table", "keep"),
-    [
-        ("trail", replace(NOTHING, trail_days=3)),
-        ("overheard", replace(NOTHING, overheard_days=3)),
-        ("outbox", replace(NOTHING, outbox_days=3)),
-        ("inbox", replace(NOTHING, inbox_days=3)),
-        ("messages", replace(NOTHING, messages_days=3)),
-        ("pairing_requests", replace(NOTHING, pairing_days=2)),
-    ],
+    ("table", "setting"),
+    [(table, f"{table}_days") for table in ("trail", "overheard", "outbox", "inbox", "messages")]
+    + [("pairing_requests", "pairing_days")],
 )
-async def test_each_kind_of_row_has_its_own_time(db: Database, clock: Clock, table: str, keep: Retention) -> None:
+async def test_each_kind_of_row_has_its_own_time(db: Database, clock: Clock, table: str, setting: str) -> None:
     await db.write(some_of_everything)
     before = await counts(db)
-    clock.forward(hours=3 * DAYS + 0.1)
-    gone = await delete_old_rows(db, keep)
+    clock.forward(hours=3 * DAYS + 1.1)  # a request for pairing is good for an hour
+    gone = await delete_old_rows(db, NOTHING.model_copy(update={setting: 3}))
     assert gone == {table: before[table]} | ({"turns": 3} if table == "inbox" else {})
     assert await sound(db)
 
@@ -112,13 +98,13 @@ async def test_the_transcript_still_knows_who_spoke(db: Database, clock: Clock) 
     await db.write(exchange)
     [person] = await db.read(lambda tx: [row["person_id"] for row in tx.all("SELECT person_id FROM inbox")])
     clock.forward(hours=91 * DAYS)
-    await delete_old_rows(db, Retention())
+    await delete_old_rows(db, RetentionSettings())
 
     def query(tx: Transaction) -> list[tuple[object, ...]]:
         return [tuple(row) for row in tx.all("SELECT inbox_id, person_id FROM messages WHERE role = 'user'")]
 
     assert await db.read(query) == [(None, person)]
-    assert await db.read(lambda tx: len(search.search(tx, "hello"))) == 1
+    assert await db.read(lambda tx: len(find_hits(tx, "hello"))) == 1
 
 
 async def test_what_was_spent_goes_by_its_own_time_and_a_reservation_stays(db: Database, clock: Clock) -> None:
@@ -130,9 +116,9 @@ async def test_what_was_spent_goes_by_its_own_time_and_a_reservation_stays(db: D
 
     await db.write(unit)
     clock.forward(hours=399 * DAYS)
-    assert await delete_old_rows(db, Retention()) == {}
+    assert await delete_old_rows(db, RetentionSettings()) == {}
     clock.forward(hours=2 * DAYS)
-    assert await delete_old_rows(db, Retention()) == {"spending": 1}
+    assert await delete_old_rows(db, RetentionSettings()) == {"spending": 1}
 
 
 async def test_work_that_is_open_is_left_alone(db: Database, clock: Clock) -> None:
@@ -144,7 +130,7 @@ async def test_work_that_is_open_is_left_alone(db: Database, clock: Clock) -> No
     await db.write(unit)
     before = await counts(db)
     clock.forward(hours=400 * DAYS)
-    await delete_old_rows(db, Retention(messages_days=1, inbox_days=3, outbox_days=3, trail_days=0))
+    await delete_old_rows(db, NOTHING.model_copy(update={"messages_days": 1, "inbox_days": 3, "outbox_days": 3}))
     assert await counts(db) == before
 
 
@@ -152,11 +138,11 @@ async def test_the_pages_chats_stay_as_long_as_conversations_do(db: Database, cl
     await db.write(lambda tx: exchange(tx, key=WEB))
     await db.write(exchange)
     clock.forward(hours=91 * DAYS)
-    await delete_old_rows(db, Retention())
+    await delete_old_rows(db, RetentionSettings())
     rest = await db.read(lambda tx: [row["account"] for row in tx.all("SELECT account FROM inbox")])
     assert rest == ["web"]
     assert await counts(db, "inbox", "outbox") == {"inbox": 1, "outbox": 1}
-    await delete_old_rows(db, Retention(messages_days=30))
+    await delete_old_rows(db, RetentionSettings(messages_days=30))
     assert await counts(db, "inbox", "outbox", "messages", "sessions", "turns", "todos") == dict.fromkeys(
         ("inbox", "outbox", "messages", "sessions", "turns", "todos"), 0
     )
@@ -167,10 +153,10 @@ async def test_a_session_that_lost_its_beginning_is_still_one_that_a_model_can_r
     await db.write(lambda tx: exchange(tx, "long ago"))
     clock.forward(hours=40 * DAYS)
     turn = await db.write(lambda tx: exchange(tx, "yesterday"))
-    await delete_old_rows(db, Retention(messages_days=30))
-    history = await db.read(lambda tx: transcripts.recent(tx, turn.session_id, limit=100))
+    await delete_old_rows(db, RetentionSettings(messages_days=30))
+    history = await db.read(lambda tx: compactions.read_history(tx, turn.session_id, limit=100).messages)
     assert [message.role for message in history] == ["user", "assistant", "tool", "assistant"]
-    assert await db.read(lambda tx: search.search(tx, "ago")) == []
+    assert await db.read(lambda tx: find_hits(tx, "ago")) == []
     assert await counts(db, "sessions") == {"sessions": 1}
 
 
@@ -182,7 +168,7 @@ async def test_children_of_a_deleted_session_stay(db: Database, clock: Clock) ->
     clock.forward(hours=60 * DAYS)
     await db.write(lambda tx: exchange(tx, "and again"))
     assert await db.read(lambda tx: tx.count("SELECT COUNT(*) FROM sessions WHERE parent_id IS NOT NULL")) == 1
-    gone = await delete_old_rows(db, Retention(messages_days=80, inbox_days=80, outbox_days=80, trail_days=80))
+    gone = await delete_old_rows(db, RetentionSettings(messages_days=80, inbox_days=80, outbox_days=80, trail_days=80))
     assert gone["sessions"] == 1
     assert await db.read(lambda tx: tx.count("SELECT COUNT(*) FROM sessions WHERE parent_id IS NOT NULL")) == 0
     assert await sound(db)
@@ -201,7 +187,7 @@ async def test_no_transaction_is_longer_than_a_batch(
     await db.write(unit)
     commits = await db.read(lambda tx: tx.count("SELECT value FROM meta WHERE name = 'commits'"))
     clock.forward(hours=91 * DAYS)
-    gone = await delete_old_rows(db, Retention(trail_days=0))
+    gone = await delete_old_rows(db, RetentionSettings(trail_days=0))
     assert gone == {"outbox": 13, "inbox": 13, "turns": 13}
     assert await db.read(lambda tx: tx.count("SELECT value FROM meta WHERE name = 'commits'")) == commits + 9
 
@@ -303,8 +289,8 @@ async def test_what_a_killed_process_left_in_the_caches_goes(
 async def test_ending_an_old_turn_is_no_reason_to_lose_its_messages(db: Database, clock: Clock) -> None:
     turn = await db.write(lambda tx: begin(tx, "long", sender=Sender(id="42")))
     clock.forward(hours=100 * DAYS)
-    await delete_old_rows(db, Retention(messages_days=10))
-    await db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, "answered"))
+    await delete_old_rows(db, RetentionSettings(messages_days=10))
+    await db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED))
     assert await counts(db, "messages", "turns") == {"messages": 1, "turns": 1}
 
 
@@ -318,7 +304,7 @@ async def test_old_questions_go_whatever_their_ids(db: Database, clock: Clock) -
     clock.forward(hours=30 * DAYS)
     for number in range(10):
         await db.write(partial(ask, call=f"young {number}"))
-    assert await delete_old_rows(db, replace(NOTHING, trail_days=20)) == {"approvals": 10, "trail": 20}
+    assert await delete_old_rows(db, NOTHING.model_copy(update={"trail_days": 20})) == {"approvals": 10, "trail": 20}
     clock.forward(hours=30 * DAYS)
-    await delete_old_rows(db, replace(NOTHING, trail_days=20))
+    await delete_old_rows(db, NOTHING.model_copy(update={"trail_days": 20}))
     assert await counts(db, "approvals") == {"approvals": 0}

@@ -16,6 +16,12 @@ from tests.gateway.store.rows import KEY, inbound, take
 OTHER = SessionKey(platform="discord", kind="channel", chat="9")
 
 
+def find(tx: Transaction, name: str) -> sessions.Session:
+    found = sessions.find(tx, name)
+    assert found is not None
+    return found
+
+
 def test_an_id_is_a_time_and_random_hex(tx: Transaction, clock: Clock) -> None:
     clock.ms = 1_774_183_439_000  # 2026-03-22 12:43:59 UTC
     session = sessions.open_current(tx, KEY)
@@ -41,8 +47,7 @@ def test_a_key_has_one_current_session(tx: Transaction) -> None:
 def test_the_parts_are_columns_and_the_string_is_for_people(tx: Transaction, key: SessionKey, written: str) -> None:
     session = sessions.open_current(tx, key)
     assert session.key == written
-    row = tx.one("SELECT platform, account, kind, chat, thread, user_id FROM sessions WHERE id = ?", session.id)
-    assert row is not None
+    [row] = tx.all("SELECT platform, account, kind, chat, thread, user_id FROM sessions WHERE id = ?", session.id)
     assert SessionKey(**{("user" if name == "user_id" else name): row[name] for name in row.keys()}) == key  # noqa: SIM118
 
 
@@ -54,8 +59,7 @@ def test_an_ended_session_makes_room_for_the_next_and_stays_readable(tx: Transac
     assert sessions.find_current(tx, str(KEY)) is None
     second = sessions.open_current(tx, KEY)
     assert second.id != first.id
-    ended = sessions.find(tx, first.id)
-    assert ended is not None
+    ended = find(tx, first.id)
     assert (ended.ended_ms, ended.end_reason) == (clock.ms, "/new")
 
 
@@ -84,9 +88,7 @@ def test_an_id_that_begins_another_is_found_itself(tx: Transaction) -> None:
     first, second = sessions.open_current(tx, KEY), sessions.open_current(tx, OTHER)
     tx.execute("UPDATE sessions SET id = 'abc' WHERE id = ?", first.id)
     tx.execute("UPDATE sessions SET id = 'abcdef' WHERE id = ?", second.id)
-    found = sessions.find(tx, "abc")
-    assert found is not None
-    assert found.id == "abc"
+    assert find(tx, "abc").id == "abc"
 
 
 def test_recent_ones_first_with_their_size(tx: Transaction, clock: Clock) -> None:
@@ -105,8 +107,7 @@ def test_usage_adds_up(tx: Transaction) -> None:
     session = sessions.open_current(tx, KEY)
     for _ in range(2):
         sessions.add_usage(tx, session.id, Usage(input_tokens=10, output_tokens=2, cached_tokens=3))
-    found = sessions.find(tx, session.id)
-    assert found is not None
+    found = find(tx, session.id)
     assert (found.input_tokens, found.output_tokens, found.cached_tokens, found.total_tokens) == (20, 4, 6, 24)
 
 
@@ -114,9 +115,7 @@ def test_a_title_is_given_once(tx: Transaction) -> None:
     session = sessions.open_current(tx, KEY)
     sessions.set_title(tx, session.id, "First words")
     sessions.set_title(tx, session.id, "Later words")
-    found = sessions.find(tx, session.id)
-    assert found is not None
-    assert found.title == "First words"
+    assert find(tx, session.id).title == "First words"
 
 
 DAY_OF_SILENCE = Resets(usual=Policy(idle_minutes=1_440))
@@ -138,12 +137,9 @@ def test_a_session_whose_time_has_come_is_followed_by_another(tx: Transaction, c
     assert sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE).id == first.id
     clock.forward(hours=24)
     second = sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE)
-    ended = sessions.find(tx, first.id)
-    assert ended is not None
+    ended = find(tx, first.id)
     assert (ended.ended_ms, ended.end_reason) == (clock.ms, "idle")
-    row = tx.one("SELECT parent_id FROM sessions WHERE id = ?", second.id)
-    assert row is not None
-    assert row["parent_id"] == first.id
+    assert tx.value("SELECT parent_id FROM sessions WHERE id = ?", second.id) == first.id
 
 
 def test_what_counts_is_when_the_message_came(tx: Transaction, clock: Clock) -> None:
@@ -193,8 +189,7 @@ def test_the_sweep_leaves_what_is_at_work_or_young(tx: Transaction, clock: Clock
     assert sessions.end_due(tx, everyone, DAY_OF_SILENCE) == 1
     assert sessions.find_current(tx, str(keys["quiet"])) is None
     assert sessions.find_current(tx, str(OTHER)) == young
-    row = tx.one("SELECT key, end_reason FROM sessions WHERE ended_ms IS NOT NULL")
-    assert row is not None
+    [row] = tx.all("SELECT key, end_reason FROM sessions WHERE ended_ms IS NOT NULL")
     assert tuple(row) == (str(keys["quiet"]), "idle")
 
 
@@ -210,8 +205,7 @@ def test_the_message_after_a_sweep_follows_the_ended_session_too(tx: Transaction
     first = sessions.open_current(tx, KEY)
     clock.forward(hours=24)
     sessions.end_due(tx, sessions.list_due(tx, DAY_OF_SILENCE), DAY_OF_SILENCE)
-    told = sessions.find_untold_end(tx, sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE).id)
-    assert told is not None
+    assert (told := sessions.find_untold_end(tx, sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE).id)) is not None
     assert told.id == first.id
 
 
@@ -220,13 +214,10 @@ def test_an_old_session_can_be_taken_up_again(tx: Transaction, clock: Clock) -> 
     assert sessions.resume(tx, str(KEY), first.id)
     current = sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE)
     assert (current.id, current.ended_ms, current.end_reason) == (first.id, None, None)
-    other = sessions.find(tx, second.id)
-    assert other is not None
-    assert other.end_reason == "resumed other"
+    assert find(tx, second.id).end_reason == "resumed other"
     clock.forward(hours=24)
     third = sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE)
-    told = sessions.find_untold_end(tx, third.id)
-    assert told is not None
+    assert (told := sessions.find_untold_end(tx, third.id)) is not None
     assert told.id == first.id
 
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from gateway.store.db.connection import Transaction
-from gateway.store.retention import Retention
 from gateway.store.tables import TABLES, Table
+from hermes_config.settings import RetentionSettings
 
 ABOUT_SOMEBODY = re.compile(r"person_id|holder|\w+_by|sender_id|user_id|session_key|(\w+_)?chat|who|session_id|task_id")
 MOVES = re.compile(r"session_key|(\w+_)?chat")
@@ -46,7 +46,7 @@ def test_each_declaration_fits_the_schema(tx: Transaction, table: Table) -> None
     refs = (*table.personal_by, *table.blank_by)
     conditions += [f"{ref.when} AND {ref.condition}".replace("?", "'[]'") for ref in refs]
     if table.keep_days is not None:
-        assert isinstance(getattr(Retention(), table.keep_days.days), int)
+        assert isinstance(getattr(RetentionSettings(), table.keep_days.days), int)
         conditions.append(f"{table.keep_days.time} < 0 AND {table.keep_days.when}")
     for condition in conditions:
         tx.all(f"SELECT {table.key or 1} FROM {table.name} WHERE {condition}")

@@ -10,7 +10,8 @@ from gateway.store.db.connection import Transaction
 from gateway.store.trail import TrailEvent
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.exchange import exchange
-from tests.gateway.store.rows import ADDRESS, ANN, KEY, a_question, an_asker, inbound, key_of, take
+from tests.gateway.store.line import begin
+from tests.gateway.store.rows import ADDRESS, ANN, KEY, a_question, an_asker, find_plans, inbound, key_of, take
 
 
 def events(found: trace.Trace) -> list[str]:
@@ -73,8 +74,7 @@ def test_the_trail_of_one_that_was_answered_with_a_tool(tx: Transaction, clock: 
 
 def test_messages_of_one_turn_share_it_and_keep_their_own_steps(tx: Transaction) -> None:
     first, second = take(tx, inbound("a")), take(tx, inbound("b"))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     found = trace.read(tx, first)
     assert events(found) == ["accepted", "claimed"]
     assert found.turn is not None
@@ -90,8 +90,7 @@ def test_the_tools_that_run_now(tx: Transaction) -> None:
         return turn.tools
 
     wanted = take(tx, inbound("a"))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     for tool in ("look", "dig", "dig"):
         trail.record(tx, TrailEvent.TOOL_STARTED, turn_id=turn.id, tool=tool)
     trail.record(tx, TrailEvent.TOOL_FINISHED, turn_id=turn.id, tool="dig")
@@ -102,8 +101,7 @@ def test_the_tools_that_run_now(tx: Transaction) -> None:
 
 def test_a_call_that_was_not_let_begin_hides_none_that_runs(tx: Transaction) -> None:
     wanted = take(tx, inbound("a"))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     trail.record(tx, TrailEvent.TOOL_FINISHED, turn_id=turn.id, tool="dig", call="refused", error=True)
     trail.record(tx, TrailEvent.TOOL_STARTED, turn_id=turn.id, tool="dig", call="allowed")
     trail.record(tx, TrailEvent.TOOL_FINISHED, turn_id=turn.id, tool="dig", call="denied", error=True)
@@ -115,8 +113,7 @@ def test_a_call_that_was_not_let_begin_hides_none_that_runs(tx: Transaction) -> 
 
 def test_one_that_a_crash_left_behind_was_run(tx: Transaction) -> None:
     wanted = take(tx, inbound("a"))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     trail.record(tx, TrailEvent.TOOL_STARTED, turn_id=turn.id, tool="dig", call="c1")
     turns.resume_all(tx)
     trail.record(tx, TrailEvent.TOOL_FINISHED, turn_id=turn.id, tool="dig", call="c1", error=True)
@@ -132,15 +129,14 @@ def send_elsewhere(tx: Transaction, turn: turns.Turn) -> int:
 
 def test_what_was_sent_to_another_chat_is_told_with_its_receipt(tx: Transaction) -> None:
     wanted = take(tx, inbound("a"))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     row = send_elsewhere(tx, turn)
     [waiting] = trace.read(tx, wanted).replies
     assert (waiting.id, waiting.elsewhere, waiting.state) == (row, "telegram:77", "ready")
     [claimed] = outbox.claim(tx, "telegram", 10)
     outbox.mark_sent(tx, claimed, Receipt(message_id="4711"))
     outbox.add(tx, turn.address, [Text(text="done")], turn_id=turn.id)
-    turns.finish(tx, turn.id, turn.messages, "answered")
+    turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED)
     found = trace.read(tx, wanted)
     assert [(reply.elsewhere, reply.receipt) for reply in found.replies] == [("telegram:77", "4711"), ("", "")]
     assert [step.reply for step in found.steps if step.event == "sent"] == [row]
@@ -152,8 +148,7 @@ def test_what_was_sent_to_another_chat_is_told_with_its_receipt(tx: Transaction)
 
 def test_a_piece_of_what_was_sent_to_another_chat_finds_it_too(tx: Transaction) -> None:
     wanted = take(tx, inbound("a"))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     send_elsewhere(tx, turn)
     [claimed] = outbox.claim(tx, "telegram", 10)
     outbox.mark_piece_sent(tx, claimed, Receipt(message_id="4710"))
@@ -164,8 +159,7 @@ def test_a_piece_of_what_was_sent_to_another_chat_finds_it_too(tx: Transaction) 
 
 def test_those_who_read_it_there_are_not_told_who_sent_it(tx: Transaction) -> None:
     take(tx, inbound("a"))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     send_elsewhere(tx, turn)
     [claimed] = outbox.claim(tx, "telegram", 10)
     outbox.mark_sent(tx, claimed, Receipt(message_id="4711"))
@@ -174,8 +168,7 @@ def test_those_who_read_it_there_are_not_told_who_sent_it(tx: Transaction) -> No
 
 def test_one_that_joins_a_running_turn_has_only_the_steps_since(tx: Transaction) -> None:
     take(tx, inbound("a"))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     trail.record(tx, TrailEvent.TOOL_STARTED, turn_id=turn.id, tool="dig")
     late = take(tx, inbound("b"))
     tx.execute("UPDATE inbox SET state = 'running', turn_id = ? WHERE id = ?", turn.id, late)
@@ -185,8 +178,7 @@ def test_one_that_joins_a_running_turn_has_only_the_steps_since(tx: Transaction)
 
 def test_a_reply_that_was_not_tried_yet_is_known(tx: Transaction) -> None:
     wanted = take(tx, inbound("a"))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     outbox.add(tx, turn.address, [Text(text="b")], turn_id=turn.id)
     [reply] = trace.read(tx, wanted).replies
     assert (reply.state, reply.attempts, reply.receipt) == ("ready", 0, "")
@@ -194,10 +186,9 @@ def test_a_reply_that_was_not_tried_yet_is_known(tx: Transaction) -> None:
 
 def test_every_piece_of_a_long_answer_leads_to_its_question(tx: Transaction) -> None:
     wanted = take(tx, inbound("a"))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     outbox.add(tx, turn.address, [Text(text="b")], turn_id=turn.id)
-    turns.finish(tx, turn.id, turn.messages, "answered")
+    turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED)
     [row] = outbox.claim(tx, "telegram", 1)
     outbox.mark_piece_sent(tx, row, Receipt(message_id="one", more=True))
     [row] = outbox.claim(tx, "telegram", 1)
@@ -210,7 +201,7 @@ def test_a_command_is_traced_to_its_answer_and_back(tx: Transaction, clock: Cloc
     wanted = take(tx, inbound("/help", kind="command"))
     command = inbox.get(tx, wanted)
     said = outbox.add(tx, command.address, [Text(text="b")])
-    inbox.finish(tx, wanted, "answered")
+    inbox.finish(tx, wanted, turns.Outcome.ANSWERED)
     trail.record(tx, TrailEvent.ANSWERED, inbox_id=wanted, outbox_id=said)
     clock.forward(seconds=1)
     [row] = outbox.claim(tx, "telegram", 1)
@@ -249,10 +240,10 @@ def test_refusals_of_strangers_and_of_people_we_know(tx: Transaction, clock: Clo
     place = {"account": "telegram", "chat": "9"}
     trail.record_refusal(tx, **place, message_id="7", sender_id="666", reason="revoked")
     person_id = people.recognise(tx, "telegram", ANN, role="member")
-    inbox.insert(tx, inbound("a", message_id="8"), person_id=person_id, refused=inbox.TOO_FAST)
+    inbox.insert(tx, inbound("a", message_id="8"), person_id=person_id, refused=inbox.Outcome.TOO_FAST)
     fast, stranger = trace.refusals(tx, limit=10)
     assert stranger == trace.RefusedMessage(at_ms=clock.ms, **place, message_id="7", sender_id="666", reason="revoked")
-    assert (fast.chat, fast.message_id, fast.sender_id, fast.reason) == ("42", "8", ANN.id, inbox.TOO_FAST)
+    assert (fast.chat, fast.message_id, fast.sender_id, fast.reason) == ("42", "8", ANN.id, inbox.Outcome.TOO_FAST)
     assert len(trace.refusals(tx, limit=1)) == 1
     assert trace.refusal_of(tx, "telegram", "9", "7") == stranger
     assert trace.refusal_of(tx, "telegram", "42", "7") is None
@@ -269,19 +260,14 @@ def test_what_was_said_to_others_is_known_as_that(tx: Transaction) -> None:
 def test_reading_one_does_not_go_through_all_that_was_ever_said(tx: Transaction) -> None:
     """/why is asked while everybody else waits to write."""
     turn = exchange(tx)
-    asked: list[str] = []
-    tx._connection.set_trace_callback(asked.append)
-    trace.read(tx, turn.messages[0].id)
-    tx._connection.set_trace_callback(None)
-    plans = [row["detail"] for query in asked for row in tx.all(f"EXPLAIN QUERY PLAN {query}")]
-    ways = [plan for plan in plans if "outbox" in plan]
-    assert ways == ["SCAN outbox USING INDEX outbox_open", "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"]
+    plans = find_plans(tx, lambda: trace.read(tx, turn.messages[0].id))
+    ways = {plan for plan in plans if "outbox" in plan}
+    assert ways == {"SCAN outbox USING INDEX outbox_open", "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"}
 
 
 def test_a_turn_that_waits_for_a_human_says_since_when(tx: Transaction) -> None:
     taken = take(tx, inbound("delete it"))
-    turn = turns.begin(tx)
-    assert turn is not None
+    turn = begin(tx)
     assert (work := trace.read(tx, taken).turn) is not None
     assert work.waits_since_ms is None
     asked = approvals.create(tx, an_asker(turn_id=turn.id), "c1", a_question(), ADDRESS, expires_ms=10**15)

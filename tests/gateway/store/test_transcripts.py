@@ -8,7 +8,7 @@ import pytest
 
 from agent_core.conversation import Message, ToolCall, assistant, tool_result, user
 from gateway.messages import Location, Media, Text
-from gateway.store import sessions, transcripts
+from gateway.store import compactions, sessions, transcripts
 from gateway.store.db.connection import Transaction
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.rows import KEY, inbound, take
@@ -47,7 +47,7 @@ def write(tx: Transaction, session: str, *messages: Message, turn_id: str | None
 )
 def test_what_people_say_comes_back(tx: Transaction, session: str, message: Message) -> None:
     write(tx, session, message)
-    assert transcripts.recent(tx, session, limit=10) == [message]
+    assert compactions.read_history(tx, session, limit=10).messages == [message]
 
 
 def test_calls_results_reasoning_and_provider_data_come_back(tx: Transaction, session: str) -> None:
@@ -59,13 +59,13 @@ def test_calls_results_reasoning_and_provider_data_come_back(tx: Transaction, se
         replace(assistant("Noon."), provider_data='{"signature": "é"}'),
     ]
     write(tx, session, *conversation, turn_id="t1")
-    assert transcripts.recent(tx, session, limit=10) == conversation
+    assert compactions.read_history(tx, session, limit=10).messages == conversation
     assert transcripts.turn(tx, session, "t1") == conversation
 
 
 def test_results_stand_behind_their_calls_in_call_order(tx: Transaction, session: str) -> None:
     write(tx, session, user("go"), assistant(tool_calls=(A, B)), tool_result(B, "b"), user("and?"), tool_result(A, "a"))
-    assert transcripts.recent(tx, session, limit=10) == [
+    assert compactions.read_history(tx, session, limit=10).messages == [
         user("go"),
         assistant(tool_calls=(A, B)),
         tool_result(A, "a"),
@@ -77,7 +77,7 @@ def test_results_stand_behind_their_calls_in_call_order(tx: Transaction, session
 def test_an_open_call_of_an_earlier_turn_gets_an_honest_result(tx: Transaction, session: str) -> None:
     write(tx, session, user("go"), assistant(tool_calls=(A,)), turn_id="t1")
     write(tx, session, user("again"), turn_id="t2")
-    seen = transcripts.recent(tx, session, limit=10, turn_id="t2")
+    seen = compactions.read_history(tx, session, limit=10, turn_id="t2").messages
     assert [message.role for message in seen] == ["user", "assistant", "tool", "user"]
     assert seen[2].is_error
     assert json.loads(seen[2].text)["outcome"] == "unknown"
@@ -85,7 +85,7 @@ def test_an_open_call_of_an_earlier_turn_gets_an_honest_result(tx: Transaction, 
 
 def test_open_calls_of_the_running_turn_are_left_open(tx: Transaction, session: str) -> None:
     write(tx, session, user("go"), assistant(tool_calls=(A,)), turn_id="t1")
-    seen = transcripts.recent(tx, session, limit=10, turn_id="t1")
+    seen = compactions.read_history(tx, session, limit=10, turn_id="t1").messages
     assert [message.role for message in seen] == ["user", "assistant"]
 
 
@@ -94,7 +94,7 @@ def test_a_window_begins_with_a_user_message(tx: Transaction, session: str, limi
     conversation = [user("1"), assistant(tool_calls=(A, B)), tool_result(A, "a"), tool_result(B, "b"), assistant("one")]
     conversation += [user("2"), assistant("two")]
     write(tx, session, *conversation)
-    seen = transcripts.recent(tx, session, limit=limit)
+    seen = compactions.read_history(tx, session, limit=limit).messages
     assert seen == ([] if limit == 1 else conversation if limit >= 7 else conversation[5:])
 
 
@@ -103,9 +103,9 @@ def test_the_running_turn_is_whole_however_long_it_is(tx: Transaction, session: 
     calls = [ToolCall(id=f"call_{number}", name="clock", arguments="{}") for number in range(30)]
     steps = [step for call in calls for step in (assistant(tool_calls=(call,)), tool_result(call, "x"))]
     write(tx, session, user("long"), *steps, turn_id="t2")
-    seen = transcripts.recent(tx, session, limit=10, turn_id="t2")
+    seen = compactions.read_history(tx, session, limit=10, turn_id="t2").messages
     assert seen == [user("long"), *steps]
-    seen = transcripts.recent(tx, session, limit=1000, turn_id="t2")
+    seen = compactions.read_history(tx, session, limit=1000, turn_id="t2").messages
     assert seen == [user("old"), assistant("old"), user("long"), *steps]
 
 
@@ -113,14 +113,16 @@ def test_a_second_copy_of_the_same_message_is_left_out(tx: Transaction, session:
     inbox_id = take(tx, inbound("hello"))
     for _ in range(2):
         transcripts.append(tx, session, user("hello"), turn_id="t1", inbox_id=inbox_id)
-    assert transcripts.recent(tx, session, limit=10) == [user("hello")]
+    assert compactions.read_history(tx, session, limit=10).messages == [user("hello")]
 
 
 def test_a_call_has_one_result_in_a_turn(tx: Transaction, session: str) -> None:
     write(tx, session, user("go"), assistant(tool_calls=(A,)), tool_result(A, "first"), turn_id="t1")
     write(tx, session, tool_result(A, "second"), turn_id="t1")
     write(tx, session, user("go on"), assistant(tool_calls=(A,)), tool_result(A, "third"), turn_id="t2")
-    texts = [message.text for message in transcripts.recent(tx, session, limit=10) if message.role == "tool"]
+    texts = [
+        message.text for message in compactions.read_history(tx, session, limit=10).messages if message.role == "tool"
+    ]
     assert texts == ["first", "third"]
 
 
@@ -128,7 +130,7 @@ def test_sessions_are_apart(tx: Transaction, session: str) -> None:
     other = sessions.open_current(tx, KEY.__class__(platform="telegram", kind="dm", chat="43")).id
     write(tx, session, user("mine"), turn_id="t")
     write(tx, other, user("yours"), turn_id="t")
-    assert transcripts.recent(tx, session, limit=10) == [user("mine")]
+    assert compactions.read_history(tx, session, limit=10).messages == [user("mine")]
     assert transcripts.turn(tx, other, "t") == [user("yours")]
 
 

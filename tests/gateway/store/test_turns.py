@@ -6,16 +6,16 @@ import pytest
 
 from gateway.store import inbox, sessions, transcripts, turns
 from gateway.store.db.connection import Transaction
+from gateway.store.inspect import read_counts
 from gateway.store.turns import Turn
+from tests.gateway.store.line import begin
 from tests.gateway.store.rows import KEY, inbound, take
 
 
 @pytest.fixture
 def turn(tx: Transaction) -> Turn:
     take(tx, inbound("hello"))
-    turn = turns.begin(tx)
-    assert turn is not None
-    return turn
+    return begin(tx)
 
 
 def events(tx: Transaction, turn_id: str) -> list[str]:
@@ -24,7 +24,7 @@ def events(tx: Transaction, turn_id: str) -> list[str]:
 
 def test_nothing_waits_nothing_begins(tx: Transaction) -> None:
     assert turns.begin(tx) is None
-    assert turns.count_running(tx) == 0
+    assert read_counts(tx)["running"] == 0
     assert tx.count("SELECT COUNT(*) FROM sessions") == 0
 
 
@@ -34,17 +34,16 @@ def test_a_turn_belongs_to_the_current_session_of_its_key(tx: Transaction, turn:
     assert (turn.session_id, turn.session_key) == (session.id, session.key)
     assert session.display_name == "Ann"
     assert turns.is_running(tx, str(KEY))
-    assert turns.count_running(tx) == 1
+    assert read_counts(tx)["running"] == 1
 
 
 def test_finishing_ends_the_turn_its_messages_and_its_marks(tx: Transaction, turn: Turn) -> None:
     transcripts.mark_tool_started(tx, turn.id, "call_1")
-    turns.finish(tx, turn.id, turn.messages, "answered")
+    turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED)
     assert turns.is_over(tx, turn.id)
     assert not turns.is_running(tx, str(KEY))
     assert transcripts.started_calls(tx, turn.id) == frozenset()
-    row = tx.one("SELECT state, outcome FROM inbox WHERE id = ?", turn.messages[0].id)
-    assert row is not None
+    [row] = tx.all("SELECT state, outcome FROM inbox WHERE id = ?", turn.messages[0].id)
     assert tuple(row) == ("done", "answered")
     assert turns.resume_all(tx) == []
     assert events(tx, turn.id) == ["claimed", "answered"]
@@ -69,7 +68,7 @@ def test_a_paused_turn_is_resumed_without_using_up_a_try(tx: Transaction, turn: 
 
 
 def test_a_turn_that_is_over_cannot_be_paused(tx: Transaction, turn: Turn) -> None:
-    turns.finish(tx, turn.id, turn.messages, "answered")
+    turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED)
     assert not turns.pause(tx, turn.id)
     assert turns.is_over(tx, turn.id)
 
@@ -91,17 +90,16 @@ def test_a_stop_is_remembered_through_a_restart(tx: Transaction, turn: Turn) -> 
 
 def test_there_is_nothing_to_stop_when_nothing_runs(tx: Transaction, turn: Turn) -> None:
     assert not turns.request_stop(tx, "telegram:dm:somebody else")
-    turns.finish(tx, turn.id, turn.messages, "answered")
+    turns.finish(tx, turn.id, turn.messages, turns.Outcome.ANSWERED)
     assert not turns.request_stop(tx, str(KEY))
     assert not turns.stop_requested(tx, turn.id)
 
 
 def test_a_stop_is_for_the_running_turn_alone(tx: Transaction, turn: Turn) -> None:
     turns.request_stop(tx, str(KEY))
-    turns.finish(tx, turn.id, turn.messages, "stopped")
+    turns.finish(tx, turn.id, turn.messages, turns.Outcome.STOPPED)
     take(tx, inbound("next"))
-    following = turns.begin(tx)
-    assert following is not None
+    following = begin(tx)
     assert not turns.stop_requested(tx, following.id)
 
 

@@ -324,7 +324,7 @@ def _bug(tx: Transaction, call: CommandCall) -> CommandReply:
     raise RuntimeError("a bug")
 
 
-WITH_A_BUG = Commands([CommandSpec(name="break", description="", category="Help", run=_bug), *make_commands().specs])
+WITH_A_BUG = Commands([CommandSpec("break", "Help", "", _bug), *make_commands().specs])
 
 
 @pytest.mark.parametrize("how", ["/break", "/break twice"])

@@ -10,7 +10,7 @@ from agent_core.history import arrange
 from gateway.commands.catalog import make_commands
 from gateway.commands.runner import CommandRunner
 from gateway.policies.resets import Resets
-from gateway.store import chats, transcripts, turns
+from gateway.store import chats, compactions, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.turns import OpenedTurn, Turn
@@ -172,7 +172,7 @@ class SlowToFail:
         await asyncio.Event().wait()
 
     async def stop(self, turn: Turn) -> None:
-        await self.db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, "stopped"))
+        await self.db.write(lambda tx: turns.finish(tx, turn.id, turn.messages, turns.Outcome.STOPPED))
         self.ended.put_nowait("stopped")
 
     async def pause(self, turn: Turn) -> None:
@@ -277,7 +277,7 @@ async def test_the_end_of_the_gateway_leaves_turns_to_the_next_start(db: Databas
     model.let("dig")
     async with running(make_small(db, model)) as small:
         assert await small.answer() == "re: dig"
-    history: list[Message] = await db.read(lambda tx: transcripts.recent(tx, _session(tx), limit=10))
+    history: list[Message] = await db.read(lambda tx: compactions.read_history(tx, _session(tx), limit=10).messages)
     assert [message.text for message in history] == ["dig", "re: dig"]
 
 

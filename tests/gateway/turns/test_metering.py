@@ -12,15 +12,15 @@ from agent_core.events import Emit, Event, Restarted, TextDelta, Usage, ignore
 from agent_core.model import Model, ModelError
 from gateway.daemon import _take_over
 from gateway.policies.budgets import Amount, Budgets, Price
-from gateway.store import chats, spending, turns
+from gateway.store import chats, spending
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
+from gateway.store.inspect import read_counts
 from gateway.store.spending import Payer
 from gateway.turns.metering import OUTPUT_TOKENS, BudgetSpent, Meter, MeteredModel
 from gateway.turns.responder import Responder
 from tests.agent_core.scripted import ScriptedModel, answering, asks, call
-from tests.gateway.scene import ACCOUNT, PacedModel, inbound, make_responder, make_small, rows, running, soon
-from tests.gateway.turns.test_responder import Unhappy, begin
+from tests.gateway.scene import ACCOUNT, PacedModel, begin, inbound, make_responder, make_small, rows, running, soon
 from tools.base import Tool
 
 ADA = Payer(chat="pigeon:home", people=("ada",), session_id="")
@@ -36,7 +36,7 @@ def metered(db: Database, model: Model, budgets: Budgets | None = None, payer: P
 
 def responder(db: Database, model: Model, budgets: Budgets, *, tools: Sequence[Tool] = ()) -> Responder:
     meter = Meter(budgets=budgets, owner_accounts=(ACCOUNT,))
-    return replace(make_responder(db, model, tools=tools), meter=meter)
+    return make_responder(db, model, tools=tools, meter=meter)
 
 
 async def spent(db: Database) -> list[tuple[object, ...]]:
@@ -191,14 +191,14 @@ async def test_a_turn_that_runs_out_in_the_middle_says_so_and_has_paid_for_what_
 
 
 async def test_a_failed_turn_counts(db: Database) -> None:
-    class CutShort(Unhappy):
+    class CutShort(ScriptedModel):
         async def reply(
             self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
         ) -> Message:
             emit(TextDelta(text="half an answer, and then"))
             return await super().reply(messages, tools, emit, may_call=may_call)
 
-    await make_responder(db, CutShort()).respond(await begin(db, inbound("hello")))
+    await make_responder(db, CutShort([ModelError("no more")])).respond(await begin(db, inbound("hello")))
     assert await spent(db) == [(2, 6, 1)]
     assert await rows(db, "SELECT total_tokens FROM sessions") == [(8,)]
 
@@ -211,7 +211,7 @@ async def test_a_stopped_turn_counts(db: Database) -> None:
         await small.say(inbound("/stop", message_id="2"))
         assert await small.answer() == "Stopped."
         async with asyncio.timeout(10):
-            while await db.read(turns.count_running):
+            while (await db.read(read_counts))["running"]:
                 await asyncio.sleep(0)
     assert await rows(db, "SELECT outcome FROM turns") == [("stopped",)]
     assert await spent(db) == [(3, 0, 1)]

@@ -9,28 +9,27 @@ import pytest
 from agent_core.conversation import Message, assistant
 from agent_core.events import Emit
 from agent_core.model import ModelError
-from gateway.messages import InboundMessage, Media, Text
-from gateway.store import chats, inbox, people, transcripts, turns
+from gateway.messages import Media, Text
+from gateway.store import chats, transcripts, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.turns import Turn
 from tests.agent_core.scripted import ScriptedModel, answering, asks, call
-from tests.gateway.scene import ACCOUNT, PacedModel, inbound, make_responder, make_small, rows, running, soon
+from tests.gateway.scene import (
+    ACCOUNT,
+    PacedModel,
+    begin,
+    inbound,
+    make_responder,
+    make_small,
+    rows,
+    running,
+    soon,
+    unhappy,
+)
 from tools.base import Tool
 
 PHOTO = Media(kind="image", name="cat.png", mime="image/png", reference="file-1")
-
-
-async def begin(db: Database, *messages: InboundMessage) -> Turn:
-    def unit(tx: Transaction) -> Turn | None:
-        for message in messages:
-            person = people.recognise(tx, ACCOUNT, message.sender, role="member")
-            inbox.insert(tx, message, person_id=person)
-        return turns.begin(tx)
-
-    turn = await db.write(unit)
-    assert turn is not None
-    return turn
 
 
 async def resume(db: Database) -> Turn:
@@ -165,18 +164,9 @@ async def test_an_empty_answer_is_not_silence(db: Database) -> None:
     assert await said(db) == "The model returned an empty answer. Please try again or rephrase your message."
 
 
-class Unhappy:
-    name = "unhappy"
-
-    async def reply(
-        self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
-    ) -> Message:
-        raise ModelError("The key was refused. Check it with `hermes config check`.")
-
-
 async def test_a_model_that_cannot_answer_says_so_in_the_chat(db: Database) -> None:
     turn = await begin(db, inbound("hello"))
-    await make_responder(db, Unhappy()).respond(turn)
+    await make_responder(db, unhappy()).respond(turn)
     assert await said(db) == "The key was refused. Check it with `hermes config check`."
     assert await rows(db, "SELECT state, outcome FROM turns") == [("done", "failed")]
     assert await rows(db, "SELECT state, outcome FROM inbox") == [("done", "failed")]
@@ -186,14 +176,14 @@ async def test_a_model_that_cannot_answer_says_so_in_the_chat(db: Database) -> N
 async def test_a_model_that_cannot_answer_tells_nothing_to_who_has_stopped_it(db: Database) -> None:
     turn = await begin(db, inbound("hello"))
 
-    class StoppedMeanwhile(Unhappy):
+    class StoppedMeanwhile(ScriptedModel):
         async def reply(
             self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
         ) -> Message:
             await db.write(lambda tx: turns.request_stop(tx, turn.session_key))
             return await super().reply(messages, tools, emit, may_call=may_call)
 
-    await make_responder(db, StoppedMeanwhile()).respond(turn)
+    await make_responder(db, StoppedMeanwhile([ModelError("no more")])).respond(turn)
     assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
     assert await rows(db, "SELECT state, outcome FROM turns") == [("done", "stopped")]
 

@@ -16,8 +16,7 @@ from gateway.store.db.database import Database
 from gateway.store.turns import Turn
 from gateway.turns.responder import Responder
 from tests.agent_core.scripted import ScriptedModel
-from tests.gateway.scene import inbound, make_responder, rows
-from tests.gateway.turns.test_responder import Unhappy, begin
+from tests.gateway.scene import begin, inbound, make_responder, rows, unhappy
 
 PLACES = [(True, ("7", "")), (False, ("", "7"))]
 
@@ -66,7 +65,7 @@ async def test_an_answer_takes_its_drafts_place_or_replaces_it(
 async def test_so_does_the_news_that_it_failed(db: Database, in_place: bool, expected: tuple[str, str]) -> None:
     turn = await drafted(db)
 
-    await responder(db, Unhappy(), in_place=in_place).respond(turn)
+    await responder(db, unhappy(), in_place=in_place).respond(turn)
     assert await places(db) == [expected]
 
 

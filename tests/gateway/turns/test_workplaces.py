@@ -57,10 +57,33 @@ def places(tmp_path: Path) -> Workplaces:
     return Workplaces(home=Home(tmp_path / "home"), terminal=TerminalSettings(cwd=str(tmp_path / "work")))
 
 
-async def test_the_owner_alone_works_on_this_machine(tmp_path: Path, places: Workplaces) -> None:
+@needs("bubblewrap")
+async def test_the_owner_works_in_a_sandbox_with_a_way_out(tmp_path: Path, places: Workplaces) -> None:
     place = await of(places, OWNER)
     assert place is not None
-    assert (place.backend.name, place.current_folder) == ("local", str(tmp_path / "work"))
+    assert (place.backend.name, place.current_folder) == ("sandbox", str(tmp_path / "work"))
+    assert place.outside is not None
+    assert (place.outside.backend.name, place.outside.current_folder) == ("local", str(tmp_path / "work"))
+    for other in (OWNER_IN_GROUP, ADA, BOB, TOGETHER):
+        theirs = await of(places, other)
+        assert theirs is not None
+        assert theirs.outside is None
+
+
+async def test_on_wish_the_owner_alone_works_on_this_machine(tmp_path: Path) -> None:
+    chosen = TerminalSettings(cwd=str(tmp_path), backend="local")
+    place = await of(Workplaces(home=Home(tmp_path / "home"), terminal=chosen), OWNER)
+    assert place is not None
+    assert (place.backend.name, place.current_folder, place.outside) == ("local", str(tmp_path), None)
+
+
+async def test_without_a_sandbox_the_owner_works_on_this_machine(
+    places: Workplaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.workplaces.sandbox_problem", lambda: "no user namespaces")
+    place = await of(places, OWNER)
+    assert place is not None
+    assert (place.backend.name, place.outside) == ("local", None)
 
 
 @needs("bubblewrap")
@@ -148,21 +171,28 @@ async def test_what_was_exported_is_closed_to_others(places: Workplaces) -> None
 
 
 @needs("bubblewrap")
-async def test_in_the_sandbox_of_an_owner_our_home_is_not_the_workspace(tmp_path: Path) -> None:
-    home = Home(tmp_path / ".hermes")
-    places = Workplaces(home=home, terminal=TerminalSettings(cwd=str(tmp_path), backend="bubblewrap"))
+@pytest.mark.parametrize("cwd", ["~", "{}", "{}/.."])
+async def test_in_a_sandbox_the_owner_does_not_work_in_their_whole_home(
+    tmp_path: Path, cwd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    terminal = TerminalSettings(cwd=cwd.format(tmp_path), backend="sandbox")
+    places = Workplaces(home=Home(tmp_path / ".hermes"), terminal=terminal)
     place = await of(places, OWNER)
     assert place is not None
-    assert place.workspace == str(home.workspaces / "owner")
+    assert place.workspace == str(tmp_path / "hermes-work")
+    monkeypatch.chdir(tmp_path)
+    assert workplace_here(terminal, places.home, "cli:1").workspace == place.workspace
 
 
 async def test_where_there_can_be_no_sandbox_only_the_owner_has_a_workplace(
     places: Workplaces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none() -> None:
-        raise SandboxProblem("no user namespaces")
+        raise SandboxProblem("no user namespaces", "allow them")
 
     monkeypatch.setattr(module, "check_sandbox", none)
+    monkeypatch.setattr("tools.workplaces.sandbox_problem", lambda: "no user namespaces")
     assert await of(places, ADA) is None
     assert await of(places, OWNER) is not None
 
@@ -171,11 +201,12 @@ async def test_only_so_many_are_remembered(places: Workplaces, monkeypatch: pyte
     monkeypatch.setattr(module, "_MAX_REMEMBERED", 2)
     first = await of(places, OWNER)
     for key in ("a", "b"):
-        await of(places, replace(OWNER, session_key=key))
+        await of(places, replace(OWNER, session_id=key))
     assert await of(places, OWNER) is not first
 
 
 def test_at_the_terminal_it_works_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     place = workplace_here(TerminalSettings(cwd="~"), Home(tmp_path / "home"), "cli:1")
-    assert (place.current_folder, place.holder) == (str(tmp_path), "cli:1")
+    assert (place.current_folder, place.holder) == (str(tmp_path / "here"), "cli:1")

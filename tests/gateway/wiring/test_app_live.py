@@ -10,7 +10,7 @@ from gateway.messages import Address
 from gateway.outbound.delivery import NATURAL_PAUSE_MS
 from gateway.outbound.live_reply import LiveReply
 from gateway.store.db.database import Database
-from gateway.wiring.app import _pause_ms
+from gateway.wiring.connect import _pause_ms
 from gateway.wiring.platforms import build_live_reply, build_platforms
 from hermes_config.places import Home
 from hermes_config.redaction import Redactor

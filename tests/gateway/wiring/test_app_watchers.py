@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from gateway.changes import Changes
 from gateway.messages import InboundMessage, Sender, SessionKey
 from gateway.processes.watcher import Watchers
 from gateway.store import members
 from gateway.store.db.database import Database
-from gateway.wiring.app import build_commands, build_intake, build_watchers
-from gateway.wiring.platforms import build_platforms
+from gateway.wiring.app import Gateway
 from hermes_config.load import load
 from hermes_config.places import Home
 from hermes_config.settings import Settings
@@ -21,9 +19,7 @@ def made(db: Database, folder: Path, **access: Any) -> Watchers:
     platforms = {"socket": {"enabled": True}, "web": {"enabled": False}}
     secrets = {"telegram_bot_token": "1:first-token"}
     settings = Settings.model_validate({"platforms": platforms, "secrets": secrets, "access": access})
-    intake = build_intake(settings, db, Changes(), handle_unkept=lambda tx, id_, said: None)
-    built = build_platforms(settings, Home(folder / "home"), build_commands(settings))
-    return build_watchers(settings, intake, {one.account: one for one in built})
+    return Gateway(settings, Home(folder / "home"), db).watchers
 
 
 async def role(db: Database, watchers: Watchers, platform: str) -> str | None:

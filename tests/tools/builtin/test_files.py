@@ -147,11 +147,15 @@ async def test_secrets_and_state_of_hermes_stay_closed_whatever_is_approved(
     home = tmp_path / "home"
     (home / "backups").mkdir(parents=True)
     (home / "skills").mkdir()
+    (home / "mcp_logins").mkdir()
     (home / ".env").write_text("FAL_KEY=canary\n")
+    (home / "approvals.key").write_text("canary")
+    (home / "mcp_logins" / "vault.json").write_text("canary")
     (home / "state.db").write_bytes(b"canary")
     (home / "skills" / "mine.md").write_text("ours to read")
     (folder / "link").symlink_to(home / ".env")
-    for path in ("link", f"{home}/.env", f"{home}/state.db", f"{home}/backups/x"):
+    names = (".env", "approvals.key", "mcp_logins/vault.json", "state.db", "backups/x")
+    for path in ("link", *(f"{home}/{name}" for name in names)):
         assert "secrets or state of Hermes" in await refusal(ask, "file_read", path=path)
         assert "secrets or state of Hermes" in await refusal(ask, "file_write", path=path, content="x")
         assert "secrets or state of Hermes" in await refusal(

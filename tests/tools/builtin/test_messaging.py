@@ -6,7 +6,7 @@ import pytest
 
 from tools.approval.gate import NobodyNeedsToBeAsked, NotApproved, Question
 from tools.base import BadArguments, ToolContext, ToolFailed
-from tools.builtin.messaging import MAX_TEXT_CHARS, NowhereToSend, Target, messaging_tool
+from tools.builtin.messaging import MAX_TEXT_CHARS, NOWHERE_TO_SEND, Target, messaging_tool
 from tools.loading import load_builtin
 from tools.provenance import Passage, Provenance
 from tools.shell_guard.granting import Rule, covers
@@ -50,7 +50,7 @@ class Asked:
         self.used.append(question.binding)
 
 
-async def call(sender: Sender | NowhereToSend, human: Any, *, heard: Provenance | None = None, **arguments: Any) -> Any:
+async def call(sender: Any, human: Any, *, heard: Provenance | None = None, **arguments: Any) -> Any:
     """As the loop does it: first whether it may begin, then the call."""
     tool = messaging_tool(sender)
     context = ToolContext(task_id="one", call_id="c1", gate=human, heard=lambda: heard or Provenance())
@@ -172,9 +172,9 @@ async def test_an_unknown_place_is_not_asked_about() -> None:
 
 async def test_a_conversation_that_is_in_no_chat_has_nowhere_to_send_to() -> None:
     with pytest.raises(ToolFailed, match="this conversation is not in one"):
-        await call(NowhereToSend(), NobodyNeedsToBeAsked(), text="Hi", to="home")
+        await call(NOWHERE_TO_SEND, NobodyNeedsToBeAsked(), text="Hi", to="home")
     with pytest.raises(ToolFailed):
-        await NowhereToSend().send("one", ROSES, "Hi")
+        await NOWHERE_TO_SEND.send("one", ROSES, "Hi")
 
 
 def test_it_is_off_unless_chosen_and_nothing_for_guests() -> None:

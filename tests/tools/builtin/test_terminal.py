@@ -30,7 +30,7 @@ def place(tmp_path: Path) -> Workplace:
 
 @pytest.fixture
 def ask(place: Workplace) -> Ask:
-    return terminal(place)
+    return terminal(place, gate=NobodyNeedsToBeAsked())
 
 
 def terminal(place: Workplace | None, gate: Gate | None = None, **rules: Any) -> Ask:
@@ -56,66 +56,26 @@ async def test_a_command_gives_output_error_and_exit_code(ask: Ask) -> None:
 
 
 PLAIN = [
-    *(
-        "true",
-        "false",
-        "exit 7",
-        "(exit 5)",
-        "set -e; false; echo not here",
-        "f() { return 4; }; f",
-        "f() { exit 6; }; f",
-    ),
+    *("true", "false", "exit 7", "(exit 5)", "set -e; false; echo not here", "f() { return 4; }; f"),
+    "f() { exit 6; }; f",
     *("echo $?; false; echo $?", "set -x; echo traced; x=1", "set -ex; false", "set -euo pipefail; false | true"),
     *("set -u; echo $nothing", "if", "echo 'open", "echo )", "for i in 1 2; do echo $i; done", "no-such-command-here"),
     *("cat <<X\nhere $((1+1))\nX\necho end", "cat <<'X'\n$not\nX", "cat <<< word", "echo 'a'\\''b' \"c d\" $'e\\tf'"),
-    *(
-        "echo a; # a comment",
-        "echo last # comment",
-        "echo one \\\n  two",
-        "  \n echo white space \n\n",
-        "echo a &\nwait",
-    ),
+    *("echo a; # a comment", "echo last # comment", "echo one \\\n  two", "  \n echo white space \n\n"),
+    "echo a &\nwait",
     *("echo $0 $# $-", "echo ${BASH_SOURCE[0]} $LINENO\necho $LINENO", "set -- a b; echo $2", "read x; echo got:$x:$?"),
-    *(
-        "exec echo replaced",
-        "exec >&- 2>&-; echo nobody hears",
-        "kill -TERM $$",
-        "kill -9 $$; echo no",
-        "trap 'echo bye' EXIT",
-    ),
-    *(
-        "trap 'echo bye; exit 9' EXIT; exit 3",
-        "trap 'echo dbg' DEBUG; true",
-        "trap 'echo err' ERR; false",
-        "set -o noclobber; true",
-    ),
-    *(
-        "unset PATH; ls",
-        "PATH=; cd /; echo $PWD",
-        "pwd() { echo fake; }; printf() { echo fake; }; env() { echo fake; }",
-    ),
-    *(
-        "cd nowhere",
-        "cd /; pwd; cd -",
-        "alias x=y; shopt -s expand_aliases",
-        "printf 'no newline'",
-        "printf 'caf\\303\\251\\n'",
-    ),
-    *(
-        "declare -p BASH_ENV",
-        "env | grep -c BASH",
-        "set -f; echo *",
-        "IFS=x; a=1x2; echo $a",
-        "ulimit -f 0; echo hi",
-        "set -n; echo",
-    ),
-    *(
-        "set -o posix; echo $POSIXLY_CORRECT",
-        "return 3",
-        "break",
-        "sleep 0 & echo; jobs -p | wc -l",
-        "echo ${x?needed}; echo no",
-    ),
+    *("exec echo replaced", "exec >&- 2>&-; echo nobody hears", "kill -TERM $$", "kill -9 $$; echo no"),
+    "trap 'echo bye' EXIT",
+    *("trap 'echo bye; exit 9' EXIT; exit 3", "trap 'echo dbg' DEBUG; true", "trap 'echo err' ERR; false"),
+    "set -o noclobber; true",
+    *("unset PATH; ls", "PATH=; cd /; echo $PWD"),
+    "pwd() { echo fake; }; printf() { echo fake; }; env() { echo fake; }",
+    *("cd nowhere", "cd /; pwd; cd -", "alias x=y; shopt -s expand_aliases", "printf 'no newline'"),
+    "printf 'caf\\303\\251\\n'",
+    *("declare -p BASH_ENV", "env | grep -c BASH", "set -f; echo *", "IFS=x; a=1x2; echo $a", "ulimit -f 0; echo hi"),
+    "set -n; echo",
+    *("set -o posix; echo $POSIXLY_CORRECT", "return 3", "break", "sleep 0 & echo; jobs -p | wc -l"),
+    "echo ${x?needed}; echo no",
 ]
 
 
@@ -220,7 +180,7 @@ async def test_the_shell_goes_on_where_it_was(tmp_path: Path, kind: str, command
     place = place_in(tmp_path, kind)
     (Path(place.workspace) / "a" / "b").mkdir(parents=True)
     (Path(place.workspace) / "link").symlink_to("a")
-    ask = terminal(place)
+    ask = terminal(place, gate=NobodyNeedsToBeAsked())
     told: dict[str, Any] = {}
     for command in commands:
         told = await ask(command=command)
@@ -275,11 +235,13 @@ async def test_no_secret_of_ours_reaches_a_command(tmp_path: Path, kind: str, mo
     for name in ("OPENAI_API_KEY", "SUDO_PASSWORD", "TELEGRAM_BOT_TOKEN", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, CANARY)
     (tmp_path / "home").mkdir()
-    (tmp_path / "home" / ".env").write_text(f"FAL_KEY={CANARY}\n")
-    ask = terminal(place_in(tmp_path, kind), sudo_password=CANARY)
+    (tmp_path / "home" / ".env").write_text(f"FAL_KEY={CANARY}\nMINE={CANARY}\n")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    ask = terminal(place_in(tmp_path, kind), gate=NobodyNeedsToBeAsked(), sudo_password=CANARY)
     for pty in (True, False):
-        told = await ask(command="env; set; export -p; cat /proc/self/environ /dev/fd/199", pty=pty)
-        assert "PATH=" in told["output"]
+        command = "env; set; export -p; cat /proc/self/environ /proc/$PPID/environ /dev/fd/199"
+        told = await ask(command=command, pty=pty)
+        assert {"PATH", "HOME", "LC_ALL"} <= {line.partition("=")[0] for line in told["output"].splitlines()}
         assert CANARY not in str(told)
 
 
@@ -355,10 +317,10 @@ async def test_a_wrong_password_is_seen_as_sudo_says_it(place: Workplace, with_s
 # What is not run.
 
 
-async def test_a_risky_command_is_refused_where_nothing_isolates(ask: Ask, place: Workplace) -> None:
+async def test_a_risky_command_is_refused_where_nothing_isolates(place: Workplace) -> None:
     (Path(place.workspace) / "precious").mkdir()
     for background in (True, False):
-        said = await refusal(ask, command="rm -rf precious", background=background)
+        said = await refusal(terminal(place), command="rm -rf precious", background=background)
         assert said.startswith("This was not done: it deletes ")
         assert "another way" in said
     assert (Path(place.workspace) / "precious").exists()

@@ -1,3 +1,4 @@
+-- Moved back from: processes.handle
 ALTER TABLE processes RENAME TO processes_with_handles;
 DROP INDEX processes_open;
 DROP INDEX processes_task;

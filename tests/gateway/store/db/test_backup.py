@@ -19,7 +19,6 @@ from gateway.store.db.backup import (
     write_copy,
 )
 from gateway.store.db.connection import connect
-from gateway.store.db.prepare import BackupPolicy, prepare
 from gateway.store.db.schema import migrations
 from tests.gateway.store.conftest import Clock
 from tests.gateway.store.damage import empty_an_index, scribble
@@ -34,9 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "backups"
 
 
-@pytest.fixture(autouse=True)
-def _database(path: Path, care: BackupPolicy) -> None:
-    prepare(path, care, repair=True)
+pytestmark = pytest.mark.usefixtures("made")
 
 
 def write(path: Path, *texts: str) -> None:

@@ -12,7 +12,6 @@ from gateway.errors import StoreCorrupt, StoreUnavailable
 from gateway.store.db.commit_counter import CommitCounter
 from gateway.store.db.connection import Transaction, connect
 from gateway.store.db.database import Database, open_database
-from gateway.store.db.prepare import BackupPolicy, prepare
 from tests.gateway.store.damage import PAGE_BYTES, scribble
 from tests.gateway.store.rows import notes, notes_in, put_note
 
@@ -48,13 +47,8 @@ async def test_a_failing_unit_undoes_only_itself(db: Database) -> None:
         db.write(lambda tx: put_note(tx, "third")),
         return_exceptions=True,
     )
-    assert [type(outcome) for outcome in outcomes] == [
-        type(None),
-        Mishap,
-        type(None),
-        sqlite3.OperationalError,
-        type(None),
-    ]
+    none = type(None)
+    assert [type(outcome) for outcome in outcomes] == [none, Mishap, none, sqlite3.OperationalError, none]
     assert await db.read(notes) == ["first", "second", "third"]
     assert await db.read(commits) == before + 1  # they shared one commit
     assert db.problem == ""
@@ -162,8 +156,7 @@ async def test_a_caller_who_gives_up_during_the_commit_is_written_all_the_same(d
     assert await db.read(notes) == ["held", "next"]
 
 
-async def test_closing_writes_what_waits(path: Path, care: BackupPolicy) -> None:
-    prepare(path, care, repair=True)
+async def test_closing_writes_what_waits(path: Path, made: None) -> None:
     db = await open_database(path)
     writing = [asyncio.create_task(db.write(lambda tx: put_note(tx, "late"))) for _ in range(20)]
     await asyncio.sleep(0)  # lets them get in line
@@ -172,8 +165,7 @@ async def test_closing_writes_what_waits(path: Path, care: BackupPolicy) -> None
     assert len(notes_in(path)) == 20
 
 
-async def test_writing_after_closing_is_refused(path: Path, care: BackupPolicy) -> None:
-    prepare(path, care, repair=True)
+async def test_writing_after_closing_is_refused(path: Path, made: None) -> None:
     db = await open_database(path)
     await db.close()
     for attempt in (db.write, db.write_when_possible):
@@ -211,9 +203,8 @@ async def test_what_is_accepted_already_waits_for_the_store(db: Database, monkey
     assert await db.read(notes) == ["patient"]
 
 
-async def test_a_commit_whose_mark_fails_is_a_commit(path: Path, care: BackupPolicy) -> None:
+async def test_a_commit_whose_mark_fails_is_a_commit(path: Path, made: None) -> None:
     """Reported as failed, it would be done again: a second answer to the same message."""
-    prepare(path, care, repair=True)
     path.with_suffix(".mark").unlink()
     path.with_suffix(".mark").mkdir()
     db = await open_database(path)
@@ -268,9 +259,8 @@ async def test_the_version_tells_of_a_write_that_fell_into_a_reopening(db: Datab
 
 
 @pytest.mark.parametrize("verb", ["read", "write"])
-async def test_damage_that_is_met_is_remembered(path: Path, care: BackupPolicy, verb: str) -> None:
+async def test_damage_that_is_met_is_remembered(path: Path, made: None, verb: str) -> None:
     """Also where whoever asked goes on without the answer: such a file must be checked by the next start."""
-    prepare(path, care, repair=True)
     with closing(sqlite3.connect(path)) as connection:
         root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'notices'").fetchone()[0]
     scribble(path, (root - 1) * PAGE_BYTES)
@@ -289,8 +279,7 @@ async def test_opening_what_cannot_be_opened_is_explained(tmp_path: Path) -> Non
         await open_database(tmp_path / "nowhere" / "state.db")
 
 
-async def test_no_thread_stays_behind(path: Path, care: BackupPolicy) -> None:
-    prepare(path, care, repair=True)
+async def test_no_thread_stays_behind(path: Path, made: None) -> None:
     before = set(threading.enumerate())
     db = await open_database(path)
     await db.write(lambda tx: put_note(tx, "a"))

@@ -273,7 +273,10 @@ def test_processes_that_start_together_migrate_once(path: Path) -> None:
     ("change", "named"),
     [
         ("UPDATE sqlite_master SET sql = replace(sql, '''ready''', '''raedy''') WHERE name = 'inbox'", "inbox"),
-        ("UPDATE sqlite_master SET sql = replace(sql, 'new.id', 'new.ID_') WHERE type = 'trigger'", "messages_search"),
+        (
+            "UPDATE sqlite_master SET sql = replace(sql, 'new.id', 'new.ID_') WHERE name = 'messages_search_insert'",
+            "messages_search",
+        ),
         ("UPDATE sqlite_master SET name = 'peopel', tbl_name = 'peopel' WHERE name = 'people'", "peop"),
         ("DELETE FROM sqlite_master WHERE name = 'outbox_open'", "outbox_open"),
         ("PRAGMA user_version = 0", "schema 0"),

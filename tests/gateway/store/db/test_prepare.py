@@ -18,10 +18,7 @@ from tests.gateway.store.damage import empty_an_index
 from tests.gateway.store.others import HOLDS_THE_FILE, other
 from tests.gateway.store.rows import notes_in, went_back_ms
 
-
-@pytest.fixture(autouse=True)
-def _database(path: Path, care: BackupPolicy) -> None:
-    prepare(path, care, repair=True)
+pytestmark = pytest.mark.usefixtures("made")
 
 
 def write(path: Path, *texts: str) -> None:
@@ -122,8 +119,9 @@ def test_a_command_beside_the_gateway_repairs_nothing(path: Path, care: BackupPo
     assert not care.backups.exists()
 
 
-def test_cut_short_between_damage_and_repair_the_next_start_goes_on(
-    path: Path, care: BackupPolicy, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("step", "told"), [("shutil.copyfile", ""), ("now_ms", "lost its last 1 commits")])
+def test_cut_short_during_the_repair_the_next_start_goes_on_and_tells(
+    path: Path, care: BackupPolicy, monkeypatch: pytest.MonkeyPatch, step: str, told: str
 ) -> None:
     write(path, "in the backup")
     make_backup(path, care.backups, keep=5)
@@ -134,30 +132,11 @@ def test_cut_short_between_damage_and_repair_the_next_start_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("gateway.store.db.prepare.shutil.copyfile", plug_pulled)
+        patch.setattr(f"gateway.store.db.prepare.{step}", plug_pulled)
         with pytest.raises(KeyboardInterrupt):
             prepare(path, care, repair=True)
     [notice] = prepare(path, care, repair=True)
-    assert notes_in(path) == ["in the backup", notice]
-
-
-def test_cut_short_before_the_operator_was_told_the_next_start_tells(
-    path: Path, care: BackupPolicy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(path, "in the backup")
-    make_backup(path, care.backups, keep=5)
-    write(path, "after that")
-    destroy(path)
-
-    def plug_pulled(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("gateway.store.db.prepare.now_ms", plug_pulled)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(path, care, repair=True)
-    [notice] = prepare(path, care, repair=True)
-    assert "lost its last 1 commits" in notice
+    assert told in notice
     assert notes_in(path) == ["in the backup", notice]
 
 
@@ -206,7 +185,9 @@ def test_lost_commits_are_told_also_when_the_search_index_was_mended(path: Path,
 def test_a_search_index_beyond_repair_is_damage(path: Path, care: BackupPolicy) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA writable_schema = ON")
-    connection.execute("UPDATE sqlite_master SET sql = replace(sql, 'block', 'brick') WHERE name LIKE '%search_data'")
+    connection.execute(
+        "UPDATE sqlite_master SET sql = replace(sql, 'block', 'brick') WHERE name = 'messages_search_data'"
+    )
     connection.commit()
     connection.close()
     [notice] = prepare(path, care, repair=True)

@@ -26,8 +26,7 @@ NEWEST = max(migrations())
 
 
 @pytest.fixture(autouse=True)
-def _database(path: Path, care: BackupPolicy) -> None:
-    prepare(path, care, repair=True)
+def _database(path: Path, made: None) -> None:
     converse(path, range(4))
 
 

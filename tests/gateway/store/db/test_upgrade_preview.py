@@ -83,3 +83,11 @@ def test_an_emptied_file_is_left_for_the_gateway_to_restore(path: Path, care: Ba
         with pytest.raises(StoreCorrupt, match=r"is gone\. Start the gateway"):
             look(path, care)
     assert path.read_bytes() == b""
+
+
+def test_values_that_go_back_into_older_columns_are_not_lost(path: Path, care: BackupPolicy) -> None:
+    make_database(path, 10)
+    assert not [one for one in preview_losses(path, care, 9) if one.column == "handle"]
+    undo_upgrade(path, care, 9)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM processes").fetchone()[0] == ROWS
