@@ -20,8 +20,9 @@ playground: $(VENV)/core.stamp ## try it with three phones in the browser
 test: $(VENV)/dev.stamp ## run the tests; what a missing program needs is skipped
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-# Installs the programs that some tests need (apt, as root). A test that is skipped has shown nothing: here none may be.
-test-all: $(VENV)/dev.stamp ## install what tests need (apt, as root) and skip none
+# Installs the programs that some tests need (apt, as root), public MCP servers (below .venv), and Ray and what trains
+# models (a gigabyte). A test that is skipped has shown nothing: here none may be.
+test-all: $(VENV)/research.stamp ## install what tests need (apt, as root) and skip none
 	$(BIN)/python -m tests.programs
 	$(MAKE) test ARGS="--no-skips $(ARGS)"
 
@@ -64,8 +65,12 @@ mutants: $(VENV)/dev.stamp ## put small faults into a module: does a test notice
 lock: $(VENV)/dev.stamp ## compile the lock files; asks the package index
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) pyproject.toml --extra dev -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) pyproject.toml $(addprefix --extra ,$(LIGHT_EXTRAS)) --extra dev -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) pyproject.toml $(addprefix --extra ,$(LIGHT_EXTRAS)) -o requirements-extras.lock
+	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) -c requirements-dev.lock pyproject.toml --extra batch --extra rl -o requirements-research.lock
+	sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(BIN)/uv pip compile --quiet $(LOCK_FLAGS) - -o requirements-build.lock
 
+LIGHT_EXTRAS := web browser voice mcp acp
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
 clean: ## remove what make made
@@ -75,11 +80,15 @@ clean: ## remove what make made
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/core.stamp: requirements.lock pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+$(VENV)/core.stamp: requirements.lock requirements-build.lock pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/dev.stamp: requirements-dev.lock $(VENV)/core.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(VENV)/research.stamp: requirements-research.lock $(VENV)/dev.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-research.lock
 	@touch $@
