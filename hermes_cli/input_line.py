@@ -1,5 +1,6 @@
 """The input line of the terminal chat: keys, history, completion of commands and files, and large pastes."""
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
@@ -84,6 +86,17 @@ class Pastes:
         return text
 
 
+class RawTerminalInput(Vt100Input):
+    """Keys of a terminal that stays in raw mode while text is written above the input line.
+
+    In its usual mode, into which prompt_toolkit would switch meanwhile, Enter arrives as Ctrl-J, which begins a new
+    line instead of sending, and keys are echoed into the text.
+    """
+
+    def cooked_mode(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
 def open_history(path: Path) -> FileHistory:
     """Return the history of the input line, in a file that only its owner can read."""
     path.touch(mode=0o600, exist_ok=True)
@@ -110,9 +123,8 @@ def bind_keys(*, interrupt: Callable[[Buffer], None], unfold: Callable[[], None]
     def begin_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
-    # While text is written above the input line, the terminal is in its usual mode and turns Ctrl-C into a signal.
     @keys.add("c-c")
-    @keys.add("<sigint>")
+    @keys.add("<sigint>")  # sent by another program, such as `kill -INT`
     def stop(event: KeyPressEvent) -> None:
         interrupt(event.current_buffer)
 

@@ -21,7 +21,7 @@ from agent_core.events import Emit
 from agent_core.model import ModelError
 from gateway.approvals.terminal import Answer
 from gateway.errors import CommandRefused
-from hermes_cli.input_line import ChatCompleter, Pastes, bind_keys, find_files, open_history
+from hermes_cli.input_line import ChatCompleter, Pastes, RawTerminalInput, bind_keys, find_files, open_history
 from hermes_cli.live_view import LiveView
 from hermes_cli.prompting import describe_question, offer, read_answer
 from tools.approval.gate import Question
@@ -57,6 +57,7 @@ class InteractiveChat:
         color = self.view.color and self.view.skin != "mono"
         self._session = PromptSession(
             self._prompt,
+            input=RawTerminalInput(sys.stdin),
             multiline=True,
             completer=self.completer,
             complete_while_typing=True,

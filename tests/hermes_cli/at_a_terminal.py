@@ -70,6 +70,11 @@ class AtATerminal:
     def press(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
 
+    @property
+    def turns_enter_into_a_line_feed(self) -> bool:
+        """Whether the terminal is in its usual mode now, in which Enter and Ctrl-J are the same."""
+        return bool(termios.tcgetattr(self._ours)[0] & termios.ICRNL)
+
     def until(self, text: str) -> str:
         """What was written since the last time, up to and with this."""
         deadline = time.monotonic() + _PATIENCE_SECONDS

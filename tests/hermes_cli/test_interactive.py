@@ -1,5 +1,6 @@
 """The chat at a real terminal, on a screen that is really drawn."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,28 @@ def test_a_conversation_with_tools_a_question_and_ctrl_c(folder: Path) -> None:
         seat.press("/quit\r")
         assert seat.leave() == 0
         assert "Traceback" not in seat.shown
+
+
+def test_enter_sends_also_while_an_answer_is_written(folder: Path) -> None:
+    usual_mode = over = False
+
+    def watch() -> None:
+        nonlocal usual_mode
+        while not (usual_mode or over):
+            usual_mode = seat.turns_enter_into_a_line_feed
+
+    with AtATerminal(cwd=folder) as seat:
+        seat.until_screen("demo · 0 tokens")
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            for number in range(8):
+                seat.press(f"what is {number} + 100?\r")
+            seat.until_screen("= 107")
+        finally:
+            over = True
+            watcher.join()
+    assert not usual_mode
 
 
 def test_ctrl_c_twice_leaves_and_continue_goes_on(folder: Path) -> None:
