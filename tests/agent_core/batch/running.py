@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,8 +129,10 @@ def children(pid: int, named: bytes) -> list[int]:
     """Return the descendants of a process whose command line has the name in it."""
     found, waiting = [], [pid]
     while waiting:
-        for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            below = [int(one) for one in task.read_text().split()]
-            waiting += below
-            found += [one for one in below if named in Path(f"/proc/{one}/cmdline").read_bytes()]
+        one = waiting.pop()
+        with suppress(OSError):  # it has ended meanwhile
+            if one != pid and named in Path(f"/proc/{one}/cmdline").read_bytes():
+                found.append(one)
+            for task in Path(f"/proc/{one}/task").glob("*/children"):
+                waiting += [int(below) for below in task.read_text().split()]
     return found
