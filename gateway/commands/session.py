@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from gateway.clock import now_ms
 from gateway.commands.registry import Answer, CommandCall, CommandReply, CommandSpec
@@ -37,11 +38,12 @@ def resume(tx: Transaction, call: CommandCall) -> Answer:
     found = sessions.list_ended(tx, str(call.key), limit=_SEARCHED)
     if not call.arguments:
         return _offer(found, "Conversations to go back to:")
-    fitting = _fitting(found, call.arguments)
-    if len(fitting) != 1:
-        which = "Several conversations match" if fitting else "No conversation matches"
-        return _offer(fitting or found, f"{which} {quote(call.arguments)}.")
-    return _take_up(tx, call, fitting[0])
+    matching = _find_matching(found, call.arguments)
+    if not matching:
+        return _offer_nearest(found, call.arguments)
+    if len(matching) > 1:
+        return _offer(matching, f"Several conversations match {quote(call.arguments)}.")
+    return _resume(tx, call, matching[0])
 
 
 def list_all(tx: Transaction, call: CommandCall) -> Answer:
@@ -49,10 +51,10 @@ def list_all(tx: Transaction, call: CommandCall) -> Answer:
     current = sessions.find_current(tx, str(call.key))
     found = sessions.list_ended(tx, str(call.key), limit=_SEARCHED)
     if call.arguments:
-        fitting = _fitting(found, call.arguments)
-        if not fitting:
-            return _offer(found, f"No conversation matches {quote(call.arguments)}. These exist:")
-        return _offer(fitting, f"Earlier conversations that match {quote(call.arguments)}:")
+        matching = _find_matching(found, call.arguments)
+        if not matching:
+            return _offer_nearest(found, call.arguments)
+        return _offer(matching, f"Earlier conversations that match {quote(call.arguments)}:")
     here = (
         f"Current: {current.title or '(no title yet)'} ({current.id})." if current else "No conversation is open now."
     )
@@ -81,7 +83,7 @@ def continue_old(tx: Transaction, call: CommandCall) -> Answer:
         return "That conversation no longer exists."
     if found.ended_ms is None:
         return CommandReply("You are in that conversation already.", in_place=True)
-    return CommandReply(_take_up(tx, call, found), in_place=True)
+    return CommandReply(_resume(tx, call, found), in_place=True)
 
 
 def stop(tx: Transaction, call: CommandCall) -> str:
@@ -159,13 +161,27 @@ def _whose(call: CommandCall) -> str:
     return "" if call.role == "owner" else call.sender_id
 
 
-def _fitting(found: Sequence[Session], name: str) -> list[Session]:
+def _find_matching(found: Sequence[Session], name: str) -> list[Session]:
     if by_id := [session for session in found if session.id.startswith(name)]:
         return by_id
     words = name.casefold().split()
     by_title = [session for session in found if all(word in session.title.casefold() for word in words)]
     exact = [session for session in by_title if session.title.casefold() == name.casefold()]
     return exact or by_title
+
+
+def _offer_nearest(found: Sequence[Session], name: str) -> Answer:
+    """Offer the conversations whose titles are most like a name that none has, or else all."""
+
+    def count_similar_words(session: Session) -> int:
+        words = session.title.casefold().split()
+        return sum(bool(get_close_matches(word, words, n=1, cutoff=0.7)) for word in name.casefold().split())
+
+    near = {session.id: count for session in found if (count := count_similar_words(session))}
+    if not near:
+        return _offer(found, f"No conversation matches {quote(name)}. These exist:")
+    ranked = sorted((one for one in found if one.id in near), key=lambda one: -near[one.id])
+    return _offer(ranked, f"No conversation matches {quote(name)}. Did you mean one of these?")
 
 
 def _offer(found: Sequence[Session], heading: str) -> Answer:
@@ -181,7 +197,7 @@ def _offer(found: Sequence[Session], heading: str) -> Answer:
     return CommandReply(text, choices=choices)
 
 
-def _take_up(tx: Transaction, call: CommandCall, session: Session) -> str:
+def _resume(tx: Transaction, call: CommandCall, session: Session) -> str:
     key = str(call.key)
     stopped = _stop_for_another(tx, key)
     sessions.resume(tx, key, session.id)

@@ -70,9 +70,6 @@ class EndedSession:
     reason: Reason
 
 
-RESUMED_OTHER = "resumed other"
-BRANCHED = "branched"
-
 # A conversation with a running background process does not end by itself.
 _AT_WORK = "EXISTS (SELECT 1 FROM processes WHERE task_id = s.id AND state = 'running')"
 _CURRENT = f"SELECT id, key, platform, kind, updated_ms FROM sessions s WHERE ended_ms IS NULL AND NOT {_AT_WORK}"  # noqa: S608
@@ -118,7 +115,7 @@ def open_beside(tx: Transaction, key: SessionKey) -> Session:
 
 def branch(tx: Transaction, key: SessionKey, session: Session, title: str) -> Session:
     """Begin a copy of the current session, which ends and can be resumed; its messages are copied apart."""
-    end_current(tx, str(key), reason=BRANCHED)
+    end_current(tx, str(key), reason="branched")
     copy = _insert(tx, key, display_name=session.display_name, parent_id=session.id)
     query = """UPDATE sessions SET title = ?, (settings, prompt) = (SELECT settings, prompt FROM sessions WHERE id = ?)
                 WHERE id = ?"""
@@ -223,7 +220,7 @@ def resume(tx: Transaction, key: str, session_id: str) -> bool:
     """Make an ended session of the key its current one again; return False when there is no such session."""
     if not tx.exists("SELECT 1 FROM sessions WHERE id = ? AND key = ? AND ended_ms IS NOT NULL", session_id, key):
         return False
-    end_current(tx, key, reason=RESUMED_OTHER)
+    end_current(tx, key, reason="resumed other")
     # Set the time of use: otherwise the next message would end it again.
     query = "UPDATE sessions SET ended_ms = NULL, end_reason = NULL, reset_told = 0, updated_ms = ? WHERE id = ?"
     tx.execute(query, now_ms(), session_id)

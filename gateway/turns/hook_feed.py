@@ -14,10 +14,10 @@ import structlog
 
 from gateway.commands.registry import parse
 from gateway.errors import StoreUnavailable
+from gateway.policies.resets import REASONS
 from gateway.store import cron
 from gateway.store.db.connection import Row, Transaction
 from gateway.store.db.database import Database
-from gateway.store.sessions import RESUMED_OTHER
 from gateway.store.trail import TrailEvent
 from hooks.dispatcher import Hooks
 from hooks.events import TOOL_BEFORE, cut
@@ -127,7 +127,7 @@ def _read_session(tx: Transaction, detail: dict[str, Any]) -> Iterator[HookEvent
         yield "session:start", context
         return
     yield "session:end", context | {"reason": detail["reason"]}
-    if detail["reason"] != RESUMED_OTHER:
+    if detail["reason"] in ("new", *REASONS):
         yield "session:reset", context | {"reason": detail["reason"]}
 
 

@@ -82,7 +82,24 @@ def test_several_that_fit_are_offered(tx: Transaction, clock: Clock) -> None:
     lines = resume(tx, "trip").text.splitlines()
     assert lines[0] == "Several conversations match “trip”."
     assert [line.split()[-1] for line in lines[1:-1]] == ["Bonn", "Rome"]
-    assert resume(tx, "boat").text.splitlines()[0] == "No conversation matches “boat”."
+
+
+@pytest.mark.parametrize(
+    ("name", "heading", "named"),
+    [
+        ("trp to rom", "No conversation matches “trp to rom”. Did you mean one of these?", ["Rome", "Bonn"]),
+        ("lnch", "No conversation matches “lnch”. Did you mean one of these?", ["Lunch"]),
+        ("boat", "No conversation matches “boat”. These exist:", ["Bonn", "Lunch", "Rome"]),
+    ],
+)
+@pytest.mark.parametrize("command", ["resume", "sessions"])
+def test_the_nearest_titles_are_named(
+    tx: Transaction, clock: Clock, command: str, name: str, heading: str, named: list[str]
+) -> None:
+    converse(tx, clock, "A trip to Rome", "Lunch", "A trip to Bonn", "now")
+    lines = make_commands().run(tx, CommandCall(key=KEY, name=command, arguments=name)).text.splitlines()
+    assert lines[0] == heading
+    assert [line.split()[-1] for line in lines[1:-1]] == named
 
 
 def test_another_chats_conversation_is_out_of_reach(tx: Transaction, clock: Clock) -> None:

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from agent_core.conversation import ToolCall, assistant, tool_result
 from gateway.messages import SessionKey
 from gateway.store import inbox, processes, sessions, trail, transcripts, turns
@@ -107,6 +109,18 @@ def test_the_end_of_a_conversation_is_told_once_with_its_reason(tx: Transaction)
     assert names(events) == ["session:end", "session:reset"]
     assert events[0][1]["reason"] == "idle"
     assert feed.read() == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_reset"), [("new", True), ("daily", True), ("resumed other", False), ("branched", False)]
+)
+def test_a_reset_is_told_only_where_the_next_message_begins_another(
+    tx: Transaction, reason: str, is_reset: bool
+) -> None:
+    exchange(tx)
+    feed = Feed(tx)
+    sessions.end_current(tx, str(KEY), reason=reason)
+    assert names(feed.read()) == ["session:end", *["session:reset"] * is_reset]
 
 
 def test_each_conversation_is_told(tx: Transaction) -> None:
