@@ -14,7 +14,7 @@ from hermes_config.settings import TerminalSettings
 from tools import base
 from tools.backends.base import Command, Workplace
 from tools.base import Tool, ToolFailed
-from tools.task_workplace import end_task, open_task
+from tools.task_workplace import end_task_here, open_task
 
 RolloutBackend = Literal["sandbox", "local"]
 
@@ -44,7 +44,7 @@ class RewardContext:
             for path, content in (files or {}).items():
                 await ctx.write_file(path, content)
         except BaseException:
-            await asyncio.to_thread(end_task, folder)
+            await asyncio.to_thread(end_task_here, folder)
             raise
         return ctx
 
@@ -91,7 +91,7 @@ class RewardContext:
 
     async def cleanup(self) -> None:
         """End all processes of the rollout and delete its folder. A second call does nothing."""
-        await asyncio.to_thread(end_task, self._folder)
+        await asyncio.to_thread(end_task_here, self._folder)
         await self.workplace.backend.close()
 
     def _locate(self, path: str) -> str:

@@ -22,9 +22,11 @@ from hermes_config.load import load
 from hermes_config.places import Home
 from hermes_config.redaction import Redactor
 from hermes_config.settings import Settings
+from tools.backends.base import BackendFailed
+from tools.backends.remote.places import REMOTE, check_backend
 from tools.distributions import find_distribution
 from tools.loading import load_builtin
-from tools.task_workplace import end_tasks
+from tools.task_workplace import NOT_APART, end_tasks
 from tools.toolsets import check_names
 from tools.workplaces import sandbox_problem
 
@@ -88,12 +90,20 @@ Show = Callable[[BatchProgress], None]
 
 
 def check_options(settings: Settings, options: BatchOptions) -> None:
-    """Raise ToolsetError for an unknown toolset or distribution, InputRefused for a sandbox that cannot be made."""
+    """Raise ToolsetError for an unknown toolset or distribution, InputRefused when commands could not run."""
     check_names(options.toolsets, load_builtin())
     if not options.toolsets:
         find_distribution(options.distribution)
-    if settings.terminal.backend == "sandbox" and (problem := sandbox_problem()):
+    terminal = settings.terminal
+    if terminal.backend == "sandbox" and (problem := sandbox_problem()):
         raise InputRefused(f"{problem} Fix that, or let commands run on this machine: TERMINAL_ENV=local")
+    if terminal.backend == "ssh":
+        raise InputRefused(f"{NOT_APART} Choose another place for them: TERMINAL_ENV=sandbox")
+    if terminal.backend in REMOTE:
+        try:
+            asyncio.run(check_backend(terminal, terminal.backend, Home.locate()))
+        except BackendFailed as error:
+            raise InputRefused(f"{error} `hermes doctor` says what to do.") from error
 
 
 def run_batch(
@@ -103,9 +113,9 @@ def run_batch(
 
     Rows are on disk before they are shown as done. Stopped by an exception, Ctrl-C too, it combines what there is.
     """
-    check_options(settings, options)
+    home = Home.locate()
     with folder.lock():
-        end_tasks(folder.work)  # of a process that was killed
+        asyncio.run(end_tasks(folder.work, settings.terminal, home=home))  # of a process that was killed
         progress, done = BatchProgress(total=len(tasks)), set[Key]()
         for key, row in folder.read():
             progress.spend(row)
@@ -120,7 +130,7 @@ def run_batch(
                 with _open_engine(settings, options, folder.work) as open_worker:
                     asyncio.run(run.run(open_worker))
         finally:
-            end_tasks(folder.work)
+            asyncio.run(end_tasks(folder.work, settings.terminal, home=home))
             statistics = folder.combine()
     return progress, statistics
 
@@ -241,6 +251,7 @@ class BatchRunner:
         A task succeeds when it ends with an answer that contains `expected_output`. Raises InputRefused, ToolsetError.
         """
         wanted, settings = make_tasks(tasks), load(Home.locate(), self._flags).settings
+        check_options(settings, self._options)
         with tempfile.TemporaryDirectory(prefix="hermes-batch-") as parent:
             folder = RunFolder.open(Path(parent), "run", batch_size=self._options.batch_size, resume=False, facts={})
             run_batch(wanted, folder, settings, self._options, show=self._show)

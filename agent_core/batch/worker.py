@@ -92,7 +92,7 @@ class BatchWorker:
         if close := getattr(self._model, "aclose", None):
             await close()
         if self._is_own_folder:
-            await asyncio.to_thread(end_tasks, self._folder)
+            await end_tasks(self._folder, self._settings.terminal, home=self._home)
 
     async def run(self, task: BatchTask) -> Row:
         """Run a task to its end, however it ends; never raises but when it is cancelled."""

@@ -10,7 +10,7 @@ from hermes_config.places import Home
 from hermes_config.settings import TerminalSettings
 from tests.programs import needs
 from tools.backends.base import Command
-from tools.task_workplace import end_task, task_workplace
+from tools.task_workplace import end_task_here, task_workplace
 
 
 def _is_alive(marker: str) -> bool:
@@ -29,7 +29,7 @@ async def test_what_a_task_leaves_running_is_killed_and_its_files_are_deleted(
     tmp_path: Path, backend: str, killed: bool
 ) -> None:
     folder, marker = tmp_path / "task", f"1000.{os.getpid()}{backend == 'local':d}{killed:d}"
-    settings = TerminalSettings.model_validate({"backend": backend})
+    settings = TerminalSettings.model_validate({"backend": backend, "members_backend": "docker"})
     context = task_workplace(settings, folder, home=Home(tmp_path / "home"))
     place = await context.__aenter__()
     await place.backend.spawn(Command(text=f"touch mine; sleep {marker}"))
@@ -37,7 +37,7 @@ async def test_what_a_task_leaves_running_is_killed_and_its_files_are_deleted(
         while not ((folder / "workspace" / "mine").exists() and _is_alive(marker)):
             await asyncio.sleep(0.01)
     if killed:
-        await asyncio.to_thread(end_task, folder)
+        await asyncio.to_thread(end_task_here, folder)
     else:
         await context.__aexit__(None, None, None)
     assert not folder.exists()

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_core.batch.runner import BatchRunner
-from agent_core.batch.worker import contains_expected
+from agent_core.batch.runner import BatchRunner, check_options
+from agent_core.batch.worker import BatchOptions, contains_expected
 from agent_core.trajectory import FAILED, InputRefused
+from hermes_config.settings import Settings
 from playground.model_script import ModelRefusal, ScriptedCall
 from tests.agent_core.batch.running import BatchModel, BatchRun, children, refuse, serving
 from tests.programs import needs
@@ -170,6 +171,15 @@ def test_bad_input_is_refused_in_a_sentence(
     assert result.exit_code == 2, result.output
     assert told in " ".join(result.output.split())
     assert sorted((tmp_path / "data").rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("ssh", "apart from each other"), ("daytona", "no key for Daytona"), ("docker", "/none/docker")]
+)
+def test_a_place_where_no_prompt_could_work_is_refused(kind: str, told: str) -> None:
+    terminal = {"backend": kind, "docker": {"binary": "/none/docker"}}
+    with pytest.raises(InputRefused, match=told):
+        check_options(Settings.model_validate({"terminal": terminal}), BatchOptions())
 
 
 def test_lines_without_a_prompt_are_counted_and_the_rest_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Build remote backends from settings, find their places again, and remove them."""
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -44,7 +45,7 @@ def build_place(settings: TerminalSettings, kind: str, home: Home, private: Path
     """Return the place of a person, whose folder for our own files is `private`. Nothing is made yet."""
     if kind == "ssh":
         return SshPlace(settings=settings.ssh, title=settings.ssh.host)
-    label, who = _hash(str(home.root))[:10], _hash(str(private.relative_to(home.root)))[:12]
+    label, who = _hash(str(home.root))[:10], _hash(os.path.relpath(private, home.root))[:12]
     return REMOTE[kind](
         settings=getattr(settings, kind),
         name=f"hermes-{label}-{who}",
