@@ -91,12 +91,12 @@ class InteractiveChat:
         self._question = question, answered
         buffer = self._session.default_buffer
         stashed, buffer.text = buffer.text, ""  # what was typed before is no answer to it
-        self.view.write("\n".join(describe_question(question, width=self.view.width())) + "\n")
+        self.view.ask(describe_question(question, width=self.view.width()))
         try:
             async with asyncio.timeout(self.wait_seconds):
                 return await answered
         except TimeoutError:
-            self.view.write(f"No answer within {self.wait_seconds:g} s, so it was not done.\n")
+            self.view.note(f"No answer within {self.wait_seconds:g} s, so it was not done.", style="yellow")
             return "nobody"
         finally:
             self._question = None
@@ -132,7 +132,7 @@ class InteractiveChat:
     def _begin_next(self) -> None:
         if self._turn is None and self._queued:
             text = self._queued.popleft()
-            self.view.write("> " + text.replace("\n", "\n  ") + "\n\n")
+            self.view.echo(text)
             self._turn = asyncio.create_task(self._answer(text))
 
     async def _answer(self, typed: str) -> None:
@@ -142,10 +142,10 @@ class InteractiveChat:
             self.view.end(await self.say(text, self.view, find_files(text)))
         except asyncio.CancelledError:
             self.view.discard()
-            self.view.write("Stopped.\n")
+            self.view.note("Stopped.\n", style="yellow")
         except (ModelError, CommandRefused) as error:
             self.view.discard()
-            self.view.write(f"{self.view.clean(str(error))}\n")
+            self.view.note(f"{self.view.clean(str(error))}\n", style="red")
         finally:
             self._turn = None
             self._begin_next()

@@ -6,12 +6,15 @@ line with the beginning of its result; `unfold` shows the rest.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
+from typing import Any, ClassVar
 
-from rich.console import Console, RenderableType
-from rich.markdown import Markdown
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text
 
 from agent_core.conversation import Message, ToolCall
@@ -33,6 +36,8 @@ CODE_THEMES: dict[Skin, str] = {"auto": "ansi_dark", "dark": "ansi_dark", "light
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_PER_SECOND = 10
 _FOLDED_LINES = 3
+_FOLDED_DIFF_LINES = 12
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _MAX_UNFOLDED_CHARS = 20_000
 _FENCES = ("```", "~~~")
 
@@ -101,9 +106,19 @@ class LiveView:
         self._reported.clear()
         self._doing = self._written = ""
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, style: str = "dim") -> None:
         """Write a few lines of our own, wrapped."""
-        self._print(Text(text, style="dim"))
+        self._print(Text(text, style=style))
+
+    def echo(self, text: str) -> None:
+        """Write what the user has sent."""
+        self._print(Text("> " + text.replace("\n", "\n  "), style="bold"))
+        self.write("\n")
+
+    def ask(self, lines: Sequence[str]) -> None:
+        """Write a question, whose first line is its heading."""
+        self._print(Text(lines[0], style="bold yellow"))
+        self.write("\n".join(lines[1:]) + "\n")
 
     def unfold(self) -> None:
         """Write the whole result of the last tool call."""
@@ -115,7 +130,7 @@ class LiveView:
             return ""
         now = time.monotonic()
         frame = _SPINNER[int(now * _FRAMES_PER_SECOND) % len(_SPINNER)]
-        unfinished = self._draw(Markdown(self.clean(self._text), code_theme=CODE_THEMES[self.skin])).splitlines()
+        unfinished = self._draw(self._markdown(self._text)).splitlines()
         lines = [
             f"{frame} {summarize_call(call)}{self._reported.get(call.id, '')} ({now - began:.0f} s)"
             for call, began in self._running.values()
@@ -141,24 +156,30 @@ class LiveView:
     def _show_result(self, call: ToolCall, result: Message, seconds: float) -> None:
         lines, failed = read_result(result.text)
         self._last_result = self.clean("\n".join(lines))
-        shown = [line for line in self._last_result.splitlines() if line.strip()][:_FOLDED_LINES]
+        is_diff = self._last_result.startswith("--- ")
+        full = [line for line in self._last_result.splitlines() if line.strip()][2 if is_diff else 0 :]
+        limit = _FOLDED_DIFF_LINES if is_diff else _FOLDED_LINES
+        shown = full if len(full) == limit + 1 else full[:limit]  # a line is as long as saying that it is left out
         head = (
             Text("✗ " if failed else "● ", style="red" if failed else "green")
             .append(summarize_call(call), style="bold")
             .append(f"  {seconds:.1f} s", style="dim")
         )
         head.no_wrap, head.overflow = True, "ellipsis"
-        body = [Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis") for line in shown]
-        more = len([line for line in lines if line.strip()]) - len(shown)
-        if more > 0:
-            body.append(Text(f"  … {more} more lines (Ctrl-O shows them)", style="dim"))
+        body = [Text("  ").append(line, style=_DIFF_STYLES.get(line[0], "dim") if is_diff else "dim") for line in shown]
+        for line in body:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        if len(full) > len(shown):
+            body.append(Text(f"  … {len(full) - len(shown)} more lines (Ctrl-O shows them)", style="dim"))
         self._print(head, *body)
         self.write("\n")
 
     def _print_markdown(self, text: str) -> None:
         if text.strip():
-            self._print(Markdown(self.clean(text), code_theme=CODE_THEMES[self.skin]))
-            self.write("\n")
+            self.write(self._draw(self._markdown(text)).strip("\n") + "\n\n")
+
+    def _markdown(self, text: str) -> Markdown:
+        return _ChatMarkdown(self.clean(text), code_theme=CODE_THEMES[self.skin], hyperlinks=False)
 
     def _print(self, *things: RenderableType) -> None:
         self.write(self._draw(*things) + "\n")
@@ -177,7 +198,39 @@ class LiveView:
             # Said again here: rich joins texts before it draws them, and forgets how each was to be cut.
             cut = (thing.no_wrap, thing.overflow) if isinstance(thing, Text) else (None, None)
             console.print(thing, no_wrap=cut[0], overflow=cut[1])
-        return out.getvalue().rstrip("\n")
+        # Without the spaces up to the margin: in a window that is made narrower they would fill lines.
+        return "\n".join(line.rstrip(" ") for line in out.getvalue().rstrip("\n").split("\n"))
+
+
+class _ChatMarkdown(Markdown):
+    """Markdown as chats show it: each line break counts, headings begin at the left, and no block has blank edges."""
+
+    def __init__(self, text: str, **more: Any) -> None:
+        super().__init__(text, **more)
+        for token in (child for block in self.parsed for child in block.children or ()):
+            token.type = "hardbreak" if token.type == "softbreak" else token.type
+
+    class _Heading(Heading):
+        LEVEL_ALIGN: ClassVar = {}
+
+    class _Code(CodeBlock):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            yield Syntax(str(self.text).rstrip(), self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 2))
+
+    class _Table(TableElement):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for table in super().__rich_console__(console, options):
+                assert isinstance(table, Table)
+                table.show_edge = False
+                yield table
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "fence": _Code,
+        "code_block": _Code,
+        "table_open": _Table,
+    }
 
 
 def _end_of_finished(text: str) -> int:
@@ -221,7 +274,14 @@ def read_result(text: str) -> tuple[list[str], bool]:
     if found.get("exit_code"):
         texts.append(f"exit code {found['exit_code']}")
     texts = texts or [
-        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        for name, value in found.items()
+        line for name, value in found.items() if name != "success" for line in _describe_value(name, value)
     ]
     return "\n".join(texts).splitlines(), failed
+
+
+def _describe_value(name: str, value: object) -> Iterator[str]:
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        for one in value:
+            yield ": ".join(str(detail) for detail in one.values())
+    else:
+        yield f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"

@@ -1,6 +1,7 @@
 """Ask the person at the terminal for approval. No answer means no."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -51,7 +52,8 @@ class Screen:
             return "nobody"
         with self._alone(), self._interruptible():
             _drop_typed(self.lines)  # what was typed before the question was read is no answer to it
-            click.echo("\n".join(describe_question(question)), err=True)
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+            click.echo("\n".join(["", *describe_question(question, width=width)]), err=True)
             try:
                 async with asyncio.timeout(self.wait_seconds):
                     return await self._answer(question)
@@ -137,14 +139,18 @@ def read_answer(line: str, question: Question) -> Verdict | None:
 
 
 def describe_question(question: Question, *, width: int = 10_000) -> list[str]:
-    """Return the lines of the question. The action is indented, so that it cannot imitate ours."""
-    action = [f"    {line}" for line in escape_invisible(question.action).split("\n")]
+    """Return the lines of the question. Each line of the action is indented, so that it cannot imitate ours."""
+    from rich.cells import chop_cells  # not loaded where nothing asks
+
+    width = max(width, 20)
+    written = escape_invisible(question.action).expandtabs(4).split("\n")
+    action = [piece for line in written for piece in chop_cells(line, width - 4) or [""]]
     words = [f"Where: {_flat(question.where)}"] if question.where else []
     words += [f"Reason: {_flat(reason).rstrip('.')}." for reason in question.reasons]
     if question.rules:
         words.append(f"After session or always, these need no question: {', '.join(map(_flat, question.rules))}")
-    wrapped = (line for one in words for line in wrap(one, max(width, 20), break_on_hyphens=False))
-    return ["", "May I do this?", *action, *wrapped]
+    wrapped = (line for one in words for line in wrap(one, width, break_on_hyphens=False))
+    return ["May I do this?", *(f"    {line}" for line in action), *wrapped]
 
 
 def _flat(text: str) -> str:

@@ -119,7 +119,7 @@ def end_call(call: ToolCall, result: Message, change: FileChange | None) -> Upda
 
 def ask(question: Question, call_id: str, change: FileChange | None) -> schema.ToolCallUpdate:
     """Put the question where an editor shows what a call would do."""
-    _, may_i, *about = describe_question(question)
+    may_i, *about = describe_question(question)
     words = helpers.tool_content(helpers.text_block(encodable("\n".join([may_i, "", *about]))))
     return schema.ToolCallUpdate(
         tool_call_id=call_id,

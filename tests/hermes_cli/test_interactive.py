@@ -12,7 +12,9 @@ from agent_core.events import Restarted, TextDelta, ToolFinished, ToolStarted, U
 from gateway.commands.registry import CommandReply, CommandSpec
 from hermes_cli.input_line import ChatCompleter, Pastes, find_files
 from hermes_cli.live_view import LiveView
+from hermes_cli.prompting import describe_question
 from tests.hermes_cli.at_a_terminal import AtATerminal
+from tools.approval.gate import Question
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x02\x08\x02\0\0\0\xfd\xd4\x9as"
 
@@ -169,10 +171,32 @@ def test_a_fence_is_one_block_and_an_answer_that_begins_again_says_so() -> None:
     assert "".join(written).count("Three.") == 1
 
 
+def test_markdown_keeps_line_breaks_writes_addresses_and_has_no_blank_edges() -> None:
+    written: list[str] = []
+    code = "```python\nx = 1\n\n\ny = 2\n```"
+    view(written).end(
+        f"# Title\n\nModel: demo\nTokens: 3, [docs](https://x.org)\n\n{code}\n\n|a|b|\n|-|-|\n|1|2|\n\nend"
+    )
+    assert "".join(written).splitlines() == [
+        "Title", "",
+        "Model: demo", "Tokens: 3, docs (https://x.org)", "",
+        "  x = 1", "", "", "  y = 2", "",
+        "a  b", "────", "1  2", "",
+        "end", "",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("result", "shown", "not_shown"),
     [
-        ('{"output": "a\\nb\\nc\\nd\\n", "error": null, "exit_code": 0}', ["a", "c", "… 1 more"], ["exit code", "{"]),
+        (
+            '{"output": "a\\nb\\nc\\nd\\n\\n", "error": null, "exit_code": 0}',
+            ["a", "\n  d\n"],
+            ["more", "exit code", "{"],
+        ),
+        ('{"output": "a\\nb\\nc\\nd\\ne", "error": null, "exit_code": 0}', ["c\n", "… 2 more lines"], ["  d"]),
+        ('{"diff": "--- a/x\\n+++ b/x\\n@@ -1 +1 @@\\n-a\\n+b\\n c"}', ["\n  -a\n  +b\n   c"], ["--- a", "more"]),
+        ('{"matches": [{"path": "x", "line": 3, "text": "y"}], "shown": 1}', ["\n  x: 3: y\n  shown: 1"], ["{"]),
         ('{"output": "", "error": null, "exit_code": 0}', ["(no output)"], ["exit code"]),
         ('{"output": "boom", "exit_code": 2}', ["✗ terminal", "boom", "exit code 2"], ["●"]),
         ('{"error": "There is no file x"}', ["✗ terminal", "There is no file x"], ["●"]),
@@ -195,6 +219,14 @@ def test_a_result_is_folded_to_what_it_says(result: str, shown: list[str], not_s
     assert all(words in said for words in shown), said
     assert not any(words in said for words in not_shown), said
     assert live.usage.total_tokens == 7
+
+
+def test_each_line_of_a_risky_command_is_indented() -> None:
+    action = "rm x" + " " * 52 + "Where: nowhere"
+    question = Question(tool="terminal", action=action, reasons=("it deletes x",), binding="")
+    first, *rest = describe_question(question, width=60)
+    assert (first, rest[-1]) == ("May I do this?", "Reason: it deletes x.")
+    assert rest[:-1] == ["    rm x" + " " * 52, "    Where: nowhere"]
 
 
 def test_completion_offers_commands_their_words_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_conversation_in_which_things_are_asked(tmp_path: Path, folder: Path) -> None:
     build = folder / "build"
-    with AtATerminal("chat", cwd=folder, term="dumb") as seat:
+    with AtATerminal("chat", cwd=folder, columns=160, term="dumb") as seat:
         seat.until("> ")
         # The second line is typed before there is anything to answer.
         seat.press("run `rm -r build/old`\na\n")
